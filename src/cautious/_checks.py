@@ -1,0 +1,129 @@
+"""Array checks: every message names the datum, the first bad entry, the value found and the value allowed."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cautious.errors import InputError
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+SUM_TOLERANCE = 1e-9
+FLOAT32_SUM_TOLERANCE = 1e-5
+
+
+def sum_tolerance(dtype: Any) -> float:
+    """How far from one a sum of probabilities stored in this dtype may be."""
+    return FLOAT32_SUM_TOLERANCE if np.dtype(dtype) in (np.float32, np.float16) else SUM_TOLERANCE
+
+
+def first_bad(bad: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Index of the first true entry."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
+
+
+def as_floats(name: str, value: Any) -> Array:
+    """A float64 array of finite numbers, or an InputError that names the first other entry."""
+    try:
+        raw = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{name} is not a rectangular array: {error}") from None
+    if raw.dtype == object or not (np.issubdtype(raw.dtype, np.number) or raw.dtype == np.bool_):
+        raise InputError(f"{name} must hold numbers, found dtype {raw.dtype}")
+    if np.iscomplexobj(raw):
+        raise InputError(f"{name} must hold real numbers, found dtype {raw.dtype}")
+    array = np.ascontiguousarray(raw, dtype=np.float64)
+    check_finite(name, array)
+    return array
+
+
+def check_finite(name: str, array: Array) -> None:
+    """Refuse NaN and infinities."""
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = first_bad(bad)
+        raise InputError(f"{name}{_at(where)} is {array[where]}; every entry must be finite")
+
+
+def check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...], meaning: str) -> None:
+    """Refuse any other shape; ``meaning`` says what the axes are."""
+    if array.shape != shape:
+        raise InputError(f"{name} has shape {array.shape}; expected {shape} = {meaning}")
+
+
+def check_nonnegative(name: str, array: Array) -> None:
+    """Refuse negative entries."""
+    bad = array < 0
+    if bad.any():
+        where = first_bad(bad)
+        raise InputError(f"{name}{_at(where)} is {array[where]}; negative values are not allowed")
+
+
+def as_distribution(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
+    """A non-negative array summing to one (within the stated tolerance), renormalised to machine precision."""
+    tolerance = sum_tolerance(getattr(value, "dtype", np.float64))
+    array = as_floats(name, value)
+    check_shape(name, array, shape, meaning)
+    check_nonnegative(name, array)
+    total = math.fsum(array.ravel())
+    if abs(total - 1) > tolerance:
+        raise InputError(f"{name} sums to {total:.12g}; it must sum to 1 within {tolerance:g}")
+    return np.asarray(array / total)
+
+
+def as_number(name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, open_ends: str = "") -> float:
+    """A finite number between ``low`` and ``high``; ``open_ends`` may hold "(" and ")" to exclude an end."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{name} must be a number, found {value!r}")
+    number = float(value)
+    below = number <= low if "(" in open_ends else number < low
+    above = number >= high if ")" in open_ends else number > high
+    if not math.isfinite(number) or below or above:
+        left, right = ("(" if "(" in open_ends else "["), (")" if ")" in open_ends else "]")
+        raise InputError(f"{name} is {number}; it must be a finite number in {left}{low:g}, {high:g}{right}")
+    return number
+
+
+def as_count(name: str, value: Any, low: int = 1) -> int:
+    """A whole number of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+        raise InputError(f"{name} must be a whole number of at least {low}, found {value!r}")
+    return int(value)
+
+
+def as_names(name: str, value: Any, count: int) -> tuple[str, ...]:
+    """``count`` different names."""
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+        raise InputError(f"{name} must be a sequence of {count} names, found {value!r}")
+    names = tuple(str(item) for item in value)
+    if len(names) != count:
+        raise InputError(f"{name} has {len(names)} entries; expected {count}")
+    seen: dict[str, int] = {}
+    for index, item in enumerate(names):
+        if item in seen:
+            raise InputError(f"{name}[{index}] is {item!r}, already the name of number {seen[item]}")
+        seen[item] = index
+    return names
+
+
+def as_mask(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Mask:
+    """A boolean array; integers are accepted when they are all 0 or 1."""
+    raw = np.asarray(value)
+    check_shape(name, raw, shape, meaning)
+    if raw.dtype != np.bool_:
+        if not np.issubdtype(raw.dtype, np.number):
+            raise InputError(f"{name} must be a mask of booleans, found dtype {raw.dtype}")
+        bad = (raw != 0) & (raw != 1)
+        if bad.any():
+            where = first_bad(bad)
+            raise InputError(f"{name}{_at(where)} is {raw[where]}; a mask holds only true and false")
+    return np.asarray(raw, dtype=np.bool_)
+
+
+def _at(where: tuple[int, ...]) -> str:
+    return "[" + ", ".join(str(i) for i in where) + "]" if where else ""

@@ -1,0 +1,123 @@
+"""Our files: a zip of .npy arrays and a JSON header. Written atomically, read without pickle and without trust."""
+
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from cautious.errors import FileError
+
+VERSION = 1
+HEADER = "header.json"
+LARGEST_RATIO = 200
+LARGEST_HEADER = 64 * 2**20
+# the zip epoch: equal contents give equal bytes
+DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Write under a temporary name in the same folder, flush to disk, then rename: never half a file."""
+    target = Path(path)
+    text = json.dumps({"format": f"cautious {kind}", "version": VERSION, **header}, indent=1)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.", suffix=".part")
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+                archive.writestr(zipfile.ZipInfo(HEADER, DATE), text)
+                for name, value in arrays.items():
+                    with archive.open(zipfile.ZipInfo(f"{name}.npy", DATE), "w", force_zip64=True) as member:
+                        npy.write_array(member, np.ascontiguousarray(value), allow_pickle=False)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays of a file of this kind; anything else is refused with the reason."""
+    source = Path(path)
+    try:
+        with zipfile.ZipFile(source) as archive:
+            _check_members(source, archive)
+            header = _read_header(source, archive, kind)
+            arrays = {
+                info.filename.removesuffix(".npy"): _read_array(source, archive, info)
+                for info in archive.infolist()
+                if info.filename != HEADER
+            }
+    except FileNotFoundError:
+        raise FileError(f"{source}: no such file") from None
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        raise FileError(f"{source}: not a readable cautious file, or damaged ({error})") from None
+    return header, arrays
+
+
+def take(path: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    """One array of the file, or an error that names it."""
+    if name not in arrays:
+        raise FileError(f"{path}: the array {name!r} is missing")
+    return arrays[name]
+
+
+def _check_members(source: Path, archive: zipfile.ZipFile) -> None:
+    for info in archive.infolist():
+        if info.file_size > LARGEST_RATIO * max(1, info.compress_size):
+            raise FileError(
+                f"{source}: {info.filename!r} would expand {info.compress_size} bytes to {info.file_size}; refused"
+            )
+        if info.filename != HEADER and not info.filename.endswith(".npy"):
+            raise FileError(f"{source}: unexpected member {info.filename!r}")
+
+
+def _read_header(source: Path, archive: zipfile.ZipFile, kind: str) -> dict[str, Any]:
+    if HEADER not in archive.namelist() or archive.getinfo(HEADER).file_size > LARGEST_HEADER:
+        raise FileError(f"{source}: not a cautious file (no usable {HEADER})")
+    try:
+        header = json.loads(archive.read(HEADER).decode("utf-8"))
+    except ValueError as error:
+        raise FileError(f"{source}: the header is damaged ({error})") from None
+    if not isinstance(header, dict) or header.get("format") != f"cautious {kind}":
+        found = header.get("format") if isinstance(header, dict) else header
+        raise FileError(f"{source}: expected a 'cautious {kind}' file, found {found!r}")
+    version = header.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise FileError(f"{source}: written by a newer version (file version {version!r}, this one reads {VERSION})")
+    return header
+
+
+def _read_array(source: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    """Check the header against the stored size before allocating anything."""
+    with archive.open(info) as member:
+        try:
+            version = npy.read_magic(member)
+            if version == (1, 0):
+                shape, fortran, dtype = npy.read_array_header_1_0(member)
+            elif version == (2, 0):
+                shape, fortran, dtype = npy.read_array_header_2_0(member)
+            else:
+                raise ValueError(f"npy format {version}")
+        except (ValueError, TypeError, SyntaxError) as error:
+            raise FileError(f"{source}: the array {info.filename!r} is damaged ({error})") from None
+        if dtype.hasobject:
+            raise FileError(f"{source}: the array {info.filename!r} holds Python objects; refused")
+        size = math.prod(shape) * dtype.itemsize
+        if any(n < 0 for n in shape) or size > info.file_size:
+            raise FileError(f"{source}: the array {info.filename!r} claims {size} bytes, the file has {info.file_size}")
+        raw = member.read()
+        if len(raw) != size:
+            raise FileError(f"{source}: the array {info.filename!r} has {len(raw)} bytes, its header claims {size}")
+        array = np.frombuffer(raw, dtype=dtype)
+        return array.reshape(shape, order="F" if fortran else "C")

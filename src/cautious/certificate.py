@@ -1,0 +1,230 @@
+"""Certificates: what a policy is worth and how much better any policy could be, from the unscaled data alone.
+
+Nothing here believes a solver. A solver sends a policy and a *witness*; this file recomputes everything else with
+plain NumPy and SciPy.
+
+Upper bound of a convex problem. For any lines  risk_k(d) >= <u_k, d> + b_k  and any multipliers v (S,),
+
+    objective(d)  <=  <xi, v> + max over active pairs of ( r~ + gamma E[v] - v ) / (1-gamma)  -  sum_k c_k b_k,
+    r~ = r - (1-gamma) sum_k c_k u_k.
+
+Upper bound with risks that are a minimum over a number t (variance, CVaR). The interval of each t is covered by boxes;
+on a box the risk stays above a line in t, so the best value is convex in t and largest in a corner; a corner is a
+convex problem, bounded as above.
+
+Infeasible barriers. Weights w >= 0 and multipliers v that bound sum_j w_j (number_j - floor_j) by zero or less prove
+that no policy meets all requirements.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array
+from cautious.occupancy import EPS, PolicyOccupancy, policy_occupancy
+from cautious.problem import Problem
+from cautious.risks.base import Cut, Risk, ScalarRisk
+from cautious.risks.features import LogBarrier
+
+
+@dataclass(frozen=True)
+class Witness:
+    """``multipliers`` (S,), and for every convex term of the problem what its ``cut`` needs."""
+
+    multipliers: Array
+    cuts: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box of the scalars' intervals, the tangent points used on it, and a witness for each corner."""
+
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    at: tuple[float, ...]
+    corners: tuple[Witness, ...]
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Boxes that together cover every value the scalars can take."""
+
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Proof that requirements cannot be met together: ``weights`` per requirement, ``multipliers`` (S,)."""
+
+    weights: Array
+    multipliers: Array
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A policy and what it is worth; ``error`` bounds what rounding did to the objective."""
+
+    policy: Array
+    occupancy: PolicyOccupancy
+    expected_return: float
+    risk: float
+    objective: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was checked, and by how much.
+
+    ``kind``: "optimal" (convex, the gap bounds the lost value), "global" (non-convex, bounded over all policies),
+    "stationary" (non-convex, first order only), "infeasible" (proved), "undecided" or "estimated".
+    """
+
+    kind: str
+    statement: str
+    upper_bound: float
+    gap: float
+    occupancy_error: float
+    objective_error: float
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def deliver(problem: Problem, policy: Array) -> Delivered:
+    """The exact occupancy of a policy, and its objective with an error bound."""
+    found = policy_occupancy(problem.mdp, policy)
+    d = found.occupancy
+    expected, risk = problem.expected_return(d), problem.risk_value(d)
+    objective = expected if problem.neutral else expected - problem.caution * risk
+    return Delivered(policy, found, expected, risk, objective, _objective_error(problem, found, risk))
+
+
+def _objective_error(problem: Problem, found: PolicyOccupancy, risk: float) -> float:
+    """First-order effect of the occupancy's error, doubled, plus the rounding of the sums themselves."""
+    mdp, d = problem.mdp, found.occupancy
+    horizon = 1 / (1 - mdp.discount)
+    used = d > 0
+    largest = float(np.abs(mdp.rewards[used]).max(initial=0.0))
+    error = horizon * (largest * found.error + 16 * EPS * float(np.sum(d * np.abs(mdp.rewards))))
+    if not np.isfinite(risk):
+        return error
+    for weight, term in problem.terms:
+        slope = float(np.abs(np.asarray(term.gradient(d))[used]).max(initial=0.0))
+        error += weight * (2 * slope * found.error + 32 * EPS * (abs(risk) + slope))
+    return error
+
+
+def upper_bound(problem: Problem, witness: Witness | Cover) -> float:
+    """What no policy exceeds."""
+    if isinstance(witness, Cover):
+        return _cover_bound(problem, witness)
+    return _convex_bound(problem, problem.mdp.rewards, problem.terms, witness)
+
+
+def _convex_bound(
+    problem: Problem, reward: Array, terms: Sequence[tuple[float, Risk]], witness: Witness, spare: float = 0.0
+) -> float:
+    mdp, active = problem.mdp, problem.active
+    if len(witness.cuts) != len(terms):
+        return np.inf
+    gamma, v = mdp.discount, np.asarray(witness.multipliers, dtype=np.float64)
+    adjusted, size, intercept, noise = reward.copy(), np.abs(reward), 0.0, spare
+    for (weight, risk), given in zip(terms, witness.cuts, strict=True):
+        line: Cut = risk.cut(given, active)
+        price = (1 - gamma) * weight * line.slope
+        adjusted, size = adjusted - price, size + np.abs(price)
+        intercept += weight * line.intercept
+        noise += 64 * EPS * weight * (abs(line.intercept) + float(np.abs(line.slope[active]).max(initial=0.0)))
+    if v.shape != (mdp.n_states,) or not (np.isfinite(v[active.any(axis=1)]).all() and np.isfinite(adjusted[active]).all()):
+        return np.inf
+    v = np.where(active.any(axis=1), v, 0.0)
+    advantage = adjusted + gamma * mdp.expect_next(v) - v[:, None]
+    size = size + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None]
+    widest = int(np.diff(mdp.transitions.indptr).max(initial=1))
+    worst = float((advantage + 2 * EPS * (widest + 8) * size)[active].max())
+    mean = float(mdp.start @ v)
+    noise += 8 * EPS * (abs(mean) + float(mdp.start @ np.abs(v)) + abs(worst) / (1 - gamma))
+    return mean + worst / (1 - gamma) - intercept + noise
+
+
+def _cover_bound(problem: Problem, cover: Cover) -> float:
+    scalars = [(weight, risk) for weight, risk in problem.terms if isinstance(risk, ScalarRisk)]
+    convex = [(weight, risk) for weight, risk in problem.terms if not isinstance(risk, ScalarRisk)]
+    if not _covers([risk.interval() for _, risk in scalars], cover.boxes):
+        return np.inf
+    gamma, worst = problem.mdp.discount, -np.inf
+    for box in cover.boxes:
+        lines = [
+            (weight, risk.minorant(low, high, at))
+            for (weight, risk), low, high, at in zip(scalars, box.lows, box.highs, box.at, strict=True)
+        ]
+        for ends, witness in zip(product((0, 1), repeat=len(lines)), box.corners, strict=True):
+            reward, offset, noise = problem.mdp.rewards, 0.0, 0.0
+            for (weight, line), end in zip(lines, ends, strict=True):
+                table, constant = line[end]
+                reward = reward - (1 - gamma) * weight * table
+                offset += weight * constant
+                noise += 64 * EPS * weight * (abs(constant) + float(np.abs(table).max()))
+            worst = max(worst, _convex_bound(problem, reward, convex, witness, noise) - offset)
+    return worst
+
+
+def _covers(intervals: Sequence[tuple[float, float]], boxes: Sequence[Box]) -> bool:
+    """Whether the boxes cover the product of the intervals: inside it, apart from each other, and of full volume."""
+    widths = [max(high - low, 0.0) for low, high in intervals]
+    if not boxes:
+        return False
+    if all(width == 0 for width in widths):
+        return True
+    sizes = [[box.highs[i] - box.lows[i] for i in range(len(widths)) if widths[i] > 0] for box in boxes]
+    share = sum(float(np.prod([s / w for s, w in zip(size, [w for w in widths if w > 0], strict=True)])) for size in sizes)
+    for i, one in enumerate(boxes):
+        inside = all(low <= a <= b <= high for a, b, (low, high) in zip(one.lows, one.highs, intervals, strict=True))
+        if not inside:
+            return False
+        for other in boxes[:i]:
+            meets = all(
+                min(one.highs[k], other.highs[k]) - max(one.lows[k], other.lows[k]) > 0
+                for k in range(len(widths))
+                if widths[k] > 0
+            )
+            if meets:
+                return False
+    return share > 1 - 1e-9
+
+
+def requirements(problem: Problem) -> tuple[list[str], list[tuple[LogBarrier, int]]]:
+    """Every barrier requirement of the problem, with its name and its place."""
+    names, places = [], []
+    for _, risk in problem.terms:
+        if isinstance(risk, LogBarrier):
+            for j, name in enumerate(risk.names):
+                names.append(f"{risk.label}: {name}")
+                places.append((risk, j))
+    return names, places
+
+
+def conflict_bound(problem: Problem, conflict: Conflict) -> float:
+    """Upper bound of sum_j w_j (number_j - floor_j) over all policies; zero or less proves infeasibility."""
+    mdp, active = problem.mdp, problem.active
+    _, places = requirements(problem)
+    weights = np.asarray(conflict.weights, dtype=np.float64)
+    if weights.shape != (len(places),) or np.any(weights < 0) or not weights.sum() > 0:
+        return np.inf
+    table, floor, size = np.zeros(mdp.shape), 0.0, 0.0
+    for weight, (risk, j) in zip(weights, places, strict=True):
+        unit = np.zeros(len(risk.names))
+        unit[j] = weight
+        table += risk.weighted(unit)
+        floor += weight * float(risk.floors[j])
+        size += weight * abs(float(risk.floors[j]))
+    v = np.where(active.any(axis=1), np.asarray(conflict.multipliers, dtype=np.float64), 0.0)
+    gamma = mdp.discount
+    advantage = table + gamma * mdp.expect_next(v) - v[:, None]
+    widest = int(np.diff(mdp.transitions.indptr).max(initial=1))
+    scale = np.abs(table) + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None]
+    worst = float((advantage + 2 * EPS * (widest + 8) * scale)[active].max())
+    mean = (1 - gamma) * float(mdp.start @ v)
+    return mean + worst - floor + 8 * EPS * (size + (1 - gamma) * float(mdp.start @ np.abs(v)) + abs(worst))

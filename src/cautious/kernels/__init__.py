@@ -1,0 +1,1 @@
+"""Compiled loops on plain arrays, in the paper's symbols; each has a NumPy reference in its test."""

@@ -1,0 +1,1 @@
+"""Models: what the world does. Known models (``MDP``) and simulators."""

@@ -1,0 +1,24 @@
+"""``Scene``: how a model is described and drawn; facts for people, never used in a computation."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Title, units and an optional map of a model.
+
+    ``grid`` holds one string per row of the map; character ``#`` is a wall (no state), every other character is a
+    state, numbered row by row. ``step`` and ``reward_unit`` are the real units of time and reward.
+    """
+
+    title: str
+    story: str = ""
+    step: str = "step"
+    reward_unit: str = "reward"
+    grid: tuple[str, ...] = ()
+    action_arrows: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> list[tuple[int, int]]:
+        """(row, column) of each state, in the order of the states."""
+        return [(i, j) for i, row in enumerate(self.grid) for j, mark in enumerate(row) if mark != "#"]

@@ -1,0 +1,253 @@
+"""``MDP``: a known model, as arrays in and three operators out."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious import _storage
+from cautious._checks import (
+    Array,
+    Indices,
+    Mask,
+    as_distribution,
+    as_floats,
+    as_mask,
+    as_names,
+    as_number,
+    check_shape,
+    first_bad,
+)
+from cautious.errors import CautiousWarning, InputError
+from cautious.kernels import sparse_rows
+from cautious.models.encodings import check_rows, reward_moments, transition_rows, weighted_rows
+from cautious.models.scene import Scene
+from cautious.models.simulators import TableSimulator
+
+NEAR_ONE = 1 - 1e-6
+
+
+class MDP:
+    """A Markov decision process with finitely many states and actions, discounted.
+
+    Parameters
+    ----------
+    transitions
+        (S, A, S) array, sparse (S*A, S) with row ``s*A + a``, or a sequence of A matrices (S, S).
+    rewards
+        (S, A), or per outcome: (S, A, S), sparse (S*A, S) where missing means zero, or A matrices (S, S).
+    discount
+        In [0, 1).
+    start
+        (S,) distribution of the first state; uniform by default.
+    allowed
+        (S, A) mask of the actions that exist; all by default. Rows of forbidden pairs are ignored.
+    reward_square
+        (S, A) second moment of the reward, when rewards are (S, A) averages of something random.
+    normalise
+        Rescale rows that do not sum to one instead of refusing them; ``mdp.normalised`` records it.
+    scene
+        How to draw and describe the model (grid, units); worlds set it.
+
+    Examples
+    --------
+    >>> import numpy as np, cautious as ca
+    >>> stay_or_go = np.array([[[1.0, 0.0], [0.2, 0.8]], [[0.0, 1.0], [0.8, 0.2]]])
+    >>> mdp = ca.MDP(stay_or_go, rewards=np.array([[0.0, 0.0], [1.0, 1.0]]), discount=0.9)
+    >>> mdp.n_states, mdp.n_actions
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        transitions: Any,
+        rewards: Any,
+        discount: float = 0.95,
+        start: Any = None,
+        *,
+        allowed: Any = None,
+        reward_square: Any = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        normalise: bool = False,
+        scene: Scene | None = None,
+    ) -> None:
+        self.discount = as_number("discount", discount, 0, 1, open_ends=")")
+        if self.discount > NEAR_ONE:
+            warnings.warn(
+                f"discount {self.discount} is within 1e-6 of one: rounding is amplified by {1 / (1 - self.discount):.1e}",
+                CautiousWarning,
+                stacklevel=2,
+            )
+        rows, self.n_actions, tolerance = transition_rows(transitions)
+        self.n_states = int(rows.shape[1])
+        shape = (self.n_states, self.n_actions)
+        if allowed is None:
+            self.allowed: Mask = np.ones(shape, dtype=np.bool_)
+        else:
+            self.allowed = as_mask("allowed", allowed, shape, "(S, A)")
+            stuck = ~self.allowed.any(axis=1)
+            if stuck.any():
+                raise InputError(f"allowed[{int(np.argmax(stuck))}] forbids every action; each state needs at least one")
+        self.transitions = check_rows(rows, self.n_actions, self.allowed, tolerance, normalise)
+        self.normalised = bool(normalise)
+        expected, self.outcome_rewards = reward_moments(rewards, self.transitions, self.n_states, self.n_actions)
+        self.rewards: Array = np.where(self.allowed, expected, 0.0)
+        self.reward_square = self._second_moment(reward_square)
+        if start is None:
+            self.start: Array = np.full(self.n_states, 1 / self.n_states)
+        else:
+            self.start = as_distribution("start", start, (self.n_states,), "(S,)")
+        self.state_names = None if state_names is None else as_names("state_names", state_names, self.n_states)
+        self.action_names = None if action_names is None else as_names("action_names", action_names, self.n_actions)
+        self.scene = scene
+        for array in (self.allowed, self.rewards, self.reward_square, self.start, self.transitions.data):
+            array.setflags(write=False)
+
+    def _second_moment(self, given: Any) -> Array:
+        if self.outcome_rewards is not None:
+            if given is not None:
+                raise InputError("reward_square is computed from the outcome rewards; give one or the other")
+            square = weighted_rows(self.transitions, self.outcome_rewards**2)
+            return np.maximum(square.reshape(self.rewards.shape), self.rewards**2)
+        if given is None:
+            return self.rewards**2
+        square = as_floats("reward_square", given)
+        check_shape("reward_square", square, self.rewards.shape, "(S, A)")
+        low = (square < self.rewards**2 * (1 - 1e-12)) & self.allowed
+        if low.any():
+            where = first_bad(low)
+            raise InputError(
+                f"reward_square{list(where)} is {square[where]}; it cannot be below the squared mean "
+                f"{self.rewards[where] ** 2:.12g}"
+            )
+        return np.where(self.allowed, np.maximum(square, self.rewards**2), 0.0)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(S, A)."""
+        return self.n_states, self.n_actions
+
+    def expect_next(self, values: Array) -> Array:
+        """E[values(s') | s, a] for values (S,); (S, A), zero for forbidden pairs."""
+        return np.asarray(self.transitions @ values).reshape(self.shape)
+
+    def flow_into(self, occupancy: Array) -> Array:
+        """The adjoint of ``expect_next``: where the mass (S, A) goes in one step; (S,)."""
+        return np.asarray(self.transitions.T @ np.ravel(occupancy))
+
+    def under(self, policy: Array) -> sp.csr_array:
+        """The Markov chain of a policy (S, A): sparse (S, S)."""
+        size = self.n_states * self.n_actions
+        pointer = np.arange(0, size + 1, self.n_actions)
+        chooser = sp.csr_array((np.ravel(policy), np.arange(size), pointer), shape=(self.n_states, size))
+        return sp.csr_array(chooser @ self.transitions)
+
+    def reachable(self, allowed: Mask | None = None) -> Mask:
+        """States (S,) that some policy visits from the start, using all or the given pairs."""
+        if allowed is None:
+            return self._reachable
+        return self._reach(allowed)
+
+    @cached_property
+    def _reachable(self) -> Mask:
+        return self._reach(self.allowed)
+
+    def _reach(self, allowed: Mask) -> Mask:
+        rows = self.transitions
+        return np.asarray(sparse_rows.reach(rows.indptr, rows.indices, np.ravel(allowed), self.start > 0))
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Smallest and largest reward that can be paid."""
+        if self.outcome_rewards is not None and self.outcome_rewards.size:
+            return float(self.outcome_rewards.min()), float(self.outcome_rewards.max())
+        paid = self.rewards[self.allowed]
+        return float(paid.min()), float(paid.max())
+
+    @property
+    def has_reward_spread(self) -> bool:
+        """Whether rewards (S, A) hide a spread over outcomes that only ``reward_square`` shows."""
+        excess = self.reward_square - self.rewards**2
+        return self.outcome_rewards is None and bool(np.any(excess > 1e-9 * np.maximum(1e-300, self.reward_square)))
+
+    def outcome_expectation(self, function: Any) -> Array:
+        """E[function(reward)] over the outcomes of each pair; (S, A). ``function`` works on arrays."""
+        if self.outcome_rewards is None:
+            return np.where(self.allowed, function(self.rewards), 0.0)
+        return weighted_rows(self.transitions, function(self.outcome_rewards)).reshape(self.shape)
+
+    def state_label(self, state: int) -> str:
+        """What to call a state in messages."""
+        return f"state {state}" if self.state_names is None else f"state {state} ({self.state_names[state]!r})"
+
+    def state_indices(self, name: str, states: Any) -> Indices:
+        """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
+        items = np.asarray(states)
+        if items.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if items.dtype == np.bool_:
+            check_shape(name, items, (self.n_states,), "(S,), a mask of states")
+            return np.flatnonzero(items).astype(np.int64)
+        if items.dtype.kind in "US" or items.dtype == object:
+            return self._named(name, [str(item) for item in np.ravel(items)])
+        if not np.issubdtype(items.dtype, np.integer):
+            raise InputError(f"{name} must hold state indices, a mask or state names, found dtype {items.dtype}")
+        flat = np.ravel(items).astype(np.int64)
+        bad = (flat < 0) | (flat >= self.n_states)
+        if bad.any():
+            where = int(np.argmax(bad))
+            raise InputError(f"{name}[{where}] is {flat[where]}; states are numbered 0 to {self.n_states - 1}")
+        return np.unique(flat)
+
+    def _named(self, name: str, labels: list[str]) -> Indices:
+        if self.state_names is None:
+            raise InputError(f"{name} names the state {labels[0]!r}, but this model has no state names")
+        numbers = {label: index for index, label in enumerate(self.state_names)}
+        for label in labels:
+            if label not in numbers:
+                raise InputError(f"{name} names the state {label!r}, which this model does not have")
+        return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))
+
+    def simulator(self) -> TableSimulator:
+        """This model as a simulator: the same calls a black-box simulator offers."""
+        return TableSimulator(
+            self.transitions,
+            self.rewards,
+            self.outcome_rewards,
+            self.allowed,
+            self.start,
+            self.discount,
+            self.reward_range,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that ``ca.read_model`` reads; atomically, without pickle."""
+        header, arrays = self.to_storage()
+        _storage.write(path, "model", header, arrays)
+
+    def to_storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Header and arrays of our file format; ``models.files.model_from_storage`` is the inverse."""
+        header = {
+            "n_states": self.n_states,
+            "n_actions": self.n_actions,
+            "discount": self.discount,
+            "state_names": self.state_names,
+            "action_names": self.action_names,
+            "scene": None if self.scene is None else asdict(self.scene),
+        }
+        rows = self.transitions
+        arrays = {"indptr": rows.indptr, "indices": rows.indices, "probabilities": rows.data, "start": self.start}
+        arrays |= {"allowed": self.allowed, "rewards": self.rewards, "reward_square": self.reward_square}
+        if self.outcome_rewards is not None:
+            arrays["outcome_rewards"] = self.outcome_rewards
+        return header, arrays
+
+    def __repr__(self) -> str:
+        density = f"{self.transitions.nnz} transitions"
+        return f"MDP({self.n_states} states, {self.n_actions} actions, {density}, discount {self.discount:g})"

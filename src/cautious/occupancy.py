@@ -1,0 +1,122 @@
+"""Policy to occupancy and back.
+
+The occupancy d (S, A) of a policy pi is the discounted share of time spent in each pair:
+
+    x = (1 - gamma) xi + gamma P_pi' x,     d(s, a) = x(s) pi(a | s),     sum d = 1.
+
+One sparse solve gives x; refinement and the measured residual say how far it can be from the truth:
+||x - x_true||_1 <= ||residual||_1 / (1 - gamma), because P_pi' does not increase the 1-norm.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+from cautious._checks import Array, Mask, as_floats, check_nonnegative, check_shape, first_bad, sum_tolerance
+from cautious.errors import InputError
+from cautious.models.tabular import MDP
+
+DENSE_STATES = 300
+DIRECT_STATES = 150_000
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class PolicyOccupancy:
+    """The occupancy of a policy in a model, and how wrong it can be.
+
+    ``occupancy`` (S, A); ``reached`` (S,) states the policy visits; ``error`` bounds the 1-norm distance to the
+    exact occupancy, rounding included.
+    """
+
+    occupancy: Array
+    reached: Mask
+    error: float
+
+
+def check_policy(mdp: MDP, policy: object) -> Array:
+    """A policy (S, A): rows sum to one, nothing on forbidden pairs."""
+    tolerance = sum_tolerance(getattr(policy, "dtype", np.float64))
+    table = as_floats("policy", policy)
+    check_shape("policy", table, mdp.shape, "(S, A)")
+    check_nonnegative("policy", table)
+    sums = table.sum(axis=1)
+    off = np.abs(sums - 1) > tolerance
+    if off.any():
+        state = int(np.argmax(off))
+        raise InputError(f"policy[{state}] sums to {sums[state]:.12g}; every row must sum to 1 within {tolerance:g}")
+    forbidden = (table > 0) & ~mdp.allowed
+    if forbidden.any():
+        where = first_bad(forbidden)
+        raise InputError(f"policy{list(where)} is {table[where]}; that action is not allowed in that state")
+    return np.asarray(table / sums[:, None])
+
+
+def policy_occupancy(mdp: MDP, policy: Array) -> PolicyOccupancy:
+    """The occupancy of a checked policy: one linear solve, refined, its residual measured."""
+    chain = mdp.under(policy)
+    share = (1 - mdp.discount) * mdp.start
+    solve = _solver(sp.csr_array(chain.T), mdp.discount)
+    states = np.maximum(solve(share), 0.0)
+    residual = share + mdp.discount * (chain.T @ states) - states
+    for _ in range(2):
+        refined = np.maximum(states + solve(residual), 0.0)
+        new_residual = share + mdp.discount * (chain.T @ refined) - refined
+        if np.abs(new_residual).sum() >= np.abs(residual).sum():
+            break
+        states, residual = refined, new_residual
+    reached = mdp.reachable(policy > 0)
+    states = np.where(reached, states, 0.0)
+    occupancy = policy * (states / states.sum())[:, None]
+    rounding = 8 * EPS * (2 + int(np.diff(chain.indptr).max(initial=1)))
+    error = 2 * (float(np.abs(residual).sum()) + rounding) / (1 - mdp.discount)
+    return PolicyOccupancy(occupancy, reached, error)
+
+
+def occupancy_policy(occupancy: Array, default: Array, floor: float = 0.0) -> Array:
+    """Rows of the occupancy, normalised; states with at most ``floor`` mass get their ``default`` row."""
+    mass = occupancy.sum(axis=1, keepdims=True)
+    return np.where(mass > floor, occupancy / np.where(mass > 0, mass, 1.0), default)
+
+
+def uniform_policy(allowed: Mask) -> Array:
+    """Equal weight on every allowed action: the documented row of states that are never visited."""
+    return allowed / allowed.sum(axis=1, keepdims=True)
+
+
+def flow_residual(mdp: MDP, occupancy: Array) -> Array:
+    """How far a table (S, A) is from balancing: (1-gamma) start + gamma inflow - outflow; (S,)."""
+    inflow = mdp.discount * mdp.flow_into(occupancy)
+    return (1 - mdp.discount) * mdp.start + inflow - occupancy.sum(axis=1)
+
+
+def policy_values(mdp: MDP, policy: Array, reward: Array) -> Array:
+    """Discounted values (S,) of a policy under a reward table (S, A)."""
+    solve = _solver(mdp.under(policy), mdp.discount)
+    return solve((policy * reward).sum(axis=1))
+
+
+def _solver(matrix: sp.csr_array, discount: float) -> Callable[[Array], Array]:
+    """A function that solves x = right + discount * matrix @ x, factored once where that pays."""
+    n = matrix.shape[0]
+    if n <= DENSE_STATES:
+        factors = sla.lu_factor(np.eye(n) - discount * matrix.toarray(), check_finite=False)
+        return lambda right: np.asarray(sla.lu_solve(factors, right, check_finite=False))
+    system = sp.csc_array(sp.eye_array(n) - discount * matrix)
+    if n <= DIRECT_STATES and matrix.nnz <= 12 * n:
+        return _direct(system)
+
+    def iterate(right: Array) -> Array:
+        x, failed = spla.bicgstab(system, right, rtol=1e-13, atol=0.0, maxiter=2000)
+        return np.asarray(x) if not failed else _direct(system)(right)
+
+    return iterate
+
+
+def _direct(system: sp.csc_array) -> Callable[[Array], Array]:
+    factors = spla.splu(system)
+    return lambda right: np.asarray(factors.solve(right))

@@ -1,0 +1,131 @@
+"""``Problem``: maximise  <d, r> / (1 - gamma)  -  caution * risk(d)  over the occupancies of the model's policies."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array, Mask, as_number
+from cautious.errors import IncompatibleError
+from cautious.kernels import sparse_rows
+from cautious.models.tabular import MDP
+from cautious.occupancy import uniform_policy
+from cautious.risks.base import Recipe, Risk, terms_of
+
+
+class Problem:
+    """A model, a risk and how much caution; the risk is bound to the model here, once.
+
+    Parameters
+    ----------
+    mdp
+        The model.
+    risk
+        Any ``ca.Risk``; None is risk-neutral.
+    caution
+        How many units of return one unit of risk is worth; at least 0.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> problem = ca.Problem(ca.worlds.river_swim(), ca.Variance(), caution=2.0)
+    >>> problem.neutral
+    False
+    """
+
+    def __init__(self, mdp: MDP, risk: Risk | None = None, caution: float = 1.0) -> None:
+        if not isinstance(mdp, MDP):
+            raise IncompatibleError(f"a problem needs a ca.MDP as its model, found {type(mdp).__name__}")
+        if risk is not None and not isinstance(risk, Risk):
+            raise IncompatibleError(f"risk must be a ca.Risk or None, found {type(risk).__name__}")
+        self.mdp = mdp
+        self.caution = as_number("caution", caution, 0.0)
+        self.recipe = risk
+        self.risk: Risk | None = None if risk is None else risk.bind(mdp)
+        if self.risk is not None:
+            _try_out(self.risk, mdp)
+
+    @property
+    def neutral(self) -> bool:
+        """Whether risk plays no part."""
+        return self.risk is None or self.caution == 0 or not self.terms
+
+    @property
+    def terms(self) -> tuple[tuple[float, Risk], ...]:
+        """(caution * weight, bound risk) of every term that counts."""
+        if self.risk is None or self.caution == 0:
+            return ()
+        return tuple((self.caution * weight, risk) for weight, risk in terms_of(self.risk) if weight > 0)
+
+    @cached_property
+    def permitted(self) -> Mask:
+        """Pairs (S, A) that exist and have finite risk."""
+        masks = [risk.permitted() for _, risk in self.terms]
+        return np.logical_and.reduce([self.mdp.allowed, *(mask for mask in masks if mask is not None)])
+
+    @cached_property
+    def kept(self) -> Mask:
+        """The largest set of permitted pairs with which one can go on for ever."""
+        if self.permitted.all() or np.array_equal(self.permitted, self.mdp.allowed):
+            return self.mdp.allowed
+        rows = self.mdp.transitions
+        kept = sparse_rows.keep_safe(rows.indptr, rows.indices, self.permitted.ravel(), self.mdp.n_states)
+        return np.asarray(kept).reshape(self.mdp.shape)
+
+    @cached_property
+    def active(self) -> Mask:
+        """Kept pairs of the states that can be reached with kept pairs: the support of every occupancy that counts."""
+        return self.kept & self.mdp.reachable(self.kept)[:, None]
+
+    @cached_property
+    def trapped(self) -> int | None:
+        """A start state from which a forbidden pair is unavoidable, or None."""
+        stuck = (self.mdp.start > 0) & ~self.kept.any(axis=1)
+        return int(np.argmax(stuck)) if stuck.any() else None
+
+    @cached_property
+    def default_rows(self) -> Array:
+        """Policy rows (S, A) of states that are never visited: uniform over kept, else over allowed actions."""
+        usable = np.where(self.kept.any(axis=1)[:, None], self.kept, self.mdp.allowed)
+        return uniform_policy(usable)
+
+    def expected_return(self, d: Array) -> float:
+        """<d, r> / (1 - gamma)."""
+        return float(np.sum(d * self.mdp.rewards)) / (1 - self.mdp.discount)
+
+    def risk_value(self, d: Array) -> float:
+        """The risk of an occupancy, before caution; 0 when risk-neutral."""
+        return 0.0 if self.neutral or self.risk is None else float(self.risk.value(d))
+
+    def objective(self, d: Array) -> float:
+        """What is maximised."""
+        return self.expected_return(d) - (0.0 if self.neutral else self.caution * self.risk_value(d))
+
+    def describe(self) -> dict[str, Any]:
+        """The facts a report prints."""
+        return {"model": repr(self.mdp), "risk": "none" if self.neutral else self.recipe_label, "caution": self.caution}
+
+    @property
+    def recipe_label(self) -> str:
+        """What to call the risk."""
+        return "none" if self.risk is None else self.risk.label
+
+    def __repr__(self) -> str:
+        return f"Problem({self.mdp!r}, risk={self.recipe_label}, caution={self.caution:g})"
+
+
+def _try_out(risk: Risk, mdp: MDP) -> None:
+    """A user's own risk is called once, so that a wrong shape is found before any work."""
+    for _, term in terms_of(risk):
+        if isinstance(term, Recipe):
+            raise IncompatibleError(f"{term.label}.bind returned another recipe instead of a risk to compute with")
+        if type(term).__module__.startswith("cautious."):
+            continue
+        d = uniform_policy(mdp.allowed) / mdp.n_states
+        value, gradient = term.value(d), np.asarray(term.gradient(d))
+        if np.ndim(value) != 0 or np.isnan(value):
+            raise IncompatibleError(f"{term.label}.value must return a number, found {value!r}")
+        if gradient.shape != mdp.shape:
+            raise IncompatibleError(f"{term.label}.gradient has shape {gradient.shape}; expected {mdp.shape} = (S, A)")
+        if np.isfinite(value) and not np.isfinite(gradient).all():
+            raise IncompatibleError(f"{term.label}.gradient is not finite at the uniform occupancy")

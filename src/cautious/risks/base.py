@@ -1,0 +1,175 @@
+"""What a risk is, and the kinds of structure a solver can use.
+
+A risk is a function of the occupancy d (S, A), a distribution over pairs. Write ``value`` and ``gradient`` and any
+convex risk can be solved. The other kinds below say more about themselves, and are solved faster for it.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cautious._checks import Array, Mask, as_number
+from cautious.errors import IncompatibleError
+from cautious.models.tabular import MDP
+from cautious.risks.epigraph import Epigraph
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A straight line below a risk: risk(d) >= <slope, d> + intercept for every distribution d on the active pairs."""
+
+    slope: Array
+    intercept: float
+
+
+class Risk(ABC):
+    """A risk of the long-run behaviour. Subclass it with ``value`` and ``gradient``; everything else has a default.
+
+    ``convex``: the risk is convex in d, so a gap can be proved. ``smooth``: the gradient is continuous.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, cautious as ca
+    >>> @dataclass(frozen=True)
+    ... class Spread(ca.Risk):
+    ...     def value(self, d): return 0.5 * float(np.sum((d - 1 / d.size) ** 2))
+    ...     def gradient(self, d): return d - 1 / d.size
+    >>> ca.solve(ca.Problem(ca.worlds.river_swim(), Spread(), caution=5.0)).status.name
+    'SOLVED'
+    """
+
+    convex: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+
+    @abstractmethod
+    def value(self, d: Array) -> float:
+        """The risk of an occupancy (S, A); ``inf`` outside its domain."""
+
+    @abstractmethod
+    def gradient(self, d: Array) -> Array:
+        """A (sub)gradient at d; (S, A)."""
+
+    def bind(self, mdp: MDP) -> "Risk":
+        """This risk with its data checked against a model; called once, by ``Problem``."""
+        return self
+
+    def permitted(self) -> Mask | None:
+        """Pairs (S, A) with finite risk, or None when all are."""
+        return None
+
+    def cut(self, witness: Any, active: Mask) -> Cut:
+        """The line that a solver's witness proves; here the witness is the point where to take the tangent."""
+        slope = np.asarray(self.gradient(witness), dtype=np.float64)
+        return Cut(slope, self.value(witness) - float(np.sum(slope * witness)))
+
+    @property
+    def label(self) -> str:
+        """What reports call it."""
+        return type(self).__name__
+
+    def __add__(self, other: "Risk") -> "Sum":
+        if not isinstance(other, Risk):
+            return NotImplemented
+        return Sum(terms_of(self) + terms_of(other))
+
+    def __mul__(self, weight: float) -> "Sum":
+        factor = as_number("the weight of a risk", weight, 0.0)
+        return Sum(tuple((factor * w, risk) for w, risk in terms_of(self)))
+
+    __rmul__ = __mul__
+
+
+class Recipe(Risk):
+    """A risk that needs its model first: ``bind`` returns the risk to compute with."""
+
+    @abstractmethod
+    def bind(self, mdp: MDP) -> Risk:
+        """The risk in this model."""
+
+    def value(self, d: Array) -> float:
+        """Not known before binding."""
+        raise IncompatibleError(f"{self.label} has no value without a model; use ca.Problem(mdp, risk).risk.value(d)")
+
+    def gradient(self, d: Array) -> Array:
+        """Not known before binding."""
+        raise IncompatibleError(f"{self.label} has no gradient without a model; use ca.Problem(mdp, risk).risk")
+
+
+class ConicRisk(Risk):
+    """A convex risk that can say itself in cones, so that sums of such risks are solved exactly."""
+
+    @abstractmethod
+    def epigraph(self, active: Mask) -> Epigraph:
+        """The conic form over the active pairs."""
+
+    @abstractmethod
+    def cut(self, witness: Any, active: Mask) -> Cut:
+        """The line proved by the witness that ``epigraph(...).witness`` makes of conic multipliers."""
+
+
+class ScalarRisk(Risk):
+    """A risk that is the minimum over one number t of something linear in d:  min_t <d, table(t)> + offset(t)."""
+
+    convex = False
+    smooth = False
+
+    @abstractmethod
+    def interval(self) -> tuple[float, float]:
+        """Where the best t of any occupancy lies."""
+
+    @abstractmethod
+    def table(self, t: float) -> Array:
+        """(S, A)."""
+
+    @abstractmethod
+    def offset(self, t: float) -> float:
+        """The part that does not depend on d."""
+
+    @abstractmethod
+    def best(self, d: Array) -> float:
+        """A minimising t for an occupancy."""
+
+    @abstractmethod
+    def minorant(self, low: float, high: float, at: float) -> tuple[tuple[Array, float], tuple[Array, float]]:
+        """(table, offset) at both ends of a line in t that stays below table(t), offset(t) on [low, high]."""
+
+    def value(self, d: Array) -> float:
+        """The minimum over t."""
+        t = self.best(d)
+        return float(np.sum(d * self.table(t))) + self.offset(t)
+
+    def gradient(self, d: Array) -> Array:
+        """The table of the best t."""
+        return self.table(self.best(d))
+
+
+@dataclass(frozen=True)
+class Sum(Risk):
+    """Weighted risks; ``terms`` is a flat tuple of (weight, risk)."""
+
+    terms: tuple[tuple[float, Risk], ...]
+
+    @property
+    def label(self) -> str:
+        """The terms with their weights."""
+        return " + ".join(risk.label if weight == 1 else f"{weight:g}*{risk.label}" for weight, risk in self.terms)
+
+    def bind(self, mdp: MDP) -> "Sum":
+        """Every term bound; terms of weight zero are dropped."""
+        return Sum(tuple((weight, risk.bind(mdp)) for weight, risk in self.terms if weight > 0))
+
+    def value(self, d: Array) -> float:
+        """The weighted sum."""
+        return float(sum(weight * risk.value(d) for weight, risk in self.terms))
+
+    def gradient(self, d: Array) -> Array:
+        """The weighted sum."""
+        return np.asarray(sum((weight * risk.gradient(d) for weight, risk in self.terms), np.zeros_like(d)))
+
+
+def terms_of(risk: Risk) -> tuple[tuple[float, Risk], ...]:
+    """A risk as weighted terms."""
+    return risk.terms if isinstance(risk, Sum) else ((1.0, risk),)

@@ -1,0 +1,219 @@
+"""Risks of m numbers that are linear in the occupancy: barriers and worst cases.
+
+    LogBarrier:  rho(d) = - sum_j log( <f_j, d> - b_j ),     line:  -log x >= 1 + log w - w x   for any w > 0
+    WorstOf:     rho(d) = max_j <f_j, d>,                    line:  sum_j w_j <f_j, d>          for any weights w
+
+The user-facing recipes of the paper's Examples 1 and 2 (``SafeSet``, ``TaskFloors``, ``PeakExposure``,
+``WorstTask``) bind to these two. Returns of tasks carry their factor 1/(1-gamma) from here on.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious._checks import Array, Mask, as_floats, as_number, check_shape
+from cautious.errors import CautiousWarning, InputError
+from cautious.models.tabular import MDP
+from cautious.risks.base import ConicRisk, Cut, Recipe
+from cautious.risks.epigraph import Epigraph
+
+
+@dataclass(frozen=True)
+class FeatureRisk(ConicRisk):
+    """``features`` (m, S*A) sparse; ``names`` say what each number is."""
+
+    features: sp.csr_array
+    names: tuple[str, ...]
+    shape: tuple[int, int]
+    title: str
+
+    @property
+    def label(self) -> str:
+        """The recipe's name."""
+        return self.title
+
+    def numbers(self, d: Array) -> Array:
+        """The m numbers of an occupancy."""
+        return np.asarray(self.features @ np.ravel(d))
+
+    def weighted(self, weights: Array) -> Array:
+        """sum_j w_j f_j as a table (S, A)."""
+        return np.asarray(self.features.T @ weights).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class LogBarrier(FeatureRisk):
+    """Keeps every number strictly above its floor."""
+
+    floors: Array
+
+    def slack(self, d: Array) -> Array:
+        """How far each number is above its floor; (m,)."""
+        return self.numbers(d) - self.floors
+
+    def value(self, d: Array) -> float:
+        """- sum of logs of the slacks."""
+        slack = self.slack(d)
+        return float(-np.log(slack).sum()) if np.all(slack > 0) else np.inf
+
+    def gradient(self, d: Array) -> Array:
+        """- sum_j f_j / slack_j."""
+        return -self.weighted(1 / self.slack(d))
+
+    def cut(self, witness: Any, active: Mask) -> Cut:
+        """Tangents of the logarithms; the witness is w = 1/slack (m,)."""
+        w = np.maximum(np.asarray(witness, dtype=np.float64), 1e-300)
+        return Cut(-self.weighted(w), float(np.sum(1 + np.log(w) + w * self.floors)))
+
+    def epigraph(self, active: Mask) -> Epigraph:
+        """Rows (-t, 1, slack / scale) in the exponential cone: t >= -log(slack / scale)."""
+        m = self.floors.size
+        scale = self.scales(active)
+        on_own = sp.csr_array((np.ones(m), (3 * np.arange(m), np.arange(m))), shape=(3 * m, m))
+        place = sp.csr_array((-1 / scale, (3 * np.arange(m) + 2, np.arange(m))), shape=(3 * m, m))
+        rhs = np.zeros(3 * m)
+        rhs[1::3] = 1
+        rhs[2::3] = -self.floors / scale
+        return Epigraph(
+            cost=np.ones(m),
+            on_pairs=sp.csr_array(place @ self.features),
+            on_own=on_own,
+            rhs=rhs,
+            cones=(("exponential", 3),) * m,
+            witness=lambda z: np.abs(z[2::3]) / scale,
+        )
+
+    def scales(self, active: Mask) -> Array:
+        """The size of each requirement, to compare and scale them: the spread of its feature and its floor."""
+        spread = np.array([np.abs(row.data).max(initial=0.0) for row in self.features])
+        return np.maximum(np.maximum(spread, np.abs(self.floors)), 1e-300)
+
+
+@dataclass(frozen=True)
+class WorstOf(FeatureRisk):
+    """The largest of the numbers."""
+
+    smooth = False
+
+    def value(self, d: Array) -> float:
+        """The largest number."""
+        return float(self.numbers(d).max())
+
+    def gradient(self, d: Array) -> Array:
+        """The first feature that attains it."""
+        return self.weighted(np.eye(len(self.names))[int(np.argmax(self.numbers(d)))])
+
+    def cut(self, witness: Any, active: Mask) -> Cut:
+        """Any weights give a line; they are normalised here, whatever the solver sent."""
+        w = np.maximum(np.asarray(witness, dtype=np.float64), 0.0)
+        w = w / w.sum() if w.sum() > 0 else np.full(w.size, 1 / w.size)
+        return Cut(self.weighted(w), 0.0)
+
+    def epigraph(self, active: Mask) -> Epigraph:
+        """One number t with f_j d <= t for all j."""
+        m = len(self.names)
+        scale = max(float(np.abs(self.features.data).max(initial=0.0)), 1e-300)
+        return Epigraph(
+            cost=np.array([scale]),
+            on_pairs=self.features / scale,
+            on_own=sp.csr_array(-np.ones((m, 1))),
+            rhs=np.zeros(m),
+            cones=(("nonnegative", m),),
+            witness=lambda z: np.asarray(z),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SafeSet(Recipe):
+    """Stay in ``states`` for more than the share 1 - slack of discounted time: -log( d(states) - (1 - slack) ).
+
+    ``states``: indices, a mask or state names. ``slack`` in (0, 1].
+    """
+
+    states: Any
+    slack: float
+
+    def bind(self, mdp: MDP) -> LogBarrier:
+        """The barrier in this model."""
+        slack = as_number("SafeSet.slack", self.slack, 0, 1, open_ends="(")
+        states = mdp.state_indices("SafeSet.states", self.states)
+        if states.size == 0:
+            raise InputError("SafeSet.states is empty; no policy can stay in an empty set")
+        features = _indicators(mdp, [states])
+        return LogBarrier(features, ("share of time in the safe set",), mdp.shape, "SafeSet", np.array([1 - slack]))
+
+
+@dataclass(frozen=True, eq=False)
+class TaskFloors(Recipe):
+    """Keep the return of each task above its floor: -sum_j log( return of task j - floor_j ).
+
+    ``task_rewards`` (m, S, A); ``floors`` (m,), as discounted returns.
+    """
+
+    task_rewards: Any
+    floors: Any
+
+    def bind(self, mdp: MDP) -> LogBarrier:
+        """The barrier in this model."""
+        features, names = _task_returns("TaskFloors.task_rewards", self.task_rewards, mdp)
+        floors = np.atleast_1d(as_floats("TaskFloors.floors", self.floors))
+        check_shape("TaskFloors.floors", floors, (len(names),), "(m,), one per task")
+        return LogBarrier(features, names, mdp.shape, "TaskFloors", floors)
+
+
+@dataclass(frozen=True, eq=False)
+class PeakExposure(Recipe):
+    """The largest share of discounted time spent in one of the danger sets: max_j d(set_j).
+
+    ``sets``: a sequence of sets, each as indices, a mask or state names.
+    """
+
+    sets: Sequence[Any]
+    smooth = False
+
+    def bind(self, mdp: MDP) -> WorstOf:
+        """The worst case in this model."""
+        if isinstance(self.sets, str) or not isinstance(self.sets, Sequence | np.ndarray) or len(self.sets) == 0:
+            raise InputError("PeakExposure.sets must be a non-empty sequence of sets of states")
+        if any(np.ndim(one) == 0 for one in self.sets):
+            raise InputError("PeakExposure.sets must be a sequence of sets; wrap a single set in a list")
+        groups = [mdp.state_indices(f"PeakExposure.sets[{j}]", one) for j, one in enumerate(self.sets)]
+        for j, group in enumerate(groups):
+            if group.size == 0:
+                warnings.warn(f"PeakExposure.sets[{j}] is empty: its exposure is 0", CautiousWarning, stacklevel=2)
+        names = tuple(f"exposure to set {j}" for j in range(len(groups)))
+        return WorstOf(_indicators(mdp, groups), names, mdp.shape, "PeakExposure")
+
+
+@dataclass(frozen=True, eq=False)
+class WorstTask(Recipe):
+    """The loss of the worst task: max_j -(return of task j). ``task_rewards`` (m, S, A)."""
+
+    task_rewards: Any
+    smooth = False
+
+    def bind(self, mdp: MDP) -> WorstOf:
+        """The worst case in this model."""
+        features, names = _task_returns("WorstTask.task_rewards", self.task_rewards, mdp)
+        return WorstOf(-features, tuple(f"minus {name}" for name in names), mdp.shape, "WorstTask")
+
+
+def _indicators(mdp: MDP, groups: Sequence[Any]) -> sp.csr_array:
+    rows = []
+    for group in groups:
+        member = np.zeros(mdp.n_states)
+        member[group] = 1
+        rows.append(sp.csr_array(np.repeat(member, mdp.n_actions)[None, :]))
+    return sp.csr_array(sp.vstack(rows))
+
+
+def _task_returns(name: str, task_rewards: Any, mdp: MDP) -> tuple[sp.csr_array, tuple[str, ...]]:
+    tasks = as_floats(name, task_rewards)
+    if tasks.ndim != 3 or tasks.shape[0] == 0 or tasks.shape[1:] != mdp.shape:
+        raise InputError(f"{name} has shape {tasks.shape}; expected (m, {mdp.n_states}, {mdp.n_actions}) = (m, S, A)")
+    features = sp.csr_array(tasks.reshape(len(tasks), -1) / (1 - mdp.discount))
+    return features, tuple(f"return of task {j}" for j in range(len(tasks)))

@@ -1,0 +1,59 @@
+"""Priors: demonstrated or earlier behaviour, given as an occupancy, a state distribution, a policy or a Solution."""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from cautious._checks import Array, as_distribution, as_floats, check_nonnegative, sum_tolerance
+from cautious.errors import InputError
+from cautious.models.tabular import MDP
+from cautious.occupancy import check_policy, policy_occupancy
+
+
+@runtime_checkable
+class HasPolicy(Protocol):
+    """A Solution, or anything else that carries a policy (S, A)."""
+
+    @property
+    def policy(self) -> Array:
+        """(S, A), rows sum to one."""
+        ...
+
+
+def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
+    """The prior as a distribution over pairs (S, A) or over states (S,), told apart by shape.
+
+    (S, A) summing to one is an occupancy; (S, A) with every row summing to one is a policy, whose occupancy in this
+    model is used, as is that of a Solution.
+    """
+    if isinstance(prior, HasPolicy):
+        return policy_occupancy(mdp, _solution_policy(name, prior, mdp)).occupancy
+    array = as_floats(name, prior)
+    tolerance = sum_tolerance(getattr(prior, "dtype", np.float64))
+    if array.shape == (mdp.n_states,):
+        return as_distribution(name, prior, (mdp.n_states,), "(S,)")
+    if array.shape != mdp.shape:
+        raise InputError(f"{name} has shape {array.shape}; expected {mdp.shape} = (S, A) or ({mdp.n_states},) = (S,)")
+    check_nonnegative(name, array)
+    if np.all(np.abs(array.sum(axis=1) - 1) <= tolerance):
+        return policy_occupancy(mdp, check_policy(mdp, prior)).occupancy
+    total = float(array.sum())
+    if abs(total - 1) > tolerance:
+        raise InputError(
+            f"{name} sums to {total:.12g}; an occupancy sums to 1 within {tolerance:g}, "
+            "a policy has every row summing to 1"
+        )
+    return np.asarray(array / total)
+
+
+def resolve_state_prior(name: str, prior: Any, mdp: MDP) -> Array:
+    """The prior as a distribution over states (S,); occupancies, policies and Solutions give their marginal."""
+    array = resolve_prior(name, prior, mdp)
+    return array if array.ndim == 1 else array.sum(axis=1)
+
+
+def _solution_policy(name: str, prior: HasPolicy, mdp: MDP) -> Array:
+    try:
+        return check_policy(mdp, prior.policy)
+    except InputError as error:
+        raise InputError(f"{name}: the given solution does not fit this model: {error}") from None

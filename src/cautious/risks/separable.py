@@ -1,0 +1,238 @@
+"""Distances to a prior that are sums over entries, on pairs (S, A) or on the state marginal (S,).
+
+With x the pairs or the marginal, p the prior, u a slope, and minima over distributions x on the active entries:
+
+    KL, Entropy:     sum x log(x/p)      min KL - <u, x>  = -log sum p e^u                 (Entropy: p = 1)
+    TotalVariation:  1/2 |x - p|_1       min TV - <u, x>  = 1 - u_max - sum p (1 + u - u_max)_+
+    Quadratic:       1/2 |x - p|^2       minimum at the projection of p + u on the simplex
+
+These minima are the intercepts of the lines <u, x> + intercept below each risk; any slope u is a valid witness.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp, xlogy
+
+from cautious._checks import Array, Mask
+from cautious.models.tabular import MDP
+from cautious.risks.base import ConicRisk, Cut, Recipe
+from cautious.risks.epigraph import Epigraph, identity, state_sums
+from cautious.risks.priors import resolve_prior
+
+
+@dataclass(frozen=True)
+class SeparableRisk(ConicRisk):
+    """``prior`` is (S, A) or (S,); ``shape`` is (S, A)."""
+
+    prior: Array
+    shape: tuple[int, int]
+    title: str
+
+    @property
+    def label(self) -> str:
+        """The recipe's name, and what it looks at."""
+        return f"{self.title} (states)" if self.on_states else self.title
+
+    @property
+    def on_states(self) -> bool:
+        """Whether the risk looks at the state marginal only."""
+        return self.prior.ndim == 1
+
+    def entries(self, d: Array) -> Array:
+        """The pairs, or the marginal."""
+        return d.sum(axis=1) if self.on_states else d
+
+    def as_table(self, x: Array) -> Array:
+        """A table (S, A) from entries."""
+        return np.broadcast_to(x[:, None], self.shape).copy() if self.on_states else x
+
+    def active_entries(self, active: Mask) -> Mask:
+        """Which entries can be positive."""
+        return active.any(axis=1) if self.on_states else active
+
+    def selector(self, active: Mask) -> sp.csr_array:
+        """(active entries, S*A): the active entries of d as a matrix."""
+        full = state_sums(active) if self.on_states else identity(active.size)
+        return sp.csr_array(full[np.flatnonzero(self.active_entries(active))])
+
+    def cut(self, witness: Any, active: Mask) -> Cut:
+        """The line of slope ``witness``, given per active entry."""
+        here = self.active_entries(active)
+        slope = np.zeros(self.prior.shape)
+        slope[here] = np.asarray(witness)
+        return Cut(self.as_table(slope), self.intercept(slope[here], here))
+
+    @abstractmethod
+    def intercept(self, u: Array, here: Mask) -> float:
+        """Minimum over distributions x on the active entries of risk(x) - <u, x>; a little below it is sound."""
+
+
+@dataclass(frozen=True)
+class EntropicRisk(SeparableRisk):
+    """Relative entropy to the prior; the prior need not sum to one (ones give the negative entropy)."""
+
+    def value(self, d: Array) -> float:
+        """sum x log(x/p); infinite where p = 0 < x."""
+        x = self.entries(d)
+        if np.any((x > 0) & (self.prior == 0)):
+            return np.inf
+        here = x > 0
+        return float(np.sum(xlogy(x[here], x[here]) - x[here] * np.log(self.prior[here])))
+
+    def gradient(self, d: Array) -> Array:
+        """1 + log(x/p); entries with x = 0 are taken at the smallest positive number, to stay finite."""
+        x = np.maximum(self.entries(d), np.finfo(float).tiny)
+        log_prior = np.log(self.prior, out=np.zeros_like(self.prior), where=self.prior > 0)
+        return self.as_table(1 + np.log(x) - log_prior)
+
+    def permitted(self) -> Mask | None:
+        """Pairs (S, A) where the prior is positive."""
+        return None if np.all(self.prior > 0) else np.asarray(self.as_table(self.prior > 0), dtype=np.bool_)
+
+    def intercept(self, u: Array, here: Mask) -> float:
+        """-log sum p e^u."""
+        return -float(logsumexp(u, b=self.prior[here]))
+
+    def epigraph(self, active: Mask) -> Epigraph:
+        """t >= n x log(n x) per entry, as (-t, n x, 1) in the exponential cone; -log(n p) is a linear cost on d."""
+        pick = self.selector(active)
+        n = pick.shape[0]
+        scale = float(n)
+        rows = np.arange(n)
+        spread = sp.csr_array((np.full(n, -scale), (3 * rows + 1, rows)), shape=(3 * n, n))
+        rhs = np.zeros(3 * n)
+        rhs[2::3] = 1
+        log_prior = np.log(self.prior[self.active_entries(active)] * scale)
+        return Epigraph(
+            cost=np.full(n, 1 / scale),
+            on_pairs=sp.csr_array(spread @ pick),
+            on_own=sp.csr_array((np.ones(n), (3 * rows, rows)), shape=(3 * n, n)),
+            rhs=rhs,
+            cones=(("exponential", 3),) * n,
+            linear=-np.asarray(pick.T @ log_prior),
+            witness=lambda z: -scale * z[1::3] - log_prior,
+        )
+
+
+@dataclass(frozen=True)
+class HalfL1(SeparableRisk):
+    """Total variation."""
+
+    smooth = False
+
+    def value(self, d: Array) -> float:
+        """1/2 |x - p|_1."""
+        return 0.5 * float(np.abs(self.entries(d) - self.prior).sum())
+
+    def gradient(self, d: Array) -> Array:
+        """1/2 sign(x - p)."""
+        return self.as_table(0.5 * np.sign(self.entries(d) - self.prior))
+
+    def intercept(self, u: Array, here: Mask) -> float:
+        """1 - u_max - sum p (1 + u - u_max)_+."""
+        top = float(u.max())
+        return 1 - top - float(np.sum(self.prior[here] * np.maximum(1 + u - top, 0)))
+
+    def epigraph(self, active: Mask) -> Epigraph:
+        """For two distributions half the L1 distance is the sum of (x - p)_+."""
+        pick = self.selector(active)
+        n, width = pick.shape
+        return Epigraph(
+            cost=np.ones(n),
+            on_pairs=sp.csr_array(sp.vstack([pick, sp.csr_array((n, width))])),
+            on_own=sp.csr_array(sp.vstack([identity(n, -1.0), identity(n, -1.0)])),
+            rhs=np.concatenate([self.prior[self.active_entries(active)], np.zeros(n)]),
+            cones=(("nonnegative", 2 * n),),
+            witness=lambda z: z[:n],
+        )
+
+
+@dataclass(frozen=True)
+class HalfSquares(SeparableRisk):
+    """Half the squared Euclidean distance."""
+
+    def value(self, d: Array) -> float:
+        """1/2 |x - p|^2."""
+        return 0.5 * float(np.sum((self.entries(d) - self.prior) ** 2))
+
+    def gradient(self, d: Array) -> Array:
+        """x - p."""
+        return self.as_table(self.entries(d) - self.prior)
+
+    def intercept(self, u: Array, here: Mask) -> float:
+        """At the projection of p + u on the simplex, plus what the unreachable entries cost anyway."""
+        p = self.prior[here]
+        x = project_on_simplex(p + u)
+        return 0.5 * float(np.sum((x - p) ** 2)) - float(u @ x) + 0.5 * float(np.sum(self.prior[~here] ** 2))
+
+    def epigraph(self, active: Mask) -> Epigraph:
+        """y = x - p and half its square."""
+        pick = self.selector(active)
+        n = pick.shape[0]
+        return Epigraph(
+            cost=np.zeros(n),
+            quadratic=np.ones(n),
+            on_pairs=pick,
+            on_own=identity(n, -1.0),
+            rhs=self.prior[self.active_entries(active)],
+            cones=(("zero", n),),
+            witness=lambda z: np.asarray(z),
+        )
+
+
+def project_on_simplex(x: Array) -> Array:
+    """The nearest distribution to x (n,)."""
+    descending = np.sort(x)[::-1]
+    excess = (np.cumsum(descending) - 1) / np.arange(1, x.size + 1)
+    count = int(np.flatnonzero(descending > excess)[-1])
+    return np.maximum(x - excess[count], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class KL(Recipe):
+    """Relative entropy KL(d || prior) to behaviour seen before; prior (S, A), or (S,) for the state marginal.
+
+    Zero entries of the prior forbid the pair (or state). The prior may also be a policy or a Solution.
+    """
+
+    prior: Any
+
+    def bind(self, mdp: MDP) -> EntropicRisk:
+        """The divergence in this model."""
+        return EntropicRisk(resolve_prior("KL.prior", self.prior, mdp), mdp.shape, "KL")
+
+
+@dataclass(frozen=True)
+class Entropy(Recipe):
+    """Negative entropy sum d log d: caution spreads the behaviour over all pairs."""
+
+    def bind(self, mdp: MDP) -> EntropicRisk:
+        """The negative entropy in this model."""
+        return EntropicRisk(np.ones(mdp.shape), mdp.shape, "Entropy")
+
+
+@dataclass(frozen=True, eq=False)
+class TotalVariation(Recipe):
+    """Half the L1 distance to the prior; prior (S, A) or (S,), a policy or a Solution."""
+
+    prior: Any
+    smooth = False
+
+    def bind(self, mdp: MDP) -> HalfL1:
+        """The distance in this model."""
+        return HalfL1(resolve_prior("TotalVariation.prior", self.prior, mdp), mdp.shape, "TotalVariation")
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic(Recipe):
+    """Half the squared Euclidean distance to the prior; prior (S, A) or (S,), a policy or a Solution."""
+
+    prior: Any
+
+    def bind(self, mdp: MDP) -> HalfSquares:
+        """The distance in this model."""
+        return HalfSquares(resolve_prior("Quadratic.prior", self.prior, mdp), mdp.shape, "Quadratic")

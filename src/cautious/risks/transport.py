@@ -1,0 +1,304 @@
+"""Wasserstein-1 distance between the state marginal and a prior, over a ground metric.
+
+With D the ground distance, q the prior and x the marginal:
+
+    W(x, q) = min over plans T >= 0 with row sums x and column sums q of <T, D>       (metric given as a matrix)
+            = min over flows on the edges that carry x - q of sum weight |flow|        (metric given as a graph)
+
+    line:   W(x, q) >= <f, x> - sum_j q_j max_i (f_i - D_ij)    for any potentials f (S,).
+
+A large matrix is not written out: plans start on each state's nearest neighbours, plus one hub that everything can
+pass at the largest distance, and pairs are added while the potentials say that they pay.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+from cautious._checks import Array, Indices, Mask, as_floats, check_nonnegative, check_shape, first_bad
+from cautious.errors import InputError, SolveError
+from cautious.models.tabular import MDP
+from cautious.risks.base import ConicRisk, Cut, Recipe
+from cautious.risks.epigraph import Epigraph, state_sums
+from cautious.risks.priors import resolve_state_prior
+
+ALL_PAIRS_STATES = 100
+NEAREST = 8
+ROUNDS = 50
+
+
+@dataclass(frozen=True)
+class TransportRisk(ConicRisk):
+    """Mass moves from the marginal, at nodes 0..S-1, over arcs (``tail``, ``head``, ``cost``) to the sinks."""
+
+    prior: Array
+    shape: tuple[int, int]
+    tail: Indices
+    head: Indices
+    cost: Array
+    smooth = False
+
+    @property
+    def label(self) -> str:
+        """The recipe's name."""
+        return "Wasserstein"
+
+    @property
+    @abstractmethod
+    def demand(self) -> Array:
+        """What each node must receive; its size is the number of nodes."""
+
+    @property
+    @abstractmethod
+    def diameter(self) -> float:
+        """An upper bound of every distance."""
+
+    @abstractmethod
+    def priced(self, potentials: Array, here: Mask) -> Array:
+        """max over states i in ``here`` of f_i - D_ij, for every state j; (S,)."""
+
+    @cached_property
+    def incidence(self) -> sp.csr_array:
+        """(nodes, arcs): +1 where an arc leaves, -1 where it enters."""
+        m = self.tail.size
+        signs = np.concatenate([np.ones(m), -np.ones(m)])
+        places = (np.concatenate([self.tail, self.head]), np.tile(np.arange(m), 2))
+        return sp.csr_array((signs, places), shape=(self.demand.size, m))
+
+    def ship(self, x: Array) -> tuple[float, Array]:
+        """Cheapest transport of the marginal x over these arcs: its cost and its potentials (S,)."""
+        supply = -self.demand
+        supply[: x.size] += x / x.sum()
+        solved = linprog(
+            self.cost,
+            A_eq=self.incidence,
+            b_eq=supply,
+            method="highs-ds",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if solved.status != 0:
+            raise SolveError(f"Wasserstein: the transport problem was not solved ({solved.message})")
+        flow = np.maximum(solved.x, 0)
+        # flows miss the balance by rounding: the missing mass is charged at the full diameter
+        missing = float(np.abs(self.incidence @ flow - supply).sum())
+        return float(self.cost @ flow) + self.diameter * missing, np.asarray(solved.eqlin.marginals)[: x.size]
+
+    def best_transport(self, x: Array) -> tuple[float, Array]:
+        """As ``ship``, with every arc that pays."""
+        risk: TransportRisk = self
+        everywhere = np.ones(self.shape, dtype=np.bool_)
+        for _ in range(ROUNDS):
+            cost, potentials = risk.ship(x)
+            more = risk.refined(potentials, everywhere)
+            if more is None:
+                break
+            risk = more
+        return cost, potentials
+
+    def value(self, d: Array) -> float:
+        """The cost of the cheapest transport."""
+        return self.best_transport(d.sum(axis=1))[0]
+
+    def gradient(self, d: Array) -> Array:
+        """Potentials of the cheapest transport."""
+        return self._table(self.best_transport(d.sum(axis=1))[1])
+
+    def refined(self, witness: Any, active: Mask) -> "TransportRisk | None":
+        """The same risk with more arcs, where these potentials show that they pay; None when all are there."""
+        return None
+
+    def cut(self, witness: Any, active: Mask) -> Cut:
+        """The line of the potentials ``witness`` (S,)."""
+        potentials = np.asarray(witness, dtype=np.float64)
+        return Cut(self._table(potentials), -float(self.prior @ self.priced(potentials, active.any(axis=1))))
+
+    def epigraph(self, active: Mask) -> Epigraph:
+        """Balance at every node; flows are not negative."""
+        sums = state_sums(active)
+        (n_states, width), n_nodes, n_arcs = sums.shape, self.demand.size, self.tail.size
+        return Epigraph(
+            cost=self.cost,
+            on_pairs=sp.csr_array(sp.vstack([sums, sp.csr_array((n_nodes - n_states + n_arcs, width))])),
+            on_own=sp.csr_array(sp.vstack([-self.incidence, -sp.eye_array(n_arcs)])),
+            rhs=np.concatenate([self.demand, np.zeros(n_arcs)]),
+            cones=(("zero", n_nodes), ("nonnegative", n_arcs)),
+            witness=lambda z: z[:n_states],
+        )
+
+    def _table(self, potentials: Array) -> Array:
+        return np.broadcast_to(potentials[:, None], self.shape).copy()
+
+
+@dataclass(frozen=True)
+class GraphTransport(TransportRisk):
+    """The states are the nodes of an undirected weighted graph; distance is the shortest path."""
+
+    graph: sp.csr_array
+
+    @property
+    def demand(self) -> Array:
+        """The prior, at the states themselves."""
+        return self.prior.copy()
+
+    @cached_property
+    def diameter(self) -> float:
+        """Twice the largest distance from one state."""
+        return 2 * float(dijkstra(self.graph, indices=0).max())
+
+    def priced(self, potentials: Array, here: Mask) -> Array:
+        """One shortest-path tree from an extra node that reaches i at the cost (largest f) - f_i."""
+        n = self.graph.shape[0]
+        top = float(potentials[here].max())
+        sources = np.flatnonzero(here)
+        # an extra unit on every entry: explicit zeros would not be edges
+        entry = sp.csr_array((top - potentials[sources] + 1, (np.zeros_like(sources), sources)), shape=(1, n))
+        extended = sp.block_array([[self.graph, None], [entry, sp.csr_array((1, 1))]], format="csr")
+        return np.asarray(top + 1 - dijkstra(extended, indices=n)[:n])
+
+
+@dataclass(frozen=True)
+class MatrixTransport(TransportRisk):
+    """Nodes: the states, a copy of each as its sink, and a hub; distances are the entries of a matrix."""
+
+    distance: Array
+
+    @property
+    def demand(self) -> Array:
+        """The prior, at the copies."""
+        return np.concatenate([np.zeros(self.prior.size), self.prior, [0.0]])
+
+    @cached_property
+    def diameter(self) -> float:
+        """The largest entry."""
+        return float(self.distance.max())
+
+    def priced(self, potentials: Array, here: Mask) -> Array:
+        """Column maxima of f_i - D_ij."""
+        return np.asarray((potentials[here, None] - self.distance[here]).max(axis=0))
+
+    def refined(self, witness: Any, active: Mask) -> "MatrixTransport | None":
+        """Arcs from the best state of every column that the present arcs undervalue."""
+        n = self.prior.size
+        if self.tail.size == n * n + 2 * n:
+            return None
+        potentials, here = np.asarray(witness), np.flatnonzero(active.any(axis=1))
+        worth = potentials[here, None] - self.distance[here]
+        present = np.full(n, -np.inf)
+        direct = self.head < 2 * n
+        direct &= self.tail < n
+        np.maximum.at(present, self.head[direct] - n, (potentials[self.tail] - self.cost)[direct])
+        column = np.flatnonzero(worth.max(axis=0) > present + 1e-11 * max(self.diameter, 1e-300))
+        if column.size == 0:
+            return None
+        few = min(4, here.size)
+        best = np.argpartition(-worth[:, column], few - 1, axis=0)[:few]
+        tails, heads = here[best].ravel(), np.tile(column, few)
+        return matrix_transport(
+            self.prior,
+            self.shape,
+            self.distance,
+            np.concatenate([self.tail[direct], tails]),
+            np.concatenate([self.head[direct] - n, heads]),
+        )
+
+
+def matrix_transport(
+    prior: Array, shape: tuple[int, int], distance: Array, origin: Indices, target: Indices
+) -> MatrixTransport:
+    """Plans on the pairs (origin, target), each once, plus the hub."""
+    n = prior.size
+    pairs = np.unique(origin * n + target)
+    origin, target = pairs // n, pairs % n
+    states = np.arange(n)
+    tail = np.concatenate([origin, states, np.full(n, 2 * n)])
+    head = np.concatenate([target + n, np.full(n, 2 * n), states + n])
+    cost = np.concatenate([distance[origin, target], np.full(n, distance.max()), np.zeros(n)])
+    return MatrixTransport(prior, shape, tail, head, cost, distance)
+
+
+@dataclass(frozen=True, eq=False)
+class Wasserstein(Recipe):
+    """W1 distance between the state marginal and a prior (S,).
+
+    ``metric``: (S, S) array of distances, or a sparse undirected weighted graph (shortest-path distance).
+    """
+
+    prior: Any
+    metric: Any
+    smooth = False
+
+    def bind(self, mdp: MDP) -> TransportRisk:
+        """The distance in this model."""
+        prior = resolve_state_prior("Wasserstein.prior", self.prior, mdp)
+        n = mdp.n_states
+        if sp.issparse(self.metric):
+            graph = _checked_graph(self.metric, n)
+            edges = sp.coo_array(graph)
+            tail, head = edges.row.astype(np.int64), edges.col.astype(np.int64)
+            return GraphTransport(prior, mdp.shape, tail, head, edges.data, graph)
+        distance = _checked_matrix(self.metric, n)
+        few = n if n <= ALL_PAIRS_STATES else NEAREST
+        nearest = np.argpartition(distance, few - 1, axis=1)[:, :few]
+        states = np.repeat(np.arange(n), few)
+        return matrix_transport(
+            prior,
+            mdp.shape,
+            distance,
+            np.concatenate([states, nearest.ravel()]),
+            np.concatenate([nearest.ravel(), states]),
+        )
+
+
+def _checked_matrix(metric: Any, n: int) -> Array:
+    distance = as_floats("Wasserstein.metric", metric)
+    check_shape("Wasserstein.metric", distance, (n, n), "(S, S)")
+    check_nonnegative("Wasserstein.metric", distance)
+    _refuse_diagonal(np.diag(distance))
+    uneven = np.abs(distance - distance.T) > 1e-9 * max(1e-300, float(distance.max()))
+    if uneven.any():
+        i, j = first_bad(uneven)
+        raise InputError(
+            f"Wasserstein.metric[{i}, {j}] is {distance[i, j]} but [{j}, {i}] is {distance[j, i]}; it must be symmetric"
+        )
+    return distance
+
+
+def _checked_graph(metric: Any, n: int) -> sp.csr_array:
+    check_shape("Wasserstein.metric", metric, (n, n), "(S, S)")
+    given = sp.csr_array(metric).astype(np.float64)
+    given.sum_duplicates()
+    bad = ~np.isfinite(given.data) | (given.data < 0)
+    if bad.any():
+        raise InputError(
+            f"Wasserstein.metric has the edge weight {given.data[int(np.argmax(bad))]}; weights must be finite and "
+            "not negative"
+        )
+    given.eliminate_zeros()
+    _refuse_diagonal(given.diagonal())
+    other = sp.csr_array(given.T)
+    both = given.multiply(other != 0)
+    uneven = abs(both - sp.csr_array(both.T))
+    if uneven.nnz and uneven.data.max() > 1e-12 * given.data.max():
+        i, j = (int(index[int(np.argmax(uneven.data))]) for index in sp.coo_array(uneven).coords)
+        raise InputError(
+            f"Wasserstein.metric has weight {given[i, j]} from {i} to {j} but {given[j, i]} back; the graph is undirected"
+        )
+    graph = sp.csr_array(given.maximum(other))
+    parts, part = connected_components(graph, directed=False)
+    if parts > 1:
+        away = int(np.argmax(part != part[0]))
+        raise InputError(f"Wasserstein.metric is a graph in {parts} pieces: no path from state 0 to state {away}")
+    return graph
+
+
+def _refuse_diagonal(diagonal: Array) -> None:
+    bad = diagonal != 0
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise InputError(f"Wasserstein.metric[{i}, {i}] is {diagonal[i]}; the distance of a state to itself is 0")

@@ -1,0 +1,150 @@
+"""``Solution``: a policy, what it is worth, and the proof; saved and loaded without pickle."""
+
+import os
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from cautious import _storage
+from cautious._checks import Array, Mask
+from cautious.certificate import Certificate
+from cautious.errors import FileError, SolveError
+from cautious.models.files import model_from_storage
+from cautious.models.tabular import MDP
+
+
+class Status(Enum):
+    """How a run ended; the value is the sentence a person reads."""
+
+    SOLVED = "solved: the gap is within the tolerance"
+    STATIONARY = "stationary: no policy close by is better, but others may be (not convex)"
+    TIME_LIMIT = "time limit reached: this is the best policy so far, with its gap"
+    STEP_LIMIT = "step limit reached: this is the best policy so far, with its gap"
+    STOPPED = "stopped on request: this is the best policy so far, with its gap"
+    STALLED = "stalled: the gap did not reach the tolerance; this is the best policy found, with its gap"
+    INFEASIBLE = "infeasible: no policy meets all requirements; the policy shown comes closest"
+    UNDECIDED = "undecided: the requirements are on the boundary of what is possible, within rounding"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What ``ca.solve`` returns.
+
+    ``objective = expected_return - caution * risk`` belongs to the delivered ``policy``; no policy exceeds
+    ``upper_bound``; ``gap`` is the difference. ``multipliers`` (S,) prove it: they are the values of a risk-neutral
+    planner who is paid ``adjusted_reward``. ``reached`` (S,) marks the states the policy visits; elsewhere its rows
+    are uniform over the usable actions.
+    """
+
+    status: Status
+    objective: float
+    expected_return: float
+    risk: float
+    upper_bound: float
+    gap: float
+    policy: Array
+    occupancy: Array
+    multipliers: Array
+    adjusted_reward: Array
+    reached: Mask
+    certificate: Certificate
+    mdp: MDP
+    caution: float
+    risk_label: str
+    tolerance: float
+    seconds: float
+    steps: int
+    method: str
+    risk_terms: tuple[dict[str, Any], ...] = ()
+    raw_occupancy: Array | None = field(default=None, repr=False)
+
+    def require(self) -> "Solution":
+        """This solution if it is SOLVED; otherwise a SolveError that says what happened."""
+        if self.status is not Status.SOLVED:
+            raise SolveError(f"{self.status.value}. {self.certificate.statement}")
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.status.name}, objective={self.objective:.8g}, gap={self.gap:.2g}, "
+            f"expected_return={self.expected_return:.8g}, risk={self.risk:.8g}, {self.certificate.kind})"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, the model included, to one file; atomically, without pickle."""
+        model_header, model_arrays = self.mdp.to_storage()
+        header = {
+            "model": model_header,
+            "status": self.status.name,
+            "certificate": {key: _plain(value) for key, value in asdict(self.certificate).items()},
+            "risk_label": self.risk_label,
+            "risk_terms": _plain(self.risk_terms),
+            "steps": self.steps,
+            "method": self.method,
+            **{name: _plain(getattr(self, name)) for name in _NUMBERS},
+        }
+        arrays = {f"model.{name}": array for name, array in model_arrays.items()}
+        arrays |= {name: getattr(self, name) for name in _TABLES}
+        if self.raw_occupancy is not None:
+            arrays["raw_occupancy"] = self.raw_occupancy
+        _storage.write(path, "solution", header, arrays)
+
+
+_NUMBERS = ("objective", "expected_return", "risk", "upper_bound", "gap", "caution", "tolerance", "seconds")
+_TABLES = ("policy", "occupancy", "multipliers", "adjusted_reward", "reached")
+
+
+def load(path: str | os.PathLike[str]) -> Solution:
+    """A solution written by ``solution.save``."""
+    header, arrays = _storage.read(path, "solution")
+    model_arrays = {name.removeprefix("model."): a for name, a in arrays.items() if name.startswith("model.")}
+    try:
+        mdp = model_from_storage(path, header["model"], model_arrays)
+        certificate = {key: _number(value) for key, value in header["certificate"].items()}
+        tables = {name: _storage.take(path, arrays, name) for name in _TABLES}
+        for name, table in tables.items():
+            if table.shape not in (mdp.shape, (mdp.n_states,)):
+                raise FileError(f"{path}: the array {name!r} has shape {table.shape}, the model has {mdp.shape}")
+        return Solution(
+            status=Status[header["status"]],
+            certificate=Certificate(**certificate),
+            mdp=mdp,
+            risk_label=str(header["risk_label"]),
+            risk_terms=tuple(header["risk_terms"]),
+            steps=int(header["steps"]),
+            method=str(header["method"]),
+            raw_occupancy=arrays.get("raw_occupancy"),
+            **{name: float(_number(header[name])) for name in _NUMBERS},
+            **tables,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"{path}: the solution's header is incomplete or damaged ({error!r})") from None
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinities and no NumPy numbers: say them as words, or as Python's own."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"number": repr(value)}
+    return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"number"}:
+            return float(value["number"])
+        return {key: _number(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_number(item) for item in value]
+    return value

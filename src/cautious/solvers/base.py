@@ -1,0 +1,181 @@
+"""The one loop: a solver proposes, the certificate judges, this file decides when to stop.
+
+A solver is a class with a ``name``, a ``refusal`` and ``steps``: a generator of ``Candidate`` (a policy, a witness, or
+both). The loop keeps the best policy and the lowest upper bound, whichever step they came from, and ends on a
+proof, a limit, a request, or when the solver has nothing more to propose.
+"""
+
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array
+from cautious.certificate import Conflict, Cover, Delivered, Witness, conflict_bound, deliver, upper_bound
+from cautious.problem import Problem
+from cautious.solution import Status
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback receives; returning True from the callback stops the run."""
+
+    step: int
+    seconds: float
+    objective: float
+    upper_bound: float
+    gap: float
+    method: str
+
+
+Callback = Callable[[Progress], Any]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What a solver proposes: a policy, a witness for an upper bound, a proof of conflict, or several of these."""
+
+    policy: Array | None = None
+    witness: Witness | Cover | None = None
+    conflict: Conflict | None = None
+
+
+class Clock:
+    """Time limit and stop requests, asked by long computations."""
+
+    def __init__(self, limit_seconds: float | None) -> None:
+        self.started = time.perf_counter()
+        self.limit = np.inf if limit_seconds is None else limit_seconds
+        self.stop_requested = False
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.started
+
+    @property
+    def left(self) -> float:
+        """Seconds until the limit."""
+        return self.limit - self.seconds
+
+    @property
+    def over(self) -> bool:
+        """Whether to return at the next occasion."""
+        return self.stop_requested or self.left <= 0
+
+
+class Interruption:
+    """While inside, the first Ctrl-C asks the clock to stop; the second one leaves at once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.previous: Any = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self.previous = signal.signal(signal.SIGINT, self._handle)
+
+    def __exit__(self, *_: object) -> None:
+        if self.previous is not None:
+            signal.signal(signal.SIGINT, self.previous)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.clock.stop_requested:
+            raise KeyboardInterrupt
+        self.clock.stop_requested = True
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a run is asked for: the relative tolerance, and the clock it runs by."""
+
+    tolerance: float
+    clock: Clock
+
+    def allowance(self, objective: float) -> float:
+        """The absolute gap that counts as solved."""
+        return self.tolerance * max(1.0, abs(objective)) if np.isfinite(objective) else self.tolerance
+
+
+class Solver(ABC):
+    """Proposes policies and witnesses; see the module's text."""
+
+    name: str
+
+    @abstractmethod
+    def refusal(self, problem: Problem) -> str | None:
+        """Why this solver cannot take the problem; None when it can."""
+
+    @abstractmethod
+    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
+        """Better and better candidates."""
+
+
+@dataclass
+class Outcome:
+    """The best of a run."""
+
+    status: Status
+    delivered: Delivered | None = None
+    witness: Witness | Cover | None = None
+    upper: float = np.inf
+    conflict: Conflict | None = None
+    steps: int = 0
+
+    @property
+    def gap(self) -> float:
+        """Upper bound, with the error of the objective, minus the objective."""
+        if self.delivered is None or not np.isfinite(self.delivered.objective):
+            return np.inf
+        # an upper bound below the objective can only be rounding, which ``error`` covers
+        return max(self.upper - self.delivered.objective, 0.0) + self.delivered.error
+
+    def take(self, problem: Problem, candidate: Candidate) -> None:
+        """Keep what is better."""
+        self.steps += 1
+        if candidate.policy is not None:
+            found = deliver(problem, candidate.policy)
+            if self.delivered is None or found.objective > self.delivered.objective:
+                self.delivered = found
+        if candidate.witness is not None:
+            bound = upper_bound(problem, candidate.witness)
+            if bound < self.upper or self.witness is None:
+                self.upper, self.witness = bound, candidate.witness
+        if candidate.conflict is not None and conflict_bound(problem, candidate.conflict) <= 0:
+            self.conflict = candidate.conflict
+
+
+def run(
+    solver: Solver, problem: Problem, target: Target, callback: Callback | None, outcome: Outcome | None = None
+) -> Outcome:
+    """Run a solver to a proof, a limit, a request or its end; ``outcome`` carries on from an earlier solver."""
+    best = Outcome(Status.STALLED) if outcome is None else outcome
+    best.status = Status.STALLED
+    clock = target.clock
+    for candidate in solver.steps(problem, target):
+        best.take(problem, candidate)
+        if best.conflict is not None:
+            best.status = Status.INFEASIBLE
+            break
+        objective = -np.inf if best.delivered is None else best.delivered.objective
+        wants_stop = False
+        if callback is not None:
+            wants_stop = callback(
+                Progress(best.steps, clock.seconds, objective, best.upper, best.gap, solver.name)
+            ) is True
+        if best.gap <= target.allowance(objective):
+            best.status = Status.SOLVED
+            break
+        if wants_stop:
+            clock.stop_requested = True
+        if clock.over:
+            break
+    if best.status is Status.STALLED and clock.over:
+        best.status = Status.STOPPED if clock.stop_requested else Status.TIME_LIMIT
+    return best

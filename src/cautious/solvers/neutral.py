@@ -1,0 +1,26 @@
+"""Risk-neutral problems: one planning call is the whole answer."""
+
+from collections.abc import Iterator
+
+from cautious.certificate import Witness
+from cautious.planning import plan
+from cautious.problem import Problem
+from cautious.solvers.base import Candidate, Solver, Target
+
+
+class Planner(Solver):
+    """Plans with increasing precision until the certificate is satisfied."""
+
+    name = "planning"
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Needs a problem without risk."""
+        return None if problem.neutral else "has a risk"
+
+    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
+        """Each step asks for a hundred times more precision."""
+        warm = None
+        for share in (0.3, 3e-3, 0.0):
+            size = 1.0 if warm is None else max(1.0, abs(warm.lower))
+            warm = plan(problem.mdp, problem.mdp.rewards, tolerance=share * target.tolerance * size, warm=warm)
+            yield Candidate(warm.policy(problem.mdp.n_actions), Witness(warm.values))
