@@ -106,8 +106,8 @@ def _objective_error(problem: Problem, found: PolicyOccupancy, risk: float) -> f
     mdp, d = problem.mdp, found.occupancy
     horizon = 1 / (1 - mdp.discount)
     used = d > 0
-    largest = float(np.abs(mdp.rewards[used]).max(initial=0.0))
-    error = horizon * (largest * found.error + 16 * EPS * float(np.sum(d * np.abs(mdp.rewards))))
+    largest = float(np.abs(problem.reward[used]).max(initial=0.0))
+    error = horizon * (largest * found.error + 16 * EPS * float(np.sum(d * np.abs(problem.reward))))
     if not np.isfinite(risk):
         return error
     for weight, term in problem.terms:
@@ -120,7 +120,7 @@ def upper_bound(problem: Problem, witness: Witness | Cover) -> float:
     """What no policy exceeds."""
     if isinstance(witness, Cover):
         return _cover_bound(problem, witness)
-    return _convex_bound(problem, problem.mdp.rewards, problem.terms, witness)
+    return _convex_bound(problem, problem.reward, problem.terms, witness)
 
 
 def _convex_bound(
@@ -161,7 +161,7 @@ def _cover_bound(problem: Problem, cover: Cover) -> float:
             for (weight, risk), low, high, at in zip(scalars, box.lows, box.highs, box.at, strict=True)
         ]
         for ends, witness in zip(product((0, 1), repeat=len(lines)), box.corners, strict=True):
-            reward, offset, noise = problem.mdp.rewards, 0.0, 0.0
+            reward, offset, noise = problem.reward, 0.0, 0.0
             for (weight, line), end in zip(lines, ends, strict=True):
                 table, constant = line[end]
                 reward = reward - (1 - gamma) * weight * table

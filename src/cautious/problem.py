@@ -1,5 +1,7 @@
 """``Problem``: maximise  <d, r> / (1 - gamma)  -  caution * risk(d)  over the occupancies of the model's policies."""
 
+from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +12,7 @@ from cautious.errors import IncompatibleError
 from cautious.kernels import sparse_rows
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
-from cautious.risks.base import Recipe, Risk, terms_of
+from cautious.risks.base import Recipe, Risk, Sum, terms_of
 
 
 class Problem:
@@ -44,18 +46,35 @@ class Problem:
         self.risk: Risk | None = None if risk is None else risk.bind(mdp)
         if self.risk is not None:
             _try_out(self.risk, mdp)
+        self.reward: Array = mdp.rewards
+        self.terms: tuple[tuple[float, Risk], ...] = self._weighted()
+
+    def _weighted(self) -> tuple[tuple[float, Risk], ...]:
+        """(caution * weight, bound risk) of every term that counts."""
+        terms = () if self.risk is None or self.caution == 0 else terms_of(self.risk)
+        return tuple((self.caution * weight, term) for weight, term in terms if weight > 0)
+
+    def with_caution(self, caution: float) -> "Problem":
+        """The same model and bound risk with another caution."""
+        other = copy(self)
+        for derived in ("permitted", "kept", "active", "trapped", "default_rows"):
+            other.__dict__.pop(derived, None)
+        other.caution = as_number("caution", caution, 0.0)
+        other.terms = other._weighted()
+        return other
+
+    def part(self, reward: Array, terms: Sequence[tuple[float, Risk]]) -> "Problem":
+        """The same model and the same active pairs with another reward table (S, A) and fewer terms."""
+        inner = copy(self)
+        inner.__dict__ |= {"kept": self.kept, "active": self.active, "trapped": self.trapped}
+        inner.reward, inner.terms = reward, tuple(terms)
+        inner.risk, inner.caution = Sum(tuple(terms)) if terms else None, 1.0
+        return inner
 
     @property
     def neutral(self) -> bool:
         """Whether risk plays no part."""
-        return self.risk is None or self.caution == 0 or not self.terms
-
-    @property
-    def terms(self) -> tuple[tuple[float, Risk], ...]:
-        """(caution * weight, bound risk) of every term that counts."""
-        if self.risk is None or self.caution == 0:
-            return ()
-        return tuple((self.caution * weight, risk) for weight, risk in terms_of(self.risk) if weight > 0)
+        return not self.terms
 
     @cached_property
     def permitted(self) -> Mask:
@@ -89,9 +108,13 @@ class Problem:
         usable = np.where(self.kept.any(axis=1)[:, None], self.kept, self.mdp.allowed)
         return uniform_policy(usable)
 
+    def usable(self, policy: Array) -> bool:
+        """Whether a policy of this model uses only kept pairs where it matters."""
+        return policy.shape == self.mdp.shape and not np.any((policy > 0) & ~np.where(self.kept.any(1)[:, None], self.kept, True))
+
     def expected_return(self, d: Array) -> float:
         """<d, r> / (1 - gamma)."""
-        return float(np.sum(d * self.mdp.rewards)) / (1 - self.mdp.discount)
+        return float(np.sum(d * self.reward)) / (1 - self.mdp.discount)
 
     def risk_value(self, d: Array) -> float:
         """The risk of an occupancy, before caution; 0 when risk-neutral."""

@@ -24,6 +24,14 @@ class Cut:
     intercept: float
 
 
+@dataclass(frozen=True)
+class Tangents:
+    """Points (S, A) where to take tangents of a risk, and weights to average them with."""
+
+    points: tuple[Array, ...]
+    weights: tuple[float, ...] = (1.0,)
+
+
 class Risk(ABC):
     """A risk of the long-run behaviour. Subclass it with ``value`` and ``gradient``; everything else has a default.
 
@@ -61,9 +69,15 @@ class Risk(ABC):
         return None
 
     def cut(self, witness: Any, active: Mask) -> Cut:
-        """The line that a solver's witness proves; here the witness is the point where to take the tangent."""
-        slope = np.asarray(self.gradient(witness), dtype=np.float64)
-        return Cut(slope, self.value(witness) - float(np.sum(slope * witness)))
+        """The line that a solver's witness proves; here the witness says where to take ``Tangents``."""
+        weights = np.maximum(np.asarray(witness.weights, dtype=np.float64), 0.0)
+        weights = weights / weights.sum()
+        slope, intercept = np.zeros(active.shape), 0.0
+        for weight, point in zip(weights, witness.points, strict=True):
+            tangent = np.where(active, np.asarray(self.gradient(point), dtype=np.float64), 0.0)
+            slope = slope + weight * tangent
+            intercept += float(weight) * (self.value(point) - float(np.sum(tangent * point)))
+        return Cut(slope, intercept)
 
     @property
     def label(self) -> str:
@@ -109,6 +123,10 @@ class ConicRisk(Risk):
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line proved by the witness that ``epigraph(...).witness`` makes of conic multipliers."""
 
+    def refined(self, witness: Any, active: Mask) -> "ConicRisk | None":
+        """The same risk in a larger conic form, when the witness shows that the present form is too small."""
+        return None
+
 
 class ScalarRisk(Risk):
     """A risk that is the minimum over one number t of something linear in d:  min_t <d, table(t)> + offset(t)."""
@@ -135,6 +153,14 @@ class ScalarRisk(Risk):
     @abstractmethod
     def minorant(self, low: float, high: float, at: float) -> tuple[tuple[Array, float], tuple[Array, float]]:
         """(table, offset) at both ends of a line in t that stays below table(t), offset(t) on [low, high]."""
+
+    def tangent_point(self, low: float, high: float, rise: float) -> float:
+        """Where the line of ``minorant`` should touch, when the best values at the ends differ by ``rise``."""
+        return low + (high - low) / 2
+
+    @abstractmethod
+    def split(self, low: float, high: float) -> float | None:
+        """Where to cut an interval in two; None when the line of ``minorant`` is exact on it."""
 
     def value(self, d: Array) -> float:
         """The minimum over t."""

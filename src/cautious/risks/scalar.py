@@ -51,6 +51,15 @@ class RewardVariance(ScalarRisk):
         """The table is a line in t already; t^2 is kept above its tangent at ``at``."""
         return (self.table(low), at * (2 * low - at)), (self.table(high), at * (2 * high - at))
 
+    def tangent_point(self, low: float, high: float, rise: float) -> float:
+        """Where the bounds at both ends are equal; ``rise`` is per unit of weight."""
+        return min(max(rise / (2 * (high - low)), low), high) if high > low else low
+
+    def split(self, low: float, high: float) -> float | None:
+        """The middle, until double precision ends."""
+        middle = low + (high - low) / 2
+        return middle if low < middle < high else None
+
     def gradient(self, d: Array) -> Array:
         """E[r^2] - 2 <d, r> r in the model's own units: the centring only adds a constant, taken out again."""
         t = self.best(d)
@@ -97,6 +106,11 @@ class Shortfall(ScalarRisk):
         """The table is convex in t: its tangent at ``at``."""
         table, slope = self.table(at), self.slope(at)
         return (table + (low - at) * slope, low), (table + (high - at) * slope, high)
+
+    def split(self, low: float, high: float) -> float | None:
+        """The middle one of the losses inside; between neighbouring losses the table is a straight line."""
+        first, last = np.searchsorted(self.atoms, low, side="right"), np.searchsorted(self.atoms, high, side="left")
+        return float(self.atoms[(first + last) // 2]) if first < last else None
 
     def _losses(self, d: Array) -> tuple[Array, Array]:
         mdp = self.mdp

@@ -92,14 +92,26 @@ class Interruption:
 
 
 @dataclass(frozen=True)
+class Start:
+    """A neighbouring problem's policy (S, A) and multipliers (S,): where a warm start begins."""
+
+    policy: Array
+    multipliers: Array
+
+
+@dataclass(frozen=True)
 class Target:
-    """What a run is asked for: the relative tolerance, and the clock it runs by."""
+    """What a run is asked for: the relative tolerance, or an ``absolute`` one, and the clock it runs by."""
 
     tolerance: float
     clock: Clock
+    absolute: float | None = None
+    start: Start | None = None
 
     def allowance(self, objective: float) -> float:
         """The absolute gap that counts as solved."""
+        if self.absolute is not None:
+            return self.absolute
         return self.tolerance * max(1.0, abs(objective)) if np.isfinite(objective) else self.tolerance
 
 

@@ -1,21 +1,19 @@
 """``ca.solve``: match the risk's declared structure with a solver, run it, certify, wrap."""
 
-from typing import Any
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from cautious._checks import Array, as_count, as_number
-from cautious.certificate import Certificate, Cover, Delivered, Witness, conflict_bound, deliver, requirements, upper_bound
+from cautious._checks import as_count, as_number
 from cautious.errors import IncompatibleError
-from cautious.planning import plan
 from cautious.problem import Problem
-from cautious.risks.base import ConicRisk, Risk, ScalarRisk
-from cautious.risks.features import FeatureRisk, LogBarrier
-from cautious.risks.separable import EntropicRisk
 from cautious.solution import Solution, Status
-from cautious.solvers.base import Callback, Candidate, Clock, Interruption, Outcome, Solver, Target, run
+from cautious.solvers.base import Callback, Candidate, Clock, Interruption, Outcome, Solver, Start, Target, run
+from cautious.solvers.black_box import BlackBox
+from cautious.solvers.conic import Conic
+from cautious.solvers.entropic import Entropic
 from cautious.solvers.neutral import Planner
+from cautious.solvers.scalar_search import ScalarSearch
+from cautious.solvers.wrap import finished, forbidden, without_objective
 
 
 def solve(
@@ -48,13 +46,51 @@ def solve(
     >>> solution.status.name, solution.certificate.kind
     ('SOLVED', 'global')
     """
+    return solve_from(None, problem, tolerance, time_limit_seconds, seed, callback)
+
+
+def solve_from(
+    warm: Solution | None,
+    problem: Problem,
+    tolerance: float = 1e-6,
+    time_limit_seconds: float | None = None,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Solution:
+    """As ``solve``, starting from the solution of a neighbouring problem of the same model."""
     if not isinstance(problem, Problem):
         raise IncompatibleError(f"ca.solve needs a ca.Problem, found {type(problem).__name__}")
     tolerance = as_number("tolerance", tolerance, 0.0, 1.0, open_ends="(")
     as_count("seed", seed, 0)
+    if callback is not None and not callable(callback):
+        raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
     if time_limit_seconds is not None:
         time_limit_seconds = as_number("time_limit_seconds", time_limit_seconds, 0.0, open_ends="(")
     clock = Clock(time_limit_seconds)
-    target = Target(tolerance, clock)
+    start = None if warm is None else Start(warm.policy, warm.multipliers)
     with threadpool_limits(limits=1), Interruption(clock):
-        return _solve(problem, target, callback)
+        return _solve(problem, Target(tolerance, clock, start=start), callback)
+
+
+def choose(problem: Problem) -> list[Solver]:
+    """The solvers to try, in order, by what the terms of the risk declare."""
+    if problem.neutral:
+        return [Planner()]
+    solvers: list[Solver] = [ScalarSearch(choose), Entropic(), Conic(), BlackBox()]
+    return [solver for solver in solvers if solver.refusal(problem) is None]
+
+
+def _solve(problem: Problem, target: Target, callback: Callback | None) -> Solution:
+    if problem.trapped is not None:
+        return forbidden(problem, target)
+    outcome, method = Outcome(Status.STALLED), ""
+    if target.start is not None and problem.usable(target.start.policy):
+        outcome.take(problem, Candidate(target.start.policy))
+    for solver in choose(problem):
+        method = solver.name
+        outcome = run(solver, problem, target, callback, outcome)
+        if outcome.status is not Status.STALLED:
+            break
+    if outcome.delivered is None or not np.isfinite(outcome.delivered.objective):
+        return without_objective(problem, target, outcome, method)
+    return finished(problem, target, outcome, method)

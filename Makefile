@@ -1,0 +1,41 @@
+# Everything a fresh machine needs is Python 3.11 with venv and pip, and make.
+PYTHON ?= python3
+BIN := .venv/bin
+WORKERS ?= 2
+
+.PHONY: demo test check format long bench lock clean
+
+demo: .venv/ready
+	$(BIN)/cautious demo --out demo
+
+test: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+
+check: format test
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+long: .venv/ready
+	$(BIN)/pytest -n $(WORKERS) -m slow
+
+bench: .venv/ready
+	$(BIN)/cautious bench
+
+lock: .venv/ready
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 \
+	  --all-extras --group dev pyproject.toml --output-file requirements.lock
+
+.venv/ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch .venv/ready
+
+clean:
+	rm -rf .venv demo dist

@@ -1,0 +1,108 @@
+"""``ca.frontier``: solutions along caution, each a warm start for the next."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import as_number
+from cautious.errors import InputError
+from cautious.models.tabular import MDP
+from cautious.problem import Problem
+from cautious.risks.base import Risk
+from cautious.solution import Solution
+from cautious.solvers.base import Callback
+from cautious.solvers.solve import solve, solve_from
+
+POINTS = 9
+
+
+class Frontier(list[Solution]):
+    """Solutions in the order of their caution; a plain list with a table and a plot."""
+
+    @property
+    def cautions(self) -> list[float]:
+        """The caution of each solution."""
+        return [solution.caution for solution in self]
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per solution: caution, expected return, risk, objective, gap, status."""
+        return [
+            {
+                "caution": solution.caution,
+                "expected_return": solution.expected_return,
+                "risk": solution.risk,
+                "objective": solution.objective,
+                "gap": solution.gap,
+                "status": solution.status.name,
+            }
+            for solution in self
+        ]
+
+    def plot(self) -> Any:
+        """Expected return against risk, as a matplotlib figure (extra ``plot``)."""
+        from cautious.report.plots import plot_frontier
+
+        return plot_frontier(self)
+
+
+def frontier(
+    mdp: MDP,
+    risk: Risk,
+    cautions: Iterable[float] | None = None,
+    tolerance: float = 1e-6,
+    time_limit_seconds: float | None = None,
+    seed: int = 0,
+    callback: Callback | None = None,
+) -> Frontier:
+    """Solve a problem for several cautions, from small to large.
+
+    Parameters
+    ----------
+    mdp, risk
+        As in ``ca.Problem``.
+    cautions
+        At least 0; by default 0 and eight values around the exchange rate between return and risk in this model.
+    tolerance, time_limit_seconds, seed, callback
+        As in ``ca.solve``, for each point.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> points = ca.frontier(ca.worlds.maze(), ca.Variance(), cautions=[0, 10])
+    >>> points[0].expected_return > points[1].expected_return
+    True
+    """
+    if not isinstance(risk, Risk):
+        raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
+    problem = Problem(mdp, risk)
+    wanted = _default_cautions(problem, tolerance) if cautions is None else _checked(cautions)
+    points, before = Frontier(), None
+    for caution in wanted:
+        here = problem.with_caution(caution)
+        before = solve_from(before, here, tolerance, time_limit_seconds, seed, callback)
+        points.append(before)
+    return points
+
+
+def _checked(cautions: Iterable[float]) -> list[float]:
+    if isinstance(cautions, str) or not isinstance(cautions, Iterable):
+        raise InputError(f"cautions must be a sequence of numbers, found {cautions!r}")
+    values = [as_number(f"cautions[{i}]", value, 0.0) for i, value in enumerate(cautions)]
+    if not values:
+        raise InputError("cautions is empty; give at least one")
+    return sorted(set(values))
+
+
+def _default_cautions(problem: Problem, tolerance: float) -> Sequence[float]:
+    """Around the caution at which all the return between two extremes buys all the risk between them."""
+    neutral = solve(problem.with_caution(0.0), tolerance)
+    safest = solve(problem.part(np.zeros(problem.mdp.shape), problem.with_caution(1.0).terms), tolerance)
+    if problem.risk is None or not np.isfinite(safest.objective):
+        return [1.0]
+    top = neutral.expected_return
+    lost = top - float(np.sum(safest.occupancy * problem.mdp.rewards)) / (1 - problem.mdp.discount)
+    saved = float(problem.risk.value(neutral.occupancy)) - safest.risk
+    rate = lost / saved if np.isfinite(saved) and saved > 0 and lost > 0 else max(1.0, abs(top))
+    steps = rate * 10.0 ** np.linspace(-1.5, 1.5, POINTS - 1)
+    return [float(f"{value:.3g}") for value in ([0.0, *steps] if np.isfinite(saved) else steps)]

@@ -1,0 +1,54 @@
+"""Figures without global state: matplotlib is optional, imported here only, and pyplot is never touched."""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from cautious.errors import MissingExtraError
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of a drawing: paper and ink, and the Okabe-Ito pair that tells two policies apart without red-green."""
+
+    paper: str
+    ink: str
+    faint: str
+    wall: str
+    chosen: str
+    neutral: str
+
+
+LIGHT = Theme(paper="#ffffff", ink="#1c2430", faint="#d5dae1", wall="#a3a9b2", chosen="#0072B2", neutral="#D55E00")
+DARK = Theme(paper="#161b22", ink="#e6e9ee", faint="#38414d", wall="#555e6b", chosen="#56B4E9", neutral="#E69F00")
+
+
+def new_figure(theme: Theme, width: float, height: float) -> Any:
+    """An empty matplotlib Figure (inches) with its own Agg canvas; nothing has to be closed."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("drawing needs matplotlib; install it with: pip install cautious[plot]") from None
+    figure = Figure(figsize=(width, height), facecolor=theme.paper, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def dress(axes: Any, theme: Theme, *, frame: bool = True) -> None:
+    """Colours of axes, ticks and labels."""
+    axes.set_facecolor(theme.paper)
+    axes.tick_params(colors=theme.ink, labelcolor=theme.ink, labelsize=9)
+    for label in (axes.xaxis.label, axes.yaxis.label, axes.title):
+        label.set_color(theme.ink)
+        label.set_fontsize(10)
+    for side, spine in axes.spines.items():
+        spine.set_color(theme.ink)
+        spine.set_visible(frame and side in ("left", "bottom"))
+
+
+def png(figure: Any, dpi: int = 150) -> bytes:
+    """The figure as a PNG file."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=dpi, facecolor=figure.get_facecolor())
+    return stream.getvalue()

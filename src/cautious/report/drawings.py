@@ -1,0 +1,191 @@
+"""Drawings on given axes: the map of a grid world, the busiest states, returns, frontiers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array
+from cautious.evaluate import Evaluation
+from cautious.report.canvas import Theme, dress
+from cautious.report.tables import busiest_states
+from cautious.report.words import number, scene_of, state_name
+from cautious.solution import Solution
+
+# beyond these numbers of cells, marks and arrows are smaller than a pen stroke
+CELLS_WITH_ARROWS = 1600
+DECADES = 4
+DIRECTIONS = {
+    "up": (0.0, -1.0), "right": (1.0, 0.0), "down": (0.0, 1.0), "left": (-1.0, 0.0),
+    "north": (0.0, -1.0), "east": (1.0, 0.0), "south": (0.0, 1.0), "west": (-1.0, 0.0),
+    "↑": (0.0, -1.0), "→": (1.0, 0.0), "↓": (0.0, 1.0), "←": (-1.0, 0.0),
+    "^": (0.0, -1.0), ">": (1.0, 0.0), "v": (0.0, 1.0), "<": (-1.0, 0.0),
+}  # fmt: skip
+
+
+def draw_map(figure: Any, axes: Any, solution: Solution, theme: Theme) -> None:
+    """Where the policy spends its time, walls grey, and what it does in the cells it reaches."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LogNorm, to_rgb
+
+    scene, mass = scene_of(solution.mdp), 100 * solution.occupancy.sum(axis=1)
+    cells = np.array(scene.cells)
+    top = float(mass.max())
+    colours = ScalarMappable(LogNorm(top / 10**DECADES, top, clip=True), "cividis")
+    shades = colours.to_rgba(mass)[:, :3]
+    shades[~solution.reached] = to_rgb(theme.paper)
+    picture = np.empty((len(scene.grid), max(len(row) for row in scene.grid), 3))
+    picture[:] = to_rgb(theme.wall)
+    picture[cells[:, 0], cells[:, 1]] = shades
+    axes.imshow(picture, interpolation="nearest")
+    axes.set(xlabel="column", ylabel="row")
+    bar = figure.colorbar(colours, ax=axes, shrink=0.85, pad=0.02)
+    bar.set_label("share of discounted time (%, log scale)", color=theme.ink, fontsize=9)
+    bar.ax.tick_params(colors=theme.ink, which="both", labelsize=8)
+    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    bar.outline.set_visible(False)
+    dress(axes, theme, frame=False)
+    if len(cells) <= CELLS_WITH_ARROWS:
+        _thin_lines(axes, picture.shape, theme)
+        inks = np.where(
+            (shades @ np.array([0.299, 0.587, 0.114]) > 0.55)[:, None], to_rgb("#10151c"), to_rgb("#ffffff")
+        )
+        _arrows(axes, solution, cells, inks)
+        _marks(axes, scene.grid, cells, inks)
+
+
+def _thin_lines(axes: Any, shape: tuple[int, ...], theme: Theme) -> None:
+    axes.set_xticks(np.arange(-0.5, shape[1]), minor=True)
+    axes.set_yticks(np.arange(-0.5, shape[0]), minor=True)
+    axes.grid(which="minor", color=theme.paper, linewidth=0.6)
+    axes.tick_params(which="minor", length=0)
+
+
+def _arrows(axes: Any, solution: Solution, cells: Array, inks: Array) -> None:
+    """One arrow per action the policy may take where it goes, as long as the action is likely."""
+    for action, name in enumerate(scene_of(solution.mdp).action_arrows[: solution.mdp.n_actions]):
+        direction = DIRECTIONS.get(name.lower())
+        chance = solution.policy[:, action]
+        here = solution.reached & (chance > 0.02) & ~_absorbing(solution)
+        if direction is None or not here.any():
+            continue
+        reach = 0.42 * chance[here]
+        x, y = cells[here, 1], cells[here, 0]
+        dx, dy = direction[0] * reach, direction[1] * reach
+        style = {"angles": "xy", "scale_units": "xy", "scale": 1, "units": "xy", "width": 0.055}
+        axes.quiver(
+            x - dx / 2, y - dy / 2, dx, dy, color=inks[here], headwidth=4.2, headlength=4, headaxislength=3.6, **style
+        )
+
+
+def _absorbing(solution: Solution) -> Array:
+    """States (S,) the policy never leaves: an arrow there would point nowhere."""
+    chain = solution.mdp.under(solution.policy)
+    return np.asarray(chain.diagonal() > 1 - 1e-12)
+
+
+def _marks(axes: Any, grid: Sequence[str], cells: Array, inks: Array) -> None:
+    size = 7.5 if len(cells) <= 200 else 5.0
+    for (row, column), ink in zip(cells, inks, strict=True):
+        mark = grid[row][column]
+        if mark not in ". ":
+            axes.text(
+                column - 0.46,
+                row - 0.46,
+                mark,
+                color=ink,
+                fontsize=size,
+                ha="left",
+                va="top",
+                parse_math=False,
+                clip_on=True,
+            )
+
+
+def draw_busiest(axes: Any, solution: Solution, theme: Theme, count: int = 12) -> None:
+    """Bars of the most visited states; the rest is one bar, so that the bars sum to all the time."""
+    mass = 100 * solution.occupancy.sum(axis=1)
+    states = busiest_states(solution.occupancy, count)
+    names = [_short(state_name(solution.mdp, state)) for state in states]
+    shares = [float(mass[state]) for state in states]
+    rest = int(np.count_nonzero(mass > 0)) - len(states)
+    colours = [theme.chosen] * len(states)
+    if rest > 0:
+        names.append(f"{rest:,} other states")
+        shares.append(max(0.0, 100 - sum(shares)))
+        colours.append(theme.wall)
+    places = np.arange(len(names))
+    axes.barh(places, shares, color=colours, height=0.7)
+    axes.set_yticks(places, names, parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.15 * max(shares))
+    for place, share in zip(places, shares, strict=True):
+        axes.annotate(
+            f"{share:.3g}",
+            (share, place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color=theme.ink,
+            fontsize=8,
+        )
+    axes.set_xlabel("share of discounted time (%)")
+    dress(axes, theme)
+
+
+def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], unit: str, theme: Theme) -> None:
+    """Histograms of the simulated returns of one or two policies, (name, colour, evaluation), on common bins."""
+    edges = np.histogram_bin_edges(np.concatenate([one.returns for *_, one in series]), bins=40)
+    for name, colour, one in series:
+        share = 100 * np.histogram(one.returns, edges)[0] / one.episodes
+        axes.stairs(share, edges, fill=True, color=colour, alpha=0.30)
+        axes.stairs(share, edges, color=colour, linewidth=1.4, label=f"{name} (dashed: mean {number(one.mean, 4)})")
+        axes.axvline(one.mean, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
+    axes.set(xlabel=f"discounted return of an episode ({unit})", ylabel="share of episodes (%)")
+    axes.set_ylim(bottom=0)
+    legend = axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink, loc="lower left", bbox_to_anchor=(0, 1.0))
+    legend.set_in_layout(True)
+    dress(axes, theme)
+
+
+def draw_frontier(axes: Any, solutions: Sequence[Solution], unit: str, theme: Theme) -> None:
+    """Expected return against risk, one point per caution; points without a finite risk are left out."""
+    shown = [one for one in solutions if np.isfinite(one.risk) and np.isfinite(one.expected_return)]
+    risks = np.array([one.risk for one in shown])
+    returns = np.array([one.expected_return for one in shown])
+    axes.plot(risks, returns, color=theme.faint, linewidth=1.5, zorder=1)
+    proved = np.array([one.status.name == "SOLVED" for one in shown], dtype=bool)
+    for mask, style, name in ((proved, "o", "solved"), (~proved, "s", "not proved best")):
+        if mask.any():
+            axes.plot(
+                risks[mask], returns[mask], style, color=theme.chosen if style == "o" else theme.neutral, label=name
+            )
+    labels = {one.risk_label for one in shown if one.risk_label not in ("none", "")}
+    axes.set(xlabel=f"risk ({' / '.join(sorted(labels)) or 'none'})", ylabel=f"expected discounted return ({unit})")
+    axes.margins(0.12)
+    dress(axes, theme)
+    axes.grid(color=theme.faint, linewidth=0.5)
+    axes.set_axisbelow(True)
+    if proved.size and not proved.all():
+        axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink)
+    _label_points(axes, shown, np.column_stack([risks, returns]), theme)
+
+
+def _label_points(axes: Any, shown: Sequence[Solution], points: Array, theme: Theme) -> None:
+    """Cautions beside the points; a label that would cover the previous one is left out."""
+    if not shown:
+        return
+    axes.figure.draw_without_rendering()
+    pixels, last = axes.transData.transform(points), None
+    near = 0.16 * axes.figure.dpi
+    for one, place, pixel in zip(shown, points, pixels, strict=True):
+        if last is not None and np.hypot(*(pixel - last)) < near:
+            continue
+        last = pixel
+        axes.annotate(
+            f"{one.caution:g}", place, xytext=(6, -11), textcoords="offset points", color=theme.ink, fontsize=9
+        )
+
+
+def _short(name: str, longest: int = 28) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"

@@ -1,0 +1,84 @@
+"""Figures of a Solution and of a Frontier, as matplotlib Figures that nobody has to close."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from cautious.report.canvas import LIGHT, Theme, new_figure, png
+from cautious.report.compare import Comparison, compare
+from cautious.report.drawings import draw_busiest, draw_frontier, draw_map, draw_returns
+from cautious.report.files import write_bytes
+from cautious.report.words import fits_grid, is_neutral, scene_of
+from cautious.solution import Solution
+
+
+def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
+    """Where the policy spends its time, and the returns it earns next to the risk-neutral policy.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        With its own canvas: ``figure.savefig(path)`` works, and it need not be closed.
+
+    Raises
+    ------
+    MissingExtraError
+        Without matplotlib; ``pip install cautious[plot]`` brings it.
+    """
+    figure = new_figure(theme, 12, 5)
+    left, right = figure.subplots(1, 2)
+    _draw_behaviour(figure, left, solution, theme)
+    _draw_returns(right, compare(solution), theme)
+    return figure
+
+
+def plot_behaviour(solution: Solution, *, theme: Theme = LIGHT) -> Any:
+    """Where the policy spends its time: a map with arrows for grid worlds, bars of the busiest states for others."""
+    figure = new_figure(theme, 6.6, _behaviour_height(solution))
+    _draw_behaviour(figure, figure.subplots(), solution, theme)
+    return figure
+
+
+def plot_returns(comparison: Comparison, *, theme: Theme = LIGHT) -> Any:
+    """The simulated returns of the policy and of the risk-neutral one."""
+    figure = new_figure(theme, 6.6, 4.2)
+    _draw_returns(figure.subplots(), comparison, theme)
+    return figure
+
+
+def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
+    """Expected return against risk, points labelled by caution."""
+    solutions = list(frontier)
+    figure = new_figure(theme, 6.6, 4.6)
+    axes = figure.subplots()
+    unit = scene_of(solutions[0].mdp).reward_unit if solutions else "reward"
+    draw_frontier(axes, solutions, unit, theme)
+    axes.set_title("numbers: caution", fontsize=9, loc="left", color=theme.ink)
+    return figure
+
+
+def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure as PNG, atomically."""
+    write_bytes(path, png(figure))
+
+
+def _draw_behaviour(figure: Any, axes: Any, solution: Solution, theme: Theme) -> None:
+    if fits_grid(solution.mdp):
+        draw_map(figure, axes, solution, theme)
+    else:
+        draw_busiest(axes, solution, theme)
+
+
+def _draw_returns(axes: Any, comparison: Comparison, theme: Theme) -> None:
+    series = [("this policy", theme.chosen, comparison.chosen)]
+    if not is_neutral(comparison.solution):
+        series.insert(0, ("risk-neutral policy", theme.neutral, comparison.neutral))
+    draw_returns(axes, series, scene_of(comparison.solution.mdp).reward_unit, theme)
+
+
+def _behaviour_height(solution: Solution) -> float:
+    """Map cells are square: the figure follows the shape of the map, within what a page can hold."""
+    if not fits_grid(solution.mdp):
+        return 4.2
+    grid = scene_of(solution.mdp).grid
+    return float(min(9.0, max(2.4, 0.9 + 4.9 * len(grid) / max(len(row) for row in grid))))

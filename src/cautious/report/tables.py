@@ -1,0 +1,161 @@
+"""Tables of a Solution, an Evaluation or a Frontier: rows first, then rich, plain text or Markdown."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cautious.evaluate import Evaluation
+from cautious.report.compare import Comparison
+from cautious.report.words import action_name, is_neutral, number, percent, state_name
+from cautious.solution import Solution
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headers and rows of text; the first column is left-aligned, the others right."""
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def rich(self) -> "RichTable":
+        """For a terminal."""
+        from rich import box
+        from rich.markup import escape
+        from rich.table import Table as RichTable
+
+        table = RichTable(title=escape(self.title) or None, title_justify="left", box=box.SIMPLE_HEAD)
+        for index, header in enumerate(self.headers):
+            table.add_column(escape(header), justify="left" if index == 0 else "right", overflow="fold")
+        for row in self.rows:
+            table.add_row(*(escape(cell) for cell in row))
+        return table
+
+    def text(self) -> str:
+        """Plain text, columns aligned with spaces."""
+        lines = [self.headers, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.headers))]
+        out = []
+        for line in lines:
+            cells = [
+                line[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
+            ]
+            out.append("  ".join(cells).rstrip())
+        out.insert(1, "  ".join("-" * width for width in widths))
+        return "\n".join(out)
+
+    def markdown(self) -> str:
+        """A GitHub-style table."""
+        rule = ["---", *("---:" for _ in self.headers[1:])]
+        lines = [self.headers, rule, *self.rows]
+        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def solution_rows(solution: Solution) -> list[tuple[str, str]]:
+    """The figures of a solution."""
+    rows = [
+        ("status", solution.status.name),
+        ("objective", number(solution.objective, 8)),
+        ("expected return", number(solution.expected_return, 8)),
+    ]
+    if not is_neutral(solution):
+        rows += [(f"risk ({solution.risk_label})", number(solution.risk, 8)), ("caution", number(solution.caution))]
+    return [
+        *rows,
+        ("upper bound", number(solution.upper_bound, 8)),
+        ("gap", number(solution.gap, 3)),
+        ("proof", solution.certificate.kind),
+        ("method", solution.method),
+        ("seconds", number(solution.seconds, 3)),
+    ]
+
+
+def solution_table(solution: Solution) -> Table:
+    """The figures of a solution as a table."""
+    return Table("", ("figure", "value"), tuple(solution_rows(solution)))
+
+
+def evaluation_table(evaluation: Evaluation) -> Table:
+    """Simulated and exact figures side by side."""
+    rows = tuple(
+        (name, number(simulated), "" if exact is None else number(exact))
+        for name, simulated, exact in evaluation.table()
+    )
+    title = f"{evaluation.episodes:,} episodes of {evaluation.horizon:,} steps, seed {evaluation.seed}"
+    return Table(title, ("figure", "simulated", "exact"), rows)
+
+
+def frontier_rows(frontier: Iterable[Solution]) -> list[tuple[str, ...]]:
+    """One row per solution: caution, expected return, risk, objective, gap, status."""
+    return [
+        (
+            number(one.caution),
+            number(one.expected_return, 6),
+            number(one.risk, 6),
+            number(one.objective, 6),
+            number(one.gap, 2),
+            one.status.name,
+        )
+        for one in frontier
+    ]
+
+
+def frontier_table(frontier: Iterable[Solution]) -> Table:
+    """A frontier as a table."""
+    headers = ("caution", "expected return", "risk", "objective", "gap", "status")
+    return Table("", headers, tuple(frontier_rows(frontier)))
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Mean and risk of the policy, next to the risk-neutral one."""
+    solution, chosen, neutral = comparison.solution, comparison.chosen, comparison.neutral
+    figures: list[tuple[str, float | None, float | None]] = [
+        ("expected return (exact)", solution.expected_return, comparison.neutral_return)
+    ]
+    if not is_neutral(solution):
+        figures.append((f"risk: {solution.risk_label} (exact)", solution.risk, comparison.neutral_risk))
+        worth = None
+        if comparison.neutral_risk is not None:
+            worth = comparison.neutral_return - solution.caution * comparison.neutral_risk
+        figures.append(("objective: return - caution * risk", solution.objective, worth))
+    figures.append(("standard deviation of the return (exact)", _spread(chosen), _spread(neutral)))
+    figures += [
+        (f"{level} % quantile of the return (simulated)", chosen.quantiles[level], neutral.quantiles[level])
+        for level in (5, 50, 95)
+    ]
+    if is_neutral(solution):
+        return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
+    rows = tuple((name, number(one), number(other)) for name, one, other in figures)
+    return Table("", ("figure", "this policy", "risk-neutral policy"), rows)
+
+
+def busiest_states(occupancy: np.ndarray, count: int) -> Sequence[int]:
+    """The ``count`` most visited states, most visited first; ties in the order of the states."""
+    mass = occupancy.sum(axis=1)
+    count = min(count, int(np.count_nonzero(mass > 0)))
+    candidates = np.argpartition(-mass, count - 1)[:count] if count < mass.size else np.arange(mass.size)
+    order = np.lexsort((candidates, -mass[candidates]))
+    return [int(state) for state in candidates[order][:count]]
+
+
+def busiest_table(solution: Solution, count: int = 10) -> Table:
+    """Which states carry most of the occupancy, and what the policy does there."""
+    mass = solution.occupancy.sum(axis=1)
+    rows, running = [], 0.0
+    for state in busiest_states(solution.occupancy, count):
+        running += float(mass[state])
+        action = int(np.argmax(solution.policy[state]))
+        chance = percent(float(solution.policy[state, action])).replace(".00 %", " %")
+        doing = f"{action_name(solution.mdp, action)} ({chance})"
+        rows.append((state_name(solution.mdp, state), percent(float(mass[state])), percent(running), doing))
+    return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
+
+
+def _spread(evaluation: Evaluation) -> float | None:
+    return None if evaluation.exact_variance is None else float(np.sqrt(evaluation.exact_variance))

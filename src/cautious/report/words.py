@@ -1,0 +1,157 @@
+"""Plain words for the facts of a Solution; every sentence a report prints is made here."""
+
+import math
+import re
+
+from cautious.models.scene import Scene
+from cautious.models.tabular import MDP
+from cautious.solution import Solution, Status
+
+RISKS = {
+    "SafeSet": "how close the time spent outside the safe states comes to its limit (a logarithmic barrier)",
+    "TaskFloors": "how close the return of each task comes to its floor (logarithmic barriers)",
+    "PeakExposure": "the share of time spent in the worst of the danger sets",
+    "WorstTask": "the loss of the worst task",
+    "Variance": "the variance of the reward of one step, in squared units of reward",
+    "CVaR": "the mean loss per step over the worst steps (expected shortfall)",
+    "KL": "the relative entropy to the prior behaviour, in nats",
+    "TotalVariation": "half the L1 distance to the prior behaviour",
+    "Quadratic": "half the squared distance to the prior behaviour",
+    "Wasserstein": "the cost of moving the visited states to the prior ones (Wasserstein distance)",
+    "Entropy": "the concentration of the behaviour (negative entropy), in nats",
+}
+
+KINDS = {
+    "optimal": "The problem is convex, and the bound holds for every policy: nothing is better by more than the gap.",
+    "global": "The problem is not convex, but all policies were bounded: nothing is better by more than the gap.",
+    "stationary": "The problem is not convex, and only first-order conditions were checked: a policy far from this one "
+    "may be better.",
+    "estimated": "The figures come from samples, with a standard error; they are not a proof.",
+    "infeasible": "It is proved that no policy meets all requirements.",
+    "undecided": "Whether the requirements can be met is too close to call in double precision.",
+}
+
+VERDICTS = {
+    Status.SOLVED: "proved best",
+    Status.STATIONARY: "first-order only",
+    Status.INFEASIBLE: "infeasible",
+    Status.UNDECIDED: "undecided",
+}
+
+
+def number(value: float | None, digits: int = 5) -> str:
+    """A number for people: few digits, few signs for what is missing or infinite."""
+    if value is None or math.isnan(value):
+        return "n/a"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.{digits}g}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage."""
+    return "< 0.01 %" if 0 < share < 1e-4 else f"{100 * share:.2f} %"
+
+
+def scene_of(mdp: MDP) -> Scene:
+    """The model's scene, or a plain one."""
+    return Scene(title=f"A model with {mdp.n_states:,} states") if mdp.scene is None else mdp.scene
+
+
+def is_neutral(solution: Solution) -> bool:
+    """Whether risk played no part."""
+    return solution.caution == 0 or solution.risk_label in ("none", "")
+
+
+def state_name(mdp: MDP, state: int) -> str:
+    """The state's name, its place on the map, or its number."""
+    if mdp.state_names is not None:
+        return mdp.state_names[state]
+    if fits_grid(mdp):
+        row, column = scene_of(mdp).cells[state]
+        return f"row {row}, column {column}"
+    return f"state {state}"
+
+
+def action_name(mdp: MDP, action: int) -> str:
+    """The action's name, or its number."""
+    return f"action {action}" if mdp.action_names is None else mdp.action_names[action]
+
+
+def fits_grid(mdp: MDP) -> bool:
+    """Whether the scene has a map with one cell per state."""
+    return mdp.scene is not None and bool(mdp.scene.grid) and len(mdp.scene.cells) == mdp.n_states
+
+
+def risk_words(label: str) -> list[str]:
+    """One sentence for every known risk in a label such as ``2*KL + Variance``."""
+    sentences = []
+    for part in label.split(" + "):
+        name = part.split("*", 1)[-1]
+        known = RISKS.get(re.split(r"[ (]", name, maxsplit=1)[0])
+        if known is not None:
+            sentences.append(f"{name}: {known}.")
+    return sentences
+
+
+def problem_words(solution: Solution) -> list[str]:
+    """The problem, a few sentences."""
+    mdp, scene = solution.mdp, scene_of(solution.mdp)
+    horizon = 1 / (1 - mdp.discount)
+    sentences = [scene.story] if scene.story else []
+    sentences.append(
+        f"The model has {mdp.n_states:,} states and {mdp.n_actions:,} actions. With the discount {mdp.discount:g}, "
+        f"what is earned in the next {number(horizon, 3)} {scene.step}s or so counts most."
+    )
+    if is_neutral(solution):
+        sentences.append("The policy should earn the largest expected return; risk plays no part.")
+    else:
+        sentences.append(
+            f"The policy should earn a large expected return and keep the risk {solution.risk_label} small: one unit "
+            f"of risk is worth {number(solution.caution)} units of return (the caution)."
+        )
+        sentences += risk_words(solution.risk_label)
+    return sentences
+
+
+def answer_sentence(solution: Solution, neutral_return: float | None = None, neutral_risk: float | None = None) -> str:
+    """What came out, in one sentence; with what caution buys when the risk-neutral figures are known."""
+    unit = scene_of(solution.mdp).reward_unit
+    if solution.status is Status.INFEASIBLE:
+        return "No policy meets all requirements; the policy shown here comes closest."
+    text = f"The policy earns {number(solution.expected_return)} ({unit}, discounted)"
+    if is_neutral(solution):
+        return f"{text}; {_quality(solution)}."
+    text += f" at a risk of {number(solution.risk)}"
+    if neutral_return is not None and neutral_risk is not None and math.isfinite(neutral_risk):
+        text += f", where the risk-neutral policy earns {number(neutral_return)} at a risk of {number(neutral_risk)}"
+    elif neutral_return is not None:
+        text += f", where the risk-neutral policy earns {number(neutral_return)}"
+    return f"{text}; {_quality(solution)}."
+
+
+def _quality(solution: Solution) -> str:
+    if solution.certificate.kind in ("optimal", "global") and math.isfinite(solution.gap):
+        return f"no policy beats its objective by more than {number(solution.gap, 2)}"
+    return "there is no proof that it is the best one"
+
+
+def certificate_words(solution: Solution) -> list[tuple[str, str]]:
+    """(what, in plain words) rows about the proof."""
+    proof = solution.certificate
+    return [
+        ("Status", solution.status.value),
+        ("Kind of proof", f"{proof.kind}. {KINDS.get(proof.kind, '')}".strip()),
+        ("Objective of this policy", number(solution.objective, 10)),
+        ("No policy exceeds", number(solution.upper_bound, 10)),
+        ("Gap", f"{number(solution.gap, 3)} (asked for: {number(solution.tolerance, 3)} of the objective's size)"),
+        ("Checked", proof.statement),
+        ("Error of the occupancy", f"at most {number(proof.occupancy_error, 2)} in total"),
+        ("Error of the objective", f"at most {number(proof.objective_error, 2)}, included in the gap"),
+        ("Method", f"{solution.method}, {solution.steps} steps, {number(solution.seconds, 3)} s"),
+    ]
+
+
+def verdict(solution: Solution) -> str:
+    """Two words for the badge on top of a page."""
+    return VERDICTS.get(solution.status, "not proved best")

@@ -1,0 +1,209 @@
+"""From the best of a run to a ``Solution``: the last check, the words, and the three ways to have no answer."""
+
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array
+from cautious.certificate import Certificate, Cover, Delivered, Witness, conflict_bound, deliver, requirements, upper_bound
+from cautious.planning import plan
+from cautious.problem import Problem
+from cautious.risks.base import Risk, ScalarRisk
+from cautious.solution import Solution, Status
+from cautious.solvers.base import Outcome, Target, run
+from cautious.solvers.feasibility import PhaseOne, requirement_rows
+from cautious.solvers.rounding import adjusted_reward
+
+
+def finished(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
+    """A policy with a finite objective: certify it once more, from the data alone, and say what was proved."""
+    assert outcome.delivered is not None
+    best = deliver(problem, outcome.delivered.policy)
+    bound = np.inf if outcome.witness is None else upper_bound(problem, outcome.witness)
+    # rounding of the delivered objective belongs to the bound, so that gap = upper_bound - objective is safe
+    bound = max(bound, best.objective) + best.error
+    gap = bound - best.objective
+    kind = _kind(problem)
+    status = outcome.status
+    if gap <= target.allowance(best.objective):
+        status = Status.SOLVED if kind != "stationary" else Status.STATIONARY
+    elif status is Status.SOLVED:
+        status = Status.STALLED
+    if kind == "global" and status is not Status.SOLVED:
+        kind = "stationary"
+    certificate = Certificate(
+        kind=kind,
+        statement=_statement(kind, gap, best.objective),
+        upper_bound=bound,
+        gap=gap,
+        occupancy_error=best.occupancy.error,
+        objective_error=best.error,
+        facts=_facts(outcome),
+    )
+    multipliers, adjusted = _prices(problem, outcome.witness, best)
+    return _solution(problem, target, outcome, method, status, best, certificate, multipliers, adjusted)
+
+
+def _kind(problem: Problem) -> str:
+    others = [risk for _, risk in problem.terms if not isinstance(risk, ScalarRisk)]
+    if not all(risk.convex for risk in others):
+        return "stationary"
+    return "optimal" if len(others) == len(problem.terms) else "global"
+
+
+def _statement(kind: str, gap: float, objective: float) -> str:
+    relative = gap / max(1.0, abs(objective))
+    if kind == "stationary":
+        return f"First-order conditions hold up to {gap:.3g}; the problem is not convex, so better policies may exist."
+    return f"No policy is better than this one by more than {gap:.3g} ({relative:.1e} of the objective)."
+
+
+def _facts(outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome.witness, Cover):
+        return {"checked": "boxes that cover every value of the scalars", "boxes": len(outcome.witness.boxes)}
+    return {"checked": "multipliers of the flow constraints and a line below every risk"}
+
+
+def _prices(problem: Problem, witness: Witness | Cover | None, best: Delivered) -> tuple[Array, Array]:
+    """Multipliers (S,) and the adjusted reward (S, A) at the delivered policy.
+
+    Risks with a kink, and barriers, take the slope of the witness, which is the one that explains the policy.
+    """
+    d = best.occupancy.occupancy
+    slopes: list[tuple[float, Array]] = []
+    for number, (weight, risk) in enumerate(problem.terms):
+        given = witness.cuts[number] if isinstance(witness, Witness) and number < len(witness.cuts) else None
+        use_witness = given is not None and not risk.smooth
+        slope = risk.cut(given, problem.active).slope if use_witness else np.asarray(risk.gradient(d))
+        slopes.append((weight, slope))
+    adjusted = problem.reward.copy()
+    for weight, slope in slopes:
+        adjusted = adjusted - (1 - problem.mdp.discount) * weight * slope
+    if isinstance(witness, Witness):
+        return witness.multipliers, adjusted
+    return plan(problem.mdp, adjusted, allowed=problem.kept).values, adjusted
+
+
+def without_objective(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
+    """No policy with a finite objective was found: prove that there is none, or say that this is undecided."""
+    names, _ = requirements(problem)
+    if not names:
+        return _empty_handed(problem, target, outcome, method, [])
+    phase = run(PhaseOne(), problem, target, None)
+    if phase.delivered is not None and np.isfinite(phase.delivered.objective):
+        phase.witness, phase.upper = outcome.witness, outcome.upper
+        phase.status = outcome.status
+        return finished(problem, target, phase, PhaseOne.name)
+    if phase.conflict is None:
+        return _empty_handed(problem, target, phase, method, names)
+    return _infeasible(problem, target, phase, names)
+
+
+def _infeasible(problem: Problem, target: Target, phase: Outcome, names: list[str]) -> Solution:
+    assert phase.conflict is not None and phase.delivered is not None
+    features, floors, _ = requirement_rows(problem)
+    weights = np.asarray(phase.conflict.weights)
+    involved = [j for j in range(len(names)) if weights[j] > 1e-6 * weights.max()]
+    reached = np.asarray(features @ phase.delivered.occupancy.occupancy.ravel())
+    excess = conflict_bound(problem, phase.conflict) / float(weights.sum())
+    rows = [f"{names[j]} reaches {reached[j]:.9g}, must exceed {floors[j]:.9g}" for j in involved]
+    best = float(excess + floors[involved[0]]) if len(involved) == 1 else None
+    many = "cannot all be met" if len(involved) > 1 else "cannot be met"
+    facts = {
+        "requirements": [names[j] for j in involved],
+        "required": [float(floors[j]) for j in involved],
+        "reached": [float(reached[j]) for j in involved],
+        "weights": [float(weights[j]) for j in involved],
+        "best_reachable": best if best is not None else [float(reached[j]) for j in involved],
+    }
+    more = f" No policy gets beyond {best:.9g}." if best is not None else ""
+    statement = f"These requirements {many}: {'; '.join(rows)}.{more}"
+    return _no_value(problem, target, phase, Status.INFEASIBLE, "infeasible", statement, facts)
+
+
+def forbidden(problem: Problem, target: Target) -> Solution:
+    """A zero of a prior cannot be avoided from some start state: the proof is the set of pairs that can be kept."""
+    state = problem.trapped
+    assert state is not None
+    label = problem.mdp.state_label(state)
+    table = problem.permitted.astype(np.float64)
+    best = plan(problem.mdp, table)
+    usable = np.where(problem.permitted.any(axis=1)[:, None], problem.permitted, problem.mdp.allowed)
+    policy = best.policy(problem.mdp.n_actions)
+    outcome = Outcome(Status.INFEASIBLE, deliver(problem, policy), steps=1)
+    share = float(np.sum(outcome.delivered.occupancy.occupancy * table)) if outcome.delivered else 0.0
+    statement = (
+        f"From {label} every policy uses a pair that the prior forbids (prior 0); "
+        f"at most {share:.9g} of the discounted time can be spent on permitted pairs."
+    )
+    facts = {"requirements": ["KL: prior"], "state": state, "best_reachable": share, "usable": int(usable.sum())}
+    return _no_value(problem, target, outcome, Status.INFEASIBLE, "infeasible", statement, facts)
+
+
+def _empty_handed(problem: Problem, target: Target, outcome: Outcome, method: str, names: list[str]) -> Solution:
+    if outcome.delivered is None:
+        outcome.delivered = deliver(problem, problem.default_rows)
+    interrupted = outcome.status in (Status.TIME_LIMIT, Status.STOPPED)
+    status = outcome.status if interrupted else Status.UNDECIDED
+    about = ", ".join(names) if names else "the risk's domain"
+    statement = f"No policy with a finite objective was found, and none is excluded, for: {about}."
+    return _no_value(problem, target, outcome, status, "undecided", statement, {"requirements": names})
+
+
+def _no_value(
+    problem: Problem, target: Target, outcome: Outcome, status: Status, kind: str, statement: str, facts: dict[str, Any]
+) -> Solution:
+    assert outcome.delivered is not None
+    impossible = status is Status.INFEASIBLE
+    bound = -np.inf if impossible else np.inf
+    certificate = Certificate(
+        kind, statement, bound, 0.0 if impossible else np.inf, outcome.delivered.occupancy.error, 0.0, facts
+    )
+    zero = np.zeros(problem.mdp.n_states)
+    multipliers = zero if outcome.conflict is None else outcome.conflict.multipliers
+    best = outcome.delivered
+    best = Delivered(best.policy, best.occupancy, best.expected_return, np.inf, -np.inf, best.error)
+    return _solution(problem, target, outcome, "phase I", status, best, certificate, multipliers, problem.reward)
+
+
+def _solution(
+    problem: Problem,
+    target: Target,
+    outcome: Outcome,
+    method: str,
+    status: Status,
+    best: Delivered,
+    certificate: Certificate,
+    multipliers: Array,
+    adjusted: Array,
+) -> Solution:
+    found = best.occupancy
+    return Solution(
+        status=status,
+        objective=best.objective,
+        expected_return=best.expected_return,
+        risk=best.risk,
+        upper_bound=certificate.upper_bound,
+        gap=certificate.gap,
+        policy=best.policy,
+        occupancy=found.occupancy,
+        multipliers=multipliers,
+        adjusted_reward=adjusted,
+        reached=found.reached,
+        certificate=certificate,
+        mdp=problem.mdp,
+        caution=problem.caution,
+        risk_label="none" if problem.neutral else problem.recipe_label,
+        tolerance=target.tolerance,
+        seconds=target.clock.seconds,
+        steps=outcome.steps,
+        method=method,
+        risk_terms=_term_values(problem, found.occupancy),
+    )
+
+
+def _term_values(problem: Problem, d: Array) -> tuple[dict[str, Any], ...]:
+    def row(weight: float, risk: Risk) -> dict[str, Any]:
+        return {"risk": risk.label, "weight": weight / problem.caution, "value": float(risk.value(d))}
+
+    return tuple(row(weight, risk) for weight, risk in problem.terms)
