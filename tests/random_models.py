@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import reference
 import scipy.sparse as sp
 
 import cautious as ca
+import reference
 
 CONVEX_KINDS = (
     "SafeSet",
@@ -230,7 +230,10 @@ def _task_floors(rng, raw, _):
 
 def _peak(rng, raw, _):
     count = int(rng.integers(1, 5))
-    sets = [rng.choice(raw.n_states, size=int(rng.integers(1, max(2, raw.n_states // 2))), replace=False) for _ in range(count)]
+    sets = [
+        rng.choice(raw.n_states, size=int(rng.integers(1, max(2, raw.n_states // 2))), replace=False)
+        for _ in range(count)
+    ]
     given = [np.isin(np.arange(raw.n_states), one) if rng.random() < 0.5 else one for one in sets]
     return Term("PeakExposure", {"sets": sets}, {"sets": given})
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import reference
-from random_models import random_model, random_tasks
 from scipy.optimize import linprog
 
 import cautious as ca
+import reference
+from random_models import random_model, random_tasks
 
 NEAR = [0.01, 0.003, 1e-3, 1e-4, 1e-5]
 
@@ -67,7 +67,11 @@ def check_infeasible(solution, words, numbers):
     assert solution.objective == -np.inf
     assert solution.certificate.kind == "infeasible"
     assert words in str(solution.certificate.facts) + solution.certificate.statement
-    assert any(found == pytest.approx(number, rel=1e-4, abs=1e-6) for found in _numbers(solution.certificate.facts) for number in numbers)
+    assert any(
+        found == pytest.approx(number, rel=1e-4, abs=1e-6)
+        for found in _numbers(solution.certificate.facts)
+        for number in numbers
+    )
     with pytest.raises(ca.SolveError):
         solution.require()
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import reference
-from random_models import CONVEX_KINDS, SIZES, case_for, random_case, random_model, random_term
 
 import cautious as ca
+import reference
+from random_models import CONVEX_KINDS, SIZES, case_for, random_case, random_model, random_term
 
 ACCURACY = 1e-6
 SUMS = (
@@ -66,7 +66,7 @@ def check_convex(case):
     # ``proved`` belongs to a policy: nobody may claim that nothing reaches it, and we must reach it
     assert solution.upper_bound >= proved - 1e-12 * max(1.0, abs(proved))
     assert solution.objective >= proved - ACCURACY * size
-    assert solution.objective + solution.gap >= solution.upper_bound * (1 - 1e-15)
+    assert solution.gap == pytest.approx(solution.upper_bound - solution.objective, abs=1e-14 * size)
     values = [answer.value for answer in answers]
     agreed = len(values) == 2 and abs(values[0] - values[1]) <= 1e-7 * size
     if agreed or len(values) == 1:
@@ -74,9 +74,16 @@ def check_convex(case):
         assert nearest <= ACCURACY * size
 
 
-@pytest.mark.parametrize("seed", [*SMALL_SEEDS, *MEDIUM_SEEDS, *LARGE_SEEDS])
+@pytest.mark.parametrize("seed", [*SMALL_SEEDS, *MEDIUM_SEEDS])
 @pytest.mark.parametrize("kind", CONVEX_KINDS)
 def test_convex_risk_matches_cvxpy(kind, seed):
+    rng = np.random.default_rng([CONVEX_KINDS.index(kind), seed])
+    check_convex(random_case(rng, [kind], size_of(seed)))
+
+
+@pytest.mark.parametrize("seed", LARGE_SEEDS[:1])
+@pytest.mark.parametrize("kind", CONVEX_KINDS)
+def test_large_convex_risk_matches_cvxpy(kind, seed):
     rng = np.random.default_rng([CONVEX_KINDS.index(kind), seed])
     check_convex(random_case(rng, [kind], size_of(seed)))
 
@@ -89,7 +96,7 @@ def test_sum_of_convex_risks_matches_cvxpy(kinds, seed):
 
 
 def _feasible_sum(rng, kinds, size):
-    """Two requirements may conflict, and then there is no optimum to compare: draw again until some policy meets both."""
+    """Two requirements may conflict; then there is no optimum to compare: draw until some policy meets both."""
     for _ in range(50):
         case = random_case(rng, kinds, size)
         try:
@@ -171,7 +178,9 @@ def test_cvar_plus_convex_matches_every_quantile(other, seed):
     rng = np.random.default_rng([600, seed, len(other)])
     raw = random_model(rng, "tiny", outcome_rewards=False)
     case = case_for(rng, raw, [random_term(rng, raw, "CVaR"), random_term(rng, raw, other)])
-    best = reference.solve_with_cvar(raw, case.terms[0][0], case.terms[0][1].data["level"], case.terms[1:], case.caution)
+    best = reference.solve_with_cvar(
+        raw, case.terms[0][0], case.terms[0][1].data["level"], case.terms[1:], case.caution
+    )
     solution = ca.solve(case.problem())
     size = max(1.0, abs(best))
     check_policy(case, solution)

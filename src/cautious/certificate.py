@@ -117,9 +117,16 @@ def _objective_error(problem: Problem, found: PolicyOccupancy, risk: float) -> f
 
 
 def upper_bound(problem: Problem, witness: Witness | Cover) -> float:
-    """What no policy exceeds."""
+    """What no policy exceeds; infinite when the witness proves nothing, as tangents of a risk that is not convex."""
     if isinstance(witness, Cover):
         return _cover_bound(problem, witness)
+    if not all(risk.convex for _, risk in problem.terms):
+        return np.inf
+    return first_order_bound(problem, witness)
+
+
+def first_order_bound(problem: Problem, witness: Witness) -> float:
+    """What no policy exceeds if every risk stayed above its tangents; for convex risks that is a proof."""
     return _convex_bound(problem, problem.reward, problem.terms, witness)
 
 
@@ -152,6 +159,8 @@ def _convex_bound(
 def _cover_bound(problem: Problem, cover: Cover) -> float:
     scalars = [(weight, risk) for weight, risk in problem.terms if isinstance(risk, ScalarRisk)]
     convex = [(weight, risk) for weight, risk in problem.terms if not isinstance(risk, ScalarRisk)]
+    if not all(risk.convex for _, risk in convex):
+        return np.inf
     if not _covers([risk.interval() for _, risk in scalars], cover.boxes):
         return np.inf
     gamma, worst = problem.mdp.discount, -np.inf

@@ -62,19 +62,30 @@ def policy_occupancy(mdp: MDP, policy: Array) -> PolicyOccupancy:
     share = (1 - mdp.discount) * mdp.start
     solve = _solver(sp.csr_array(chain.T), mdp.discount)
     states = np.maximum(solve(share), 0.0)
-    residual = share + mdp.discount * (chain.T @ states) - states
-    for _ in range(2):
+    residual = _residual(mdp, policy, states)
+    for _ in range(3):
         refined = np.maximum(states + solve(residual), 0.0)
-        new_residual = share + mdp.discount * (chain.T @ refined) - refined
-        if np.abs(new_residual).sum() >= np.abs(residual).sum():
+        new_residual = _residual(mdp, policy, refined)
+        if np.abs(new_residual).sum() >= 0.5 * np.abs(residual).sum():
             break
         states, residual = refined, new_residual
     reached = mdp.reachable(policy > 0)
     states = np.where(reached, states, 0.0)
     occupancy = policy * (states / states.sum())[:, None]
-    rounding = 8 * EPS * (2 + int(np.diff(chain.indptr).max(initial=1)))
-    error = 2 * (float(np.abs(residual).sum()) + rounding) / (1 - mdp.discount)
+    error = 2 * (float(np.abs(residual).sum()) + 4 * EPS) / (1 - mdp.discount)
     return PolicyOccupancy(occupancy, reached, error)
+
+
+def _residual(mdp: MDP, policy: Array, states: Array) -> Array:
+    """(1-gamma) start + gamma inflow - states, in extended precision: its size is what the error bound rests on."""
+    wide = np.longdouble
+    into, rows = mdp.columns
+    mass = np.ravel(policy).astype(wide) * np.repeat(states, mdp.n_actions).astype(wide)
+    carried = np.concatenate([mass[rows] * into.data.astype(wide), np.zeros(1, wide)])
+    inflow = np.add.reduceat(carried, into.indptr[:-1])
+    inflow[np.diff(into.indptr) == 0] = 0
+    exact = (1 - wide(mdp.discount)) * mdp.start.astype(wide) + wide(mdp.discount) * inflow - states.astype(wide)
+    return np.asarray(exact, dtype=np.float64)
 
 
 def occupancy_policy(occupancy: Array, default: Array, floor: float = 0.0) -> Array:

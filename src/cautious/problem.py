@@ -12,7 +12,7 @@ from cautious.errors import IncompatibleError
 from cautious.kernels import sparse_rows
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
-from cautious.risks.base import Recipe, Risk, Sum, terms_of
+from cautious.risks.base import Recipe, Risk, ScalarRisk, Sum, terms_of
 
 
 class Problem:
@@ -75,6 +75,11 @@ class Problem:
     def neutral(self) -> bool:
         """Whether risk plays no part."""
         return not self.terms
+
+    @property
+    def only_stationary(self) -> bool:
+        """Whether a risk is neither convex nor a minimum over a scalar, so that no bound over all policies is known."""
+        return not all(risk.convex or isinstance(risk, ScalarRisk) for _, risk in self.terms)
 
     @cached_property
     def permitted(self) -> Mask:

@@ -148,6 +148,12 @@ class MDP:
         chooser = sp.csr_array((np.ravel(policy), np.arange(size), pointer), shape=(self.n_states, size))
         return sp.csr_array(chooser @ self.transitions)
 
+    @cached_property
+    def columns(self) -> tuple[sp.csc_array, Indices]:
+        """The transitions by next state, and the row of each entry in that order."""
+        by_column = sp.csc_array(self.transitions)
+        return by_column, by_column.indices
+
     def reachable(self, allowed: Mask | None = None) -> Mask:
         """States (S,) that some policy visits from the start, using all or the given pairs."""
         if allowed is None:

@@ -6,6 +6,8 @@ from typing import Any
 
 from cautious.errors import MissingExtraError
 
+MISSING = "drawing needs matplotlib; install it with: pip install cautious[plot]"
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -23,13 +25,21 @@ LIGHT = Theme(paper="#ffffff", ink="#1c2430", faint="#d5dae1", wall="#a3a9b2", c
 DARK = Theme(paper="#161b22", ink="#e6e9ee", faint="#38414d", wall="#555e6b", chosen="#56B4E9", neutral="#E69F00")
 
 
+def require_matplotlib() -> None:
+    """Raise now, before any work, when drawing would fail later."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise MissingExtraError(MISSING) from None
+
+
 def new_figure(theme: Theme, width: float, height: float) -> Any:
     """An empty matplotlib Figure (inches) with its own Agg canvas; nothing has to be closed."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError("drawing needs matplotlib; install it with: pip install cautious[plot]") from None
+        raise MissingExtraError(MISSING) from None
     figure = Figure(figsize=(width, height), facecolor=theme.paper, layout="constrained")
     FigureCanvasAgg(figure)
     return figure

@@ -1,6 +1,7 @@
 """A solution's policy next to the policy nobody is cautious about: the same simulation for both."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,24 +54,31 @@ def compare(solution: Solution, problem: Problem | None = None, episodes: int = 
     return Comparison(solution, chosen, neutral, policy, occupancy, _risk_of(solution, problem, occupancy))
 
 
+def known_risks(solutions: Sequence[Solution], problem: Problem | None = None) -> list[float | None]:
+    """The risk of each solution of a frontier; those of caution 0 carry none, so it is computed here where possible."""
+    cautious = [one for one in solutions if not is_neutral(one)]
+    return [
+        one.risk if not is_neutral(one) else (_risk_of(cautious[0], problem, one.occupancy) if cautious else None)
+        for one in solutions
+    ]
+
+
 def _risk_of(solution: Solution, problem: Problem | None, occupancy: Array) -> float | None:
+    """The solution's risk at another occupancy, or None when the risk is not known well enough."""
     if is_neutral(solution):
         return 0.0
-    if problem is None:
-        risk = _from_label(solution.risk_label)
-        if risk is None:
-            return None
-        problem = Problem(solution.mdp, risk, solution.caution)
-    known = problem.risk_value(solution.occupancy)
+    risk = problem.risk if problem is not None else _from_label(solution)
+    if risk is None:
+        return None
     # a risk rebuilt from its label, or handed over for another run, must reproduce the solution's own figure
+    known = float(risk.value(solution.occupancy)) if np.isfinite(solution.risk) else np.inf
     if not np.isclose(known, solution.risk, rtol=1e-6, atol=1e-9):
         return None
-    return problem.risk_value(occupancy)
+    return float(risk.value(occupancy))
 
 
-def _from_label(label: str) -> Risk | None:
-    level = re.fullmatch(r"CVaR\(([0-9.eE+-]+)\)", label)
-    if level is not None:
-        return CVaR(float(level.group(1)))
+def _from_label(solution: Solution) -> Risk | None:
+    level = re.fullmatch(r"CVaR\(([0-9.eE+-]+)\)", solution.risk_label)
     plain: dict[str, Risk] = {"Variance": Variance(), "Entropy": Entropy()}
-    return plain.get(label)
+    recipe = plain.get(solution.risk_label) if level is None else CVaR(float(level.group(1)))
+    return None if recipe is None else recipe.bind(solution.mdp)

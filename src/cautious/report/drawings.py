@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious._checks import Array, Mask
 from cautious.evaluate import Evaluation
 from cautious.report.canvas import Theme, dress
 from cautious.report.tables import busiest_states
@@ -14,6 +14,8 @@ from cautious.solution import Solution
 
 # beyond these numbers of cells, marks and arrows are smaller than a pen stroke
 CELLS_WITH_ARROWS = 1600
+# less likely actions would be specks
+LEAST_ARROW = 0.1
 DECADES = 4
 DIRECTIONS = {
     "up": (0.0, -1.0), "right": (1.0, 0.0), "down": (0.0, 1.0), "left": (-1.0, 0.0),
@@ -30,8 +32,8 @@ def draw_map(figure: Any, axes: Any, solution: Solution, theme: Theme) -> None:
 
     scene, mass = scene_of(solution.mdp), 100 * solution.occupancy.sum(axis=1)
     cells = np.array(scene.cells)
-    top = float(mass.max())
-    colours = ScalarMappable(LogNorm(top / 10**DECADES, top, clip=True), "cividis")
+    low, high, extend = _colour_range(mass[mass > 0])
+    colours = ScalarMappable(LogNorm(low, high, clip=True), "viridis")
     shades = colours.to_rgba(mass)[:, :3]
     shades[~solution.reached] = to_rgb(theme.paper)
     picture = np.empty((len(scene.grid), max(len(row) for row in scene.grid), 3))
@@ -39,10 +41,11 @@ def draw_map(figure: Any, axes: Any, solution: Solution, theme: Theme) -> None:
     picture[cells[:, 0], cells[:, 1]] = shades
     axes.imshow(picture, interpolation="nearest")
     axes.set(xlabel="column", ylabel="row")
-    bar = figure.colorbar(colours, ax=axes, shrink=0.85, pad=0.02)
+    bar = figure.colorbar(colours, ax=axes, shrink=0.85, pad=0.02, extend=extend)
     bar.set_label("share of discounted time (%, log scale)", color=theme.ink, fontsize=9)
     bar.ax.tick_params(colors=theme.ink, which="both", labelsize=8)
     bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    bar.ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
     bar.outline.set_visible(False)
     dress(axes, theme, frame=False)
     if len(cells) <= CELLS_WITH_ARROWS:
@@ -52,6 +55,14 @@ def draw_map(figure: Any, axes: Any, solution: Solution, theme: Theme) -> None:
         )
         _arrows(axes, solution, cells, inks)
         _marks(axes, scene.grid, cells, inks)
+
+
+def _colour_range(mass: Array) -> tuple[float, float, str]:
+    """Ends of the colour scale: one goal cell that holds most of the time must not flatten all the others."""
+    top, most = float(mass.max()), float(np.quantile(mass, 0.98))
+    high, extend = (most, "max") if top > 4 * most else (top, "neither")
+    low = max(high / 10**DECADES, float(np.quantile(mass, 0.02)))
+    return min(low, high / 2), high, extend
 
 
 def _thin_lines(axes: Any, shape: tuple[int, ...], theme: Theme) -> None:
@@ -66,19 +77,20 @@ def _arrows(axes: Any, solution: Solution, cells: Array, inks: Array) -> None:
     for action, name in enumerate(scene_of(solution.mdp).action_arrows[: solution.mdp.n_actions]):
         direction = DIRECTIONS.get(name.lower())
         chance = solution.policy[:, action]
-        here = solution.reached & (chance > 0.02) & ~_absorbing(solution)
+        here = solution.reached & (chance >= LEAST_ARROW) & ~_absorbing(solution)
         if direction is None or not here.any():
             continue
         reach = 0.42 * chance[here]
         x, y = cells[here, 1], cells[here, 0]
         dx, dy = direction[0] * reach, direction[1] * reach
-        style = {"angles": "xy", "scale_units": "xy", "scale": 1, "units": "xy", "width": 0.055}
-        axes.quiver(
-            x - dx / 2, y - dy / 2, dx, dy, color=inks[here], headwidth=4.2, headlength=4, headaxislength=3.6, **style
-        )
+        # a lone arrow sits in the middle of its cell; several leave a gap there and point apart
+        shift = np.where(chance[here] > 1 - LEAST_ARROW, -0.5 * reach, 0.08)
+        x, y = x + shift * direction[0], y + shift * direction[1]
+        style = {"angles": "xy", "scale_units": "xy", "scale": 1, "units": "xy", "width": 0.05}
+        axes.quiver(x, y, dx, dy, color=inks[here], headwidth=4, headlength=3.4, headaxislength=3, **style)
 
 
-def _absorbing(solution: Solution) -> Array:
+def _absorbing(solution: Solution) -> Mask:
     """States (S,) the policy never leaves: an arrow there would point nowhere."""
     chain = solution.mdp.under(solution.policy)
     return np.asarray(chain.diagonal() > 1 - 1e-12)
@@ -103,33 +115,22 @@ def _marks(axes: Any, grid: Sequence[str], cells: Array, inks: Array) -> None:
 
 
 def draw_busiest(axes: Any, solution: Solution, theme: Theme, count: int = 12) -> None:
-    """Bars of the most visited states; the rest is one bar, so that the bars sum to all the time."""
+    """Bars of the most visited states; the title says what the others share."""
     mass = 100 * solution.occupancy.sum(axis=1)
     states = busiest_states(solution.occupancy, count)
-    names = [_short(state_name(solution.mdp, state)) for state in states]
     shares = [float(mass[state]) for state in states]
-    rest = int(np.count_nonzero(mass > 0)) - len(states)
-    colours = [theme.chosen] * len(states)
-    if rest > 0:
-        names.append(f"{rest:,} other states")
-        shares.append(max(0.0, 100 - sum(shares)))
-        colours.append(theme.wall)
-    places = np.arange(len(names))
-    axes.barh(places, shares, color=colours, height=0.7)
-    axes.set_yticks(places, names, parse_math=False)
+    places = np.arange(len(states))
+    axes.barh(places, shares, color=theme.chosen, height=0.7)
+    axes.set_yticks(places, [_short(state_name(solution.mdp, state)) for state in states], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.15 * max(shares))
     for place, share in zip(places, shares, strict=True):
-        axes.annotate(
-            f"{share:.3g}",
-            (share, place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            color=theme.ink,
-            fontsize=8,
-        )
+        style = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
+        axes.annotate(f"{share:.3g}", (share, place), color=theme.ink, **style)
     axes.set_xlabel("share of discounted time (%)")
+    others = int(np.count_nonzero(mass > 0)) - len(states)
+    if others > 0:
+        axes.set_title(f"the other {others:,} visited states share {max(0.0, 100 - sum(shares)):.3g} %")
     dress(axes, theme)
 
 
@@ -148,10 +149,14 @@ def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], unit:
     dress(axes, theme)
 
 
-def draw_frontier(axes: Any, solutions: Sequence[Solution], unit: str, theme: Theme) -> None:
-    """Expected return against risk, one point per caution; points without a finite risk are left out."""
-    shown = [one for one in solutions if np.isfinite(one.risk) and np.isfinite(one.expected_return)]
-    risks = np.array([one.risk for one in shown])
+def draw_frontier(
+    axes: Any, solutions: Sequence[Solution], risks_known: Sequence[float | None], unit: str, theme: Theme
+) -> None:
+    """Expected return against risk, one point per caution; points without a known, finite risk are left out."""
+    pairs = [(one, risk) for one, risk in zip(solutions, risks_known, strict=True) if risk is not None]
+    pairs = [(one, risk) for one, risk in pairs if np.isfinite(risk) and np.isfinite(one.expected_return)]
+    shown = [one for one, _ in pairs]
+    risks = np.array([risk for _, risk in pairs])
     returns = np.array([one.expected_return for one in shown])
     axes.plot(risks, returns, color=theme.faint, linewidth=1.5, zorder=1)
     proved = np.array([one.status.name == "SOLVED" for one in shown], dtype=bool)
@@ -172,19 +177,23 @@ def draw_frontier(axes: Any, solutions: Sequence[Solution], unit: str, theme: Th
 
 
 def _label_points(axes: Any, shown: Sequence[Solution], points: Array, theme: Theme) -> None:
-    """Cautions beside the points; a label that would cover the previous one is left out."""
+    """Cautions beside the points; points too close to tell apart share one label."""
     if not shown:
         return
     axes.figure.draw_without_rendering()
-    pixels, last = axes.transData.transform(points), None
-    near = 0.16 * axes.figure.dpi
-    for one, place, pixel in zip(shown, points, pixels, strict=True):
-        if last is not None and np.hypot(*(pixel - last)) < near:
-            continue
-        last = pixel
-        axes.annotate(
-            f"{one.caution:g}", place, xytext=(6, -11), textcoords="offset points", color=theme.ink, fontsize=9
-        )
+    pixels = axes.transData.transform(points)
+    near = 0.2 * axes.figure.dpi
+    groups: list[list[int]] = []
+    for i in range(len(shown)):
+        if groups and np.hypot(*(pixels[i] - pixels[groups[-1][0]])) < near:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    for group in groups:
+        names = [f"{shown[i].caution:g}" for i in group]
+        text = ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
+        style = {"xytext": (6, -11), "textcoords": "offset points", "fontsize": 9}
+        axes.annotate(text, points[group[0]], color=theme.ink, **style)
 
 
 def _short(name: str, longest: int = 28) -> str:

@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from cautious.problem import Problem
 from cautious.report.canvas import LIGHT, Theme, new_figure, png
-from cautious.report.compare import Comparison, compare
+from cautious.report.compare import Comparison, compare, known_risks
 from cautious.report.drawings import draw_busiest, draw_frontier, draw_map, draw_returns
 from cautious.report.files import write_bytes
 from cautious.report.words import fits_grid, is_neutral, scene_of
@@ -34,25 +35,29 @@ def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
 
 def plot_behaviour(solution: Solution, *, theme: Theme = LIGHT) -> Any:
     """Where the policy spends its time: a map with arrows for grid worlds, bars of the busiest states for others."""
-    figure = new_figure(theme, 6.6, _behaviour_height(solution))
+    figure = new_figure(theme, 5.6, _behaviour_height(solution))
     _draw_behaviour(figure, figure.subplots(), solution, theme)
     return figure
 
 
 def plot_returns(comparison: Comparison, *, theme: Theme = LIGHT) -> Any:
     """The simulated returns of the policy and of the risk-neutral one."""
-    figure = new_figure(theme, 6.6, 4.2)
+    figure = new_figure(theme, 5.6, 4.2)
     _draw_returns(figure.subplots(), comparison, theme)
     return figure
 
 
-def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
-    """Expected return against risk, points labelled by caution."""
+def plot_frontier(frontier: Iterable[Solution], *, problem: Problem | None = None, theme: Theme = LIGHT) -> Any:
+    """Expected return against risk, points labelled by caution.
+
+    A solution of caution 0 carries no risk of its own: ``problem`` says which one is meant. Without it the point is
+    drawn for Variance, CVaR and Entropy, and left out for the risks that carry data.
+    """
     solutions = list(frontier)
-    figure = new_figure(theme, 6.6, 4.6)
+    figure = new_figure(theme, 6.2, 4.4)
     axes = figure.subplots()
     unit = scene_of(solutions[0].mdp).reward_unit if solutions else "reward"
-    draw_frontier(axes, solutions, unit, theme)
+    draw_frontier(axes, solutions, known_risks(solutions, problem), unit, theme)
     axes.set_title("numbers: caution", fontsize=9, loc="left", color=theme.ink)
     return figure
 
@@ -79,6 +84,6 @@ def _draw_returns(axes: Any, comparison: Comparison, theme: Theme) -> None:
 def _behaviour_height(solution: Solution) -> float:
     """Map cells are square: the figure follows the shape of the map, within what a page can hold."""
     if not fits_grid(solution.mdp):
-        return 4.2
+        return 4.4
     grid = scene_of(solution.mdp).grid
-    return float(min(9.0, max(2.4, 0.9 + 4.9 * len(grid) / max(len(row) for row in grid))))
+    return float(min(9.0, max(2.4, 0.8 + 4.0 * len(grid) / max(len(row) for row in grid))))

@@ -1,37 +1,43 @@
 """Tables of a Solution, an Evaluation or a Frontier: rows first, then rich, plain text or Markdown."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from rich import box
+from rich.markup import escape
+from rich.table import Table as RichTable
 
 from cautious.evaluate import Evaluation
-from cautious.report.compare import Comparison
+from cautious.problem import Problem
+from cautious.report.compare import Comparison, known_risks
 from cautious.report.words import action_name, is_neutral, number, percent, state_name
 from cautious.solution import Solution
 
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+# a digit, a sign, "n/a", an infinity, "< 0.01 %", or nothing
+NUMBER_LIKE = r"-?[0-9∞]|n/a|< [0-9]|$"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and rows of text; the first column is left-aligned, the others right."""
+    """Headers and rows of text; columns of numbers are right-aligned, the first and those of words left."""
 
     title: str
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def rich(self) -> "RichTable":
-        """For a terminal."""
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table as RichTable
+    @property
+    def right(self) -> tuple[bool, ...]:
+        """Which columns are numbers."""
+        columns = range(len(self.headers))
+        return tuple(i > 0 and all(re.match(NUMBER_LIKE, row[i]) for row in self.rows) for i in columns)
 
+    def rich(self) -> RichTable:
+        """For a terminal."""
         table = RichTable(title=escape(self.title) or None, title_justify="left", box=box.SIMPLE_HEAD)
-        for index, header in enumerate(self.headers):
-            table.add_column(escape(header), justify="left" if index == 0 else "right", overflow="fold")
+        for index, (header, right) in enumerate(zip(self.headers, self.right, strict=True)):
+            table.add_column(escape(header), justify="right" if right else "left", no_wrap=index == 0)
         for row in self.rows:
             table.add_row(*(escape(cell) for cell in row))
         return table
@@ -42,17 +48,14 @@ class Table:
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.headers))]
         out = []
         for line in lines:
-            cells = [
-                line[0].ljust(widths[0]),
-                *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
-            ]
-            out.append("  ".join(cells).rstrip())
+            cells = zip(line, widths, self.right, strict=True)
+            out.append("  ".join(c.rjust(width) if right else c.ljust(width) for c, width, right in cells).rstrip())
         out.insert(1, "  ".join("-" * width for width in widths))
         return "\n".join(out)
 
     def markdown(self) -> str:
         """A GitHub-style table."""
-        rule = ["---", *("---:" for _ in self.headers[1:])]
+        rule = ["---:" if right else "---" for right in self.right]
         lines = [self.headers, rule, *self.rows]
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -91,25 +94,29 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     return Table(title, ("figure", "simulated", "exact"), rows)
 
 
-def frontier_rows(frontier: Iterable[Solution]) -> list[tuple[str, ...]]:
-    """One row per solution: caution, expected return, risk, objective, gap, status."""
+def frontier_rows(frontier: Iterable[Solution], problem: Problem | None = None) -> list[tuple[str, ...]]:
+    """One row per solution: caution, expected return, risk, objective, gap, status.
+
+    A solution of caution 0 carries no risk of its own; ``problem`` says which one is meant.
+    """
+    solutions = list(frontier)
     return [
         (
             number(one.caution),
             number(one.expected_return, 6),
-            number(one.risk, 6),
+            number(risk, 6),
             number(one.objective, 6),
             number(one.gap, 2),
             one.status.name,
         )
-        for one in frontier
+        for one, risk in zip(solutions, known_risks(solutions, problem), strict=True)
     ]
 
 
-def frontier_table(frontier: Iterable[Solution]) -> Table:
+def frontier_table(frontier: Iterable[Solution], problem: Problem | None = None) -> Table:
     """A frontier as a table."""
     headers = ("caution", "expected return", "risk", "objective", "gap", "status")
-    return Table("", headers, tuple(frontier_rows(frontier)))
+    return Table("", headers, tuple(frontier_rows(frontier, problem)))
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -150,11 +157,18 @@ def busiest_table(solution: Solution, count: int = 10) -> Table:
     rows, running = [], 0.0
     for state in busiest_states(solution.occupancy, count):
         running += float(mass[state])
-        action = int(np.argmax(solution.policy[state]))
-        chance = percent(float(solution.policy[state, action])).replace(".00 %", " %")
-        doing = f"{action_name(solution.mdp, action)} ({chance})"
-        rows.append((state_name(solution.mdp, state), percent(float(mass[state])), percent(running), doing))
+        name = state_name(solution.mdp, state)
+        rows.append((name, percent(float(mass[state])), percent(running), _doing(solution, state)))
     return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
+
+
+def _doing(solution: Solution, state: int) -> str:
+    usable = solution.policy[state][solution.mdp.allowed[state]]
+    if usable.size > 1 and np.ptp(usable) < 1e-9:
+        return "any, equally likely"
+    action = int(np.argmax(solution.policy[state]))
+    chance = percent(float(solution.policy[state, action])).replace(".00 %", " %")
+    return f"{action_name(solution.mdp, action)} ({chance})"
 
 
 def _spread(evaluation: Evaluation) -> float | None:

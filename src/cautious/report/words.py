@@ -101,14 +101,15 @@ def problem_words(solution: Solution) -> list[str]:
     sentences = [scene.story] if scene.story else []
     sentences.append(
         f"The model has {mdp.n_states:,} states and {mdp.n_actions:,} actions. With the discount {mdp.discount:g}, "
-        f"what is earned in the next {number(horizon, 3)} {scene.step}s or so counts most."
+        f"what is earned in the next {number(horizon, 3)} steps or so counts most."
+        + (f" One step is one {scene.step}." if scene.step != "step" else "")
     )
     if is_neutral(solution):
         sentences.append("The policy should earn the largest expected return; risk plays no part.")
     else:
         sentences.append(
             f"The policy should earn a large expected return and keep the risk {solution.risk_label} small: one unit "
-            f"of risk is worth {number(solution.caution)} units of return (the caution)."
+            f"of risk is worth {number(solution.caution)} of return (the caution)."
         )
         sentences += risk_words(solution.risk_label)
     return sentences

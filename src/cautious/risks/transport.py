@@ -12,7 +12,7 @@ pass at the largest distance, and pairs are added while the potentials say that 
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,8 @@ class TransportRisk(ConicRisk):
     tail: Indices
     head: Indices
     cost: Array
+    # the largest set of arcs any computation with this risk has needed so far; it only saves time
+    grown: list["TransportRisk"] = field(repr=False, compare=False)
     smooth = False
 
     @property
@@ -91,7 +93,7 @@ class TransportRisk(ConicRisk):
 
     def best_transport(self, x: Array) -> tuple[float, Array]:
         """As ``ship``, with every arc that pays."""
-        risk: TransportRisk = self
+        risk = self.grown[-1] if self.grown else self
         everywhere = np.ones(self.shape, dtype=np.bool_)
         for _ in range(ROUNDS):
             cost, potentials = risk.ship(x)
@@ -99,6 +101,7 @@ class TransportRisk(ConicRisk):
             if more is None:
                 break
             risk = more
+            self.grown[:] = [risk]
         return cost, potentials
 
     def value(self, d: Array) -> float:
@@ -182,17 +185,18 @@ class MatrixTransport(TransportRisk):
         """Column maxima of f_i - D_ij."""
         return np.asarray((potentials[here, None] - self.distance[here]).max(axis=0))
 
-    def refined(self, witness: Any, active: Mask) -> "MatrixTransport | None":
+    def refined(self, witness: Any, active: Mask) -> "TransportRisk | None":
         """Arcs from the best state of every column that the present arcs undervalue."""
         n = self.prior.size
         if self.tail.size == n * n + 2 * n:
             return None
+        if self.grown and self.grown[-1].tail.size > self.tail.size:
+            return self.grown[-1].refined(witness, active) or self.grown[-1]
         potentials, here = np.asarray(witness), np.flatnonzero(active.any(axis=1))
         worth = potentials[here, None] - self.distance[here]
         present = np.full(n, -np.inf)
-        direct = self.head < 2 * n
-        direct &= self.tail < n
-        np.maximum.at(present, self.head[direct] - n, (potentials[self.tail] - self.cost)[direct])
+        direct = (self.head < 2 * n) & (self.tail < n)
+        np.maximum.at(present, self.head[direct] - n, potentials[self.tail[direct]] - self.cost[direct])
         column = np.flatnonzero(worth.max(axis=0) > present + 1e-11 * max(self.diameter, 1e-300))
         if column.size == 0:
             return None
@@ -205,11 +209,17 @@ class MatrixTransport(TransportRisk):
             self.distance,
             np.concatenate([self.tail[direct], tails]),
             np.concatenate([self.head[direct] - n, heads]),
+            self.grown,
         )
 
 
 def matrix_transport(
-    prior: Array, shape: tuple[int, int], distance: Array, origin: Indices, target: Indices
+    prior: Array,
+    shape: tuple[int, int],
+    distance: Array,
+    origin: Indices,
+    target: Indices,
+    grown: list[TransportRisk],
 ) -> MatrixTransport:
     """Plans on the pairs (origin, target), each once, plus the hub."""
     n = prior.size
@@ -219,7 +229,7 @@ def matrix_transport(
     tail = np.concatenate([origin, states, np.full(n, 2 * n)])
     head = np.concatenate([target + n, np.full(n, 2 * n), states + n])
     cost = np.concatenate([distance[origin, target], np.full(n, distance.max()), np.zeros(n)])
-    return MatrixTransport(prior, shape, tail, head, cost, distance)
+    return MatrixTransport(prior, shape, tail, head, cost, grown, distance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +251,7 @@ class Wasserstein(Recipe):
             graph = _checked_graph(self.metric, n)
             edges = sp.coo_array(graph)
             tail, head = edges.row.astype(np.int64), edges.col.astype(np.int64)
-            return GraphTransport(prior, mdp.shape, tail, head, edges.data, graph)
+            return GraphTransport(prior, mdp.shape, tail, head, edges.data, [], graph)
         distance = _checked_matrix(self.metric, n)
         few = n if n <= ALL_PAIRS_STATES else NEAREST
         nearest = np.argpartition(distance, few - 1, axis=1)[:, :few]
@@ -252,6 +262,7 @@ class Wasserstein(Recipe):
             distance,
             np.concatenate([states, nearest.ravel()]),
             np.concatenate([nearest.ravel(), states]),
+            [],
         )
 
 

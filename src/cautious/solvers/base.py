@@ -17,9 +17,13 @@ from typing import Any
 import numpy as np
 
 from cautious._checks import Array
-from cautious.certificate import Conflict, Cover, Delivered, Witness, conflict_bound, deliver, upper_bound
+from cautious.certificate import Conflict, Cover, Delivered, Witness, conflict_bound, deliver, first_order_bound, upper_bound
 from cautious.problem import Problem
 from cautious.solution import Status
+
+
+# solvers go on a little beyond what is asked, so that two answers to the same question agree within the tolerance
+MARGIN = 0.25
 
 
 @dataclass(frozen=True)
@@ -156,11 +160,20 @@ class Outcome:
             if self.delivered is None or found.objective > self.delivered.objective:
                 self.delivered = found
         if candidate.witness is not None:
-            bound = upper_bound(problem, candidate.witness)
+            bound = judged(problem, candidate.witness)
             if bound < self.upper or self.witness is None:
                 self.upper, self.witness = bound, candidate.witness
         if candidate.conflict is not None and conflict_bound(problem, candidate.conflict) <= 0:
             self.conflict = candidate.conflict
+            if candidate.policy is not None:
+                self.delivered = deliver(problem, candidate.policy)
+
+
+def judged(problem: Problem, witness: Witness | Cover) -> float:
+    """The bound that ends a run: of all policies, or first order only where no more can be had."""
+    if problem.only_stationary and isinstance(witness, Witness):
+        return first_order_bound(problem, witness)
+    return upper_bound(problem, witness)
 
 
 def run(
@@ -181,13 +194,16 @@ def run(
             wants_stop = callback(
                 Progress(best.steps, clock.seconds, objective, best.upper, best.gap, solver.name)
             ) is True
-        if best.gap <= target.allowance(objective):
+        if best.gap <= MARGIN * target.allowance(objective):
             best.status = Status.SOLVED
             break
         if wants_stop:
             clock.stop_requested = True
         if clock.over:
             break
-    if best.status is Status.STALLED and clock.over:
+    solved = best.delivered is not None and best.gap <= target.allowance(best.delivered.objective)
+    if solved and best.conflict is None:
+        best.status = Status.SOLVED
+    elif best.status is Status.STALLED and clock.over:
         best.status = Status.STOPPED if clock.stop_requested else Status.TIME_LIMIT
     return best

@@ -15,7 +15,7 @@ from cautious._checks import Array
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
-from cautious.risks.base import ConicRisk, Tangents
+from cautious.risks.base import ConicRisk, ScalarRisk, Tangents
 from cautious.risks.epigraph import Epigraph
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.cone_program import ConeProgram
@@ -37,7 +37,8 @@ class BlackBox(Solver):
         """Takes anything that has a part known by value and gradient only."""
         if all(isinstance(risk, ConicRisk) for _, risk in problem.terms):
             return "has no unknown part"
-        return None
+        searchable = any(isinstance(risk, ScalarRisk) for _, risk in problem.terms) and not problem.only_stationary
+        return "has a scalar to search" if searchable else None
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """One candidate per local model."""

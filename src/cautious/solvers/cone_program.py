@@ -113,6 +113,9 @@ def _settings(clock: Clock, precision: float) -> Any:
     settings.max_threads = 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = precision
     settings.max_iter = 300
+    # the defaults give up on short steps that barriers recover from
+    settings.min_switch_step_length = 1e-2
+    settings.min_terminate_step_length = 1e-7
     if np.isfinite(clock.limit):
         settings.time_limit = max(clock.left, 1e-3)
     return settings

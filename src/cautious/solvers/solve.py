@@ -11,6 +11,7 @@ from cautious.solvers.base import Callback, Candidate, Clock, Interruption, Outc
 from cautious.solvers.black_box import BlackBox
 from cautious.solvers.conic import Conic
 from cautious.solvers.entropic import Entropic
+from cautious.solvers.features import Features
 from cautious.solvers.neutral import Planner
 from cautious.solvers.scalar_search import ScalarSearch
 from cautious.solvers.wrap import finished, forbidden, without_objective
@@ -76,7 +77,7 @@ def choose(problem: Problem) -> list[Solver]:
     """The solvers to try, in order, by what the terms of the risk declare."""
     if problem.neutral:
         return [Planner()]
-    solvers: list[Solver] = [ScalarSearch(choose), Entropic(), Conic(), BlackBox()]
+    solvers: list[Solver] = [ScalarSearch(choose), Features(), Entropic(), Conic(), BlackBox()]
     return [solver for solver in solvers if solver.refusal(problem) is None]
 
 

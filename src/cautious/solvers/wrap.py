@@ -5,21 +5,20 @@ from typing import Any
 import numpy as np
 
 from cautious._checks import Array
-from cautious.certificate import Certificate, Cover, Delivered, Witness, conflict_bound, deliver, requirements, upper_bound
+from cautious.certificate import Certificate, Cover, Delivered, Witness, conflict_bound, deliver, requirements
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.solution import Solution, Status
-from cautious.solvers.base import Outcome, Target, run
-from cautious.solvers.feasibility import PhaseOne, requirement_rows
-from cautious.solvers.rounding import adjusted_reward
+from cautious.solvers.base import Outcome, Target, judged, run
+from cautious.solvers.features import PhaseOne, requirement_rows
 
 
 def finished(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
     """A policy with a finite objective: certify it once more, from the data alone, and say what was proved."""
     assert outcome.delivered is not None
     best = deliver(problem, outcome.delivered.policy)
-    bound = np.inf if outcome.witness is None else upper_bound(problem, outcome.witness)
+    bound = np.inf if outcome.witness is None else judged(problem, outcome.witness)
     # rounding of the delivered objective belongs to the bound, so that gap = upper_bound - objective is safe
     bound = max(bound, best.objective) + best.error
     gap = bound - best.objective
@@ -45,10 +44,9 @@ def finished(problem: Problem, target: Target, outcome: Outcome, method: str) ->
 
 
 def _kind(problem: Problem) -> str:
-    others = [risk for _, risk in problem.terms if not isinstance(risk, ScalarRisk)]
-    if not all(risk.convex for risk in others):
+    if problem.only_stationary:
         return "stationary"
-    return "optimal" if len(others) == len(problem.terms) else "global"
+    return "global" if any(isinstance(risk, ScalarRisk) for _, risk in problem.terms) else "optimal"
 
 
 def _statement(kind: str, gap: float, objective: float) -> str:
@@ -101,7 +99,7 @@ def without_objective(problem: Problem, target: Target, outcome: Outcome, method
 
 def _infeasible(problem: Problem, target: Target, phase: Outcome, names: list[str]) -> Solution:
     assert phase.conflict is not None and phase.delivered is not None
-    features, floors, _ = requirement_rows(problem)
+    features, floors = requirement_rows(problem)
     weights = np.asarray(phase.conflict.weights)
     involved = [j for j in range(len(names)) if weights[j] > 1e-6 * weights.max()]
     reached = np.asarray(features @ phase.delivered.occupancy.occupancy.ravel())

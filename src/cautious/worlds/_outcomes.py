@@ -25,8 +25,10 @@ class Outcomes:
         if probability <= 0:
             return
         key = (state * self.shape[1] + action, next_state)
-        chance, total = self._found.get(key, (0.0, 0.0))
-        self._found[key] = (chance + probability, total + probability * reward)
+        chance, mean = self._found.get(key, (0.0, reward))
+        total = chance + probability
+        # in this form equal rewards stay exactly equal, so no reward is split in two by rounding
+        self._found[key] = (total, mean + (reward - mean) * probability / total)
 
     def mdp(
         self,
@@ -40,13 +42,13 @@ class Outcomes:
         """The model, with the reward of every outcome."""
         n_states, n_actions = self.shape
         pair, there = np.array(list(self._found)).T
-        chance, total = np.array(list(self._found.values())).T
+        chance, mean = np.array(list(self._found.values())).T
         shape = (n_states * n_actions, n_states)
         allowed = np.zeros(shape[0], dtype=bool)
         allowed[pair] = True
         return MDP(
             sp.csr_array(sp.coo_array((chance, (pair, there)), shape=shape)),
-            sp.csr_array(sp.coo_array((total / chance, (pair, there)), shape=shape)),
+            sp.csr_array(sp.coo_array((mean, (pair, there)), shape=shape)),
             discount,
             start,
             allowed=allowed.reshape(self.shape),

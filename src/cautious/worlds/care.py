@@ -14,12 +14,12 @@ URGENT, ROUTINE, PAUSE = 0, 1, 2
 def clinic(
     max_urgent: int = 5,
     max_routine: int = 8,
-    urgent_arrivals: float = 0.45,
+    urgent_arrivals: float = 0.55,
     routine_arrivals: float = 0.7,
     deterioration: float = 0.02,
     discount: float = 0.97,
     urgent_benefit: float = 5.0,
-    routine_benefit: float = 2.0,
+    routine_benefit: float = 3.0,
     urgent_harm: float = 0.5,
     routine_harm: float = 0.05,
 ) -> MDP:

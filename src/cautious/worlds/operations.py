@@ -18,13 +18,13 @@ def machine_replacement(
     n_levels: int = 10,
     discount: float = 0.99,
     revenue: float = 1000.0,
-    running_cost: float = 60.0,
-    repair_cost: float = 800.0,
-    replace_cost: float = 5000.0,
-    breakdown_cost: float = 6000.0,
-    breakdown: float = 0.08,
+    running_cost: float = 20.0,
+    repair_cost: float = 500.0,
+    replace_cost: float = 2500.0,
+    breakdown_cost: float = 5000.0,
+    breakdown: float = 0.1,
 ) -> MDP:
-    """A machine that wears: operate it, repair it (three levels better) or replace it (as new), week by week.
+    """A machine that wears: operate it, repair it (half the wear) or replace it (as new), week by week.
 
     Operating earns ``revenue`` minus ``running_cost`` per level of wear, in euros per week; wear grows by 0, 1 or 2
     levels with probabilities 0.5, 0.35 and 0.15. At wear w the machine breaks down during the week with probability
@@ -56,7 +56,7 @@ def machine_replacement(
         outcomes.add(wear, 2, 0, 1.0, -replace_cost)
     outcomes.add(broken, 1, worst, 1.0, -repair_cost)
     outcomes.add(broken, 2, 0, 1.0, -replace_cost)
-    story = "Running a worn machine earns less and risks a breakdown that costs more than six good weeks."
+    story = "Running a worn machine earns less and risks a breakdown that costs what five good weeks earn."
     return outcomes.mdp(
         discount,
         start=np.eye(n_levels + 1)[0],
@@ -73,7 +73,7 @@ def inventory(
     discount: float = 0.98,
     price: float = 20.0,
     unit_cost: float = 10.0,
-    order_cost: float = 40.0,
+    order_cost: float = 25.0,
     holding_cost: float = 1.0,
     lost_sale_cost: float = 2.0,
 ) -> MDP:
@@ -129,10 +129,10 @@ def queue(
     capacity: int = 15,
     arrivals_per_hour: float = 12.0,
     services_per_hour: Sequence[float] = (10.0, 18.0),
-    service_costs_per_hour: Sequence[float] = (20.0, 60.0),
+    service_costs_per_hour: Sequence[float] = (20.0, 80.0),
     discount: float = 0.99,
-    fee: float = 8.0,
-    waiting_cost_per_hour: float = 4.0,
+    fee: float = 10.0,
+    waiting_cost_per_hour: float = 2.0,
 ) -> MDP:
     """A service desk: admit or turn away arrivals, and choose how fast to serve.
 

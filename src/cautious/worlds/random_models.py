@@ -79,13 +79,8 @@ def river_swim(
     outcomes = Outcomes(n_states, 2)
     for s in range(n_states):
         outcomes.add(s, 0, max(s - 1, 0), 1.0, bank_reward if s == 0 else 0.0)
-        if s == 0:
-            moves = ((0, 0.4), (1, 0.6))
-        elif s == last:
-            moves = ((last - 1, 0.4), (last, 0.6))
-        else:
-            moves = ((s - 1, 0.05), (s, 0.6), (s + 1, 0.35))
-        for there, chance in moves:
+        back, stay, ahead = (0.0, 0.4, 0.6) if s == 0 else (0.4, 0.6, 0.0) if s == last else (0.05, 0.6, 0.35)
+        for there, chance in ((s - 1, back), (s, stay), (s + 1, ahead)):
             outcomes.add(s, 1, there, chance, source_reward if s == last else 0.0)
     story = "The near bank pays a little, the source pays a lot, and the current pushes back."
     return outcomes.mdp(

@@ -1,0 +1,1 @@
+"""The commands of ``cautious``: arguments in, calls of the library, files and text out."""

@@ -1,0 +1,91 @@
+"""``worlds``, ``warmup`` and ``bench``."""
+
+import runpy
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cautious.commands.shared import AsJson, print_json, print_table
+
+
+def worlds(
+    name: Annotated[str | None, typer.Argument(help="Show this world only.")] = None, as_json: AsJson = False
+) -> None:
+    """List the built-in worlds, or show one.
+
+    Example: cautious worlds maze
+    """
+    import cautious as ca
+    from cautious.report.tables import Table
+
+    if name is not None:
+        one = ca.worlds.describe(name)
+        if as_json:
+            print_json(asdict(one))
+            return
+        scene = ca.worlds.problem(name).mdp.scene
+        rows = [("title", one.title), ("states", f"{one.n_states:,}"), ("actions", f"{one.n_actions:,}")]
+        rows += [("risk", one.risk), ("caution", f"{one.caution:g}")]
+        print_table(Table(name, ("fact", "value"), tuple(rows)))
+        story = "" if scene is None else scene.story
+        typer.echo("\n".join(part for part in (story, "" if scene is None else "\n".join(scene.grid), one.why) if part))
+        return
+    found = [ca.worlds.describe(each) for each in ca.worlds.names()]
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    lines = [(w.name, w.title, f"{w.n_states:,}", f"{w.n_actions:,}", w.risk, f"{w.caution:g}") for w in found]
+    print_table(Table("", ("name", "title", "states", "actions", "risk", "caution"), tuple(lines)))
+
+
+def warmup(as_json: AsJson = False) -> None:
+    """Compile the kernels now, so that the first solve does not have to.
+
+    Example: cautious warmup
+    """
+    import numpy as np
+
+    import cautious as ca
+
+    started = time.perf_counter()
+    # more states than the dense limit, so that the sparse kernels of planning are compiled as well
+    mdp = ca.worlds.garnet(n_states=400)
+    ca.solve(ca.Problem(mdp))
+    ca.solve(
+        ca.Problem(mdp, ca.KL(np.full(mdp.shape, 1 / (mdp.n_states * mdp.n_actions))), caution=1.0), tolerance=1e-3
+    )
+    ca.evaluate(mdp, np.full(mdp.shape, 1 / mdp.n_actions), episodes=2)
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json({"seconds": seconds})
+    else:
+        typer.echo(f"kernels are ready ({seconds:.1f} s)")
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="Which benchmark: a file of benchmarks/ without .py.")] = "solve",
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes only.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a benchmark of the source checkout in the current folder.
+
+    Example: cautious bench solve --quick
+    """
+    import cautious as ca
+
+    folder = Path("benchmarks")
+    known = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    if not known:
+        raise ca.InputError(
+            "there is no benchmarks/ folder here: benchmarks are part of the source checkout, not of the installed "
+            "package; run this command from the root of a checkout"
+        )
+    if name not in known:
+        raise ca.InputError(f"there is no benchmark {name!r}; benchmarks/ has {', '.join(known)}")
+    started = time.perf_counter()
+    result = runpy.run_path(str(folder / f"{name}.py"), run_name="cautious_benchmark")["main"](quick)
+    if as_json:
+        print_json({"benchmark": name, "quick": quick, "seconds": time.perf_counter() - started, "result": result})

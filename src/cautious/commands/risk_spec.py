@@ -1,0 +1,74 @@
+"""Risks in a few characters, for the command line: ``variance``, ``cvar:0.9``, ``2*variance+kl:prior.npy``."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from cautious import KL, CVaR, Entropy, InputError, PeakExposure, Quadratic, Risk, SafeSet, TotalVariation, Variance
+from cautious.problem_file import array_from_file
+
+PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
+    "kl": KL,
+    "tv": TotalVariation,
+    "quadratic": Quadratic,
+}
+FORMS = (
+    "variance, entropy, cvar:LEVEL, safe:SLACK:STATES, peak:STATES/STATES, kl:FILE, tv:FILE, quadratic:FILE "
+    "(STATES such as 3,4,7-9), joined by + and weighted by NUMBER*"
+)
+
+
+def parse_risk(text: str) -> Risk | None:
+    """The risk a text stands for; None for ``none``."""
+    if text.strip().lower() == "none":
+        return None
+    total: Risk | None = None
+    for part in re.split(r"\+(?![0-9])", text):
+        weight, star, body = part.strip().rpartition("*")
+        term = _term(body.strip(), text)
+        if star:
+            term = _number(weight, text) * term
+        total = term if total is None else total + term
+    return total
+
+
+def _term(body: str, text: str) -> Risk:
+    name, _, rest = body.partition(":")
+    name = name.strip().lower()
+    if name == "variance" and not rest:
+        return Variance()
+    if name == "entropy" and not rest:
+        return Entropy()
+    if name == "cvar" and rest:
+        return CVaR(_number(rest, text))
+    if name == "safe" and ":" in rest:
+        slack, _, states = rest.partition(":")
+        return SafeSet(_states(states, text), _number(slack, text))
+    if name == "peak" and rest:
+        return PeakExposure([_states(group, text) for group in rest.split("/")])
+    if name in PRIORS and rest:
+        return PRIORS[name](array_from_file(f"--risk {name}", rest, Path(), solutions=True))
+    raise InputError(f"--risk {text!r}: cannot read {body!r}; the forms are {FORMS}")
+
+
+def _number(text: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--risk {whole!r}: {text!r} is not a number") from None
+
+
+def _states(text: str, whole: str) -> list[int]:
+    """``3,4,7-9`` to a list of states."""
+    states: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d{1,12})(?:-(\d{1,12}))?\s*", part)
+        if found is None:
+            raise InputError(f"--risk {whole!r}: {part!r} is not a state or a range of states such as 7-9")
+        first = int(found.group(1))
+        last = first if found.group(2) is None else int(found.group(2))
+        if not 0 <= last - first < 10**7:
+            raise InputError(f"--risk {whole!r}: {part!r} is not a range of states from low to high")
+        states += np.arange(first, last + 1).tolist()
+    return states

@@ -1,0 +1,130 @@
+"""What the commands share: options, reading a problem, exit codes, JSON, the progress line.
+
+Only the standard library, typer and rich are imported at the top: ``cautious --help`` must answer at once.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cautious import Problem, Progress, Risk, Solution
+
+SOLVED, WRONG_INPUT, INFEASIBLE, LIMIT, INTERRUPTED = 0, 2, 3, 4, 130
+
+ProblemName = Annotated[
+    str, typer.Argument(metavar="PROBLEM", help="A world's name, a model file (.npz), or a problem file (.toml).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress line.")]
+RiskText = Annotated[
+    str | None,
+    typer.Option(
+        "--risk",
+        help="variance, entropy, cvar:LEVEL, safe:SLACK:STATES, peak:STATES/STATES, kl:FILE, tv:FILE, "
+        "quadratic:FILE; sums such as '2*variance+entropy'. Default: the problem's own.",
+    ),
+]
+Tolerance = Annotated[float, typer.Option(help="Relative gap that counts as solved.")]
+TimeLimit = Annotated[float | None, typer.Option(help="Seconds after which the best policy so far is returned.")]
+
+
+def read_problem(name: str, risk: str | None = None, caution: float | None = None) -> "Problem":
+    """A problem by its name on the command line, with another risk or caution where given."""
+    from cautious import InputError, Problem, read_model, worlds
+    from cautious.commands.risk_spec import parse_risk
+    from cautious.problem_file import read_problem as read_file
+
+    suffix = Path(name).suffix.lower()
+    if suffix == ".toml":
+        found = read_file(name)
+    elif suffix == ".npz":
+        found = Problem(read_model(name), None)
+    elif name in worlds.names():
+        found = worlds.problem(name)
+    else:
+        raise InputError(
+            f"{name!r} is neither a world nor a .npz or .toml file; the worlds are {', '.join(worlds.names())}"
+        )
+    if risk is None and caution is None:
+        return found
+    chosen: Risk | None = found.recipe if risk is None else parse_risk(risk)
+    return Problem(found.mdp, chosen, found.caution if caution is None else caution)
+
+
+def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None]) -> None:
+    """Refuse before any work what could only fail after it: a folder that is not there, a missing extra."""
+    from cautious import FileError
+    from cautious.report.canvas import require_matplotlib
+
+    drawn = [path for path in drawings if path is not None]
+    for path in [*(path for path in files if path is not None), *drawn]:
+        if not path.parent.is_dir():
+            raise FileError(f"cannot write {path}: there is no folder {path.parent}")
+        if path.is_dir():
+            raise FileError(f"cannot write {path}: it is a folder")
+    if drawn:
+        require_matplotlib()
+
+
+def exit_code(solution: "Solution") -> int:
+    """0 solved, 3 infeasible, 130 interrupted, 4 anything else without a proof."""
+    codes = {"SOLVED": SOLVED, "INFEASIBLE": INFEASIBLE, "STOPPED": INTERRUPTED}
+    return codes.get(solution.status.name, LIMIT)
+
+
+def summary(solution: "Solution") -> dict[str, Any]:
+    """The figures of a solution for --json; what is not finite becomes null."""
+    names = ("objective", "expected_return", "risk", "upper_bound", "gap", "caution", "tolerance", "seconds")
+    return {
+        "status": solution.status.name,
+        **{name: plain(getattr(solution, name)) for name in names},
+        "risk_label": solution.risk_label,
+        "method": solution.method,
+        "steps": solution.steps,
+        "certificate": {"kind": solution.certificate.kind, "statement": solution.certificate.statement},
+        "n_states": solution.mdp.n_states,
+        "n_actions": solution.mdp.n_actions,
+    }
+
+
+def plain(value: float | None) -> float | None:
+    """JSON has no infinities."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def print_json(content: Any) -> None:
+    """One JSON document on standard output."""
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def print_table(table: Any) -> None:
+    """A report table on the terminal."""
+    from rich.console import Console
+
+    Console().print(table.rich())
+
+
+class ProgressLine:
+    """One line on standard error, rewritten in place; silent when it is not a terminal or not wanted."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.wanted = not quiet and sys.stderr.isatty()
+
+    def __call__(self, progress: "Progress") -> None:
+        """The solver's callback."""
+        if self.wanted:
+            text = f"step {progress.step}  objective {progress.objective:.6g}  gap {progress.gap:.2g}"
+            sys.stderr.write(f"\r\x1b[K{progress.method}: {text}  {progress.seconds:.1f} s")
+            sys.stderr.flush()
+
+    def done(self) -> None:
+        """Clear the line."""
+        if self.wanted:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,140 @@
+"""``solve``, ``frontier`` and ``evaluate``."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cautious.commands.shared import (
+    AsJson,
+    ProblemName,
+    ProgressLine,
+    Quiet,
+    RiskText,
+    TimeLimit,
+    Tolerance,
+    check_outputs,
+    exit_code,
+    plain,
+    print_json,
+    print_table,
+    read_problem,
+    summary,
+)
+
+
+def solve(
+    problem: ProblemName,
+    caution: Annotated[float | None, typer.Option(help="Units of return one unit of risk is worth.")] = None,
+    risk: RiskText = None,
+    tolerance: Tolerance = 1e-6,
+    time_limit: TimeLimit = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the solution (.npz).")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best policy of a problem, and a proof of how good it is.
+
+    Example: cautious solve maze --caution 10 --report maze.html
+    """
+    import cautious as ca
+    from cautious.report.page import write_report
+    from cautious.report.tables import solution_table
+
+    check_outputs([out], [report])
+    asked = read_problem(problem, risk, caution)
+    line = ProgressLine(quiet or as_json)
+    solution = ca.solve(asked, tolerance, time_limit, callback=line)
+    line.done()
+    if out is not None:
+        solution.save(out)
+    if report is not None:
+        write_report(solution, report, problem=asked, command=shlex.join(["cautious", *sys.argv[1:]]))
+    if as_json:
+        print_json(summary(solution))
+    else:
+        print_table(solution_table(solution))
+        typer.echo(solution.certificate.statement)
+        for label, path in (("solution", out), ("report", report)):
+            if path is not None:
+                typer.echo(f"{label}: {path}")
+    raise typer.Exit(exit_code(solution))
+
+
+def frontier(
+    problem: ProblemName,
+    cautions: Annotated[str | None, typer.Option(help="Comma-separated, such as 0,1,10. Default: chosen.")] = None,
+    risk: RiskText = None,
+    tolerance: Tolerance = 1e-6,
+    time_limit: TimeLimit = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the frontier (.png).")] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Solve a problem for several cautions: expected return against risk.
+
+    Example: cautious frontier maze --cautions 0,1,10 --plot frontier.png
+    """
+    import cautious as ca
+    from cautious.report.compare import known_risks
+    from cautious.report.plots import plot_frontier, save_figure
+    from cautious.report.tables import frontier_table
+
+    check_outputs([], [plot])
+    asked = read_problem(problem, risk)
+    if asked.recipe is None:
+        raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
+    line = ProgressLine(quiet or as_json)
+    points = ca.frontier(asked.mdp, asked.recipe, _cautions(cautions), tolerance, time_limit, callback=line)
+    line.done()
+    if plot is not None:
+        save_figure(plot_frontier(points, problem=asked), plot)
+    if as_json:
+        risks = known_risks(points, asked)
+        print_json([summary(one) | {"risk": plain(known)} for one, known in zip(points, risks, strict=True)])
+    else:
+        print_table(frontier_table(points, asked))
+        if plot is not None:
+            typer.echo(f"plot: {plot}")
+    raise typer.Exit(max((exit_code(one) for one in points), default=0))
+
+
+def evaluate(
+    problem: ProblemName,
+    policy: Annotated[Path, typer.Option(help="A solution saved by solve --out (.npz), or a policy (.npy).")],
+    episodes: Annotated[int, typer.Option(help="How many to simulate.")] = 1000,
+    horizon: Annotated[int | None, typer.Option(help="Steps per episode. Default: until 1e-4 is left.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a saved policy in a problem's model, next to its exact figures.
+
+    Example: cautious evaluate maze --policy solution.npz --episodes 10000
+    """
+    import cautious as ca
+    from cautious.problem_file import array_from_file
+    from cautious.report.tables import evaluation_table
+
+    mdp = read_problem(problem).mdp
+    table = array_from_file("--policy", policy.name, policy.parent, solutions=True)
+    found = ca.evaluate(mdp, table, episodes=episodes, horizon=horizon, seed=seed)
+    if not as_json:
+        print_table(evaluation_table(found))
+        return
+    names = ("mean", "variance", "standard_error", "exact_mean", "exact_variance", "truncation_error", "horizon")
+    content = {name: plain(getattr(found, name)) for name in names}
+    print_json(content | {"quantiles": found.quantiles, "episodes": found.episodes, "seed": found.seed})
+
+
+def _cautions(text: str | None) -> list[float] | None:
+    from cautious import InputError
+
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--cautions {text!r}: expected numbers separated by commas, such as 0,1,10") from None

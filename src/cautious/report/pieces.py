@@ -1,0 +1,88 @@
+"""The pieces our pages are made of; every text passes through ``escape``, once, here."""
+
+import base64
+from collections.abc import Callable, Iterable
+from html import escape
+from typing import Any
+
+from cautious.report.canvas import DARK, LIGHT, Theme, png
+from cautious.report.style import STYLE
+from cautious.report.tables import Table
+
+
+def document(title: str, body: str) -> bytes:
+    """A whole page, UTF-8; the policy forbids it to load anything that is not inside it."""
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    ).encode()
+
+
+def section(title: str, *parts: str) -> str:
+    """A heading and what belongs to it."""
+    return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(parts) + "\n</section>"
+
+
+def paragraphs(sentences: Iterable[str], kind: str = "") -> str:
+    """One paragraph per text."""
+    mark = f' class="{kind}"' if kind else ""
+    return "\n".join(f"<p{mark}>{escape(sentence)}</p>" for sentence in sentences)
+
+
+def cards(figures: Iterable[tuple[str, str]]) -> str:
+    """(name, value) boxes."""
+    boxes = "\n".join(
+        f'<div class="card"><span class="soft">{escape(name)}</span><b>{escape(value)}</b></div>'
+        for name, value in figures
+    )
+    return f'<div class="cards">\n{boxes}\n</div>'
+
+
+def table(content: Table) -> str:
+    """A table that scrolls sideways on a narrow screen."""
+    kinds = ["" if right else ' class="words"' for right in content.right]
+    head = "".join(
+        f'<th scope="col"{kind}>{escape(text)}</th>' for kind, text in zip(kinds, content.headers, strict=True)
+    )
+    lines = []
+    for row in content.rows:
+        cells = "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds[1:], row[1:], strict=True))
+        lines.append(f'<tr><th scope="row" class="words">{escape(row[0])}</th>{cells}</tr>')
+    body = "\n".join(lines)
+    return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+
+
+def definitions(rows: Iterable[tuple[str, str]]) -> str:
+    """Term and description pairs."""
+    return "<dl>\n" + "\n".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in rows) + "\n</dl>"
+
+
+def code(text: str) -> str:
+    """A block of code."""
+    return f"<pre><code>{escape(text)}</code></pre>"
+
+
+def picture(draw: Callable[[Theme], Any], alt: str, caption: str) -> str:
+    """A figure drawn twice, for light and for dark screens, inside the page."""
+    light, dark = (_data(png(draw(theme))) for theme in (LIGHT, DARK))
+    return (
+        f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+        f'<img src="{light}" alt="{escape(alt)}"></picture><figcaption>{escape(caption)}</figcaption></figure>'
+    )
+
+
+def figures(*pictures: str) -> str:
+    """Pictures side by side where there is room."""
+    return '<div class="figures">\n' + "\n".join(pictures) + "\n</div>"
+
+
+def link(target: str, text: str) -> str:
+    """A link to a page in the same folder."""
+    return f'<a href="{escape(target)}">{escape(text)}</a>'
+
+
+def _data(content: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")

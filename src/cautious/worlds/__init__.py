@@ -1,0 +1,31 @@
+"""Worlds: small models in real units, from the paper, from the literature and from practice, each a ``ca.MDP``."""
+
+from cautious.worlds.care import clinic, clinic_tasks
+from cautious.worlds.catalogue import World, describe, names, problem
+from cautious.worlds.finance import liquidation
+from cautious.worlds.grids import dark_cells, drift, drift_prior, drift_prior_world, from_grid, maze
+from cautious.worlds.nature import forest
+from cautious.worlds.operations import inventory, machine_replacement, queue
+from cautious.worlds.random_models import garnet, river_swim
+
+__all__ = [
+    "World",
+    "clinic",
+    "clinic_tasks",
+    "dark_cells",
+    "describe",
+    "drift",
+    "drift_prior",
+    "drift_prior_world",
+    "forest",
+    "from_grid",
+    "garnet",
+    "inventory",
+    "liquidation",
+    "machine_replacement",
+    "maze",
+    "names",
+    "problem",
+    "queue",
+    "river_swim",
+]
