@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cautious.errors import InputError
@@ -27,17 +28,22 @@ def first_bad(bad: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
 
 
-def as_floats(name: str, value: Any) -> Array:
-    """A float64 array of finite numbers, or an InputError that names the first other entry."""
+def as_array(name: str, value: Any) -> NDArray[Any]:
+    """Any rectangular array."""
     try:
-        raw = np.asarray(value)
+        return np.asarray(value)
     except ValueError as error:
         raise InputError(f"{name} is not a rectangular array: {error}") from None
+
+
+def as_floats(name: str, value: Any) -> Array:
+    """A float64 array of finite numbers, or an InputError that names the first other entry."""
+    raw = as_array(name, value)
     if raw.dtype == object or not (np.issubdtype(raw.dtype, np.number) or raw.dtype == np.bool_):
         raise InputError(f"{name} must hold numbers, found dtype {raw.dtype}")
     if np.iscomplexobj(raw):
         raise InputError(f"{name} must hold real numbers, found dtype {raw.dtype}")
-    array = np.ascontiguousarray(raw, dtype=np.float64)
+    array = np.asarray(raw, dtype=np.float64, order="C")
     check_finite(name, array)
     return array
 
@@ -62,6 +68,33 @@ def check_nonnegative(name: str, array: Array) -> None:
     if bad.any():
         where = first_bad(bad)
         raise InputError(f"{name}{_at(where)} is {array[where]}; negative values are not allowed")
+
+
+def as_rows(name: str, matrix: Any) -> sp.csr_array:
+    """A sparse matrix as CSR with summed duplicates; its indices are checked, because bad ones crash compiled code."""
+    if np.iscomplexobj(matrix.data) if matrix.format != "lil" else False:
+        raise InputError(f"{name} must hold real numbers, found dtype {matrix.dtype}")
+    if matrix.format == "coo":
+        for axis, index in enumerate(matrix.coords):
+            _check_indices(name, index, matrix.shape[axis])
+    elif matrix.format in ("csr", "csc"):
+        pointer, minor = matrix.indptr, matrix.shape[1 if matrix.format == "csr" else 0]
+        bad = pointer[0] != 0 or np.any(np.diff(pointer) < 0) or pointer[-1] > min(matrix.indices.size, matrix.data.size)
+        if bad or pointer.size != matrix.shape[0 if matrix.format == "csr" else 1] + 1:
+            raise InputError(f"{name}: the sparse matrix's index pointer is inconsistent (it ends at {pointer[-1]})")
+        _check_indices(name, matrix.indices, minor)
+    elif matrix.format == "bsr":
+        _check_indices(name, matrix.indices, matrix.shape[1] // matrix.blocksize[1])
+    rows = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    rows.sum_duplicates()
+    return rows
+
+
+def _check_indices(name: str, indices: NDArray[Any], count: int) -> None:
+    bad = (indices < 0) | (indices >= count)
+    if bad.any():
+        found = indices[int(np.argmax(bad))]
+        raise InputError(f"{name}: the sparse matrix has the index {found}; expected 0 to {count - 1}")
 
 
 def as_distribution(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
@@ -113,7 +146,7 @@ def as_names(name: str, value: Any, count: int) -> tuple[str, ...]:
 
 def as_mask(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Mask:
     """A boolean array; integers are accepted when they are all 0 or 1."""
-    raw = np.asarray(value)
+    raw = as_array(name, value)
     check_shape(name, raw, shape, meaning)
     if raw.dtype != np.bool_:
         if not np.issubdtype(raw.dtype, np.number):

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-import tempfile
+import secrets
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,10 +25,11 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Write under a temporary name in the same folder, flush to disk, then rename: never half a file."""
-    target = Path(path)
+    target = as_path(path)
     text = json.dumps({"format": f"cautious {kind}", "version": VERSION, **header}, indent=1)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.", suffix=".part")
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     except OSError as error:
         raise FileError(f"cannot write {target}: {error.strerror}") from None
     try:
@@ -42,13 +43,13 @@ def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], ar
             os.fsync(stream.fileno())
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a file of this kind; anything else is refused with the reason."""
-    source = Path(path)
+    source = as_path(path)
     try:
         with zipfile.ZipFile(source) as archive:
             _check_members(source, archive)
@@ -63,6 +64,14 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         raise FileError(f"{source}: not a readable cautious file, or damaged ({error})") from None
     return header, arrays
+
+
+def as_path(path: Any) -> Path:
+    """A path, or an error that shows what was given."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise FileError(f"expected the path of a file, found {path!r}") from None
 
 
 def take(path: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:

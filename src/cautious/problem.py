@@ -151,7 +151,7 @@ def _try_out(risk: Risk, mdp: MDP) -> None:
             continue
         d = uniform_policy(mdp.allowed) / mdp.n_states
         value, gradient = term.value(d), np.asarray(term.gradient(d))
-        if np.ndim(value) != 0 or np.isnan(value):
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or np.isnan(value):
             raise IncompatibleError(f"{term.label}.value must return a number, found {value!r}")
         if gradient.shape != mdp.shape:
             raise IncompatibleError(f"{term.label}.gradient has shape {gradient.shape}; expected {mdp.shape} = (S, A)")

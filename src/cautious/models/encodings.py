@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Mask, as_floats, check_finite, sum_tolerance
+from cautious._checks import Array, Mask, as_floats, as_rows, check_finite, sum_tolerance
 from cautious.errors import InputError
+
+EPS = float(np.finfo(np.float64).eps)
 
 
 def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
@@ -33,7 +35,6 @@ def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
         _refuse_empty(array.shape[0], array.shape[1])
         n_actions = array.shape[1]
         rows = sp.csr_array(array.reshape(-1, array.shape[2]))
-    rows.sum_duplicates()
     return rows, n_actions, tolerance
 
 
@@ -63,7 +64,9 @@ def check_rows(rows: sp.csr_array, n_actions: int, allowed: Mask, tolerance: flo
             f"transition row (state {row // n_actions}, action {row % n_actions}) sums to {sums[row]:.12g}; "
             f"it must sum to 1 within {tolerance:g} (normalise=True rescales the rows)"
         )
-    scale = np.where(wanted & (sums > 0), 1 / np.where(sums > 0, sums, 1), 0)
+    # rows already exact to rounding stay as they are, so that saving and reading a model changes no bit
+    exact = np.abs(sums - 1) <= EPS * (2 + np.diff(rows.indptr))
+    scale = np.where(wanted & (sums > 0), np.where(exact, 1.0, 1 / np.where(sums > 0, sums, 1)), 0)
     data = rows.data * np.repeat(scale, np.diff(rows.indptr))
     out = sp.csr_array((data, rows.indices.copy(), rows.indptr.copy()), shape=rows.shape)
     out.eliminate_zeros()
@@ -74,11 +77,10 @@ def reward_moments(rewards: Any, rows: sp.csr_array, n_states: int, n_actions: i
     """Expected reward (S, A), and the reward of each stored transition (nnz,) when rewards depend on outcomes."""
     shape = (n_states, n_actions)
     if sp.issparse(rewards):
-        table = sp.csr_array(rewards).astype(np.float64)
-        if table.shape != rows.shape:
-            raise InputError(f"rewards has shape {table.shape}; a sparse reward must be {rows.shape} = (S*A, S)")
-        outcome = _values_at(table, rows)
-    elif _is_matrix_sequence(rewards) and len(rewards) == n_actions and np.ndim(_first(rewards)) == 2:
+        if rewards.shape != rows.shape:
+            raise InputError(f"rewards has shape {rewards.shape}; a sparse reward must be {rows.shape} = (S*A, S)")
+        outcome = _values_at(as_rows("rewards", rewards), rows)
+    elif _is_matrix_sequence(rewards) and len(rewards) == n_actions:
         table, _ = _interleave("rewards", rewards)
         if table.shape != rows.shape:
             raise InputError(f"rewards has shape {table.shape}; expected {rows.shape} = (S*A, S)")
@@ -107,28 +109,10 @@ def weighted_rows(rows: sp.csr_array, values: Array) -> Array:
 
 
 def _from_sparse(matrix: Any) -> tuple[sp.csr_array, int]:
-    _check_indices("transitions", matrix)
     n_rows, n_states = matrix.shape
     if n_states == 0 or n_rows == 0 or n_rows % n_states:
         raise InputError(f"transitions has shape {matrix.shape}; a sparse matrix must be (S*A, S), row s*A + a")
-    return sp.csr_array(matrix, dtype=np.float64, copy=True), n_rows // n_states
-
-
-def _check_indices(name: str, matrix: Any) -> None:
-    """Indices out of range crash compiled code, so they are checked before any use."""
-    if matrix.format in ("csr", "csc", "bsr"):
-        minor = matrix.shape[1] if matrix.format != "csc" else matrix.shape[0]
-        if matrix.format == "bsr":
-            minor //= matrix.blocksize[1]
-        bad_pointer = matrix.indptr[0] != 0 or np.any(np.diff(matrix.indptr) < 0)
-        if bad_pointer or matrix.indptr[-1] > matrix.indices.size or matrix.indices.size > matrix.data.shape[0]:
-            raise InputError(f"{name}: the sparse matrix's index pointer is inconsistent")
-        if matrix.indices.size and (matrix.indices.min() < 0 or matrix.indices.max() >= minor):
-            raise InputError(f"{name}: the sparse matrix has an index outside 0..{minor - 1}")
-
-
-def _first(items: Any) -> Any:
-    return items[0]
+    return as_rows("transitions", matrix), n_rows // n_states
 
 
 def _is_matrix_sequence(value: Any) -> bool:
@@ -146,18 +130,18 @@ def _interleave(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, int]:
     for a, matrix in enumerate(matrices):
         if matrix.shape != (n_states, n_states):
             raise InputError(f"{name}[{a}] has shape {matrix.shape}; expected ({n_states}, {n_states})")
-        if sp.issparse(matrix):
-            _check_indices(f"{name}[{a}]", matrix)
-        entries = sp.coo_array(matrix if sp.issparse(matrix) else as_floats(f"{name}[{a}]", matrix))
+        label = f"{name}[{a}]"
+        entries = sp.coo_array(as_rows(label, matrix) if sp.issparse(matrix) else as_floats(label, matrix))
         blocks.append((entries.row.astype(np.int64) * n_actions + a, entries.col, entries.data))
     row, col, data = (np.concatenate([block[i] for block in blocks]) for i in range(3))
     shape = (n_states * n_actions, n_states)
-    return sp.csr_array(sp.coo_array((data.astype(np.float64), (row, col)), shape=shape)), n_actions
+    rows = sp.csr_array(sp.coo_array((data, (row, col)), shape=shape))
+    rows.sum_duplicates()
+    return rows, n_actions
 
 
 def _values_at(table: sp.csr_array, rows: sp.csr_array) -> Array:
     """Entries of ``table`` at the stored positions of ``rows``; zero where the table stores nothing."""
-    table.sum_duplicates()
     check_finite("rewards (stored entries)", table.data)
     width = rows.shape[1]
     have = row_of_entries(table) * width + table.indices

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cautious import _storage
+from cautious._checks import as_count
 from cautious.errors import FileError, InputError
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
@@ -23,7 +24,7 @@ def read_model(path: str | os.PathLike[str]) -> MDP:
 def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> MDP:
     """Rebuild a model from its stored parts, with every check a new model gets."""
     try:
-        n_states, n_actions = int(header["n_states"]), int(header["n_actions"])
+        n_states, n_actions = (as_count(key, header[key]) for key in ("n_states", "n_actions"))
         scene = header["scene"]
         names = {key: header[key] for key in ("state_names", "action_names")}
         rows = _rows(path, arrays, n_states, n_actions)
@@ -45,6 +46,8 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             **names,
         )
     except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, FileError):
+            raise
         if isinstance(error, InputError):
             raise FileError(f"{path}: {error}") from None
         raise FileError(f"{path}: the model's header is incomplete or damaged ({error!r})") from None

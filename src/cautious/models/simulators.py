@@ -82,6 +82,9 @@ class TableSimulator:
         states, actions = np.asarray(states), np.asarray(actions)
         if states.shape != actions.shape or states.ndim != 1:
             raise InputError(f"states {states.shape} and actions {actions.shape} must be one-dimensional, same length")
+        for name, values in (("states", states), ("actions", actions)):
+            if not np.issubdtype(values.dtype, np.integer):
+                raise InputError(f"{name} must hold whole numbers, found dtype {values.dtype}")
         for name, values, count in (("states", states, self.n_states), ("actions", actions, self.n_actions)):
             bad = (values < 0) | (values >= count)
             if bad.any():

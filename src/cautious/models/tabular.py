@@ -15,6 +15,7 @@ from cautious._checks import (
     Array,
     Indices,
     Mask,
+    as_array,
     as_distribution,
     as_floats,
     as_mask,
@@ -113,10 +114,12 @@ class MDP:
         if self.outcome_rewards is not None:
             if given is not None:
                 raise InputError("reward_square is computed from the outcome rewards; give one or the other")
-            square = weighted_rows(self.transitions, self.outcome_rewards**2)
-            return np.maximum(square.reshape(self.rewards.shape), self.rewards**2)
+            with np.errstate(over="ignore"):
+                square = weighted_rows(self.transitions, self.outcome_rewards**2)
+                return np.maximum(square.reshape(self.rewards.shape), self.rewards**2)
         if given is None:
-            return self.rewards**2
+            with np.errstate(over="ignore"):
+                return self.rewards**2
         square = as_floats("reward_square", given)
         check_shape("reward_square", square, self.rewards.shape, "(S, A)")
         low = (square < self.rewards**2 * (1 - 1e-12)) & self.allowed
@@ -179,8 +182,10 @@ class MDP:
     @property
     def has_reward_spread(self) -> bool:
         """Whether rewards (S, A) hide a spread over outcomes that only ``reward_square`` shows."""
+        if self.outcome_rewards is not None or not np.isfinite(self.reward_square).all():
+            return False
         excess = self.reward_square - self.rewards**2
-        return self.outcome_rewards is None and bool(np.any(excess > 1e-9 * np.maximum(1e-300, self.reward_square)))
+        return bool(np.any(excess > 1e-9 * np.maximum(1e-300, self.reward_square)))
 
     def outcome_expectation(self, function: Any) -> Array:
         """E[function(reward)] over the outcomes of each pair; (S, A). ``function`` works on arrays."""
@@ -194,7 +199,7 @@ class MDP:
 
     def state_indices(self, name: str, states: Any) -> Indices:
         """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
-        items = np.asarray(states)
+        items = as_array(name, states)
         if items.size == 0:
             return np.empty(0, dtype=np.int64)
         if items.dtype == np.bool_:

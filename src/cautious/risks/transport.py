@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from cautious._checks import Array, Indices, Mask, as_floats, check_nonnegative, check_shape, first_bad
+from cautious._checks import Array, Indices, Mask, as_floats, as_rows, check_nonnegative, check_shape, first_bad
 from cautious.errors import InputError, SolveError
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe
@@ -31,6 +31,7 @@ from cautious.risks.priors import resolve_state_prior
 ALL_PAIRS_STATES = 100
 NEAREST = 8
 ROUNDS = 50
+AMOUNT = 1e5
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class TransportRisk(ConicRisk):
         """Cheapest transport of the marginal x over these arcs: its cost and its potentials (S,)."""
         supply = -self.demand
         supply[: x.size] += x / x.sum()
+        # the solver's tolerances are absolute: larger amounts make them relative
+        supply *= AMOUNT
         solved = linprog(
             self.cost,
             A_eq=self.incidence,
@@ -89,7 +92,7 @@ class TransportRisk(ConicRisk):
         flow = np.maximum(solved.x, 0)
         # flows miss the balance by rounding: the missing mass is charged at the full diameter
         missing = float(np.abs(self.incidence @ flow - supply).sum())
-        return float(self.cost @ flow) + self.diameter * missing, np.asarray(solved.eqlin.marginals)[: x.size]
+        return (float(self.cost @ flow) + self.diameter * missing) / AMOUNT, np.asarray(solved.eqlin.marginals)[: x.size]
 
     def best_transport(self, x: Array) -> tuple[float, Array]:
         """As ``ship``, with every arc that pays."""
@@ -118,8 +121,11 @@ class TransportRisk(ConicRisk):
 
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line of the potentials ``witness`` (S,)."""
-        potentials = np.asarray(witness, dtype=np.float64)
-        return Cut(self._table(potentials), -float(self.prior @ self.priced(potentials, active.any(axis=1))))
+        here = active.any(axis=1)
+        collected = self.priced(np.asarray(witness, dtype=np.float64), here)
+        # the largest potentials with these collected prices: min over j of collected_j + D_ij
+        potentials = -self.priced(-collected, np.ones_like(here))
+        return Cut(self._table(potentials), -float(self.prior @ collected))
 
     def epigraph(self, active: Mask) -> Epigraph:
         """Balance at every node; flows are not negative."""
@@ -159,10 +165,11 @@ class GraphTransport(TransportRisk):
         n = self.graph.shape[0]
         top = float(potentials[here].max())
         sources = np.flatnonzero(here)
-        # an extra unit on every entry: explicit zeros would not be edges
-        entry = sp.csr_array((top - potentials[sources] + 1, (np.zeros_like(sources), sources)), shape=(1, n))
+        # something extra on every entry, of the graph's own size: explicit zeros would not be edges
+        unit = float(self.graph.data.max(initial=0.0)) or 1.0
+        entry = sp.csr_array((top - potentials[sources] + unit, (np.zeros_like(sources), sources)), shape=(1, n))
         extended = sp.block_array([[self.graph, None], [entry, sp.csr_array((1, 1))]], format="csr")
-        return np.asarray(top + 1 - dijkstra(extended, indices=n)[:n])
+        return np.asarray(top + unit - dijkstra(extended, indices=n)[:n])
 
 
 @dataclass(frozen=True)
@@ -282,8 +289,7 @@ def _checked_matrix(metric: Any, n: int) -> Array:
 
 def _checked_graph(metric: Any, n: int) -> sp.csr_array:
     check_shape("Wasserstein.metric", metric, (n, n), "(S, S)")
-    given = sp.csr_array(metric).astype(np.float64)
-    given.sum_duplicates()
+    given = as_rows("Wasserstein.metric", metric)
     bad = ~np.isfinite(given.data) | (given.data < 0)
     if bad.any():
         raise InputError(

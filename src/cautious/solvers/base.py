@@ -161,7 +161,7 @@ class Outcome:
                 self.delivered = found
         if candidate.witness is not None:
             bound = judged(problem, candidate.witness)
-            if bound < self.upper or self.witness is None:
+            if bound < self.upper or (self.witness is None and not np.isnan(bound)):
                 self.upper, self.witness = bound, candidate.witness
         if candidate.conflict is not None and conflict_bound(problem, candidate.conflict) <= 0:
             self.conflict = candidate.conflict
