@@ -123,6 +123,11 @@ class ConicRisk(Risk):
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line proved by the witness that ``epigraph(...).witness`` makes of conic multipliers."""
 
+    @property
+    def partial(self) -> bool:
+        """Whether the conic form leaves out columns that ``refined`` may have to add."""
+        return False
+
     def refined(self, witness: Any, active: Mask) -> "ConicRisk | None":
         """The same risk in a larger conic form, when the witness shows that the present form is too small."""
         return None

@@ -29,9 +29,21 @@ from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.priors import resolve_state_prior
 
 ALL_PAIRS_STATES = 100
-NEAREST = 8
+NEAREST = 16
 ROUNDS = 50
-AMOUNT = 1e5
+FEW = 12
+
+
+@dataclass
+class Memory:
+    """What computations with one risk have found out so far; it only saves time.
+
+    ``grown``: the risk with all arcs needed up to now; ``marginal``, ``answer``: the last transport asked for.
+    """
+
+    grown: "TransportRisk | None" = None
+    marginal: Array | None = None
+    answer: tuple[float, Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -43,8 +55,7 @@ class TransportRisk(ConicRisk):
     tail: Indices
     head: Indices
     cost: Array
-    # the largest set of arcs any computation with this risk has needed so far; it only saves time
-    grown: list["TransportRisk"] = field(repr=False, compare=False)
+    memory: "Memory" = field(repr=False, compare=False)
     smooth = False
 
     @property
@@ -79,7 +90,7 @@ class TransportRisk(ConicRisk):
         supply = -self.demand
         supply[: x.size] += x / x.sum()
         # the solver's tolerances are absolute: larger amounts make them relative
-        supply *= AMOUNT
+        supply *= x.size
         solved = linprog(
             self.cost,
             A_eq=self.incidence,
@@ -92,20 +103,23 @@ class TransportRisk(ConicRisk):
         flow = np.maximum(solved.x, 0)
         # flows miss the balance by rounding: the missing mass is charged at the full diameter
         missing = float(np.abs(self.incidence @ flow - supply).sum())
-        return (float(self.cost @ flow) + self.diameter * missing) / AMOUNT, np.asarray(solved.eqlin.marginals)[: x.size]
+        return (float(self.cost @ flow) + self.diameter * missing) / x.size, np.asarray(solved.eqlin.marginals)[: x.size]
 
     def best_transport(self, x: Array) -> tuple[float, Array]:
         """As ``ship``, with every arc that pays."""
-        risk = self.grown[-1] if self.grown else self
+        memory = self.memory
+        if memory.answer is not None and np.array_equal(memory.marginal, x):
+            return memory.answer
+        risk = memory.grown or self
         everywhere = np.ones(self.shape, dtype=np.bool_)
         for _ in range(ROUNDS):
-            cost, potentials = risk.ship(x)
-            more = risk.refined(potentials, everywhere)
+            answer = risk.ship(x)
+            more = risk.refined(answer[1], everywhere)
             if more is None:
                 break
-            risk = more
-            self.grown[:] = [risk]
-        return cost, potentials
+            memory.grown = risk = more
+        memory.marginal, memory.answer = x, answer
+        return answer
 
     def value(self, d: Array) -> float:
         """The cost of the cheapest transport."""
@@ -192,13 +206,20 @@ class MatrixTransport(TransportRisk):
         """Column maxima of f_i - D_ij."""
         return np.asarray((potentials[here, None] - self.distance[here]).max(axis=0))
 
-    def refined(self, witness: Any, active: Mask) -> "TransportRisk | None":
-        """Arcs from the best state of every column that the present arcs undervalue."""
+    @property
+    def partial(self) -> bool:
+        """Whether some pairs are not among the arcs."""
         n = self.prior.size
-        if self.tail.size == n * n + 2 * n:
+        return self.tail.size < n * n + 2 * n
+
+    def refined(self, witness: Any, active: Mask) -> "TransportRisk | None":
+        """Arcs from the best states of every column that the present arcs undervalue."""
+        if not self.partial:
             return None
-        if self.grown and self.grown[-1].tail.size > self.tail.size:
-            return self.grown[-1].refined(witness, active) or self.grown[-1]
+        n = self.prior.size
+        grown = self.memory.grown
+        if grown is not None and grown.tail.size > self.tail.size:
+            return grown.refined(witness, active) or grown
         potentials, here = np.asarray(witness), np.flatnonzero(active.any(axis=1))
         worth = potentials[here, None] - self.distance[here]
         present = np.full(n, -np.inf)
@@ -207,7 +228,7 @@ class MatrixTransport(TransportRisk):
         column = np.flatnonzero(worth.max(axis=0) > present + 1e-11 * max(self.diameter, 1e-300))
         if column.size == 0:
             return None
-        few = min(4, here.size)
+        few = min(FEW, here.size)
         best = np.argpartition(-worth[:, column], few - 1, axis=0)[:few]
         tails, heads = here[best].ravel(), np.tile(column, few)
         return matrix_transport(
@@ -216,7 +237,7 @@ class MatrixTransport(TransportRisk):
             self.distance,
             np.concatenate([self.tail[direct], tails]),
             np.concatenate([self.head[direct] - n, heads]),
-            self.grown,
+            self.memory,
         )
 
 
@@ -226,7 +247,7 @@ def matrix_transport(
     distance: Array,
     origin: Indices,
     target: Indices,
-    grown: list[TransportRisk],
+    memory: Memory,
 ) -> MatrixTransport:
     """Plans on the pairs (origin, target), each once, plus the hub."""
     n = prior.size
@@ -236,7 +257,7 @@ def matrix_transport(
     tail = np.concatenate([origin, states, np.full(n, 2 * n)])
     head = np.concatenate([target + n, np.full(n, 2 * n), states + n])
     cost = np.concatenate([distance[origin, target], np.full(n, distance.max()), np.zeros(n)])
-    return MatrixTransport(prior, shape, tail, head, cost, grown, distance)
+    return MatrixTransport(prior, shape, tail, head, cost, memory, distance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +279,7 @@ class Wasserstein(Recipe):
             graph = _checked_graph(self.metric, n)
             edges = sp.coo_array(graph)
             tail, head = edges.row.astype(np.int64), edges.col.astype(np.int64)
-            return GraphTransport(prior, mdp.shape, tail, head, edges.data, [], graph)
+            return GraphTransport(prior, mdp.shape, tail, head, edges.data, Memory(), graph)
         distance = _checked_matrix(self.metric, n)
         few = n if n <= ALL_PAIRS_STATES else NEAREST
         nearest = np.argpartition(distance, few - 1, axis=1)[:, :few]
@@ -269,7 +290,7 @@ class Wasserstein(Recipe):
             distance,
             np.concatenate([states, nearest.ravel()]),
             np.concatenate([nearest.ravel(), states]),
-            [],
+            Memory(),
         )
 
 

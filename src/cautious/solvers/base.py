@@ -22,10 +22,6 @@ from cautious.problem import Problem
 from cautious.solution import Status
 
 
-# solvers go on a little beyond what is asked, so that two answers to the same question agree within the tolerance
-MARGIN = 0.25
-
-
 @dataclass(frozen=True)
 class Progress:
     """What a callback receives; returning True from the callback stops the run."""
@@ -120,9 +116,14 @@ class Target:
 
 
 class Solver(ABC):
-    """Proposes policies and witnesses; see the module's text."""
+    """Proposes policies and witnesses; see the module's text.
+
+    ``margin``: a solver with cheap steps goes on until this share of the allowed gap, so that two answers to the same
+    question agree within the tolerance.
+    """
 
     name: str
+    margin: float = 1.0
 
     @abstractmethod
     def refusal(self, problem: Problem) -> str | None:
@@ -194,7 +195,7 @@ def run(
             wants_stop = callback(
                 Progress(best.steps, clock.seconds, objective, best.upper, best.gap, solver.name)
             ) is True
-        if best.gap <= MARGIN * target.allowance(objective):
+        if best.gap <= solver.margin * target.allowance(objective):
             best.status = Status.SOLVED
             break
         if wants_stop:

@@ -11,6 +11,7 @@ from cautious.solvers.rounding import proposals, prove
 
 ROUNDS = 20
 PRECISIONS = (1e-10, 1e-8)
+ROUGH = 1e-5
 
 
 class Conic(Solver):
@@ -30,17 +31,22 @@ class Conic(Solver):
 
     def _rounds(self, problem: Problem, target: Target, precision: float) -> Iterator[Candidate]:
         present = [(weight, cast(ConicRisk, risk)) for weight, risk in problem.terms]
-        for _ in range(ROUNDS):
+        growing = any(risk.partial for _, risk in present)
+        for number in range(ROUNDS):
             forms = [(weight, risk.epigraph(problem.active)) for weight, risk in present]
-            answer = ConeProgram(problem.mdp, problem.active, problem.reward, forms).solve(target.clock, precision)
+            # a first look at a form that will grow anyway need not be precise
+            wanted = ROUGH if growing and number == 0 else precision
+            answer = ConeProgram(problem.mdp, problem.active, problem.reward, forms).solve(target.clock, wanted)
             if answer is None:
                 return
             allowance = target.allowance(problem.expected_return(answer.occupancy))
             witness, best = prove(problem, answer.witnesses, 1e-3 * allowance)
-            yield from proposals(problem, answer.occupancy, witness, best)
+            readings = proposals(problem, answer.occupancy, witness, best)
+            yield next(readings)
             pairs = zip(present, answer.witnesses, strict=True)
             larger = [risk.refined(given, problem.active) for (_, risk), given in pairs]
             if all(more is None for more in larger):
+                yield from readings
                 return
             present = [
                 (weight, risk if more is None else more)

@@ -36,6 +36,7 @@ class Entropic(Solver):
     """See the module's text."""
 
     name = "dual Newton"
+    margin = 0.25
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs entropies of pairs only."""

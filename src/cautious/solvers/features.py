@@ -30,6 +30,7 @@ class Features(Solver):
     """See the module's text."""
 
     name = "column generation"
+    margin = 0.25
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs features only."""

@@ -1,0 +1,41 @@
+"""Draw the picture of the README: two ways through the maze, and the returns they earn.
+
+Run from the root of a checkout: python docs/images/make_images.py
+"""
+
+from pathlib import Path
+
+import cautious as ca
+from cautious.report.canvas import LIGHT, new_figure, png
+from cautious.report.compare import compare
+from cautious.report.drawings import draw_map, draw_returns
+
+HERE = Path(__file__).parent
+CAUTION = 10.0
+
+
+def maze_picture() -> bytes:
+    """The maze, risk-neutral and cautious, and the simulated returns of both."""
+    mdp = ca.worlds.maze(start_at_s=True)
+    neutral = ca.solve(ca.Problem(mdp)).require()
+    cautious = ca.solve(ca.Problem(mdp, ca.Variance(), CAUTION)).require()
+    both = compare(cautious, episodes=20_000)
+    figure = new_figure(LIGHT, 13, 3.9)
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1.12, 1.12, 1])
+    for axes, solution, evaluation, name in (
+        (left, neutral, both.neutral, "risk-neutral"),
+        (middle, cautious, both.chosen, f"caution {CAUTION:g}"),
+    ):
+        draw_map(figure, axes, solution, LIGHT)
+        axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
+        figure.axes[-1].set_ylabel("share of discounted time (%)", fontsize=9)
+        variance = f"return: mean {evaluation.exact_mean:.3f}, variance {evaluation.exact_variance:.3f}"
+        axes.set_title(f"{name}\n{variance}", fontsize=10, color=LIGHT.ink, loc="left")
+    series = [("risk-neutral", LIGHT.neutral, both.neutral), (f"caution {CAUTION:g}", LIGHT.chosen, both.chosen)]
+    draw_returns(right, series, "points", LIGHT)
+    right.set_xlim(left=-3)
+    return png(figure, dpi=110)
+
+
+if __name__ == "__main__":
+    (HERE / "maze.png").write_bytes(maze_picture())
