@@ -1,13 +1,16 @@
 """One case of the benchmark in a process of its own, so that its memory is its own and it can be killed.
 
 ``python benchmarks/_case.py '{"model": "grid", "n_states": 400, "discount": 0.95, "risk": "KL", "solver": "SCS"}'``
-prints one JSON object. ``solver`` is "cautious", or one that CVXPY calls: "HIGHS", "CLARABEL", "SCS".
+prints "ready" when the clock starts, and then one JSON object. ``solver`` is "cautious", or one that CVXPY calls:
+"HIGHS", "CLARABEL", "SCS", or one of ``OPTIONS``.
 """
 
+import importlib
 import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ import scipy.sparse as sp
 import cautious as ca
 from cautious.certificate import deliver, upper_bound
 from cautious.occupancy import occupancy_policy, policy_occupancy
+from cautious.risks.epigraph import state_sums
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
 from cautious.risks.transport import GraphTransport, MatrixTransport, matrix_transport
@@ -24,7 +28,10 @@ from cautious.solvers.rounding import prove
 SLIP = 0.2
 CAUTIONS = {"PeakExposure": 10.0, "Variance": 10.0, "CVaR": 5.0, "TotalVariation": 5.0, "TotalVariation (states)": 5.0}
 CAUTIONS |= {"Quadratic": 100.0, "Quadratic (states)": 100.0}
-SCS_PRECISION = 1e-7
+OPTIONS: dict[str, dict[str, float]] = {
+    "CLARABEL 1e-10": dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10),
+    "SCS": {"eps_abs": 1e-7, "eps_rel": 1e-7, "max_iters": 10**7},
+}
 
 
 def grid(side: int, discount: float) -> ca.MDP:
@@ -107,10 +114,7 @@ def _graph(n: int, side: int, kind: str) -> sp.csr_array:
 
 
 def ours(mdp: ca.MDP, risk: ca.Risk | None, caution: float) -> dict[str, Any]:
-    """Problem and solution, timed together; the kernels are loaded by a small problem first."""
-    small = ca.worlds.garnet(400)
-    ca.solve(ca.Problem(small))
-    ca.solve(ca.Problem(small, ca.Entropy()))
+    """Problem and solution, timed together."""
     started = time.perf_counter()
     solution = ca.solve(ca.Problem(mdp, risk, caution))
     seconds = time.perf_counter() - started
@@ -130,13 +134,12 @@ def peer(mdp: ca.MDP, risk: ca.Risk | None, caution: float, solver: str) -> dict
     started = time.perf_counter()
     n, gamma = mdp.n_states * mdp.n_actions, mdp.discount
     y = cp.Variable(n, nonneg=True)
-    leaving = sp.csr_array(np.repeat(np.eye(mdp.n_states), mdp.n_actions, axis=1))
+    leaving = state_sums(mdp.allowed)
     balance = (leaving - gamma * mdp.transitions.T) @ y == n * (1 - gamma) * mdp.start
     gain = mdp.rewards.ravel() @ y / (n * (1 - gamma))
     cost, constraints, witness = (0, [], lambda d: ()) if risk is None else _say(cp, problem, y, leaving)
     program = cp.Problem(cp.Maximize(gain - caution * cost), [balance, *constraints])
-    options = {"eps_abs": SCS_PRECISION, "eps_rel": SCS_PRECISION, "max_iters": 10**7} if solver == "SCS" else {}
-    program.solve(solver=solver, **options)
+    program.solve(solver=solver.split()[0], **OPTIONS.get(solver, {}))
     seconds = time.perf_counter() - started
     stats = {"status": program.status, "seconds": seconds, "solver_seconds": program.solver_stats.solve_time}
     if y.value is None:
@@ -208,16 +211,29 @@ def _slope(risk: Any, d: Any) -> Any:
     return np.ravel(risk.gradient(d)[:, 0] if risk.on_states else risk.gradient(d))
 
 
-def run(request: dict[str, Any]) -> dict[str, Any]:
-    """The row of one case and solver."""
+def warm_up(solver: str) -> None:
+    """What is paid once per process and not per problem: compiled kernels, or the import of CVXPY."""
+    if solver != "cautious":
+        importlib.import_module("cvxpy")
+        return
+    small = ca.worlds.garnet(400)
+    ca.solve(ca.Problem(small))
+    ca.solve(ca.Problem(small, ca.Entropy()))
+
+
+def run(request: dict[str, Any], ready: Callable[[], object]) -> dict[str, Any]:
+    """The row of one case and solver; calls ``ready`` before the part that is timed."""
+    solver = request["solver"]
+    warm_up(solver)
     mdp = model(request["model"], request["n_states"], request["discount"])
     risk = risk_of(request["risk"], request["model"], mdp)
     caution = CAUTIONS.get(request["risk"], 1.0)
-    solver = request["solver"]
+    ready()
     row = ours(mdp, risk, caution) if solver == "cautious" else peer(mdp, risk, caution, solver)
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {"solver": solver, **row, "megabytes": kilobytes / 1000}
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(json.loads(sys.argv[1]))) + "\n")
+    answer = run(json.loads(sys.argv[1]), lambda: sys.stdout.write("ready\n") and sys.stdout.flush())
+    sys.stdout.write(json.dumps(answer) + "\n")

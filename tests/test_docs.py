@@ -2,7 +2,7 @@
 
 import doctest
 import importlib
-import pkgutil
+import operator
 import re
 import warnings
 from pathlib import Path
@@ -13,7 +13,12 @@ import cautious as ca
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-MODULES = ["cautious", *(found.name for found in pkgutil.walk_packages(ca.__path__, "cautious."))]
+SOURCE = ROOT / "src"
+MODULES = [
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((SOURCE / "cautious").rglob("*.py"))
+    if path.name != "__main__.py"
+]
 BLOCK = re.compile(r"^```python$\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"^```python$\n.*?^```$\n\n^```text$\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # gaps are rounding, which differs between machines
@@ -80,6 +85,16 @@ def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "index.md").read_text()
     wanted = {str(page.relative_to(ROOT / "docs")) for page in PAGES if ROOT / "docs" in page.parents}
     assert not {name for name in wanted - {"index.md"} if f"({name})" not in index}
+
+
+def test_code_named_by_the_deviations_exists():
+    for row in (ROOT / "docs" / "deviations.md").read_text().splitlines():
+        module = None
+        for token in re.findall(r"`([\w./]+)`", row.rsplit(" | ", 1)[-1]) if row.startswith("| ") else []:
+            if token.endswith(".py"):
+                module = importlib.import_module("cautious." + token.removesuffix(".py").replace("/", "."))
+            elif module is not None:
+                operator.attrgetter(token)(module)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -21,7 +21,6 @@ from cautious.errors import InputError
 from cautious.models.tabular import MDP
 
 DENSE_STATES = 300
-DIRECT_STATES = 150_000
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -118,22 +117,21 @@ def _solver(matrix: sp.csr_array, discount: float) -> Callable[[Array], Array]:
         factors = sla.lu_factor(np.eye(n) - discount * matrix.toarray(), check_finite=False)
         return lambda right: np.asarray(sla.lu_solve(factors, right, check_finite=False))
     system = sp.csc_array(sp.eye_array(n) - discount * matrix)
-    if n <= DIRECT_STATES and matrix.nnz <= 12 * n:
-        return _direct(system)
-
     def iterate(right: Array) -> Array:
         """Short Krylov runs on the residual; factors of random models fill in, so those come last."""
-        x, size = np.zeros(n), float(np.abs(right).sum())
-        for _ in range(5):
-            residual = right - system @ x
-            if float(np.abs(residual).sum()) <= 1e-15 * size:
+        whole = float(np.abs(right).sum())
+        x, residual, size = np.zeros(n), right, whole
+        for _ in range(6):
+            if size <= 1e-15 * whole:
                 break
-            step, failed = spla.bicgstab(system, residual, rtol=1e-6, atol=0.0, maxiter=500)
-            if failed < 0 or not np.isfinite(step).all():
+            # the iteration breaks down on small numbers: it is given a right-hand side of size one
+            step, failed = spla.bicgstab(system, residual / size, rtol=1e-6, atol=0.0, maxiter=500)
+            better = x + size * step
+            left = right - system @ better
+            if failed < 0 or not float(np.abs(left).sum()) < size:
                 break
-            x = x + step
-        done = float(np.abs(right - system @ x).sum()) <= 1e-11 * size
-        return x if done else _direct(system)(right)
+            x, residual, size = better, left, float(np.abs(left).sum())
+        return x if size <= 1e-11 * whole else _direct(system)(right)
 
     return iterate
 

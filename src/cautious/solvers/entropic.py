@@ -29,7 +29,10 @@ from cautious.solvers.base import Candidate, Solver, Target
 
 COOLING = 4.0
 NEWTON_STEPS = 60
-DENSE_SHARE = 0.05
+DENSE_SHARE = 0.02
+DENSE_STATES = 300
+RIDGES = (1e-14, 1e-9, 1e-5, 1e-2)
+SHORTEST = 1e-6
 
 
 class Entropic(Solver):
@@ -53,6 +56,8 @@ class Entropic(Solver):
             v, stages = target.start.multipliers[dual.states], 0
         for stage in range(stages, -1, -1):
             tau = dual.tau * COOLING**stage
+            if stage < stages:
+                v = dual.cooled(v, COOLING * tau, tau)
             for step in range(NEWTON_STEPS):
                 v, decrement = dual.newton_step(v, tau)
                 if target.clock.over:
@@ -112,33 +117,47 @@ class Dual:
         """The next v after a line search, and the decrease the step promised, relative to the temperature."""
         y = np.exp(self.log_weights(v, tau)[0])
         gradient = self.xi + (self.coupling.T @ y) / (1 - self.gamma)
-        direction = -self._solve(y, gradient) * tau * (1 - self.gamma)
-        promise = -float(gradient @ direction)
-        if not np.isfinite(promise) or promise <= 0:
-            return v, 0.0
-        start, length = self.value(v, tau), 1.0
-        while length > 1e-8 and self.value(v + length * direction, tau) > start - 1e-4 * length * promise:
-            length /= 2
-        if length <= 1e-8:
-            return v, 0.0
-        return v + length * direction, promise / (tau / (1 - self.gamma))
+        start = self.value(v, tau)
+        for ridge in RIDGES:
+            direction = -self._solve(y, gradient, ridge) * tau * (1 - self.gamma)
+            promise = -float(gradient @ direction)
+            if not np.isfinite(promise) or promise <= 0:
+                continue
+            length = 1.0
+            while length > SHORTEST and self.value(v + length * direction, tau) > start - 1e-4 * length * promise:
+                length /= 2
+            if length > SHORTEST:
+                return v + length * direction, promise / (tau / (1 - self.gamma))
+        return v, 0.0
 
-    def _solve(self, y: Array, right: Array) -> Array:
-        """(B' diag(y) B)^-1 right, scaled to a unit diagonal so that rarely visited states keep their digits."""
-        matrix = sp.csr_array(self.coupling.T @ sp.csr_array(self.coupling * y[:, None]))
-        scale = 1 / np.sqrt(np.maximum(matrix.diagonal(), 1e-280))
+    def cooled(self, v: Array, warm: float, cold: float) -> Array:
+        """v carried to a lower temperature along the path of minima, where that helps: their slope in tau."""
+        y = np.exp(self.log_weights(v, warm)[0])
+        pull = -(self.reward + self.coupling @ v) / warm**2
+        change = y * (pull - float(y @ pull))
+        slope = -self._solve(y, self.coupling.T @ change, RIDGES[0]) * warm
+        ahead = v + (cold - warm) * slope
+        return ahead if self.value(ahead, cold) < self.value(v, cold) else v
+
+    def _solve(self, y: Array, right: Array, ridge: float) -> Array:
+        """(B' diag(y) B)^-1 right, scaled to a unit diagonal so that rarely visited states keep their digits.
+
+        A ridge, as a share of the mean of y, keeps steps short where hardly any mass is.
+        """
+        weights = y + ridge / y.size
+        matrix = sp.csr_array(self.coupling.T @ sp.csr_array(self.coupling * weights[:, None]))
+        scale = 1 / np.sqrt(matrix.diagonal())
         scaled = sp.csr_array(matrix * scale[:, None] * scale[None, :])
         n = right.size
-        ridge = 1e-14
-        if n <= 300 or scaled.nnz > DENSE_SHARE * n * n:
-            dense = scaled.toarray() + ridge * np.eye(n)
+        if n <= DENSE_STATES or scaled.nnz > DENSE_SHARE * n * n:
+            dense = scaled.toarray()
             try:
                 solution = sla.cho_solve(sla.cho_factor(dense, check_finite=False), scale * right, check_finite=False)
             except np.linalg.LinAlgError:
                 solution = np.linalg.lstsq(dense, scale * right)[0]
         else:
-            system = sp.csc_array(scaled + ridge * sp.eye_array(n))
-            solution = spla.splu(system, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}).solve(scale * right)
+            factors = spla.splu(sp.csc_array(scaled), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
+            solution = factors.solve(scale * right)
         return np.asarray(scale * solution)
 
     def candidate(self, v: Array) -> Candidate:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious._checks import Array, Mask
 from cautious.errors import CautiousWarning
 from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy
@@ -41,7 +41,9 @@ class _Checker:
 
     def __init__(self, problem: Problem, term: Risk, rng: np.random.Generator) -> None:
         self.problem, self.term, self.rng = problem, term, rng
-        self.name, self.active = term.label, problem.active
+        self.name = term.label
+        self.mask = self._mask()
+        self.active = problem.active
         self.points = self._occupancies()
 
     def run(self) -> None:
@@ -59,7 +61,8 @@ class _Checker:
         elif isinstance(self.term, ConicRisk):
             self._conic(self.term)
         elif self.term.convex:
-            self._below("the tangent's cut", Tangents((self.points[0], self.points[1]), (1.0, 2.0)))
+            for tangents in (Tangents((self.points[0],)), Tangents(tuple(self.points[:2]), (1.0, 2.0))):
+                self._below("the tangent's cut", tangents)
 
     def value(self, d: Array) -> float:
         """The value, after its type."""
@@ -70,18 +73,19 @@ class _Checker:
 
     def gradient(self, d: Array) -> Array:
         """The gradient, after its shape."""
-        found = np.asarray(call(f"{self.name}.gradient", self.term.gradient, d))
+        found: Array = np.asarray(call(f"{self.name}.gradient", self.term.gradient, d), dtype=np.float64)
         expected = self.problem.mdp.shape
         require(found.shape == expected, f"{self.name}.gradient has shape {found.shape}; expected (S, A) = {expected}")
         require(
-            np.isfinite(found[self.active]).all(),
+            bool(np.all(np.isfinite(found) | ~self.active)),
             f"{self.name}.gradient is not finite at an occupancy where the value is {self.value(d):.6g}",
         )
-        return np.asarray(found, dtype=np.float64)
+        return found
 
     def _occupancies(self) -> list[Array]:
         problem = self.problem
-        rows = np.where(problem.kept.any(axis=1)[:, None], problem.kept, problem.mdp.allowed)
+        usable = problem.kept.any(axis=1, keepdims=True)
+        rows: Mask = np.where(usable, problem.kept, problem.mdp.allowed)
         drawn = [policy_occupancy(problem.mdp, random_policy(rows, self.rng)).occupancy for _ in range(POINTS)]
         if all(np.isfinite(self.value(d)) for d in drawn):
             return drawn
@@ -96,16 +100,19 @@ class _Checker:
         # half of what is still finite: room for finite differences beyond the point itself
         return np.asarray(base + 0.5 * share * (d - base))
 
-    def _permitted(self) -> None:
-        mask = call(f"{self.name}.permitted", self.term.permitted)
-        if mask is None:
-            return
+    def _mask(self) -> Mask | None:
+        found = call(f"{self.name}.permitted", self.term.permitted)
         shape = self.problem.mdp.shape
         require(
-            np.shape(mask) == shape and np.asarray(mask).dtype == np.bool_,
-            f"{self.name}.permitted() must be a mask (S, A) = {shape}, found {np.shape(mask)} of {np.asarray(mask).dtype}",
+            found is None or (np.shape(found) == shape and np.asarray(found).dtype == np.bool_),
+            f"{self.name}.permitted() must be None or a mask (S, A) = {shape}, found shape {np.shape(found)}",
         )
-        for state, action in np.argwhere(~np.asarray(mask) & self.problem.mdp.allowed)[:POINTS]:
+        return None if found is None else np.asarray(found)
+
+    def _permitted(self) -> None:
+        if self.mask is None:
+            return
+        for state, action in np.argwhere(~self.mask & self.problem.mdp.allowed)[:POINTS]:
             d = 0.5 * self.points[0]
             d[state, action] += 0.5
             found = self.value(d)
@@ -132,8 +139,8 @@ class _Checker:
             off = abs(promised - fine)
             require(
                 off <= 1e-6 * size + 2 * abs(coarse - fine) + noise,
-                f"{self.name}.gradient: the slope along a feasible direction is {promised:.9g}, finite differences give "
-                f"{fine:.9g}, off by {off:.3g}",
+                f"{self.name}.gradient: the slope along a feasible direction is {promised:.9g}, finite differences "
+                f"give {fine:.9g}, off by {off:.3g}",
             )
 
     def _convexity(self) -> None:
@@ -160,7 +167,8 @@ class _Checker:
             size = abs(line.intercept) + float(np.sum(np.abs(slope * d))) + (abs(found) if np.isfinite(found) else 0.0)
             require(
                 height <= found + LOOSE * size,
-                f"{self.name}: {what} reaches {height:.9g} where the risk is {found:.9g}, above by {height - found:.3g}",
+                f"{self.name}: {what} reaches {height:.9g} where the risk is {found:.9g}, above by "
+                f"{height - found:.3g}",
             )
 
     def _scalar(self, term: ScalarRisk) -> None:
@@ -194,7 +202,8 @@ class _Checker:
             size = float(np.abs(table).max()) + abs(offset)
             require(
                 worst <= LOOSE * size,
-                f"{self.name}.minorant on [{low:.6g}, {high:.6g}] is above the table or offset by {worst:.3g} at t = {t:.6g}",
+                f"{self.name}.minorant on [{low:.6g}, {high:.6g}] is above the table or offset by "
+                f"{worst:.3g} at t = {t:.6g}",
             )
         middle = call(f"{self.name}.split", term.split, low, high)
         require(middle is None or low < middle < high, f"{self.name}.split({low}, {high}) is {middle}, not inside")
