@@ -1,33 +1,50 @@
-"""cautious: risk-aware policies for Markov decision processes, each with a proof of how good it is."""
+"""cautious: risk-aware policies for Markov decision processes, each with a proof of how good it is.
 
-from cautious import worlds
-from cautious.certificate import Certificate
-from cautious.errors import (
-    CautiousError,
-    CautiousWarning,
-    FileError,
-    IncompatibleError,
-    InputError,
-    MissingExtraError,
-    SolveError,
-)
-from cautious.evaluate import Evaluation, evaluate
-from cautious.frontier import Frontier, frontier
-from cautious.models.files import read_model
-from cautious.models.scene import Scene
-from cautious.models.simulators import Simulator
-from cautious.models.tabular import MDP
-from cautious.problem import Problem
-from cautious.risks.base import Risk
-from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
-from cautious.risks.scalar import CVaR, Variance
-from cautious.risks.separable import KL, Entropy, Quadratic, TotalVariation
-from cautious.risks.transport import Wasserstein
-from cautious.solution import Solution, Status, load
-from cautious.solvers.base import Progress
-from cautious.solvers.solve import solve
+Public names are loaded on first use, so that ``import cautious`` and the command line start at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "MDP": "cautious.models.tabular",
+    "Scene": "cautious.models.scene",
+    "Simulator": "cautious.models.simulators",
+    "read_model": "cautious.models.files",
+    "Problem": "cautious.problem",
+    "Risk": "cautious.risks.base",
+    "SafeSet": "cautious.risks.features",
+    "TaskFloors": "cautious.risks.features",
+    "PeakExposure": "cautious.risks.features",
+    "WorstTask": "cautious.risks.features",
+    "Variance": "cautious.risks.scalar",
+    "CVaR": "cautious.risks.scalar",
+    "KL": "cautious.risks.separable",
+    "Entropy": "cautious.risks.separable",
+    "TotalVariation": "cautious.risks.separable",
+    "Quadratic": "cautious.risks.separable",
+    "Wasserstein": "cautious.risks.transport",
+    "solve": "cautious.solvers.solve",
+    "Progress": "cautious.solvers.base",
+    "Certificate": "cautious.certificate",
+    "Solution": "cautious.solution",
+    "Status": "cautious.solution",
+    "load": "cautious.solution",
+    "evaluate": "cautious.evaluation",
+    "Evaluation": "cautious.evaluation",
+    "frontier": "cautious.frontiers",
+    "Frontier": "cautious.frontiers",
+    "CautiousError": "cautious.errors",
+    "CautiousWarning": "cautious.errors",
+    "FileError": "cautious.errors",
+    "IncompatibleError": "cautious.errors",
+    "InputError": "cautious.errors",
+    "MissingExtraError": "cautious.errors",
+    "SolveError": "cautious.errors",
+}
+_MODULES = ("testing", "worlds")
 
 __all__ = [
     "KL",
@@ -64,5 +81,49 @@ __all__ = [
     "load",
     "read_model",
     "solve",
+    "testing",
     "worlds",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"cautious.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'cautious' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+if TYPE_CHECKING:
+    from cautious import testing, worlds
+    from cautious.certificate import Certificate
+    from cautious.errors import (
+        CautiousError,
+        CautiousWarning,
+        FileError,
+        IncompatibleError,
+        InputError,
+        MissingExtraError,
+        SolveError,
+    )
+    from cautious.evaluation import Evaluation, evaluate
+    from cautious.frontiers import Frontier, frontier
+    from cautious.models.files import read_model
+    from cautious.models.scene import Scene
+    from cautious.models.simulators import Simulator
+    from cautious.models.tabular import MDP
+    from cautious.problem import Problem
+    from cautious.risks.base import Risk
+    from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
+    from cautious.risks.scalar import CVaR, Variance
+    from cautious.risks.separable import KL, Entropy, Quadratic, TotalVariation
+    from cautious.risks.transport import Wasserstein
+    from cautious.solution import Solution, Status, load
+    from cautious.solvers.base import Progress
+    from cautious.solvers.solve import solve

@@ -23,6 +23,11 @@ def sum_tolerance(dtype: Any) -> float:
     return FLOAT32_SUM_TOLERANCE if np.dtype(dtype) in (np.float32, np.float16) else SUM_TOLERANCE
 
 
+def states_of(pairs: Mask) -> Mask:
+    """States (S,) that have at least one of the pairs (S, A)."""
+    return np.asarray(pairs.any(axis=1), dtype=np.bool_)
+
+
 def first_bad(bad: NDArray[np.bool_]) -> tuple[int, ...]:
     """Index of the first true entry."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
@@ -79,7 +84,9 @@ def as_rows(name: str, matrix: Any) -> sp.csr_array:
             _check_indices(name, index, matrix.shape[axis])
     elif matrix.format in ("csr", "csc"):
         pointer, minor = matrix.indptr, matrix.shape[1 if matrix.format == "csr" else 0]
-        bad = pointer[0] != 0 or np.any(np.diff(pointer) < 0) or pointer[-1] > min(matrix.indices.size, matrix.data.size)
+        bad = (
+            pointer[0] != 0 or np.any(np.diff(pointer) < 0) or pointer[-1] > min(matrix.indices.size, matrix.data.size)
+        )
         if bad or pointer.size != matrix.shape[0 if matrix.format == "csr" else 1] + 1:
             raise InputError(f"{name}: the sparse matrix's index pointer is inconsistent (it ends at {pointer[-1]})")
         _check_indices(name, matrix.indices, minor)
@@ -117,9 +124,17 @@ def as_number(name: str, value: Any, low: float = -math.inf, high: float = math.
     below = number <= low if "(" in open_ends else number < low
     above = number >= high if ")" in open_ends else number > high
     if not math.isfinite(number) or below or above:
-        left, right = ("(" if "(" in open_ends else "["), (")" if ")" in open_ends else "]")
-        raise InputError(f"{name} is {number}; it must be a finite number in {left}{low:g}, {high:g}{right}")
+        raise InputError(f"{name} is {number}; it must be a finite number{_range(low, high, open_ends)}")
     return number
+
+
+def _range(low: float, high: float, open_ends: str) -> str:
+    parts = []
+    if math.isfinite(low):
+        parts.append(f"above {low:g}" if "(" in open_ends else f"of at least {low:g}")
+    if math.isfinite(high):
+        parts.append(f"below {high:g}" if ")" in open_ends else f"of at most {high:g}")
+    return " " + " and ".join(parts) if parts else ""
 
 
 def as_count(name: str, value: Any, low: int = 1) -> int:

@@ -18,7 +18,7 @@ that no policy meets all requirements.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -144,9 +144,11 @@ def _convex_bound(
         adjusted, size = adjusted - price, size + np.abs(price)
         intercept += weight * line.intercept
         noise += 64 * EPS * weight * (abs(line.intercept) + float(np.abs(line.slope[active]).max(initial=0.0)))
-    if v.shape != (mdp.n_states,) or not (np.isfinite(v[active.any(axis=1)]).all() and np.isfinite(adjusted[active]).all()):
+    if v.shape != (mdp.n_states,) or not (
+        np.isfinite(v[problem.active_states]).all() and np.isfinite(adjusted[active]).all()
+    ):
         return np.inf
-    v = np.where(active.any(axis=1), v, 0.0)
+    v = np.where(problem.active_states, v, 0.0)
     advantage = adjusted + gamma * mdp.expect_next(v) - v[:, None]
     size = size + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None]
     widest = int(np.diff(mdp.transitions.indptr).max(initial=1))
@@ -181,27 +183,20 @@ def _cover_bound(problem: Problem, cover: Cover) -> float:
 
 
 def _covers(intervals: Sequence[tuple[float, float]], boxes: Sequence[Box]) -> bool:
-    """Whether the boxes cover the product of the intervals: inside it, apart from each other, and of full volume."""
-    widths = [max(high - low, 0.0) for low, high in intervals]
-    if not boxes:
-        return False
-    if all(width == 0 for width in widths):
-        return True
-    sizes = [[box.highs[i] - box.lows[i] for i in range(len(widths)) if widths[i] > 0] for box in boxes]
-    share = sum(float(np.prod([s / w for s, w in zip(size, [w for w in widths if w > 0], strict=True)])) for size in sizes)
-    for i, one in enumerate(boxes):
-        inside = all(low <= a <= b <= high for a, b, (low, high) in zip(one.lows, one.highs, intervals, strict=True))
-        if not inside:
-            return False
-        for other in boxes[:i]:
-            meets = all(
-                min(one.highs[k], other.highs[k]) - max(one.lows[k], other.lows[k]) > 0
-                for k in range(len(widths))
-                if widths[k] > 0
-            )
-            if meets:
-                return False
-    return share > 1 - 1e-9
+    """Whether the boxes leave out nothing: every cell of the grid that all their edges make lies in some box."""
+    edges = [
+        sorted({low, high, *(e for box in boxes for e in (box.lows[k], box.highs[k]))})
+        for k, (low, high) in enumerate(intervals)
+    ]
+    cells = []
+    for (low, high), line in zip(intervals, edges, strict=True):
+        inside = [e for e in line if low <= e <= high]
+        pairs = list(pairwise(inside))
+        cells.append(pairs if pairs else [(low, low)])
+    return all(
+        any(all(box.lows[k] <= a and b <= box.highs[k] for k, (a, b) in enumerate(cell)) for box in boxes)
+        for cell in product(*cells)
+    )
 
 
 def requirements(problem: Problem) -> tuple[list[str], list[tuple[LogBarrier, int]]]:
@@ -229,7 +224,7 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
         table += risk.weighted(unit)
         floor += weight * float(risk.floors[j])
         size += weight * abs(float(risk.floors[j]))
-    v = np.where(active.any(axis=1), np.asarray(conflict.multipliers, dtype=np.float64), 0.0)
+    v = np.where(problem.active_states, np.asarray(conflict.multipliers, dtype=np.float64), 0.0)
     gamma = mdp.discount
     advantage = table + gamma * mdp.expect_next(v) - v[:, None]
     widest = int(np.diff(mdp.transitions.indptr).max(initial=1))

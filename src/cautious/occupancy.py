@@ -90,18 +90,18 @@ def _residual(mdp: MDP, policy: Array, states: Array) -> Array:
 def occupancy_policy(occupancy: Array, default: Array, floor: float = 0.0) -> Array:
     """Rows of the occupancy, normalised; states with at most ``floor`` mass get their ``default`` row."""
     mass = occupancy.sum(axis=1, keepdims=True)
-    return np.where(mass > floor, occupancy / np.where(mass > 0, mass, 1.0), default)
+    return np.asarray(np.where(mass > floor, occupancy / np.where(mass > 0, mass, 1.0), default))
 
 
 def uniform_policy(allowed: Mask) -> Array:
     """Equal weight on every allowed action: the documented row of states that are never visited."""
-    return allowed / allowed.sum(axis=1, keepdims=True)
+    return np.asarray(allowed / allowed.sum(axis=1, keepdims=True))
 
 
 def flow_residual(mdp: MDP, occupancy: Array) -> Array:
     """How far a table (S, A) is from balancing: (1-gamma) start + gamma inflow - outflow; (S,)."""
     inflow = mdp.discount * mdp.flow_into(occupancy)
-    return (1 - mdp.discount) * mdp.start + inflow - occupancy.sum(axis=1)
+    return np.asarray((1 - mdp.discount) * mdp.start + inflow - occupancy.sum(axis=1))
 
 
 def policy_values(mdp: MDP, policy: Array, reward: Array) -> Array:
@@ -117,6 +117,7 @@ def _solver(matrix: sp.csr_array, discount: float) -> Callable[[Array], Array]:
         factors = sla.lu_factor(np.eye(n) - discount * matrix.toarray(), check_finite=False)
         return lambda right: np.asarray(sla.lu_solve(factors, right, check_finite=False))
     system = sp.csc_array(sp.eye_array(n) - discount * matrix)
+
     def iterate(right: Array) -> Array:
         """Short Krylov runs on the residual; factors of random models fill in, so those come last."""
         whole = float(np.abs(right).sum())

@@ -3,7 +3,7 @@
 For any values v and T the optimality operator, with low and high the least and largest entry of Tv - v over the
 states that can be reached,
 
-    <xi, Tv> + gamma low / (1-gamma)  <=  value of the greedy policy  <=  optimum  <=  <xi, Tv> + gamma high / (1-gamma).
+    <xi, Tv> + gamma low / (1-gamma) <= value of the greedy policy <= optimum <= <xi, Tv> + gamma high / (1-gamma).
 
 Stopping rests on these two numbers alone, widened by what rounding can do. Modified policy iteration does the
 work; exact policy iteration takes over for small models and for discounts near one, where sweeps crawl.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask
+from cautious._checks import Array, Indices, Mask, states_of
 from cautious.kernels import sparse_rows
 from cautious.models.tabular import MDP
 from cautious.occupancy import DENSE_STATES, EPS, policy_values
@@ -69,7 +69,7 @@ class _Search:
     def __init__(self, mdp: MDP, reward: Array, allowed: Mask, tolerance: float) -> None:
         self.mdp, self.reward, self.tolerance = mdp, reward, tolerance
         self.allowed = np.ascontiguousarray(allowed).ravel()
-        self.scope = mdp.reachable(allowed) & allowed.any(axis=1)
+        self.scope = mdp.reachable(allowed) & states_of(allowed)
         rows = mdp.transitions
         self.csr = (rows.indptr, rows.indices, rows.data)
         self.widest_row = int(np.diff(rows.indptr).max(initial=1))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Mask, as_number
+from cautious._checks import Array, Mask, as_number, states_of
 from cautious.errors import IncompatibleError
 from cautious.kernels import sparse_rows
 from cautious.models.tabular import MDP
@@ -38,6 +38,8 @@ class Problem:
     def __init__(self, mdp: MDP, risk: Risk | None = None, caution: float = 1.0) -> None:
         if not isinstance(mdp, MDP):
             raise IncompatibleError(f"a problem needs a ca.MDP as its model, found {type(mdp).__name__}")
+        if isinstance(risk, type) and issubclass(risk, Risk):
+            raise IncompatibleError(f"risk is the class {risk.__name__}; make one: ca.{risk.__name__}(...)")
         if risk is not None and not isinstance(risk, Risk):
             raise IncompatibleError(f"risk must be a ca.Risk or None, found {type(risk).__name__}")
         self.mdp = mdp
@@ -57,7 +59,7 @@ class Problem:
     def with_caution(self, caution: float) -> "Problem":
         """The same model and bound risk with another caution."""
         other = copy(self)
-        for derived in ("permitted", "kept", "active", "trapped", "default_rows"):
+        for derived in ("permitted", "kept", "active", "active_states", "trapped", "default_rows"):
             other.__dict__.pop(derived, None)
         other.caution = as_number("caution", caution, 0.0)
         other.terms = other._weighted()
@@ -85,7 +87,8 @@ class Problem:
     def permitted(self) -> Mask:
         """Pairs (S, A) that exist and have finite risk."""
         masks = [risk.permitted() for _, risk in self.terms]
-        return np.logical_and.reduce([self.mdp.allowed, *(mask for mask in masks if mask is not None)])
+        together = [self.mdp.allowed, *(mask for mask in masks if mask is not None)]
+        return np.asarray(np.logical_and.reduce(together), dtype=np.bool_)
 
     @cached_property
     def kept(self) -> Mask:
@@ -104,18 +107,28 @@ class Problem:
     @cached_property
     def trapped(self) -> int | None:
         """A start state from which a forbidden pair is unavoidable, or None."""
-        stuck = (self.mdp.start > 0) & ~self.kept.any(axis=1)
+        stuck = (self.mdp.start > 0) & ~states_of(self.kept)
         return int(np.argmax(stuck)) if stuck.any() else None
 
     @cached_property
     def default_rows(self) -> Array:
         """Policy rows (S, A) of states that are never visited: uniform over kept, else over allowed actions."""
-        usable = np.where(self.kept.any(axis=1)[:, None], self.kept, self.mdp.allowed)
-        return uniform_policy(usable)
+        usable = np.where(states_of(self.kept)[:, None], self.kept, self.mdp.allowed)
+        return uniform_policy(np.asarray(usable, dtype=np.bool_))
+
+    @cached_property
+    def active_states(self) -> Mask:
+        """States (S,) with active pairs."""
+        return states_of(self.active)
+
+    def completed(self, policy: Array) -> Array:
+        """A policy for the active states, with the documented rows elsewhere."""
+        return np.where(self.active_states[:, None], policy, self.default_rows)
 
     def usable(self, policy: Array) -> bool:
         """Whether a policy of this model uses only kept pairs where it matters."""
-        return policy.shape == self.mdp.shape and not np.any((policy > 0) & ~np.where(self.kept.any(1)[:, None], self.kept, True))
+        usable = np.where(states_of(self.kept)[:, None], self.kept, True)
+        return policy.shape == self.mdp.shape and not bool(np.any((policy > 0) & ~usable))
 
     def expected_return(self, d: Array) -> float:
         """<d, r> / (1 - gamma)."""

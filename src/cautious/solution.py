@@ -66,6 +66,18 @@ class Solution:
             raise SolveError(f"{self.status.value}. {self.certificate.statement}")
         return self
 
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write one self-contained HTML page about this solution (extra ``plot``)."""
+        from cautious.report.page import write_report
+
+        write_report(self, path)
+
+    def plot(self) -> Any:
+        """The behaviour as a matplotlib figure (extra ``plot``)."""
+        from cautious.report.plots import plot_solution
+
+        return plot_solution(self)
+
     def __repr__(self) -> str:
         return (
             f"Solution({self.status.name}, objective={self.objective:.8g}, gap={self.gap:.2g}, "
@@ -103,7 +115,8 @@ def load(path: str | os.PathLike[str]) -> Solution:
     try:
         mdp = model_from_storage(path, header["model"], model_arrays)
         certificate = {key: _number(value) for key, value in header["certificate"].items()}
-        tables = {name: _storage.take(path, arrays, name) for name in _TABLES}
+        numbers: dict[str, Any] = {name: float(_number(header[name])) for name in _NUMBERS}
+        tables: dict[str, Any] = {name: _storage.take(path, arrays, name) for name in _TABLES}
         for name, table in tables.items():
             if table.shape not in (mdp.shape, (mdp.n_states,)):
                 raise FileError(f"{path}: the array {name!r} has shape {table.shape}, the model has {mdp.shape}")
@@ -116,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
             steps=int(header["steps"]),
             method=str(header["method"]),
             raw_occupancy=arrays.get("raw_occupancy"),
-            **{name: float(_number(header[name])) for name in _NUMBERS},
+            **numbers,
             **tables,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -105,7 +105,8 @@ def row_of_entries(rows: sp.csr_array) -> Any:
 
 def weighted_rows(rows: sp.csr_array, values: Array) -> Array:
     """Expectation over each row of a number given per stored entry; (S*A,)."""
-    return np.bincount(row_of_entries(rows), weights=rows.data * values, minlength=rows.shape[0])
+    totals = np.bincount(row_of_entries(rows), weights=rows.data * values, minlength=rows.shape[0])
+    return np.asarray(totals, dtype=np.float64)
 
 
 def _from_sparse(matrix: Any) -> tuple[sp.csr_array, int]:

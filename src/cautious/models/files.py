@@ -71,6 +71,6 @@ def _rows(path: Any, arrays: Mapping[str, NDArray[Any]], n_states: int, n_action
 
 
 def _scene(stored: Mapping[str, Any]) -> Scene:
-    lists = {key: tuple(str(item) for item in stored[key]) for key in ("grid", "action_arrows")}
-    words = {key: str(stored[key]) for key in ("title", "story", "step", "reward_unit")}
+    lists: dict[str, Any] = {key: tuple(str(item) for item in stored[key]) for key in ("grid", "action_arrows")}
+    words: dict[str, Any] = {key: str(stored[key]) for key in ("title", "story", "step", "reward_unit")}
     return Scene(**words, **lists)

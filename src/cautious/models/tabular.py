@@ -81,7 +81,7 @@ class MDP:
         self.discount = as_number("discount", discount, 0, 1, open_ends=")")
         if self.discount > NEAR_ONE:
             warnings.warn(
-                f"discount {self.discount} is within 1e-6 of one: rounding is amplified by {1 / (1 - self.discount):.1e}",
+                f"discount {self.discount} is within 1e-6 of one: rounding grows by {1 / (1 - self.discount):.1e}",
                 CautiousWarning,
                 stacklevel=2,
             )
@@ -94,7 +94,9 @@ class MDP:
             self.allowed = as_mask("allowed", allowed, shape, "(S, A)")
             stuck = ~self.allowed.any(axis=1)
             if stuck.any():
-                raise InputError(f"allowed[{int(np.argmax(stuck))}] forbids every action; each state needs at least one")
+                raise InputError(
+                    f"allowed[{int(np.argmax(stuck))}] forbids every action; each state needs at least one"
+                )
         self.transitions = check_rows(rows, self.n_actions, self.allowed, tolerance, normalise)
         self.normalised = bool(normalise)
         expected, self.outcome_rewards = reward_moments(rewards, self.transitions, self.n_states, self.n_actions)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious._checks import Array
-from cautious.evaluate import Evaluation, default_horizon, evaluate
+from cautious.evaluation import Evaluation, default_horizon, evaluate
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cautious._checks import Array, Mask
-from cautious.evaluate import Evaluation
+from cautious.evaluation import Evaluation
 from cautious.report.canvas import Theme, dress
 from cautious.report.tables import busiest_states
 from cautious.report.words import number, scene_of, state_name

@@ -9,7 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from cautious.evaluate import Evaluation
+from cautious.evaluation import Evaluation
 from cautious.problem import Problem
 from cautious.report.compare import Comparison, known_risks
 from cautious.report.words import action_name, is_neutral, number, percent, state_name

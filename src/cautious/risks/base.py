@@ -89,6 +89,10 @@ class Risk(ABC):
             return NotImplemented
         return Sum(terms_of(self) + terms_of(other))
 
+    def __radd__(self, other: object) -> "Risk":
+        """So that ``sum`` of a list of risks works: it starts from 0."""
+        return self if other == 0 else NotImplemented
+
     def __mul__(self, weight: float) -> "Sum":
         factor = as_number("the weight of a risk", weight, 0.0)
         return Sum(tuple((factor * w, risk) for w, risk in terms_of(self)))

@@ -90,7 +90,7 @@ class LogBarrier(FeatureRisk):
     def scales(self, active: Mask) -> Array:
         """The size of each requirement, to compare and scale them: the spread of its feature and its floor."""
         spread = np.array([np.abs(row.data).max(initial=0.0) for row in self.features])
-        return np.maximum(np.maximum(spread, np.abs(self.floors)), 1e-300)
+        return np.asarray(np.maximum(np.maximum(spread, np.abs(self.floors)), 1e-300))
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,9 @@ class Variance(Recipe):
         low, high = mdp.reward_range
         centre = low + (high - low) / 2
         if not np.isfinite(mdp.reward_square).all() or max(abs(low), abs(high)) > 1e150:
-            raise InputError(f"Variance: rewards up to {max(abs(low), abs(high)):g} have squares beyond double precision")
+            raise InputError(
+                f"Variance: rewards up to {max(abs(low), abs(high)):g} have squares beyond double precision"
+            )
         reward = np.where(mdp.allowed, mdp.rewards - centre, 0.0)
         if mdp.outcome_rewards is not None:
             square = mdp.outcome_expectation(lambda r: (r - centre) ** 2)

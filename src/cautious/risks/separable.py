@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp, xlogy
 
-from cautious._checks import Array, Mask
+from cautious._checks import Array, Mask, states_of
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe
 from cautious.risks.epigraph import Epigraph, identity, state_sums
@@ -52,7 +52,7 @@ class SeparableRisk(ConicRisk):
 
     def active_entries(self, active: Mask) -> Mask:
         """Which entries can be positive."""
-        return active.any(axis=1) if self.on_states else active
+        return states_of(active) if self.on_states else active
 
     def selector(self, active: Mask) -> sp.csr_array:
         """(active entries, S*A): the active entries of d as a matrix."""
@@ -91,7 +91,7 @@ class EntropicRisk(SeparableRisk):
 
     def permitted(self) -> Mask | None:
         """Pairs (S, A) where the prior is positive."""
-        return None if np.all(self.prior > 0) else np.asarray(self.as_table(self.prior > 0), dtype=np.bool_)
+        return None if np.all(self.prior > 0) else self.as_table(self.prior) > 0
 
     def intercept(self, u: Array, here: Mask) -> float:
         """-log sum p e^u."""
@@ -189,7 +189,7 @@ def project_on_simplex(x: Array) -> Array:
     descending = np.sort(x)[::-1]
     excess = (np.cumsum(descending) - 1) / np.arange(1, x.size + 1)
     count = int(np.flatnonzero(descending > excess)[-1])
-    return np.maximum(x - excess[count], 0.0)
+    return np.asarray(np.maximum(x - excess[count], 0.0))
 
 
 @dataclass(frozen=True, eq=False)

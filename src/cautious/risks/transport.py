@@ -21,7 +21,17 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import connected_components, dijkstra
 
-from cautious._checks import Array, Indices, Mask, as_floats, as_rows, check_nonnegative, check_shape, first_bad
+from cautious._checks import (
+    Array,
+    Indices,
+    Mask,
+    as_floats,
+    as_rows,
+    check_nonnegative,
+    check_shape,
+    first_bad,
+    states_of,
+)
 from cautious.errors import InputError, SolveError
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe
@@ -103,12 +113,14 @@ class TransportRisk(ConicRisk):
         flow = np.maximum(solved.x, 0)
         # flows miss the balance by rounding: the missing mass is charged at the full diameter
         missing = float(np.abs(self.incidence @ flow - supply).sum())
-        return (float(self.cost @ flow) + self.diameter * missing) / x.size, np.asarray(solved.eqlin.marginals)[: x.size]
+        return (float(self.cost @ flow) + self.diameter * missing) / x.size, np.asarray(solved.eqlin.marginals)[
+            : x.size
+        ]
 
     def best_transport(self, x: Array) -> tuple[float, Array]:
         """As ``ship``, with every arc that pays."""
         memory = self.memory
-        if memory.answer is not None and np.array_equal(memory.marginal, x):
+        if memory.answer is not None and memory.marginal is not None and np.array_equal(memory.marginal, x):
             return memory.answer
         risk = memory.grown or self
         everywhere = np.ones(self.shape, dtype=np.bool_)
@@ -135,7 +147,7 @@ class TransportRisk(ConicRisk):
 
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line of the potentials ``witness`` (S,)."""
-        here = active.any(axis=1)
+        here = states_of(active)
         collected = self.priced(np.asarray(witness, dtype=np.float64), here)
         # the largest potentials with these collected prices: min over j of collected_j + D_ij
         potentials = -self.priced(-collected, np.ones_like(here))
@@ -220,7 +232,7 @@ class MatrixTransport(TransportRisk):
         grown = self.memory.grown
         if grown is not None and grown.tail.size > self.tail.size:
             return grown.refined(witness, active) or grown
-        potentials, here = np.asarray(witness), np.flatnonzero(active.any(axis=1))
+        potentials, here = np.asarray(witness), np.flatnonzero(states_of(active))
         worth = potentials[here, None] - self.distance[here]
         present = np.full(n, -np.inf)
         direct = (self.head < 2 * n) & (self.tail < n)
@@ -325,7 +337,7 @@ def _checked_graph(metric: Any, n: int) -> sp.csr_array:
     if uneven.nnz and uneven.data.max() > 1e-12 * given.data.max():
         i, j = (int(index[int(np.argmax(uneven.data))]) for index in sp.coo_array(uneven).coords)
         raise InputError(
-            f"Wasserstein.metric has weight {given[i, j]} from {i} to {j} but {given[j, i]} back; the graph is undirected"
+            f"Wasserstein.metric has weight {given[i, j]} from {i} to {j} but {given[j, i]} back; it is undirected"
         )
     graph = sp.csr_array(given.maximum(other))
     parts, part = connected_components(graph, directed=False)

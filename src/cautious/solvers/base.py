@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from cautious._checks import Array
-from cautious.certificate import Conflict, Cover, Delivered, Witness, conflict_bound, deliver, first_order_bound, upper_bound
+from cautious.certificate import (
+    Conflict,
+    Cover,
+    Delivered,
+    Witness,
+    conflict_bound,
+    deliver,
+    first_order_bound,
+    upper_bound,
+)
 from cautious.problem import Problem
 from cautious.solution import Status
 
@@ -192,9 +201,9 @@ def run(
         objective = -np.inf if best.delivered is None else best.delivered.objective
         wants_stop = False
         if callback is not None:
-            wants_stop = callback(
-                Progress(best.steps, clock.seconds, objective, best.upper, best.gap, solver.name)
-            ) is True
+            wants_stop = (
+                callback(Progress(best.steps, clock.seconds, objective, best.upper, best.gap, solver.name)) is True
+            )
         if best.gap <= solver.margin * target.allowance(objective):
             best.status = Status.SOLVED
             break

@@ -73,7 +73,7 @@ class _Walk:
             return
         best = plan(self.problem.mdp, self.problem.reward, allowed=self.problem.kept)
         policy = 0.9 * best.policy(self.problem.mdp.n_actions) + 0.1 * self.policy
-        policy = np.where(self.problem.active.any(axis=1)[:, None], policy, self.problem.default_rows)
+        policy = self.problem.completed(policy)
         d = policy_occupancy(self.problem.mdp, policy).occupancy
         if self.unknown.usable(d):
             self.policy, self.d = policy, d

@@ -33,8 +33,7 @@ class Columns:
 
     def add(self, policy: Array) -> bool:
         """Keep a behaviour, unless one with the same numbers is there already."""
-        visited = self.problem.active.any(axis=1)[:, None]
-        d = policy_occupancy(self.problem.mdp, np.where(visited, policy, self.problem.default_rows)).occupancy
+        d = policy_occupancy(self.problem.mdp, self.problem.completed(policy)).occupancy
         value, numbers = self.horizon * float(np.sum(d * self.problem.reward)), np.asarray(self.features @ d.ravel())
         known, new = np.vstack([self.returns, self.numbers]), np.append(value, numbers)
         if np.any(np.all(np.abs(known - new[:, None]) <= 1e-15 * np.abs(new)[:, None], axis=0)):

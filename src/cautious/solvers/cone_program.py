@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from cautious._checks import Array, Mask
+from cautious._checks import Array, Mask, states_of
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
 from cautious.solvers.base import Clock
@@ -50,12 +50,17 @@ class ConeProgram:
     def solve(self, clock: Clock, precision: float = PRECISION) -> ConeAnswer | None:
         """The answer, or None when nothing usable came back."""
         pairs = np.flatnonzero(self.active)
-        scale, size = self._objective_scale(pairs), float(self.active.any(axis=1).sum())
+        scale, size = self._objective_scale(pairs), float(states_of(self.active).sum())
         weights = [(1 - self.mdp.discount) * weight / scale for weight, _ in self.terms]
         quadratic, cost = self._costs(pairs, scale, size, weights)
         rows, rhs, cones = self._constraints(pairs, size)
         solver = clarabel.DefaultSolver(
-            sp.csc_array(sp.diags_array(quadratic)), cost, sp.csc_array(rows), rhs, cones, self._settings(clock, precision)
+            sp.csc_array(sp.diags_array(quadratic)),
+            cost,
+            sp.csc_array(rows),
+            rhs,
+            cones,
+            self._settings(clock, precision),
         )
         solver.set_termination_callback(lambda _: clock.over)
         found = solver.solve()
@@ -64,7 +69,7 @@ class ConeProgram:
             return None
         occupancy = np.zeros(self.active.size)
         occupancy[pairs] = np.maximum(x[: pairs.size], 0.0) / size
-        place, witnesses = int(self.active.any(axis=1).sum()) + pairs.size, []
+        place, witnesses = int(states_of(self.active).sum()) + pairs.size, []
         for (_, form), weight in zip(self.terms, weights, strict=True):
             witnesses.append(form.witness(z[place : place + form.rhs.size] / weight))
             place += form.rhs.size
@@ -92,8 +97,10 @@ class ConeProgram:
 
     def _constraints(self, pairs: Any, size: float) -> tuple[sp.csr_array, Array, list[Any]]:
         mdp, n_pairs = self.mdp, pairs.size
-        states = np.flatnonzero(self.active.any(axis=1))
-        leaving = sp.csr_array((np.ones(n_pairs), (pairs // mdp.n_actions, np.arange(n_pairs))), (mdp.n_states, n_pairs))
+        states = np.flatnonzero(states_of(self.active))
+        leaving = sp.csr_array(
+            (np.ones(n_pairs), (pairs // mdp.n_actions, np.arange(n_pairs))), (mdp.n_states, n_pairs)
+        )
         flow = (leaving - mdp.discount * mdp.transitions[pairs].T)[states]
         n_own = [form.cost.size for _, form in self.terms]
         blocks: list[list[Any]] = [[flow, *(None for _ in n_own)], [-sp.eye_array(n_pairs), *(None for _ in n_own)]]

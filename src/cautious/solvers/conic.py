@@ -49,6 +49,5 @@ class Conic(Solver):
                 yield from readings
                 return
             present = [
-                (weight, risk if more is None else more)
-                for (weight, risk), more in zip(present, larger, strict=True)
+                (weight, risk if more is None else more) for (weight, risk), more in zip(present, larger, strict=True)
             ]

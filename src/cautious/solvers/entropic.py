@@ -77,7 +77,7 @@ class Dual:
         mdp, active = problem.mdp, problem.active
         self.gamma = mdp.discount
         self.pairs = np.flatnonzero(active)
-        self.states = np.flatnonzero(active.any(axis=1))
+        self.states = np.flatnonzero(problem.active_states)
         self.caution = sum(weight for weight, _ in problem.terms)
         self.tau = self.caution * (1 - self.gamma)
         self.xi = mdp.start[self.states]
@@ -100,7 +100,9 @@ class Dual:
         """B = gamma P - E, (n, S) on the active part."""
         mdp = self.problem.mdp
         own = np.searchsorted(self.states, self.pairs // mdp.n_actions)
-        stay = sp.csr_array((np.ones(self.pairs.size), (np.arange(self.pairs.size), own)), (self.pairs.size, self.states.size))
+        stay = sp.csr_array(
+            (np.ones(self.pairs.size), (np.arange(self.pairs.size), own)), (self.pairs.size, self.states.size)
+        )
         return sp.csr_array(self.gamma * mdp.transitions[self.pairs][:, self.states] - stay)
 
     def log_weights(self, v: Array, tau: float) -> tuple[Array, float]:
@@ -167,11 +169,11 @@ class Dual:
         logits = np.full(problem.active.size, -np.inf)
         logits[self.pairs] = log_y
         table = logits.reshape(problem.active.shape)
-        here = problem.active.any(axis=1)
+        here = problem.active_states
         rows = np.zeros(table.shape)
         rows[here] = np.exp(table[here] - table[here].max(axis=1, keepdims=True))
         rows[here] /= rows[here].sum(axis=1, keepdims=True)
         multipliers = np.zeros(problem.mdp.n_states)
         multipliers[self.states] = v
         cuts = tuple(log_y - log_prior for log_prior in self.log_priors)
-        return Candidate(np.where(here[:, None], rows, problem.default_rows), Witness(multipliers, cuts))
+        return Candidate(problem.completed(rows), Witness(multipliers, cuts))

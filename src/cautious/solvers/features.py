@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array
+from cautious._checks import Array, Mask
 from cautious.certificate import Conflict, Witness, requirements
 from cautious.occupancy import occupancy_policy
 from cautious.planning import Plan
@@ -69,7 +69,11 @@ class Features(Solver):
 
 def feature_rows(problem: Problem) -> tuple[sp.csr_array, Rows]:
     """All features of the problem's terms, with their kind."""
-    blocks, caution, floor, group, group_caution = [], [], [], [], []
+    blocks: list[sp.csr_array] = []
+    caution: list[float] = []
+    floor: list[float] = []
+    group: list[int] = []
+    group_caution: list[float] = []
     for weight, risk in problem.terms:
         if isinstance(risk, LogBarrier):
             caution += [weight] * risk.floors.size
@@ -113,9 +117,7 @@ def _cuts(problem: Problem, prices: Array) -> tuple[Array, ...]:
 
 
 def _policy(problem: Problem, d: Array, found: Plan) -> Array:
-    visited = problem.active.any(axis=1)[:, None]
-    greedy = np.where(visited, found.policy(problem.mdp.n_actions), problem.default_rows)
-    return occupancy_policy(d, greedy)
+    return occupancy_policy(d, problem.completed(found.policy(problem.mdp.n_actions)))
 
 
 class PhaseOne(Solver):
@@ -141,7 +143,7 @@ def requirement_rows(problem: Problem) -> tuple[sp.csr_array, Array]:
     return sp.csr_array(sp.vstack([r.features for r in barriers])), np.concatenate([r.floors for r in barriers])
 
 
-def _meet_floors(problem: Problem, pool: Columns, bar: Array, floors: Array, target: Target) -> Iterator[Candidate]:
+def _meet_floors(problem: Problem, pool: Columns, bar: Mask, floors: Array, target: Target) -> Iterator[Candidate]:
     """Add columns until a mixture is clear of all floors; on the way, offer every proof that none can be.
 
     maximise the smallest scaled slack: a worst case of the losses (floor - number) / scale.

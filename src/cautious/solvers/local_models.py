@@ -1,8 +1,8 @@
 """Local models of a function known only by value and gradient, as conic terms around a point.
 
-    diagonal:  tangent + 1/2 sum h (d - d0)^2                        h from one probe, when a second one confirms it
-    secant:    tangent + 1/2 |L'(d - d0)|^2 + 1/2 e |d - d0|^2       L L' = Y (S'Y)^-1 Y' from steps S and gradient changes Y
-    bundle:    largest of all tangents seen + 1/2 e |d - d0|^2       for functions with kinks
+diagonal:  tangent + 1/2 sum h (d - d0)^2                        h from one probe, when a second one confirms it
+secant:    tangent + 1/2 |L'(d - d0)|^2 + 1/2 e |d - d0|^2       L L' = Y (S'Y)^-1 Y' from steps S, gradient changes Y
+bundle:    largest of all tangents seen + 1/2 e |d - d0|^2       for functions with kinks
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,9 @@ def diagonal_model(unknown: Unknown, d: Array, curvature: Array, extra: float) -
     return _quadratic(np.ravel(unknown.gradient(d)) - h * np.ravel(d), h, sp.csr_array((0, d.size)))
 
 
-def secant_model(unknown: Unknown, d: Array, steps: Sequence[Array], changes: Sequence[Array], extra: float) -> Epigraph:
+def secant_model(
+    unknown: Unknown, d: Array, steps: Sequence[Array], changes: Sequence[Array], extra: float
+) -> Epigraph:
     """The tangent and the curvature that past steps have seen."""
     low_rank = _low_rank(steps, changes, d.size)
     linear = np.ravel(unknown.gradient(d)) - extra * np.ravel(d)

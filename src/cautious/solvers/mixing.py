@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array, Indices
+from cautious._checks import Array, Indices, Mask
 
 ITERATIONS = 120
 
@@ -36,7 +36,7 @@ class Rows:
     group_caution: Array
 
     @property
-    def barrier(self) -> Array:
+    def barrier(self) -> Mask:
         """Which rows are barriers."""
         return np.asarray(self.group < 0)
 
@@ -44,7 +44,9 @@ class Rows:
 def mix(returns: Array, features: Array, rows: Rows) -> Mixture | None:
     """The best mixture of columns with these returns (K,) and features (m, K); None when rounding defeats it."""
     n, groups = returns.size, rows.group_caution.size
-    scale = max(float(np.ptp(returns)), float(rows.caution.max(initial=0.0)), float(rows.group_caution.max(initial=0.0)))
+    scale = max(
+        float(np.ptp(returns)), float(rows.caution.max(initial=0.0)), float(rows.group_caution.max(initial=0.0))
+    )
     scale = max(scale, 1e-300)
     size = np.maximum(np.abs(features).max(axis=1), np.abs(rows.floor))
     size = np.where(size > 0, size, 1.0)

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from cautious._checks import Array
 from cautious.certificate import Witness
 from cautious.occupancy import occupancy_policy
@@ -24,7 +22,9 @@ def adjusted_reward(problem: Problem, witnesses: Sequence[Any]) -> Array:
     return reward
 
 
-def prove(problem: Problem, witnesses: Sequence[Any], tolerance: float, warm: Plan | None = None) -> tuple[Witness, Plan]:
+def prove(
+    problem: Problem, witnesses: Sequence[Any], tolerance: float, warm: Plan | None = None
+) -> tuple[Witness, Plan]:
     """The tightest multipliers for given lines: those of the best plan for the adjusted reward."""
     adjusted = adjusted_reward(problem, witnesses)
     found = plan(problem.mdp, adjusted, tolerance=tolerance, allowed=problem.kept, warm=warm)
@@ -33,8 +33,7 @@ def prove(problem: Problem, witnesses: Sequence[Any], tolerance: float, warm: Pl
 
 def proposals(problem: Problem, occupancy: Array, witness: Witness, best: Plan) -> Iterator[Candidate]:
     """Readings of an occupancy: states with hardly any mass carry only noise, and take the plan's action instead."""
-    visited = problem.active.any(axis=1)[:, None]
-    greedy = np.where(visited, best.policy(problem.mdp.n_actions), problem.default_rows)
+    greedy = problem.completed(best.policy(problem.mdp.n_actions))
     total = float(occupancy.sum())
     for number, floor in enumerate(FLOORS):
         policy = occupancy_policy(occupancy, greedy, floor * total)

@@ -1,6 +1,6 @@
 """Variance and CVaR, alone or in sums: a search over their scalars with a proof over all values.
 
-Each such risk is min over t of <d, table(t)> + offset(t), so the problem is a maximum over t of ordinary inner problems.
+Each such risk is min over t of <d, table(t)> + offset(t): the problem is a maximum over t of ordinary inner problems.
 On a box of t the tables and offsets are kept above a line in t; the inner optimum is then convex in t, and its largest
 corner bounds the box. Boxes that cannot beat the best policy are done; the others are cut in two, best bound first.
 All final boxes together are the witness (``Cover``) that the certificate recomputes.
@@ -55,6 +55,7 @@ class _Search:
         self.heap: list[tuple[float, int, Box]] = []
         self.done: list[Box] = []
         self.number = count()
+        self.stuck = 0
 
     def run(self) -> Iterator[Candidate]:
         intervals = [risk.interval() for _, risk in self.scalars]
@@ -62,7 +63,7 @@ class _Search:
         self._push(tuple(low for low, _ in intervals), tuple(high for _, high in intervals))
         yield from self._found()
         announced = 1
-        while self.heap and not self.target.clock.over and len(self.solved) < LARGEST_SEARCH:
+        while self.heap and not self.target.clock.over and len(self.solved) < LARGEST_SEARCH and self.stuck < 3:
             bound, box = -self.heap[0][0], self.heap[0][2]
             if bound <= self.best + self._room(0.5):
                 break
@@ -101,6 +102,8 @@ class _Search:
                 if outcome.status is Status.SOLVED:
                     break
             self.solved[key] = outcome
+            # bounds of inner problems that do not close would keep every box open for ever
+            self.stuck += outcome.status is not Status.SOLVED
             if outcome.delivered is not None:
                 found = deliver(self.problem, outcome.delivered.policy)
                 if found.objective > self.best:
@@ -136,9 +139,7 @@ class _Search:
             bound, box = min((bound, box), better, key=lambda pair: pair[0])
         heappush(self.heap, (-bound, next(self.number), box))
 
-    def _bounded(
-        self, lows: tuple[float, ...], highs: tuple[float, ...], at: tuple[float, ...]
-    ) -> tuple[float, Box]:
+    def _bounded(self, lows: tuple[float, ...], highs: tuple[float, ...], at: tuple[float, ...]) -> tuple[float, Box]:
         lines = [risk.minorant(a, b, x) for (_, risk), a, b, x in zip(self.scalars, lows, highs, at, strict=True)]
         bound, witnesses = -np.inf, []
         for ends in product((0, 1), repeat=len(lines)):

@@ -28,7 +28,7 @@ def finished(problem: Problem, target: Target, outcome: Outcome, method: str) ->
         status = Status.SOLVED if kind != "stationary" else Status.STATIONARY
     elif status is Status.SOLVED:
         status = Status.STALLED
-    if kind == "global" and status is not Status.SOLVED:
+    if kind == "global" and not np.isfinite(gap):
         kind = "stationary"
     certificate = Certificate(
         kind=kind,
@@ -50,6 +50,8 @@ def _kind(problem: Problem) -> str:
 
 
 def _statement(kind: str, gap: float, objective: float) -> str:
+    if not np.isfinite(gap):
+        return "Nothing was proved about other policies before the run ended."
     relative = gap / max(1.0, abs(objective))
     if kind == "stationary":
         return f"First-order conditions hold up to {gap:.3g}; the problem is not convex, so better policies may exist."
@@ -65,21 +67,21 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
 def _prices(problem: Problem, witness: Witness | Cover | None, best: Delivered) -> tuple[Array, Array]:
     """Multipliers (S,) and the adjusted reward (S, A) at the delivered policy.
 
-    Risks with a kink, and barriers, take the slope of the witness, which is the one that explains the policy.
+    Risks with a kink take the slope of the witness, which is the one that explains the policy.
     """
-    d = best.occupancy.occupancy
-    slopes: list[tuple[float, Array]] = []
+    d, cuts = best.occupancy.occupancy, witness.cuts if isinstance(witness, Witness) else ()
+    adjusted, proved = problem.reward, problem.reward
     for number, (weight, risk) in enumerate(problem.terms):
-        given = witness.cuts[number] if isinstance(witness, Witness) and number < len(witness.cuts) else None
-        use_witness = given is not None and not risk.smooth
-        slope = risk.cut(given, problem.active).slope if use_witness else np.asarray(risk.gradient(d))
-        slopes.append((weight, slope))
-    adjusted = problem.reward.copy()
-    for weight, slope in slopes:
+        line = risk.cut(cuts[number], problem.active).slope if number < len(cuts) else None
+        slope = np.asarray(risk.gradient(d)) if risk.smooth or line is None else line
         adjusted = adjusted - (1 - problem.mdp.discount) * weight * slope
-    if isinstance(witness, Witness):
-        return witness.multipliers, adjusted
-    return plan(problem.mdp, adjusted, allowed=problem.kept).values, adjusted
+        proved = proved - (1 - problem.mdp.discount) * weight * (slope if line is None else line)
+    if not isinstance(witness, Witness):
+        return plan(problem.mdp, adjusted, allowed=problem.kept).values, adjusted
+    # multipliers are known up to a constant: the one with which no active pair has a positive advantage is a value
+    v = witness.multipliers
+    advantage = proved + problem.mdp.discount * problem.mdp.expect_next(v) - v[:, None]
+    return v + float(advantage[problem.active].max()) / (1 - problem.mdp.discount), adjusted
 
 
 def without_objective(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
@@ -98,7 +100,8 @@ def without_objective(problem: Problem, target: Target, outcome: Outcome, method
 
 
 def _infeasible(problem: Problem, target: Target, phase: Outcome, names: list[str]) -> Solution:
-    assert phase.conflict is not None and phase.delivered is not None
+    assert phase.conflict is not None
+    assert phase.delivered is not None
     features, floors = requirement_rows(problem)
     weights = np.asarray(phase.conflict.weights)
     involved = [j for j in range(len(names)) if weights[j] > 1e-6 * weights.max()]
@@ -126,7 +129,6 @@ def forbidden(problem: Problem, target: Target) -> Solution:
     label = problem.mdp.state_label(state)
     table = problem.permitted.astype(np.float64)
     best = plan(problem.mdp, table)
-    usable = np.where(problem.permitted.any(axis=1)[:, None], problem.permitted, problem.mdp.allowed)
     policy = best.policy(problem.mdp.n_actions)
     outcome = Outcome(Status.INFEASIBLE, deliver(problem, policy), steps=1)
     share = float(np.sum(outcome.delivered.occupancy.occupancy * table)) if outcome.delivered else 0.0
@@ -134,7 +136,7 @@ def forbidden(problem: Problem, target: Target) -> Solution:
         f"From {label} every policy uses a pair that the prior forbids (prior 0); "
         f"at most {share:.9g} of the discounted time can be spent on permitted pairs."
     )
-    facts = {"requirements": ["KL: prior"], "state": state, "best_reachable": share, "usable": int(usable.sum())}
+    facts = {"requirements": ["KL: prior"], "state": state, "best_reachable": share}
     return _no_value(problem, target, outcome, Status.INFEASIBLE, "infeasible", statement, facts)
 
 

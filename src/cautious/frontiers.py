@@ -20,18 +20,25 @@ POINTS = 9
 class Frontier(list[Solution]):
     """Solutions in the order of their caution; a plain list with a table and a plot."""
 
+    def __init__(self, problem: Problem) -> None:
+        super().__init__()
+        self.problem = problem
+
     @property
     def cautions(self) -> list[float]:
         """The caution of each solution."""
         return [solution.caution for solution in self]
 
     def table(self) -> list[dict[str, Any]]:
-        """One row per solution: caution, expected return, risk, objective, gap, status."""
+        """One row per solution: caution, expected return, risk, objective, gap, status.
+
+        At caution 0 the risk of the policy is shown too, although it plays no part in the objective.
+        """
         return [
             {
                 "caution": solution.caution,
                 "expected_return": solution.expected_return,
-                "risk": solution.risk,
+                "risk": self._risk(solution),
                 "objective": solution.objective,
                 "gap": solution.gap,
                 "status": solution.status.name,
@@ -43,7 +50,11 @@ class Frontier(list[Solution]):
         """Expected return against risk, as a matplotlib figure (extra ``plot``)."""
         from cautious.report.plots import plot_frontier
 
-        return plot_frontier(self)
+        return plot_frontier(self, problem=self.problem)
+
+    def _risk(self, solution: Solution) -> float:
+        risk = self.problem.risk
+        return solution.risk if solution.caution > 0 or risk is None else float(risk.value(solution.occupancy))
 
 
 def frontier(
@@ -77,7 +88,7 @@ def frontier(
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     problem = Problem(mdp, risk)
     wanted = _default_cautions(problem, tolerance) if cautions is None else _checked(cautions)
-    points, before = Frontier(), None
+    points, before = Frontier(problem), None
     for caution in wanted:
         here = problem.with_caution(caution)
         before = solve_from(before, here, tolerance, time_limit_seconds, seed, callback)
