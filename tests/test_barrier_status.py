@@ -132,10 +132,18 @@ def test_conflicting_barriers_of_a_sum_are_named():
     rng = np.random.default_rng(5)
     raw, states, best = safe_set_case(rng)
     outside = np.setdiff1d(np.arange(raw.n_states), states)
-    risk = ca.SafeSet(states, slack=1 - 0.7 * best) + ca.SafeSet(outside, slack=0.7 * best)
+    risk = ca.SafeSet(states, slack=1 - 0.7 * best) + ca.SafeSet(outside, slack=0.69 * best)
     solution = solve(raw, risk)
     assert solution.status is ca.Status.INFEASIBLE
     assert solution.certificate.kind == "infeasible"
+
+
+def test_requirements_that_only_rounding_could_meet_are_undecided():
+    raw, states, best = safe_set_case(np.random.default_rng(5))
+    outside = np.setdiff1d(np.arange(raw.n_states), states)
+    solution = solve(raw, ca.SafeSet(states, slack=1 - 0.7 * best) + ca.SafeSet(outside, slack=0.7 * best))
+    assert solution.status in (ca.Status.UNDECIDED, ca.Status.INFEASIBLE)
+    assert solution.objective == -np.inf
 
 
 def test_unavoidable_zero_prior_is_infeasible_and_named():

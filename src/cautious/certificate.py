@@ -97,8 +97,16 @@ def deliver(problem: Problem, policy: Array) -> Delivered:
     found = policy_occupancy(problem.mdp, policy)
     d = found.occupancy
     expected, risk = problem.expected_return(d), problem.risk_value(d)
+    if not _clear_of_floors(problem, found):
+        risk = np.inf
     objective = expected if problem.neutral else expected - problem.caution * risk
     return Delivered(policy, found, expected, risk, objective, _objective_error(problem, found, risk))
+
+
+def _clear_of_floors(problem: Problem, found: PolicyOccupancy) -> bool:
+    """Whether every requirement is met by more than rounding can fake."""
+    barriers = [risk for _, risk in problem.terms if isinstance(risk, LogBarrier)]
+    return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales()) for risk in barriers)
 
 
 def _objective_error(problem: Problem, found: PolicyOccupancy, risk: float) -> float:

@@ -72,7 +72,7 @@ class LogBarrier(FeatureRisk):
     def epigraph(self, active: Mask) -> Epigraph:
         """Rows (-t, 1, slack / scale) in the exponential cone: t >= -log(slack / scale)."""
         m = self.floors.size
-        scale = self.scales(active)
+        scale = self.scales()
         on_own = sp.csr_array((np.ones(m), (3 * np.arange(m), np.arange(m))), shape=(3 * m, m))
         place = sp.csr_array((-1 / scale, (3 * np.arange(m) + 2, np.arange(m))), shape=(3 * m, m))
         rhs = np.zeros(3 * m)
@@ -87,7 +87,7 @@ class LogBarrier(FeatureRisk):
             witness=lambda z: np.abs(z[2::3]) / scale,
         )
 
-    def scales(self, active: Mask) -> Array:
+    def scales(self) -> Array:
         """The size of each requirement, to compare and scale them: the spread of its feature and its floor."""
         spread = np.array([np.abs(row.data).max(initial=0.0) for row in self.features])
         return np.asarray(np.maximum(np.maximum(spread, np.abs(self.floors)), 1e-300))

@@ -101,14 +101,13 @@ class TransportRisk(ConicRisk):
         supply[: x.size] += x / x.sum()
         # the solver's tolerances are absolute: larger amounts make them relative
         supply *= x.size
-        solved = linprog(
-            self.cost,
-            A_eq=self.incidence,
-            b_eq=supply,
-            method="highs-ds",
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )
-        if solved.status != 0:
+        # presolve calls some problems with tiny supplies infeasible; without it they are solved
+        for presolve in (True, False):
+            options = {"presolve": presolve, "primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+            solved = linprog(self.cost, A_eq=self.incidence, b_eq=supply, method="highs-ds", options=options)
+            if solved.status == 0:
+                break
+        else:
             raise SolveError(f"Wasserstein: the transport problem was not solved ({solved.message})")
         flow = np.maximum(solved.x, 0)
         # flows miss the balance by rounding: the missing mass is charged at the full diameter

@@ -103,7 +103,7 @@ class _Search:
                     break
             self.solved[key] = outcome
             # bounds of inner problems that do not close would keep every box open for ever
-            self.stuck += outcome.status is not Status.SOLVED
+            self.stuck += outcome.gap > 100 * self._room(1.0)
             if outcome.delivered is not None:
                 found = deliver(self.problem, outcome.delivered.policy)
                 if found.objective > self.best:
