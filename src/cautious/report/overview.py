@@ -39,10 +39,11 @@ def write_overview(
     """
     last = solutions[-1]
     title = scene_of(last.mdp).title
+    price = f"{number(solutions[0].caution)} to {number(last.caution)}"
     parts = [
         f"<header>\n<h1>{escape(title)}: what caution costs and buys</h1>\n"
         f"{pieces.paragraphs([_answer(solutions, problem)], 'lead')}\n</header>",
-        pieces.section("The problem", pieces.paragraphs(problem_words(last))),
+        pieces.section("The problem", pieces.paragraphs(problem_words(last, price))),
         pieces.section("Return against risk", pieces.table(frontier_table(solutions, problem))),
         pieces.picture(
             lambda theme: plot_frontier(solutions, problem=problem, theme=theme),

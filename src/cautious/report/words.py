@@ -94,8 +94,8 @@ def risk_words(label: str) -> list[str]:
     return sentences
 
 
-def problem_words(solution: Solution) -> list[str]:
-    """The problem, a few sentences."""
+def problem_words(solution: Solution, price: str | None = None) -> list[str]:
+    """The problem, a few sentences; ``price`` says what one unit of risk is worth when that varies."""
     mdp, scene = solution.mdp, scene_of(solution.mdp)
     horizon = 1 / (1 - mdp.discount)
     sentences = [scene.story] if scene.story else []
@@ -109,7 +109,7 @@ def problem_words(solution: Solution) -> list[str]:
     else:
         sentences.append(
             f"The policy should earn a large expected return and keep the risk {solution.risk_label} small: one unit "
-            f"of risk is worth {number(solution.caution)} of return (the caution)."
+            f"of risk is worth {price or number(solution.caution)} of return (the caution)."
         )
         sentences += risk_words(solution.risk_label)
     return sentences

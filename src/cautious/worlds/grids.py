@@ -122,11 +122,11 @@ def maze(
     """
     light = as_number("light", light)
     pays = {".": light, "S": light, "D": as_number("dark", dark), "G": as_number("goal", goal)}
-    story = (
-        "Walk from anywhere to the goal G. The corridor in row 6 is short, but a slip ends in a dark cell; the way "
-        "round the dark cells is longer and safe."
-    )
     start = "S" if start_at_s else None
+    story = (
+        f"Walk from {'S' if start_at_s else 'anywhere'} to the goal G. The corridor in row 6 is short, but a slip ends "
+        "in a dark cell; the way round the dark cells is longer and safe."
+    )
     return from_grid(
         MAZE_MAP,
         pays,
