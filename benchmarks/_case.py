@@ -22,7 +22,7 @@ from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.risks.epigraph import state_sums
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
-from cautious.risks.transport import GraphTransport, MatrixTransport, matrix_transport
+from cautious.risks.transport import GraphTransport, MatrixTransport, Memory, matrix_transport
 from cautious.solvers.rounding import prove
 
 SLIP = 0.2
@@ -204,7 +204,7 @@ def _with_every_arc(risk: GraphTransport | MatrixTransport) -> GraphTransport | 
         return risk
     states = np.arange(risk.prior.size)
     every = np.repeat(states, states.size), np.tile(states, states.size)
-    return matrix_transport(risk.prior, risk.shape, risk.distance, *every, [])
+    return matrix_transport(risk.prior, risk.shape, risk.distance, *every, Memory())
 
 
 def _slope(risk: Any, d: Any) -> Any:

@@ -113,7 +113,6 @@ def compare(case: Case, limit_seconds: float = LIMIT_SECONDS) -> dict[str, Any]:
         peers.append(one(case, solver, min(limit_seconds, fastest)))
     best = best_of(peers)
     ratio = best["seconds"] / own["seconds"] if best is not None and own["seconds"] else None
-    within = [row for row in peers if row["seconds"] is not None and row["seconds"] <= limit_seconds]
     return {
         "model": case.model,
         "n_states": case.n_states,
@@ -123,7 +122,7 @@ def compare(case: Case, limit_seconds: float = LIMIT_SECONDS) -> dict[str, Any]:
         "peers": peers,
         "best_peer": best,
         "ratio": ratio,
-        "note": case.no_peer if not case.peers else "" if within else f"no peer within {limit_seconds:.0f} s",
+        "note": "" if case.peers else case.no_peer,
     }
 
 
@@ -145,7 +144,8 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
     name = f"{row['model']} {row['n_states']:,}, {row['discount']:g}"
     mine = (own["status"], number(own["gap"], ".1e"), number(own["seconds"], ".2f"), number(own["megabytes"], ".0f"))
     if best is None:
-        return (name, row["risk"], *mine, row["note"] or "none finished", "", "", "", "", "")
+        ends = (f"{peer['solver']} {peer['status'].split(':')[0]}" for peer in row["peers"])
+        return (name, row["risk"], *mine, row["note"] or "; ".join(ends), "", "", "", "", "")
     forms = (("gap", ".1e"), ("seconds", ".2f"), ("solver_seconds", ".2f"), ("megabytes", ".0f"))
     theirs = (number(best[key], form) for key, form in forms)
     return (name, row["risk"], *mine, best["solver"], *theirs, number(row["ratio"], ".1f"))

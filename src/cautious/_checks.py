@@ -77,7 +77,7 @@ def check_nonnegative(name: str, array: Array) -> None:
 
 def as_rows(name: str, matrix: Any) -> sp.csr_array:
     """A sparse matrix as CSR with summed duplicates; its indices are checked, because bad ones crash compiled code."""
-    if np.iscomplexobj(matrix.data) if matrix.format != "lil" else False:
+    if np.issubdtype(matrix.dtype, np.complexfloating):
         raise InputError(f"{name} must hold real numbers, found dtype {matrix.dtype}")
     if matrix.format == "coo":
         for axis, index in enumerate(matrix.coords):
@@ -120,7 +120,10 @@ def as_number(name: str, value: Any, low: float = -math.inf, high: float = math.
     """A finite number between ``low`` and ``high``; ``open_ends`` may hold "(" and ")" to exclude an end."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name} must be a number, found {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
     below = number <= low if "(" in open_ends else number < low
     above = number >= high if ")" in open_ends else number > high
     if not math.isfinite(number) or below or above:
@@ -170,7 +173,7 @@ def as_mask(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Mask
         if bad.any():
             where = first_bad(bad)
             raise InputError(f"{name}{_at(where)} is {raw[where]}; a mask holds only true and false")
-    return np.asarray(raw, dtype=np.bool_)
+    return np.array(raw, dtype=np.bool_)
 
 
 def _at(where: tuple[int, ...]) -> str:

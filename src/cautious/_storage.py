@@ -5,6 +5,7 @@ import math
 import os
 import secrets
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
             }
     except FileNotFoundError:
         raise FileError(f"{source}: no such file") from None
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise FileError(f"{source}: not a readable cautious file, or damaged ({error})") from None
     return header, arrays
 

@@ -163,7 +163,9 @@ def _convex_bound(
     worst = float((advantage + 2 * EPS * (widest + 8) * size)[active].max())
     mean = float(mdp.start @ v)
     noise += 8 * EPS * (abs(mean) + float(mdp.start @ np.abs(v)) + abs(worst) / (1 - gamma))
-    return mean + worst / (1 - gamma) - intercept + noise
+    bound = mean + worst / (1 - gamma) - intercept + noise
+    # a witness that proves nothing must not slip through a comparison
+    return np.inf if np.isnan(bound) else bound
 
 
 def _cover_bound(problem: Problem, cover: Cover) -> float:
@@ -187,6 +189,8 @@ def _cover_bound(problem: Problem, cover: Cover) -> float:
                 offset += weight * constant
                 noise += 64 * EPS * weight * (abs(constant) + float(np.abs(table).max()))
             worst = max(worst, _convex_bound(problem, reward, convex, witness, noise) - offset)
+            if np.isnan(offset):
+                return np.inf
     return worst
 
 
@@ -232,7 +236,10 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
         table += risk.weighted(unit)
         floor += weight * float(risk.floors[j])
         size += weight * abs(float(risk.floors[j]))
-    v = np.where(problem.active_states, np.asarray(conflict.multipliers, dtype=np.float64), 0.0)
+    v = np.asarray(conflict.multipliers, dtype=np.float64)
+    if v.shape != (mdp.n_states,) or not np.isfinite(v).all():
+        return np.inf
+    v = np.where(problem.active_states, v, 0.0)
     gamma = mdp.discount
     advantage = table + gamma * mdp.expect_next(v) - v[:, None]
     widest = int(np.diff(mdp.transitions.indptr).max(initial=1))

@@ -169,10 +169,9 @@ def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:
     squares = weighted_rows(rows, surprise**2).reshape(mdp.shape)
     if mdp.outcome_rewards is None:
         squares = squares + (mdp.reward_square - mdp.rewards**2)
-    chain = MDP(rows, squares, gamma**2, mdp.start, allowed=mdp.allowed)
     mean = float(mdp.start @ values)
     spread = float(mdp.start @ (values - mean) ** 2)
-    return mean, spread + float(mdp.start @ policy_values(chain, policy, chain.rewards))
+    return mean, spread + float(mdp.start @ policy_values(mdp, policy, squares, gamma**2))
 
 
 def _exact(mdp: MDP, policy: Array, masks: dict[str, Mask]) -> tuple[float, float, dict[str, float]]:

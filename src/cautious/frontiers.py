@@ -10,7 +10,7 @@ from cautious.errors import InputError
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
-from cautious.solution import Solution
+from cautious.solution import Solution, Status
 from cautious.solvers.base import Callback
 from cautious.solvers.solve import solve, solve_from
 
@@ -73,7 +73,8 @@ def frontier(
     mdp, risk
         As in ``ca.Problem``.
     cautions
-        At least 0; by default 0 and eight values around the exchange rate between return and risk in this model.
+        At least 0; by default eight values around the exchange rate between return and risk in this model, and 0
+        where the risk-neutral policy has a finite risk.
     tolerance, time_limit_seconds, seed, callback
         As in ``ca.solve``, for each point.
 
@@ -87,12 +88,14 @@ def frontier(
     if not isinstance(risk, Risk):
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     problem = Problem(mdp, risk)
-    wanted = _default_cautions(problem, tolerance) if cautions is None else _checked(cautions)
+    wanted = _default_cautions(problem, tolerance, time_limit_seconds) if cautions is None else _checked(cautions)
     points, before = Frontier(problem), None
     for caution in wanted:
         here = problem.with_caution(caution)
         before = solve_from(before, here, tolerance, time_limit_seconds, seed, callback)
         points.append(before)
+        if before.status is Status.STOPPED:
+            break
     return points
 
 
@@ -105,14 +108,14 @@ def _checked(cautions: Iterable[float]) -> list[float]:
     return sorted(set(values))
 
 
-def _default_cautions(problem: Problem, tolerance: float) -> Sequence[float]:
+def _default_cautions(problem: Problem, tolerance: float, limit: float | None) -> Sequence[float]:
     """Around the caution at which all the return between two extremes buys all the risk between them."""
-    neutral = solve(problem.with_caution(0.0), tolerance)
-    safest = solve(problem.part(np.zeros(problem.mdp.shape), problem.with_caution(1.0).terms), tolerance)
+    neutral = solve(problem.with_caution(0.0), tolerance, limit)
+    safest = solve(problem.part(np.zeros(problem.mdp.shape), problem.terms), tolerance, limit)
     if problem.risk is None or not np.isfinite(safest.objective):
         return [1.0]
     top = neutral.expected_return
-    lost = top - float(np.sum(safest.occupancy * problem.mdp.rewards)) / (1 - problem.mdp.discount)
+    lost = top - problem.expected_return(safest.occupancy)
     saved = float(problem.risk.value(neutral.occupancy)) - safest.risk
     rate = lost / saved if np.isfinite(saved) and saved > 0 and lost > 0 else max(1.0, abs(top))
     steps = rate * 10.0 ** np.linspace(-1.5, 1.5, POINTS - 1)

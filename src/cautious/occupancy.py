@@ -104,9 +104,9 @@ def flow_residual(mdp: MDP, occupancy: Array) -> Array:
     return np.asarray((1 - mdp.discount) * mdp.start + inflow - occupancy.sum(axis=1))
 
 
-def policy_values(mdp: MDP, policy: Array, reward: Array) -> Array:
-    """Discounted values (S,) of a policy under a reward table (S, A)."""
-    solve = _solver(mdp.under(policy), mdp.discount)
+def policy_values(mdp: MDP, policy: Array, reward: Array, discount: float | None = None) -> Array:
+    """Discounted values (S,) of a policy under a reward table (S, A); the model's discount by default."""
+    solve = _solver(mdp.under(policy), mdp.discount if discount is None else discount)
     return solve((policy * reward).sum(axis=1))
 
 

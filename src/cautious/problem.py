@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,8 @@ class Problem:
     def _weighted(self) -> tuple[tuple[float, Risk], ...]:
         """(caution * weight, bound risk) of every term that counts."""
         terms = () if self.risk is None or self.caution == 0 else terms_of(self.risk)
-        return tuple((self.caution * weight, term) for weight, term in terms if weight > 0)
+        weighted = ((self.caution * weight, term) for weight, term in terms)
+        return tuple((weight, term) for weight, term in weighted if weight > 0)
 
     def with_caution(self, caution: float) -> "Problem":
         """The same model and bound risk with another caution."""
@@ -142,17 +142,13 @@ class Problem:
         """What is maximised."""
         return self.expected_return(d) - (0.0 if self.neutral else self.caution * self.risk_value(d))
 
-    def describe(self) -> dict[str, Any]:
-        """The facts a report prints."""
-        return {"model": repr(self.mdp), "risk": "none" if self.neutral else self.recipe_label, "caution": self.caution}
-
     @property
-    def recipe_label(self) -> str:
+    def risk_label(self) -> str:
         """What to call the risk."""
         return "none" if self.risk is None else self.risk.label
 
     def __repr__(self) -> str:
-        return f"Problem({self.mdp!r}, risk={self.recipe_label}, caution={self.caution:g})"
+        return f"Problem({self.mdp!r}, risk={self.risk_label}, caution={self.caution:g})"
 
 
 def _try_out(risk: Risk, mdp: MDP) -> None:

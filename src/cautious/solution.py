@@ -1,7 +1,7 @@
 """``Solution``: a policy, what it is worth, and the proof; saved and loaded without pickle."""
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
@@ -25,7 +25,7 @@ class Status(Enum):
     STOPPED = "stopped on request: this is the best policy so far, with its gap"
     STALLED = "stalled: the gap did not reach the tolerance; this is the best policy found, with its gap"
     INFEASIBLE = "infeasible: no policy meets all requirements; the policy shown comes closest"
-    UNDECIDED = "undecided: the requirements are on the boundary of what is possible, within rounding"
+    UNDECIDED = "undecided: no policy with a finite objective was found, and none is excluded"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,6 @@ class Solution:
     steps: int
     method: str
     risk_terms: tuple[dict[str, Any], ...] = ()
-    raw_occupancy: Array | None = field(default=None, repr=False)
 
     def require(self) -> "Solution":
         """This solution if it is SOLVED; otherwise a SolveError that says what happened."""
@@ -99,8 +98,6 @@ class Solution:
         }
         arrays = {f"model.{name}": array for name, array in model_arrays.items()}
         arrays |= {name: getattr(self, name) for name in _TABLES}
-        if self.raw_occupancy is not None:
-            arrays["raw_occupancy"] = self.raw_occupancy
         _storage.write(path, "solution", header, arrays)
 
 
@@ -118,17 +115,17 @@ def load(path: str | os.PathLike[str]) -> Solution:
         numbers: dict[str, Any] = {name: float(_number(header[name])) for name in _NUMBERS}
         tables: dict[str, Any] = {name: _storage.take(path, arrays, name) for name in _TABLES}
         for name, table in tables.items():
-            if table.shape not in (mdp.shape, (mdp.n_states,)):
-                raise FileError(f"{path}: the array {name!r} has shape {table.shape}, the model has {mdp.shape}")
+            expected = (mdp.n_states,) if name in ("multipliers", "reached") else mdp.shape
+            if table.shape != expected:
+                raise FileError(f"{path}: the array {name!r} has shape {table.shape}, expected {expected}")
         return Solution(
             status=Status[header["status"]],
             certificate=Certificate(**certificate),
             mdp=mdp,
             risk_label=str(header["risk_label"]),
-            risk_terms=tuple(header["risk_terms"]),
+            risk_terms=tuple(_number(header["risk_terms"])),
             steps=int(header["steps"]),
             method=str(header["method"]),
-            raw_occupancy=arrays.get("raw_occupancy"),
             **numbers,
             **tables,
         )

@@ -125,6 +125,18 @@ def keep_safe(indptr: Indices, indices: Indices, allowed: Mask, n_states: int) -
 
 
 @njit(cache=True)
+def running_sums(indptr: Indices, data: Array) -> Array:
+    """Running sums that restart in every row: one over all rows would lose digits in large models."""
+    out = np.empty_like(data)
+    for row in range(indptr.size - 1):
+        total = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            total += data[k]
+            out[k] = total
+    return out
+
+
+@njit(cache=True)
 def draw_successors(indptr: Indices, cumulative: Array, rows: Indices, uniforms: Array) -> Indices:
     """For each row, the position in the CSR arrays of the successor that a uniform number selects."""
     out = np.empty(rows.size, dtype=np.int64)

@@ -61,10 +61,7 @@ class TableSimulator:
         self._rewards = np.ravel(rewards)
         self._outcome_rewards = outcome_rewards
         self._start = np.cumsum(start)
-        # sums restart in every row: one running sum over all rows would lose digits in large models
-        sums = np.cumsum(rows.data)
-        before = np.concatenate([[0.0], sums])[rows.indptr[:-1]]
-        self._cumulative = sums - np.repeat(before, np.diff(rows.indptr))
+        self._cumulative = sparse_rows.running_sums(rows.indptr, rows.data)
 
     def start_states(self, n: int, rng: np.random.Generator) -> Indices:
         """``n`` first states."""

@@ -98,7 +98,7 @@ class MDP:
                     f"allowed[{int(np.argmax(stuck))}] forbids every action; each state needs at least one"
                 )
         self.transitions = check_rows(rows, self.n_actions, self.allowed, tolerance, normalise)
-        self.normalised = bool(normalise)
+        self.normalised = normalise and bool(np.any(np.abs(rows.sum(axis=1)[self.allowed.ravel()] - 1) > tolerance))
         expected, self.outcome_rewards = reward_moments(rewards, self.transitions, self.n_states, self.n_actions)
         self.rewards: Array = np.where(self.allowed, expected, 0.0)
         self.reward_square = self._second_moment(reward_square)
@@ -122,6 +122,10 @@ class MDP:
         if given is None:
             with np.errstate(over="ignore"):
                 return self.rewards**2
+        if np.abs(self.rewards).max(initial=0.0) > 1e150:
+            raise InputError(
+                f"reward_square: rewards up to {np.abs(self.rewards).max():g} have no square in double precision"
+            )
         square = as_floats("reward_square", given)
         check_shape("reward_square", square, self.rewards.shape, "(S, A)")
         low = (square < self.rewards**2 * (1 - 1e-12)) & self.allowed

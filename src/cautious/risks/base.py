@@ -71,7 +71,7 @@ class Risk(ABC):
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line that a solver's witness proves; here the witness says where to take ``Tangents``."""
         weights = np.maximum(np.asarray(witness.weights, dtype=np.float64), 0.0)
-        weights = weights / weights.sum()
+        weights = weights / weights.sum() if weights.sum() > 0 else np.full(weights.size, 1 / weights.size)
         slope, intercept = np.zeros(active.shape), 0.0
         for weight, point in zip(weights, witness.points, strict=True):
             tangent = np.where(active, np.asarray(self.gradient(point), dtype=np.float64), 0.0)

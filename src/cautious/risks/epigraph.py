@@ -32,11 +32,6 @@ class Epigraph:
     linear: Array | None = None
 
 
-def no_rows(width: int) -> sp.csr_array:
-    """A sparse matrix without rows."""
-    return sp.csr_array((0, width))
-
-
 def state_sums(active: Mask) -> sp.csr_array:
     """(S, S*A): sums the pairs of each state."""
     n_states, n_actions = active.shape

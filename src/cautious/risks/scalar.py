@@ -68,7 +68,7 @@ class RewardVariance(ScalarRisk):
 
 @dataclass(frozen=True)
 class Shortfall(ScalarRisk):
-    """``outcomes``: expectation over outcomes of a function of the reward; ``atoms``: sorted losses that can occur."""
+    """``atoms``: the sorted losses that can occur; expectations over outcomes come from ``mdp``."""
 
     mdp: MDP
     level: float
@@ -77,7 +77,7 @@ class Shortfall(ScalarRisk):
     @property
     def label(self) -> str:
         """The recipe's name and level."""
-        return f"CVaR({self.level:g})"
+        return f"CVaR({self.level!r})"
 
     def interval(self) -> tuple[float, float]:
         """The quantile is one of the losses."""

@@ -62,8 +62,10 @@ class SeparableRisk(ConicRisk):
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line of slope ``witness``, given per active entry."""
         here = self.active_entries(active)
-        slope = np.zeros(self.prior.shape)
-        slope[here] = np.asarray(witness)
+        slope, given = np.zeros(self.prior.shape), np.asarray(witness, dtype=np.float64)
+        # a witness that is no slope at all is taken as the flat line, which is always valid
+        if given.shape == (np.count_nonzero(here),) and np.isfinite(given).all():
+            slope[here] = given
         return Cut(self.as_table(slope), self.intercept(slope[here], here))
 
     @abstractmethod

@@ -39,7 +39,7 @@ from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.priors import resolve_state_prior
 
 ALL_PAIRS_STATES = 100
-NEAREST = 16
+NEAREST = 6
 ROUNDS = 50
 FEW = 12
 
@@ -48,12 +48,11 @@ FEW = 12
 class Memory:
     """What computations with one risk have found out so far; it only saves time.
 
-    ``grown``: the risk with all arcs needed up to now; ``marginal``, ``answer``: the last transport asked for.
+    ``grown``: the risk with all arcs needed up to now; ``last``: the last marginal asked for, and the answer.
     """
 
     grown: "TransportRisk | None" = None
-    marginal: Array | None = None
-    answer: tuple[float, Array] | None = None
+    last: tuple[Array, tuple[float, Array]] | None = None
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,9 @@ class TransportRisk(ConicRisk):
     def best_transport(self, x: Array) -> tuple[float, Array]:
         """As ``ship``, with every arc that pays."""
         memory = self.memory
-        if memory.answer is not None and memory.marginal is not None and np.array_equal(memory.marginal, x):
-            return memory.answer
+        last = memory.last
+        if last is not None and np.array_equal(last[0], x):
+            return last[1]
         risk = memory.grown or self
         everywhere = np.ones(self.shape, dtype=np.bool_)
         for _ in range(ROUNDS):
@@ -129,7 +129,7 @@ class TransportRisk(ConicRisk):
             if more is None:
                 break
             memory.grown = risk = more
-        memory.marginal, memory.answer = x, answer
+        memory.last = (x, answer)
         return answer
 
     def value(self, d: Array) -> float:
@@ -286,12 +286,16 @@ class Wasserstein(Recipe):
         """The distance in this model."""
         prior = resolve_state_prior("Wasserstein.prior", self.prior, mdp)
         n = mdp.n_states
-        if sp.issparse(self.metric):
-            graph = _checked_graph(self.metric, n)
+        metric = self.metric
+        if sp.issparse(metric) and n == 1:
+            # a graph without edges: one state is at distance 0 from itself
+            metric = as_rows("Wasserstein.metric", metric).toarray()
+        if sp.issparse(metric):
+            graph = _checked_graph(metric, n)
             edges = sp.coo_array(graph)
             tail, head = edges.row.astype(np.int64), edges.col.astype(np.int64)
             return GraphTransport(prior, mdp.shape, tail, head, edges.data, Memory(), graph)
-        distance = _checked_matrix(self.metric, n)
+        distance = _checked_matrix(metric, n)
         few = n if n <= ALL_PAIRS_STATES else NEAREST
         nearest = np.argpartition(distance, few - 1, axis=1)[:, :few]
         states = np.repeat(np.arange(n), few)

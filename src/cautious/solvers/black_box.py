@@ -18,13 +18,14 @@ from cautious.problem import Problem
 from cautious.risks.base import ConicRisk, ScalarRisk, Tangents
 from cautious.risks.epigraph import Epigraph
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.cone_program import ConeProgram
+from cautious.solvers.cone_program import ConeAnswer, ConeProgram
 from cautious.solvers.local_models import Unknown, bundle_model, diagonal_model, secant_model
 from cautious.solvers.rounding import prove
 
 STEPS = 300
 MEMORY = 40
 BUNDLE = 100
+LIFTS = (0.0, 1e-8, 1e-6)
 LENGTHS = (1.0, 0.95, 0.8, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-4)
 
 
@@ -45,10 +46,10 @@ class BlackBox(Solver):
         walk = _Walk(problem, target)
         yield Candidate(walk.policy)
         for _ in range(STEPS):
-            candidate = walk.step()
-            if candidate is None:
+            answer = walk.step()
+            if answer is None:
                 return
-            yield candidate
+            yield from walk.candidates(answer)
 
 
 class _Walk:
@@ -78,7 +79,7 @@ class _Walk:
         if self.unknown.usable(d):
             self.policy, self.d = policy, d
 
-    def step(self) -> Candidate | None:
+    def step(self) -> ConeAnswer | None:
         """Solve the model, search along the step, learn."""
         self.bundle = self.points[-BUNDLE:]
         form = self._model()
@@ -95,8 +96,19 @@ class _Walk:
         elif not self.unknown.smooth:
             self._add_tangent(there)
         self.extra *= 0.25 if length == 1.0 else (1.0 if length > 0.5 else 8.0)
-        witness, _ = prove(self.problem, self._witnesses(answer.witnesses), 1e-3 * self._allowance())
-        return Candidate(self.policy, witness)
+        return answer
+
+    def candidates(self, answer: ConeAnswer) -> Iterator[Candidate]:
+        """The policy, with tangents at its occupancy and at points with a little more mass everywhere.
+
+        Where hardly any mass is, gradients such as a logarithm's are mostly noise; a tangent may be taken anywhere.
+        """
+        for extra in LIFTS if self.unknown.smooth else (0.0,):
+            point = self.d + np.where(self.problem.active, extra / self.problem.active.sum(), 0.0)
+            if self.unknown.usable(point):
+                witnesses = self._witnesses(answer.witnesses, point)
+                witness, _ = prove(self.problem, witnesses, 1e-3 * self._allowance())
+                yield Candidate(self.policy if extra == 0 else None, witness)
 
     def _allowance(self) -> float:
         return self.target.allowance(self.problem.objective(self.d))
@@ -137,17 +149,16 @@ class _Walk:
         self.values.insert(place, value)
         self.slopes.insert(place, slope)
 
-    def _witnesses(self, conic: tuple[Any, ...]) -> list[Any]:
+    def _witnesses(self, conic: tuple[Any, ...], point: Array) -> list[Any]:
         """Tangents for the unknown terms, the cone program's witnesses for the others.
 
         At a kink the tangent of one point proves little; the bundle's weights say how to average several.
         """
-        tangents = Tangents((self.d,))
+        tangents = Tangents((point,))
         if not self.unknown.smooth:
             weights = np.maximum(conic[0], 0.0)
             kept = np.flatnonzero(weights > 1e-12 * weights.max(initial=0.0))
             if kept.size:
-                recent = self.bundle[-weights.size :]
-                tangents = Tangents(tuple(recent[i] for i in kept), tuple(float(weights[i]) for i in kept))
+                tangents = Tangents(tuple(self.bundle[i] for i in kept), tuple(float(weights[i]) for i in kept))
         known = iter(conic[1:])
         return [next(known) if isinstance(risk, ConicRisk) else tangents for _, risk in self.problem.terms]

@@ -31,11 +31,10 @@ CONES = {
 
 @dataclass(frozen=True)
 class ConeAnswer:
-    """``occupancy`` (S, A), nearly balanced; ``witnesses``, one per term; ``finished``: the solver's own claim."""
+    """``occupancy`` (S, A), nearly balanced; ``witnesses``, one per term."""
 
     occupancy: Array
     witnesses: tuple[Any, ...]
-    finished: bool
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,7 @@ class ConeProgram:
         for (_, form), weight in zip(self.terms, weights, strict=True):
             witnesses.append(form.witness(z[place : place + form.rhs.size] / weight))
             place += form.rhs.size
-        finished = str(found.status) in ("Solved", "AlmostSolved")
-        return ConeAnswer(occupancy.reshape(self.active.shape), tuple(witnesses), finished)
+        return ConeAnswer(occupancy.reshape(self.active.shape), tuple(witnesses))
 
     def _objective_scale(self, pairs: Any) -> float:
         reward = self.reward.ravel()[pairs]

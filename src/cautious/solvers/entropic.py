@@ -44,7 +44,11 @@ class Entropic(Solver):
     def refusal(self, problem: Problem) -> str | None:
         """Needs entropies of pairs only."""
         other = [r.label for _, r in problem.terms if not isinstance(r, EntropicRisk) or r.on_states]
-        return f"cannot take {other[0]}" if other or not problem.terms else None
+        if other or not problem.terms:
+            return f"cannot take {other[0]}" if other else "has no risk"
+        tau = sum(weight for weight, _ in problem.terms) * (1 - problem.mdp.discount)
+        spread = float(np.ptp(problem.reward[problem.active]))
+        return "has a temperature beyond double precision" if tau < 1e-12 * max(spread, 1e-290) else None
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """One candidate per temperature, then one per Newton step at the last."""

@@ -16,7 +16,7 @@ from cautious.certificate import Conflict, Witness, requirements
 from cautious.occupancy import occupancy_policy
 from cautious.planning import Plan
 from cautious.problem import Problem
-from cautious.risks.features import FeatureRisk, LogBarrier
+from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.columns import Columns
 from cautious.solvers.mixing import Rows, mix
@@ -34,7 +34,9 @@ class Features(Solver):
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs features only."""
-        other = [risk.label for _, risk in problem.terms if not isinstance(risk, FeatureRisk)]
+        other = [risk.label for _, risk in problem.terms if not isinstance(risk, LogBarrier | WorstOf)]
+        if not problem.terms:
+            return "has no risk"
         return f"cannot take {other[0]}" if other else None
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
@@ -80,7 +82,7 @@ def feature_rows(problem: Problem) -> tuple[sp.csr_array, Rows]:
             floor += risk.floors.tolist()
             group += [-1] * risk.floors.size
             blocks.append(risk.features)
-        elif isinstance(risk, FeatureRisk):
+        elif isinstance(risk, WorstOf):
             m = len(risk.names)
             caution, floor = caution + [0.0] * m, floor + [0.0] * m
             group += [len(group_caution)] * m

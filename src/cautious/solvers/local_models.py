@@ -1,6 +1,6 @@
 """Local models of a function known only by value and gradient, as conic terms around a point.
 
-diagonal:  tangent + 1/2 sum h (d - d0)^2                        h from one probe, when a second one confirms it
+diagonal:  tangent + 1/2 sum h (d - d0)^2                        h from two probes of half the pairs each
 secant:    tangent + 1/2 |L'(d - d0)|^2 + 1/2 e |d - d0|^2       L L' = Y (S'Y)^-1 Y' from steps S, gradient changes Y
 bundle:    largest of all tangents seen + 1/2 e |d - d0|^2       for functions with kinks
 """
@@ -40,22 +40,22 @@ class Unknown:
         return bool(np.isfinite(self.value(d)) and np.isfinite(self.gradient(d)).all())
 
     def diagonal(self, d: Array, rng: np.random.Generator) -> Array | None:
-        """The curvature (S, A) when it is diagonal at d, else None."""
-        floor = 1e-3 / self.active.sum()
-        base = self.gradient(d)
-        curvature, error = np.zeros_like(d), 0.0
-        for attempt in range(2):
-            signs = rng.choice([-1.0, 1.0], d.shape) * rng.uniform(0.5, 1.0, d.shape)
-            shift = np.where(self.active, 1e-5 * (d + floor) * signs, 0.0)
-            change = self.gradient(d + shift) - base
+        """The curvature (S, A) when it is diagonal at d, else None.
+
+        Two disjoint halves of the pairs are moved, one after the other; a diagonal curvature changes the gradient of
+        the moved half only.
+        """
+        shift = np.where(self.active, 1e-5 * (d + 1e-8 / self.active.sum()), 0.0)
+        half = rng.random(d.shape) < 0.5
+        base, curvature = self.gradient(d), np.zeros_like(d)
+        for moved in (half, ~half):
+            change = self.gradient(d + np.where(moved, shift, 0.0)) - base
             if not np.isfinite(change).all():
                 return None
-            if attempt == 0:
-                curvature = np.divide(change, shift, out=np.zeros_like(d), where=shift != 0)
-            else:
-                error = float(np.abs(change - curvature * shift).max())
-                size = float(np.abs(change).max())
-        return np.maximum(curvature, 0.0) if error <= 1e-3 * size + 1e-300 else None
+            if np.abs(change[~moved]).max(initial=0.0) > 1e-9 * np.abs(change).max(initial=0.0) + 1e-300:
+                return None
+            curvature += np.divide(change, shift, out=np.zeros_like(d), where=moved & (shift > 0))
+        return np.maximum(curvature, 0.0)
 
 
 def diagonal_model(unknown: Unknown, d: Array, curvature: Array, extra: float) -> Epigraph:

@@ -21,8 +21,6 @@ class Planner(Solver):
         """Each step asks for a hundred times more precision."""
         warm = None
         for share in (0.3, 3e-3, 0.0):
-            size = 1.0 if warm is None else max(1.0, abs(warm.lower))
-            warm = plan(
-                problem.mdp, problem.reward, tolerance=share * target.tolerance * size, allowed=problem.kept, warm=warm
-            )
+            allowance = target.allowance(0.0 if warm is None else warm.lower)
+            warm = plan(problem.mdp, problem.reward, tolerance=share * allowance, allowed=problem.kept, warm=warm)
             yield Candidate(warm.policy(problem.mdp.n_actions), Witness(warm.values))

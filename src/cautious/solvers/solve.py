@@ -35,7 +35,7 @@ def solve(
     time_limit_seconds
         After this the best policy so far is returned with its gap; None is no limit.
     seed
-        Same seed, same bytes. The exact solvers draw no random numbers.
+        Same seed, same bytes. The exact solvers draw nothing that depends on it.
     callback
         Called with a ``Progress`` after every step; returning True stops the run.
 

@@ -193,7 +193,7 @@ def _solution(
         certificate=certificate,
         mdp=problem.mdp,
         caution=problem.caution,
-        risk_label="none" if problem.neutral else problem.recipe_label,
+        risk_label="none" if problem.neutral else problem.risk_label,
         tolerance=target.tolerance,
         seconds=target.clock.seconds,
         steps=outcome.steps,

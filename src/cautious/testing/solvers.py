@@ -51,11 +51,11 @@ def check_solver(solver: Solver, seed: int = 0) -> None:
     refusals = []
     for risk, caution in _risks(mdp, rng):
         problem = Problem(mdp, risk, caution)
-        label = f"{solver.name} on {problem.recipe_label}"
+        label = f"{solver.name} on {problem.risk_label}"
         refusal = call(f"{label}: refusal", solver.refusal, problem)
         require(refusal is None or isinstance(refusal, str), f"{label}: refusal is {refusal!r}; expected str or None")
         if refusal is not None:
-            refusals.append(f"{problem.recipe_label}: {refusal}")
+            refusals.append(f"{problem.risk_label}: {refusal}")
             continue
         outcome = call(f"{label}: run", run, solver, problem, Target(TOLERANCE, Clock(SECONDS)), None)
         _judge(label, problem, outcome, max(problem.objective(d) for d in occupancies))

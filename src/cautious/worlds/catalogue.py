@@ -83,7 +83,7 @@ def describe(name: str) -> World:
     entry, natural = _entry(name), problem(name)
     mdp = natural.mdp
     title = name if mdp.scene is None else mdp.scene.title
-    return World(name, title, mdp.n_states, mdp.n_actions, natural.recipe_label, entry.caution, entry.why)
+    return World(name, title, mdp.n_states, mdp.n_actions, natural.risk_label, entry.caution, entry.why)
 
 
 def _entry(name: str) -> _Entry:
