@@ -26,6 +26,7 @@ from cautious.risks.priors import HasPolicy
 from cautious.rollouts import Rollout, check_members, simulator_policy
 
 FORGOTTEN = 1e-4
+LONGEST = 100_000
 PERCENTS = (5, 25, 50, 75, 95)
 
 
@@ -153,10 +154,13 @@ def evaluate(
 
 
 def default_horizon(discount: float) -> int:
-    """The smallest number of steps after which at most 1e-4 of the discounted time is left."""
+    """The smallest number of steps after which at most 1e-4 of the discounted time is left; at most 100,000.
+
+    Beyond that the episodes of a patient agent are cut earlier, and ``truncation_error`` says what that can change.
+    """
     if discount <= FORGOTTEN:
         return 1
-    return max(1, math.ceil(math.log(FORGOTTEN) / math.log(discount) - 1e-9))
+    return min(LONGEST, max(1, math.ceil(math.log(FORGOTTEN) / math.log(discount) - 1e-9)))
 
 
 def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:

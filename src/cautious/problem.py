@@ -45,8 +45,8 @@ class Problem:
         self.caution = as_number("caution", caution, 0.0)
         self.recipe = risk
         self.risk: Risk | None = None if risk is None else risk.bind(mdp)
-        if self.risk is not None:
-            _try_out(self.risk, mdp)
+        if risk is not None:
+            _try_out(risk, self.risk, mdp)
         self.reward: Array = mdp.rewards
         self.terms: tuple[tuple[float, Risk], ...] = self._weighted()
 
@@ -151,8 +151,10 @@ class Problem:
         return f"Problem({self.mdp!r}, risk={self.risk_label}, caution={self.caution:g})"
 
 
-def _try_out(risk: Risk, mdp: MDP) -> None:
+def _try_out(recipe: Risk, risk: object, mdp: MDP) -> None:
     """A user's own risk is called once, so that a wrong shape is found before any work."""
+    if not isinstance(risk, Risk):
+        raise IncompatibleError(f"{recipe.label}.bind returned {risk!r}; it must return a ca.Risk")
     for _, term in terms_of(risk):
         if isinstance(term, Recipe):
             raise IncompatibleError(f"{term.label}.bind returned another recipe instead of a risk to compute with")
@@ -160,9 +162,10 @@ def _try_out(risk: Risk, mdp: MDP) -> None:
             continue
         d = uniform_policy(mdp.allowed) / mdp.n_states
         value, gradient = term.value(d), np.asarray(term.gradient(d))
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or np.isnan(value):
+        number = np.asarray(value)
+        if number.ndim != 0 or not np.issubdtype(number.dtype, np.number) or np.isnan(number):
             raise IncompatibleError(f"{term.label}.value must return a number, found {value!r}")
         if gradient.shape != mdp.shape:
             raise IncompatibleError(f"{term.label}.gradient has shape {gradient.shape}; expected {mdp.shape} = (S, A)")
-        if np.isfinite(value) and not np.isfinite(gradient).all():
+        if np.isfinite(number) and not np.isfinite(gradient[mdp.allowed]).all():
             raise IncompatibleError(f"{term.label}.gradient is not finite at the uniform occupancy")

@@ -84,7 +84,7 @@ def test_every_world_is_complete(name):
 def test_the_description_matches_the_problem_and_the_page(name):
     world, problem = worlds.describe(name), worlds.problem(name)
     assert (world.n_states, world.n_actions) == problem.mdp.shape
-    assert (world.risk, world.caution) == (problem.recipe_label, problem.caution)
+    assert (world.risk, world.caution) == (problem.risk_label, problem.caution)
     assert len(world.why) > 80
     row = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}`"))
     cells = [cell.strip() for cell in row.split("|")[1:-1]]

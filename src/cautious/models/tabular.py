@@ -47,7 +47,8 @@ class MDP:
     start
         (S,) distribution of the first state; uniform by default.
     allowed
-        (S, A) mask of the actions that exist; all by default. Rows of forbidden pairs are ignored.
+        (S, A) mask of the actions that exist; all by default. What a forbidden pair would do or pay is ignored, and its
+        transition row may be empty.
     reward_square
         (S, A) second moment of the reward, when rewards are (S, A) averages of something random.
     normalise
@@ -205,16 +206,16 @@ class MDP:
 
     def state_indices(self, name: str, states: Any) -> Indices:
         """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
-        items = as_array(name, states)
+        items = as_array(name, sorted(states) if isinstance(states, set | frozenset) else states)
         if items.size == 0:
             return np.empty(0, dtype=np.int64)
         if items.dtype == np.bool_:
             check_shape(name, items, (self.n_states,), "(S,), a mask of states")
             return np.flatnonzero(items).astype(np.int64)
-        if items.dtype.kind in "US" or items.dtype == object:
+        if items.dtype.kind in "US":
             return self._named(name, [str(item) for item in np.ravel(items)])
         if not np.issubdtype(items.dtype, np.integer):
-            raise InputError(f"{name} must hold state indices, a mask or state names, found dtype {items.dtype}")
+            raise InputError(f"{name} must hold state indices, a mask or state names, found {states!r}")
         flat = np.ravel(items).astype(np.int64)
         bad = (flat < 0) | (flat >= self.n_states)
         if bad.any():

@@ -179,7 +179,7 @@ class PeakExposure(Recipe):
         """The worst case in this model."""
         if isinstance(self.sets, str) or not isinstance(self.sets, Sequence | np.ndarray) or len(self.sets) == 0:
             raise InputError(f"PeakExposure.sets must be a non-empty sequence of sets of states, found {self.sets!r}")
-        if any(np.ndim(one) == 0 for one in self.sets):
+        if any(np.ndim(one) == 0 and not isinstance(one, set | frozenset) for one in self.sets):
             raise InputError("PeakExposure.sets must be a sequence of sets; wrap a single set in a list")
         groups = [mdp.state_indices(f"PeakExposure.sets[{j}]", one) for j, one in enumerate(self.sets)]
         for j, group in enumerate(groups):

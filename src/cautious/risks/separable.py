@@ -190,7 +190,8 @@ def project_on_simplex(x: Array) -> Array:
     """The nearest distribution to x (n,)."""
     descending = np.sort(x)[::-1]
     excess = (np.cumsum(descending) - 1) / np.arange(1, x.size + 1)
-    count = int(np.flatnonzero(descending > excess)[-1])
+    # the first entry always counts; among huge numbers rounding can hide that
+    count = int(np.flatnonzero(descending > excess)[-1:].sum())
     return np.asarray(np.maximum(x - excess[count], 0.0))
 
 

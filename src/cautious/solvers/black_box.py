@@ -95,7 +95,11 @@ class _Walk:
             self._learn(self.d + length * (there - self.d))
         elif not self.unknown.smooth:
             self._add_tangent(there)
-        self.extra *= 0.25 if length == 1.0 else (1.0 if length > 0.5 else 8.0)
+        if self.unknown.smooth:
+            self.extra *= 0.25 if length == 1.0 else (1.0 if length > 0.5 else 8.0)
+        else:
+            # a step that fails adds a tangent, which is progress too
+            self.extra *= 0.5 if length == 1.0 else 1.0
         return answer
 
     def candidates(self, answer: ConeAnswer) -> Iterator[Candidate]:

@@ -139,7 +139,7 @@ class Dual:
     def cooled(self, v: Array, warm: float, cold: float) -> Array:
         """v carried to a lower temperature along the path of minima, where that helps: their slope in tau."""
         y = np.exp(self.log_weights(v, warm)[0])
-        pull = -(self.reward + self.coupling @ v) / warm**2
+        pull = -(self.reward + self.coupling @ v) / warm / warm
         change = y * (pull - float(y @ pull))
         slope = -self._solve(y, self.coupling.T @ change, RIDGES[0]) * warm
         ahead = v + (cold - warm) * slope

@@ -59,8 +59,8 @@ class _Search:
 
     def run(self) -> Iterator[Candidate]:
         intervals = [risk.interval() for _, risk in self.scalars]
-        self._climb(tuple(low + (high - low) / 2 for low, high in intervals))
         self._push(tuple(low for low, _ in intervals), tuple(high for _, high in intervals))
+        self._climb(tuple(low + (high - low) / 2 for low, high in intervals))
         yield from self._found()
         announced = 1
         while self.heap and not self.target.clock.over and len(self.solved) < LARGEST_SEARCH and self.stuck < 3:
@@ -121,7 +121,7 @@ class _Search:
         """Alternate between the best policy for t and the best t of that policy: a good start, no proof."""
         for _ in range(50):
             outcome = self._inner(self._reward([risk.table(x) for (_, risk), x in zip(self.scalars, t, strict=True)]))
-            if outcome.delivered is None:
+            if outcome.delivered is None or self.target.clock.over:
                 return
             better = tuple(risk.best(outcome.delivered.occupancy.occupancy) for _, risk in self.scalars)
             if better == t:

@@ -73,7 +73,10 @@ def _prices(problem: Problem, witness: Witness | Cover | None, best: Delivered) 
     adjusted, proved = problem.reward, problem.reward
     for number, (weight, risk) in enumerate(problem.terms):
         line = risk.cut(cuts[number], problem.active).slope if number < len(cuts) else None
-        slope = np.asarray(risk.gradient(d)) if risk.smooth or line is None else line
+        with np.errstate(all="ignore"):
+            slope = np.asarray(risk.gradient(d)) if risk.smooth or line is None else line
+        # a user's gradient may be infinite where no mass is: nothing is claimed there
+        slope = np.where(np.isfinite(slope), slope, 0.0 if line is None else line)
         adjusted = adjusted - (1 - problem.mdp.discount) * weight * slope
         proved = proved - (1 - problem.mdp.discount) * weight * (slope if line is None else line)
     if not isinstance(witness, Witness):
