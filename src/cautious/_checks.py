@@ -116,6 +116,20 @@ def as_distribution(name: str, value: Any, shape: tuple[int, ...], meaning: str)
     return np.asarray(array / total)
 
 
+def as_policy(policy: Any, shape: tuple[int, ...]) -> Array:
+    """A table (S, A) whose rows are distributions, renormalised to machine precision."""
+    tolerance = sum_tolerance(getattr(policy, "dtype", np.float64))
+    table = as_floats("policy", policy)
+    check_shape("policy", table, shape, "(S, A)")
+    check_nonnegative("policy", table)
+    sums = table.sum(axis=1)
+    off = np.abs(sums - 1) > tolerance
+    if off.any():
+        state = int(np.argmax(off))
+        raise InputError(f"policy[{state}] sums to {sums[state]:.12g}; every row must sum to 1 within {tolerance:g}")
+    return np.asarray(table / sums[:, None])
+
+
 def as_number(name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, open_ends: str = "") -> float:
     """A finite number between ``low`` and ``high``; ``open_ends`` may hold "(" and ")" to exclude an end."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):

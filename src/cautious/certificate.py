@@ -152,20 +152,25 @@ def _convex_bound(
         adjusted, size = adjusted - price, size + np.abs(price)
         intercept += weight * line.intercept
         noise += 64 * EPS * weight * (abs(line.intercept) + float(np.abs(line.slope[active]).max(initial=0.0)))
-    if v.shape != (mdp.n_states,) or not (
-        np.isfinite(v[problem.active_states]).all() and np.isfinite(adjusted[active]).all()
-    ):
-        return np.inf
-    v = np.where(problem.active_states, v, 0.0)
-    advantage = adjusted + gamma * mdp.expect_next(v) - v[:, None]
-    size = size + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None]
-    widest = int(np.diff(mdp.transitions.indptr).max(initial=1))
-    worst = float((advantage + 2 * EPS * (widest + 8) * size)[active].max())
-    mean = float(mdp.start @ v)
-    noise += 8 * EPS * (abs(mean) + float(mdp.start @ np.abs(v)) + abs(worst) / (1 - gamma))
-    bound = mean + worst / (1 - gamma) - intercept + noise
+    bound = _plan_bound(problem, adjusted, size, v) - intercept + noise
     # a witness that proves nothing must not slip through a comparison
     return np.inf if np.isnan(bound) else bound
+
+
+def _plan_bound(problem: Problem, reward: Array, size: Array, v: Array) -> float:
+    """What no policy earns from a reward table (S, A), by multipliers v; ``size`` is what rounding is relative to."""
+    mdp, active = problem.mdp, problem.active
+    if v.shape != (mdp.n_states,) or not (
+        np.isfinite(v[problem.active_states]).all() and np.isfinite(reward[active]).all()
+    ):
+        return np.inf
+    v, gamma = np.where(problem.active_states, v, 0.0), mdp.discount
+    advantage = reward + gamma * mdp.expect_next(v) - v[:, None]
+    size = size + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None]
+    widest = int(np.diff(mdp.transitions.indptr).max(initial=1))
+    worst = float((advantage + 2 * EPS * (widest + 8) * size)[active].max()) / (1 - gamma)
+    mean = float(mdp.start @ v)
+    return mean + worst + 8 * EPS * (abs(mean) + float(mdp.start @ np.abs(v)) + abs(worst))
 
 
 def _cover_bound(problem: Problem, cover: Cover) -> float:
@@ -224,7 +229,7 @@ def requirements(problem: Problem) -> tuple[list[str], list[tuple[LogBarrier, in
 
 def conflict_bound(problem: Problem, conflict: Conflict) -> float:
     """Upper bound of sum_j w_j (number_j - floor_j) over all policies; zero or less proves infeasibility."""
-    mdp, active = problem.mdp, problem.active
+    mdp = problem.mdp
     _, places = requirements(problem)
     weights = np.asarray(conflict.weights, dtype=np.float64)
     if weights.shape != (len(places),) or np.any(weights < 0) or not weights.sum() > 0:
@@ -237,13 +242,5 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
         floor += weight * float(risk.floors[j])
         size += weight * abs(float(risk.floors[j]))
     v = np.asarray(conflict.multipliers, dtype=np.float64)
-    if v.shape != (mdp.n_states,) or not np.isfinite(v).all():
-        return np.inf
-    v = np.where(problem.active_states, v, 0.0)
-    gamma = mdp.discount
-    advantage = table + gamma * mdp.expect_next(v) - v[:, None]
-    widest = int(np.diff(mdp.transitions.indptr).max(initial=1))
-    scale = np.abs(table) + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None]
-    worst = float((advantage + 2 * EPS * (widest + 8) * scale)[active].max())
-    mean = (1 - gamma) * float(mdp.start @ v)
-    return mean + worst - floor + 8 * EPS * (size + (1 - gamma) * float(mdp.start @ np.abs(v)) + abs(worst))
+    reach = (1 - mdp.discount) * _plan_bound(problem, table, np.abs(table), v)
+    return reach - floor + 8 * EPS * (size + abs(reach))

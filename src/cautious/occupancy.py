@@ -16,7 +16,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from cautious._checks import Array, Mask, as_floats, check_nonnegative, check_shape, first_bad, sum_tolerance
+from cautious._checks import Array, Mask, as_policy, first_bad
 from cautious.errors import InputError
 from cautious.models.tabular import MDP
 
@@ -39,20 +39,12 @@ class PolicyOccupancy:
 
 def check_policy(mdp: MDP, policy: object) -> Array:
     """A policy (S, A): rows sum to one, nothing on forbidden pairs."""
-    tolerance = sum_tolerance(getattr(policy, "dtype", np.float64))
-    table = as_floats("policy", policy)
-    check_shape("policy", table, mdp.shape, "(S, A)")
-    check_nonnegative("policy", table)
-    sums = table.sum(axis=1)
-    off = np.abs(sums - 1) > tolerance
-    if off.any():
-        state = int(np.argmax(off))
-        raise InputError(f"policy[{state}] sums to {sums[state]:.12g}; every row must sum to 1 within {tolerance:g}")
+    table = as_policy(policy, mdp.shape)
     forbidden = (table > 0) & ~mdp.allowed
     if forbidden.any():
         where = first_bad(forbidden)
         raise InputError(f"policy{list(where)} is {table[where]}; that action is not allowed in that state")
-    return np.asarray(table / sums[:, None])
+    return table
 
 
 def policy_occupancy(mdp: MDP, policy: Array) -> PolicyOccupancy:

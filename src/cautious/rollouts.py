@@ -11,11 +11,10 @@ from cautious._checks import (
     as_count,
     as_floats,
     as_number,
+    as_policy,
     check_finite,
-    check_nonnegative,
     check_shape,
     first_bad,
-    sum_tolerance,
 )
 from cautious.errors import InputError
 from cautious.models.simulators import Simulator
@@ -116,13 +115,4 @@ def check_members(simulator: Simulator) -> None:
 
 def simulator_policy(simulator: Simulator, policy: Any) -> Array:
     """A policy (S, A) of a simulator: rows sum to one. Which pairs are allowed only the simulator knows."""
-    tolerance = sum_tolerance(getattr(policy, "dtype", np.float64))
-    table = as_floats("policy", policy)
-    check_shape("policy", table, (simulator.n_states, simulator.n_actions), "(S, A)")
-    check_nonnegative("policy", table)
-    sums = table.sum(axis=1)
-    off = np.abs(sums - 1) > tolerance
-    if off.any():
-        state = int(np.argmax(off))
-        raise InputError(f"policy[{state}] sums to {sums[state]:.12g}; every row must sum to 1 within {tolerance:g}")
-    return np.asarray(table / sums[:, None])
+    return as_policy(policy, (simulator.n_states, simulator.n_actions))

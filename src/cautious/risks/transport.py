@@ -19,23 +19,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import dijkstra
 
 from cautious._checks import (
     Array,
     Indices,
     Mask,
-    as_floats,
     as_rows,
-    check_nonnegative,
-    check_shape,
-    first_bad,
     states_of,
 )
-from cautious.errors import InputError, SolveError
+from cautious.errors import SolveError
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe
 from cautious.risks.epigraph import Epigraph, state_sums
+from cautious.risks.metrics import checked_graph, checked_matrix
 from cautious.risks.priors import resolve_state_prior
 
 ALL_PAIRS_STATES = 100
@@ -291,11 +288,11 @@ class Wasserstein(Recipe):
             # a graph without edges: one state is at distance 0 from itself
             metric = as_rows("Wasserstein.metric", metric).toarray()
         if sp.issparse(metric):
-            graph = _checked_graph(metric, n)
+            graph = checked_graph(metric, n)
             edges = sp.coo_array(graph)
             tail, head = edges.row.astype(np.int64), edges.col.astype(np.int64)
             return GraphTransport(prior, mdp.shape, tail, head, edges.data, Memory(), graph)
-        distance = _checked_matrix(metric, n)
+        distance = checked_matrix(metric, n)
         few = n if n <= ALL_PAIRS_STATES else NEAREST
         nearest = np.argpartition(distance, few - 1, axis=1)[:, :few]
         states = np.repeat(np.arange(n), few)
@@ -307,51 +304,3 @@ class Wasserstein(Recipe):
             np.concatenate([nearest.ravel(), states]),
             Memory(),
         )
-
-
-def _checked_matrix(metric: Any, n: int) -> Array:
-    distance = as_floats("Wasserstein.metric", metric)
-    check_shape("Wasserstein.metric", distance, (n, n), "(S, S)")
-    check_nonnegative("Wasserstein.metric", distance)
-    _refuse_diagonal(np.diag(distance))
-    uneven = np.abs(distance - distance.T) > 1e-9 * max(1e-300, float(distance.max()))
-    if uneven.any():
-        i, j = first_bad(uneven)
-        raise InputError(
-            f"Wasserstein.metric[{i}, {j}] is {distance[i, j]} but [{j}, {i}] is {distance[j, i]}; it must be symmetric"
-        )
-    return distance
-
-
-def _checked_graph(metric: Any, n: int) -> sp.csr_array:
-    check_shape("Wasserstein.metric", metric, (n, n), "(S, S)")
-    given = as_rows("Wasserstein.metric", metric)
-    bad = ~np.isfinite(given.data) | (given.data < 0)
-    if bad.any():
-        raise InputError(
-            f"Wasserstein.metric has the edge weight {given.data[int(np.argmax(bad))]}; weights must be finite and "
-            "not negative"
-        )
-    given.eliminate_zeros()
-    _refuse_diagonal(given.diagonal())
-    other = sp.csr_array(given.T)
-    both = given.multiply(other != 0)
-    uneven = abs(both - sp.csr_array(both.T))
-    if uneven.nnz and uneven.data.max() > 1e-12 * given.data.max():
-        i, j = (int(index[int(np.argmax(uneven.data))]) for index in sp.coo_array(uneven).coords)
-        raise InputError(
-            f"Wasserstein.metric has weight {given[i, j]} from {i} to {j} but {given[j, i]} back; it is undirected"
-        )
-    graph = sp.csr_array(given.maximum(other))
-    parts, part = connected_components(graph, directed=False)
-    if parts > 1:
-        away = int(np.argmax(part != part[0]))
-        raise InputError(f"Wasserstein.metric is a graph in {parts} pieces: no path from state 0 to state {away}")
-    return graph
-
-
-def _refuse_diagonal(diagonal: Array) -> None:
-    bad = diagonal != 0
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise InputError(f"Wasserstein.metric[{i}, {i}] is {diagonal[i]}; the distance of a state to itself is 0")

@@ -151,11 +151,9 @@ def _meet_floors(problem: Problem, pool: Columns, bar: Mask, floors: Array, targ
     maximise the smallest scaled slack: a worst case of the losses (floor - number) / scale.
     """
     m = int(bar.sum())
-    scale = np.maximum(np.abs(floors[bar]), np.abs(pool.features[np.flatnonzero(bar)]).max(axis=1).toarray().ravel())
-    scale = np.maximum(scale, 1e-300)
+    scale = np.concatenate([risk.scales() for _, risk in problem.terms if isinstance(risk, LogBarrier)])
     rows = Rows(np.zeros(m), np.zeros(m), np.zeros(m, dtype=np.int64), np.ones(1))
     nothing = np.zeros(problem.mdp.shape)
-    worst = np.inf
     for _ in range(CALLS):
         losses = (floors[bar, None] - pool.numbers[bar]) / scale[:, None]
         mixture = mix(np.zeros(pool.returns.size), losses, rows)
