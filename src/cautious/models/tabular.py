@@ -215,7 +215,9 @@ class MDP:
         if items.dtype.kind in "US":
             return self._named(name, [str(item) for item in np.ravel(items)])
         if not np.issubdtype(items.dtype, np.integer):
-            raise InputError(f"{name} must hold state indices, a mask or state names, found {states!r}")
+            raise InputError(
+                f"{name} must hold state indices, a mask or state names, found {states!r} (dtype {items.dtype})"
+            )
         flat = np.ravel(items).astype(np.int64)
         bad = (flat < 0) | (flat >= self.n_states)
         if bad.any():
