@@ -6,9 +6,10 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -25,27 +26,30 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write under a temporary name in the same folder, flush to disk, then rename: never half a file."""
-    target = as_path(path)
+    """Write a file of this kind, whole or not at all."""
     text = json.dumps({"format": f"cautious {kind}", "version": VERSION, **header}, indent=1)
+    with replacing(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(HEADER, DATE), text)
+        for name, value in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy", DATE), "w", force_zip64=True) as member:
+                npy.write_array(member, np.ascontiguousarray(value), allow_pickle=False)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A stream whose content replaces a file when all of it is on the disk; until then, the old file stays."""
+    target = as_path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
-        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    except OSError as error:
-        raise FileError(f"cannot write {target}: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(zipfile.ZipInfo(HEADER, DATE), text)
-                for name, value in arrays.items():
-                    with archive.open(zipfile.ZipInfo(f"{name}.npy", DATE), "w", force_zip64=True) as member:
-                        npy.write_array(member, np.ascontiguousarray(value), allow_pickle=False)
+        with open(temporary, "xb") as stream:
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {error.strerror}") from None
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -22,6 +22,7 @@ from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from cautious._checks import Array
 from cautious.occupancy import EPS, PolicyOccupancy, policy_occupancy
@@ -216,31 +217,25 @@ def _covers(intervals: Sequence[tuple[float, float]], boxes: Sequence[Box]) -> b
     )
 
 
-def requirements(problem: Problem) -> tuple[list[str], list[tuple[LogBarrier, int]]]:
-    """Every barrier requirement of the problem, with its name and its place."""
-    names, places = [], []
-    for _, risk in problem.terms:
-        if isinstance(risk, LogBarrier):
-            for j, name in enumerate(risk.names):
-                names.append(f"{risk.label}: {name}")
-                places.append((risk, j))
-    return names, places
+def requirements(problem: Problem) -> tuple[list[str], sp.csr_array, Array]:
+    """Every barrier requirement of the problem, in the order of its terms: names, features (m, S*A), floors (m,)."""
+    barriers = [risk for _, risk in problem.terms if isinstance(risk, LogBarrier)]
+    names = [f"{risk.label}: {name}" for risk in barriers for name in risk.names]
+    nothing = sp.csr_array((0, problem.active.size))
+    features = sp.csr_array(sp.vstack([nothing, *(risk.features for risk in barriers)]))
+    return names, features, np.concatenate([np.zeros(0), *(risk.floors for risk in barriers)])
 
 
 def conflict_bound(problem: Problem, conflict: Conflict) -> float:
     """Upper bound of sum_j w_j (number_j - floor_j) over all policies; zero or less proves infeasibility."""
     mdp = problem.mdp
-    _, places = requirements(problem)
+    _, features, floors = requirements(problem)
     weights = np.asarray(conflict.weights, dtype=np.float64)
-    if weights.shape != (len(places),) or np.any(weights < 0) or not weights.sum() > 0:
+    if weights.shape != floors.shape or np.any(weights < 0) or not weights.sum() > 0:
         return np.inf
-    table, floor, size = np.zeros(mdp.shape), 0.0, 0.0
-    for weight, (risk, j) in zip(weights, places, strict=True):
-        unit = np.zeros(len(risk.names))
-        unit[j] = weight
-        table += risk.weighted(unit)
-        floor += weight * float(risk.floors[j])
-        size += weight * abs(float(risk.floors[j]))
+    table = np.asarray(features.T @ weights).reshape(mdp.shape)
     v = np.asarray(conflict.multipliers, dtype=np.float64)
-    reach = (1 - mdp.discount) * _plan_bound(problem, table, np.abs(table), v)
-    return reach - floor + 8 * EPS * (size + abs(reach))
+    reach = (1 - mdp.discount) * _plan_bound(
+        problem, table, np.asarray(abs(features).T @ weights).reshape(mdp.shape), v
+    )
+    return reach - float(weights @ floors) + 8 * EPS * (float(weights @ np.abs(floors)) + abs(reach))

@@ -70,9 +70,9 @@ def policy_occupancy(mdp: MDP, policy: Array) -> PolicyOccupancy:
 def _residual(mdp: MDP, policy: Array, states: Array) -> Array:
     """(1-gamma) start + gamma inflow - states, in extended precision: its size is what the error bound rests on."""
     wide = np.longdouble
-    into, rows = mdp.columns
+    into = mdp.columns
     mass = np.ravel(policy).astype(wide) * np.repeat(states, mdp.n_actions).astype(wide)
-    carried = np.concatenate([mass[rows] * into.data.astype(wide), np.zeros(1, wide)])
+    carried = np.concatenate([mass[into.indices] * into.data.astype(wide), np.zeros(1, wide)])
     inflow = np.add.reduceat(carried, into.indptr[:-1])
     inflow[np.diff(into.indptr) == 0] = 0
     exact = (1 - wide(mdp.discount)) * mdp.start.astype(wide) + wide(mdp.discount) * inflow - states.astype(wide)

@@ -159,22 +159,12 @@ class MDP:
         return sp.csr_array(chooser @ self.transitions)
 
     @cached_property
-    def columns(self) -> tuple[sp.csc_array, Indices]:
-        """The transitions by next state, and the row of each entry in that order."""
-        by_column = sp.csc_array(self.transitions)
-        return by_column, by_column.indices
+    def columns(self) -> sp.csc_array:
+        """The transitions by next state."""
+        return sp.csc_array(self.transitions)
 
-    def reachable(self, allowed: Mask | None = None) -> Mask:
-        """States (S,) that some policy visits from the start, using all or the given pairs."""
-        if allowed is None:
-            return self._reachable
-        return self._reach(allowed)
-
-    @cached_property
-    def _reachable(self) -> Mask:
-        return self._reach(self.allowed)
-
-    def _reach(self, allowed: Mask) -> Mask:
+    def reachable(self, allowed: Mask) -> Mask:
+        """States (S,) that some policy visits from the start, using only these pairs (S, A)."""
         rows = self.transitions
         return np.asarray(sparse_rows.reach(rows.indptr, rows.indices, np.ravel(allowed), self.start > 0))
 

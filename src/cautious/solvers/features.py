@@ -7,6 +7,7 @@ barriers, whose first prices are far too high, that would only slow down.
 """
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -112,7 +113,7 @@ def _cuts(problem: Problem, prices: Array) -> tuple[Array, ...]:
     """Prices, term by term, in the form each risk's ``cut`` takes."""
     cuts, place = [], 0
     for weight, risk in problem.terms:
-        size = len(risk.names) if isinstance(risk, FeatureRisk) else 0
+        size = len(cast(FeatureRisk, risk).names)
         cuts.append(prices[place : place + size] / weight)
         place += size
     return tuple(cuts)
@@ -133,16 +134,10 @@ class PhaseOne(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The policies closest to meeting all floors, with the conflict when there is one."""
-        features, floors = requirement_rows(problem)
+        _, features, floors = requirements(problem)
         pool = Columns(problem, features)
         pool.price_out(problem.reward, np.zeros(floors.size), 0.0)
         yield from _meet_floors(problem, pool, np.ones(floors.size, dtype=np.bool_), floors, target)
-
-
-def requirement_rows(problem: Problem) -> tuple[sp.csr_array, Array]:
-    """All requirements of the problem: features (m, S*A) and floors (m,)."""
-    barriers = [risk for _, risk in problem.terms if isinstance(risk, LogBarrier)]
-    return sp.csr_array(sp.vstack([r.features for r in barriers])), np.concatenate([r.floors for r in barriers])
 
 
 def _meet_floors(problem: Problem, pool: Columns, bar: Mask, floors: Array, target: Target) -> Iterator[Candidate]:

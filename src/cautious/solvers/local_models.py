@@ -21,7 +21,6 @@ class Unknown:
 
     def __init__(self, problem: Problem, terms: Sequence[tuple[float, Risk]]) -> None:
         self.terms, self.active = terms, problem.active
-        self.convex = all(risk.convex for _, risk in terms)
         self.smooth = all(risk.smooth for _, risk in terms)
 
     def value(self, d: Array) -> float:

@@ -22,12 +22,10 @@ def adjusted_reward(problem: Problem, witnesses: Sequence[Any]) -> Array:
     return reward
 
 
-def prove(
-    problem: Problem, witnesses: Sequence[Any], tolerance: float, warm: Plan | None = None
-) -> tuple[Witness, Plan]:
+def prove(problem: Problem, witnesses: Sequence[Any], tolerance: float) -> tuple[Witness, Plan]:
     """The tightest multipliers for given lines: those of the best plan for the adjusted reward."""
     adjusted = adjusted_reward(problem, witnesses)
-    found = plan(problem.mdp, adjusted, tolerance=tolerance, allowed=problem.kept, warm=warm)
+    found = plan(problem.mdp, adjusted, tolerance=tolerance, allowed=problem.kept)
     return Witness(found.values, tuple(witnesses)), found
 
 

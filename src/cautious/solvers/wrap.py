@@ -11,7 +11,7 @@ from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.solution import Solution, Status
 from cautious.solvers.base import Outcome, Target, judged, run
-from cautious.solvers.features import PhaseOne, requirement_rows
+from cautious.solvers.features import PhaseOne
 
 
 def finished(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
@@ -89,23 +89,23 @@ def _prices(problem: Problem, witness: Witness | Cover | None, best: Delivered) 
 
 def without_objective(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
     """No policy with a finite objective was found: prove that there is none, or say that this is undecided."""
-    names, _ = requirements(problem)
+    names, _, _ = requirements(problem)
     if not names:
-        return _empty_handed(problem, target, outcome, method, [])
+        return _empty_handed(problem, target, outcome, [])
     phase = run(PhaseOne(), problem, target, None)
     if phase.delivered is not None and np.isfinite(phase.delivered.objective):
         phase.witness, phase.upper = outcome.witness, outcome.upper
         phase.status = outcome.status
         return finished(problem, target, phase, PhaseOne.name)
     if phase.conflict is None:
-        return _empty_handed(problem, target, phase, method, names)
-    return _infeasible(problem, target, phase, names)
+        return _empty_handed(problem, target, phase, names)
+    return _infeasible(problem, target, phase)
 
 
-def _infeasible(problem: Problem, target: Target, phase: Outcome, names: list[str]) -> Solution:
+def _infeasible(problem: Problem, target: Target, phase: Outcome) -> Solution:
     assert phase.conflict is not None
     assert phase.delivered is not None
-    features, floors = requirement_rows(problem)
+    names, features, floors = requirements(problem)
     weights = np.asarray(phase.conflict.weights)
     involved = [j for j in range(len(names)) if weights[j] > 1e-6 * weights.max()]
     reached = np.asarray(features @ phase.delivered.occupancy.occupancy.ravel())
@@ -133,8 +133,9 @@ def forbidden(problem: Problem, target: Target) -> Solution:
     table = problem.permitted.astype(np.float64)
     best = plan(problem.mdp, table)
     policy = best.policy(problem.mdp.n_actions)
-    outcome = Outcome(Status.INFEASIBLE, deliver(problem, policy), steps=1)
-    share = float(np.sum(outcome.delivered.occupancy.occupancy * table)) if outcome.delivered else 0.0
+    closest = deliver(problem, policy)
+    outcome = Outcome(Status.INFEASIBLE, closest, steps=1)
+    share = float(np.sum(closest.occupancy.occupancy * table))
     statement = (
         f"From {label} every policy uses a pair that the prior forbids (prior 0); "
         f"at most {share:.9g} of the discounted time can be spent on permitted pairs."
@@ -143,7 +144,7 @@ def forbidden(problem: Problem, target: Target) -> Solution:
     return _no_value(problem, target, outcome, Status.INFEASIBLE, "infeasible", statement, facts)
 
 
-def _empty_handed(problem: Problem, target: Target, outcome: Outcome, method: str, names: list[str]) -> Solution:
+def _empty_handed(problem: Problem, target: Target, outcome: Outcome, names: list[str]) -> Solution:
     if outcome.delivered is None:
         outcome.delivered = deliver(problem, problem.default_rows)
     interrupted = outcome.status in (Status.TIME_LIMIT, Status.STOPPED)
