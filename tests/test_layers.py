@@ -20,10 +20,11 @@ LAYERS = [
     {"planning"},
     {"risks"},
     {"problem"},
-    {"certificate"},
+    {"certificate", "history"},
     {"solution"},
     {"solvers"},
     {"frontiers", "evaluation", "rollouts"},
+    {"learning"},
     {"worlds"},
     {"problem_file"},
     {"report"},
@@ -31,8 +32,8 @@ LAYERS = [
     {"cli", "commands"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-# drawing is optional, and a solution or frontier only hands itself over
-LATE = {("solution", "report"), ("frontiers", "report")}
+# drawing is optional, and a solution, frontier or history only hands itself over
+LATE = {("solution", "report"), ("frontiers", "report"), ("history", "report")}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -108,6 +109,7 @@ def test_imports_inside_functions_are_optional_parts(path):
 
 
 def test_importing_does_not_load_optional_packages():
-    code = "import sys, cautious; print(*{'matplotlib', 'cvxpy', 'highspy', 'scs', 'typer'}.intersection(sys.modules))"
+    packages = optional_packages() | {"typer"}
+    code = f"import sys, cautious; print(*{packages}.intersection(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

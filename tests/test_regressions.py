@@ -126,3 +126,11 @@ def test_every_public_name_is_there():
 
     assert callable(ca.evaluate)
     assert callable(ca.frontier)
+
+
+@pytest.mark.parametrize("risk", [ca.KL(np.full((6, 2), 1 / 12)), ca.Entropy(), ca.Quadratic(np.full(6, 1 / 6))])
+def test_multipliers_are_the_values_of_the_adjusted_reward(risk):
+    """They were off by the caution for relative entropies, whose gradient and proved line differ by a constant."""
+    solution = ca.solve(ca.Problem(ca.worlds.river_swim(), risk, 2.0), tolerance=1e-9)
+    values = plan(solution.mdp, solution.adjusted_reward).values
+    np.testing.assert_allclose(solution.multipliers, values, atol=2e-3)

@@ -12,6 +12,8 @@ _HOME = {
     "MDP": "cautious.models.tabular",
     "Scene": "cautious.models.scene",
     "Simulator": "cautious.models.simulators",
+    "FunctionSimulator": "cautious.models.function_simulators",
+    "GymSimulator": "cautious.models.gym",
     "read_model": "cautious.models.files",
     "Problem": "cautious.problem",
     "Risk": "cautious.risks.base",
@@ -32,6 +34,14 @@ _HOME = {
     "Solution": "cautious.solution",
     "Status": "cautious.solution",
     "load": "cautious.solution",
+    "History": "cautious.history",
+    "learn": "cautious.learning.learn",
+    "LearningProgress": "cautious.learning.session",
+    "PlugIn": "cautious.learning.plug_in",
+    "PrimalDual": "cautious.learning.primal_dual",
+    "AlgorithmOne": "cautious.learning.algorithm_1",
+    "AlgorithmTwo": "cautious.learning.algorithm_2",
+    "TensorBoard": "cautious.learning.tensorboard",
     "evaluate": "cautious.evaluation",
     "Evaluation": "cautious.evaluation",
     "frontier": "cautious.frontiers",
@@ -42,6 +52,7 @@ _HOME = {
     "IncompatibleError": "cautious.errors",
     "InputError": "cautious.errors",
     "MissingExtraError": "cautious.errors",
+    "SimulatorError": "cautious.errors",
     "SolveError": "cautious.errors",
 }
 _MODULES = ("testing", "worlds")
@@ -49,6 +60,8 @@ _MODULES = ("testing", "worlds")
 __all__ = [
     "KL",
     "MDP",
+    "AlgorithmOne",
+    "AlgorithmTwo",
     "CVaR",
     "CautiousError",
     "CautiousWarning",
@@ -57,10 +70,16 @@ __all__ = [
     "Evaluation",
     "FileError",
     "Frontier",
+    "FunctionSimulator",
+    "GymSimulator",
+    "History",
     "IncompatibleError",
     "InputError",
+    "LearningProgress",
     "MissingExtraError",
     "PeakExposure",
+    "PlugIn",
+    "PrimalDual",
     "Problem",
     "Progress",
     "Quadratic",
@@ -68,16 +87,19 @@ __all__ = [
     "SafeSet",
     "Scene",
     "Simulator",
+    "SimulatorError",
     "Solution",
     "SolveError",
     "Status",
     "TaskFloors",
+    "TensorBoard",
     "TotalVariation",
     "Variance",
     "Wasserstein",
     "WorstTask",
     "evaluate",
     "frontier",
+    "learn",
     "load",
     "read_model",
     "solve",
@@ -110,11 +132,22 @@ if TYPE_CHECKING:
         IncompatibleError,
         InputError,
         MissingExtraError,
+        SimulatorError,
         SolveError,
     )
     from cautious.evaluation import Evaluation, evaluate
     from cautious.frontiers import Frontier, frontier
+    from cautious.history import History
+    from cautious.learning.algorithm_1 import AlgorithmOne
+    from cautious.learning.algorithm_2 import AlgorithmTwo
+    from cautious.learning.learn import learn
+    from cautious.learning.plug_in import PlugIn
+    from cautious.learning.primal_dual import PrimalDual
+    from cautious.learning.session import LearningProgress
+    from cautious.learning.tensorboard import TensorBoard
     from cautious.models.files import read_model
+    from cautious.models.function_simulators import FunctionSimulator
+    from cautious.models.gym import GymSimulator
     from cautious.models.scene import Scene
     from cautious.models.simulators import Simulator
     from cautious.models.tabular import MDP

@@ -1,6 +1,7 @@
 """The command line: ``cautious solve maze --caution 10 --report maze.html``.
 
-Exit codes: 0 solved, 1 a fault of ours, 2 wrong input, 3 infeasible, 4 limit reached or no proof, 130 interrupted.
+Exit codes: 0 solved or learned, 1 a fault of ours, 2 wrong input, 3 infeasible, 4 limit reached, no proof, or a
+simulator that failed, 130 interrupted.
 The library is imported inside the commands, so that ``--help`` answers at once.
 """
 
@@ -10,19 +11,20 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands import catalogue, demo, shared, solving
-from cautious.errors import CautiousError, SolveError
+from cautious.commands import catalogue, demo, learning, shared, solving
+from cautious.errors import CautiousError, SimulatorError, SolveError
 
 app = typer.Typer(
     name="cautious",
     help="Risk-aware policies for Markov decision processes, each with a proof of how good it is.",
-    epilog="Exit codes: 0 solved, 2 wrong input, 3 infeasible, 4 limit reached, 130 interrupted.",
+    epilog="Exit codes: 0 solved, 2 wrong input, 3 infeasible, 4 limit reached or simulator failed, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 for command in (
     solving.solve,
+    learning.learn,
     solving.frontier,
     solving.evaluate,
     catalogue.worlds,
@@ -48,7 +50,7 @@ def main() -> None:
         app(arguments, prog_name="cautious")
     except KeyboardInterrupt:
         sys.exit(_fail("interrupted", debug, shared.INTERRUPTED))
-    except SolveError as error:
+    except (SolveError, SimulatorError) as error:
         sys.exit(_fail(str(error), debug, shared.LIMIT))
     except (CautiousError, OSError) as error:
         sys.exit(_fail(str(error), debug, shared.WRONG_INPUT))

@@ -17,6 +17,10 @@ class SolveError(CautiousError, RuntimeError):
     """A solution was required, and the solver did not deliver one (raised by ``Solution.require``)."""
 
 
+class SimulatorError(CautiousError, RuntimeError):
+    """A simulator raised, hung, or returned something impossible; the message names the call and its seed."""
+
+
 class FileError(InputError):
     """A file cannot be read: truncated, of another kind, of a newer version, or too large for what it claims."""
 

@@ -19,11 +19,12 @@ import numpy as np
 from cautious._checks import Array, Indices, Mask, as_count, check_shape, first_bad
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.encodings import row_of_entries, weighted_rows
+from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Simulator
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy, policy_occupancy, policy_values
 from cautious.risks.priors import HasPolicy
-from cautious.rollouts import Rollout, check_members, simulator_policy
+from cautious.rollouts import Rollout, simulator_policy
 
 FORGOTTEN = 1e-4
 LONGEST = 100_000
@@ -117,6 +118,7 @@ def evaluate(
     table = policy.policy if isinstance(policy, HasPolicy) else policy
     if isinstance(mdp_or_simulator, MDP):
         mdp: MDP | None = mdp_or_simulator
+        mdp_or_simulator.require_transitions("ca.evaluate")
         table = check_policy(mdp_or_simulator, table)
         simulator: Simulator = mdp_or_simulator.simulator()
     elif isinstance(mdp_or_simulator, Simulator):

@@ -1,7 +1,8 @@
 """``Solution``: a policy, what it is worth, and the proof; saved and loaded without pickle."""
 
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -11,6 +12,7 @@ from cautious import _storage
 from cautious._checks import Array, Mask
 from cautious.certificate import Certificate
 from cautious.errors import FileError, SolveError
+from cautious.history import History
 from cautious.models.files import model_from_storage
 from cautious.models.tabular import MDP
 
@@ -25,17 +27,21 @@ class Status(Enum):
     STOPPED = "stopped on request: this is the best policy so far, with its gap"
     STALLED = "stalled: the gap did not reach the tolerance; this is the best policy found, with its gap"
     INFEASIBLE = "infeasible: no policy meets all requirements; the policy shown comes closest"
+    ESTIMATED = "estimated: all samples were used; the certificate says how sure the result is"
     UNDECIDED = "undecided: no policy with a finite objective was found, and none is excluded"
 
 
 @dataclass(frozen=True)
 class Solution:
-    """What ``ca.solve`` returns.
+    """What ``ca.solve`` and ``ca.learn`` return.
 
     ``objective = expected_return - caution * risk`` belongs to the delivered ``policy``; no policy exceeds
     ``upper_bound``; ``gap`` is the difference. ``multipliers`` (S,) prove it: they are the values of a risk-neutral
     planner who is paid ``adjusted_reward``. ``reached`` (S,) marks the states the policy visits; elsewhere its rows
     are uniform over the usable actions.
+
+    A learned solution holds estimates and a ``history``. Its ``mdp`` is the counted model, or, where none was counted,
+    a stand-in with the right sizes and names (``mdp.known_transitions`` is then False).
     """
 
     status: Status
@@ -58,6 +64,7 @@ class Solution:
     steps: int
     method: str
     risk_terms: tuple[dict[str, Any], ...] = ()
+    history: History | None = None
 
     def require(self) -> "Solution":
         """This solution if it is SOLVED; otherwise a SolveError that says what happened."""
@@ -98,10 +105,13 @@ class Solution:
         }
         arrays = {f"model.{name}": array for name, array in model_arrays.items()}
         arrays |= {name: getattr(self, name) for name in _TABLES}
+        if self.history is not None:
+            arrays |= {f"history.{name}": getattr(self.history, name) for name in _COLUMNS}
         _storage.write(path, "solution", header, arrays)
 
 
 _NUMBERS = ("objective", "expected_return", "risk", "upper_bound", "gap", "caution", "tolerance", "seconds")
+_COLUMNS = tuple(column.name for column in fields(History))
 _TABLES = ("policy", "occupancy", "multipliers", "adjusted_reward", "reached")
 
 
@@ -126,6 +136,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
             risk_terms=tuple(_number(header["risk_terms"])),
             steps=int(header["steps"]),
             method=str(header["method"]),
+            history=_history(path, arrays),
             **numbers,
             **tables,
         )
@@ -133,6 +144,12 @@ def load(path: str | os.PathLike[str]) -> Solution:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{path}: the solution's header is incomplete or damaged ({error!r})") from None
+
+
+def _history(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> History | None:
+    if not any(name.startswith("history.") for name in arrays):
+        return None
+    return History(**{name: _storage.take(path, arrays, f"history.{name}") for name in _COLUMNS})
 
 
 def _plain(value: Any) -> Any:

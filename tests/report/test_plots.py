@@ -9,7 +9,7 @@ import pytest
 import cautious as ca
 from cautious.report.canvas import DARK, png
 from cautious.report.compare import compare
-from cautious.report.plots import plot_behaviour, plot_frontier, plot_returns, plot_solution, save_figure
+from cautious.report.plots import plot_behaviour, plot_frontier, plot_history, plot_returns, plot_solution, save_figure
 
 
 def texts(axes):
@@ -63,6 +63,28 @@ def test_frontier_points_without_a_finite_risk_are_left_out(chain_solution, infe
     assert texts(plot_frontier([chain_solution, infeasible_solution]).axes[0]) == ["3"]
     assert texts(plot_frontier([infeasible_solution]).axes[0]) == []
     assert png(plot_frontier([]))
+
+
+def history(**columns):
+    samples = np.array([0.0, 10.0, 100.0, 1000.0])
+    return ca.History(samples, **(dict.fromkeys(("objective", "risk", "gap", "violation"), samples) | columns))
+
+
+def test_a_history_skips_what_was_not_estimated():
+    nothing = np.full(4, np.nan)
+    found = history(gap=np.array([np.nan, 30.0, np.nan, 1.0]), violation=np.array([1, 1, 0.5, 0.0]), risk=nothing)
+    shown = {axes.get_ylabel().split(" (")[0]: axes for axes in plot_history(found).axes if axes.get_visible()}
+    assert list(shown) == ["objective", "gap", "flow violation"]
+    line = shown["gap"].lines[0]
+    assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([10.0, 1000.0], [30.0, 1.0])
+    assert {axes.get_xscale() for axes in shown.values()} == {"log"}
+    assert (shown["gap"].get_yscale(), shown["flow violation"].get_yscale()) == ("log", "linear")
+
+
+def test_a_history_of_nothing_can_be_drawn():
+    empty = np.empty(0)
+    assert png(ca.History(empty, empty, empty, empty, empty).plot()).startswith(b"\x89PNG")
+    assert len(history().plot().axes) == 4
 
 
 def test_a_large_map_is_drawn_without_arrows(maze_solution):

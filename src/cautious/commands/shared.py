@@ -73,8 +73,8 @@ def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None])
 
 
 def exit_code(solution: "Solution") -> int:
-    """0 solved, 3 infeasible, 130 interrupted, 4 anything else without a proof."""
-    codes = {"SOLVED": SOLVED, "INFEASIBLE": INFEASIBLE, "STOPPED": INTERRUPTED}
+    """0 solved or learned, 3 infeasible, 130 interrupted, 4 anything else without a proof."""
+    codes = {"SOLVED": SOLVED, "ESTIMATED": SOLVED, "INFEASIBLE": INFEASIBLE, "STOPPED": INTERRUPTED}
     return codes.get(solution.status.name, LIMIT)
 
 
@@ -88,8 +88,8 @@ def summary(solution: "Solution") -> dict[str, Any]:
         "method": solution.method,
         "steps": solution.steps,
         "certificate": {"kind": solution.certificate.kind, "statement": solution.certificate.statement},
-        "n_states": solution.mdp.n_states,
-        "n_actions": solution.mdp.n_actions,
+        "n_states": solution.policy.shape[0],
+        "n_actions": solution.policy.shape[1],
     }
 
 

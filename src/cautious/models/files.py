@@ -35,7 +35,7 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             if outcome.shape != rows.data.shape:
                 raise FileError(f"{path}: outcome_rewards has shape {outcome.shape}, expected {rows.data.shape}")
             rewards, square = sp.csr_array((outcome, rows.indices, rows.indptr), shape=rows.shape), None
-        return MDP(
+        mdp = MDP(
             rows,
             rewards,
             header["discount"],
@@ -45,6 +45,8 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             scene=None if scene is None else _scene(scene),
             **names,
         )
+        mdp.known_transitions = bool(header.get("known_transitions", True))
+        return mdp
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, FileError):
             raise

@@ -1,5 +1,7 @@
 """Simulators: batched draws of next states and rewards; the generator is always an argument."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -8,6 +10,7 @@ import scipy.sparse as sp
 from cautious._checks import Array, Indices, Mask, first_bad
 from cautious.errors import InputError
 from cautious.kernels import sparse_rows
+from cautious.models.scene import Scene
 
 
 @runtime_checkable
@@ -31,6 +34,28 @@ class Simulator(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Known:
+    """What a simulator may tell beyond the protocol; everything is optional.
+
+    ``allowed`` (S, A): the actions that exist. ``start`` (S,): the distribution of ``start_states``. Names and scene
+    are for risks given by name, and for drawings.
+    """
+
+    allowed: Mask | None = None
+    start: Array | None = None
+    state_names: Sequence[str] | None = None
+    action_names: Sequence[str] | None = None
+    scene: Scene | None = None
+
+
+@runtime_checkable
+class TellsMore(Protocol):
+    """A simulator that says what it knows."""
+
+    known: Known
+
+
 class TableSimulator:
     """A known model as a simulator; ``mdp.simulator()`` makes one.
 
@@ -48,20 +73,22 @@ class TableSimulator:
         rows: sp.csr_array,
         rewards: Array,
         outcome_rewards: Array | None,
-        allowed: Mask,
-        start: Array,
         discount: float,
         reward_range: tuple[float, float],
+        known: Known,
     ) -> None:
+        assert known.allowed is not None
+        assert known.start is not None
         self.n_states, self.n_actions = rewards.shape
         self.discount = discount
         self.reward_range = reward_range
-        self.allowed = allowed
-        self._rows = rows
-        self._rewards = np.ravel(rewards)
-        self._outcome_rewards = outcome_rewards
-        self._start = np.cumsum(start)
-        self._cumulative = sparse_rows.running_sums(rows.indptr, rows.data)
+        self.known = known
+        self.allowed = known.allowed
+        self.rows = rows
+        self.rewards = np.ravel(rewards)
+        self.outcome_rewards = outcome_rewards
+        self.cumulative = sparse_rows.running_sums(rows.indptr, rows.data)
+        self._start = np.cumsum(known.start)
 
     def start_states(self, n: int, rng: np.random.Generator) -> Indices:
         """``n`` first states."""
@@ -71,9 +98,9 @@ class TableSimulator:
     def sample(self, states: Indices, actions: Indices, rng: np.random.Generator) -> tuple[Indices, Array]:
         """Next states and rewards, one of each per given pair."""
         rows = self._pair_rows(states, actions)
-        position = sparse_rows.draw_successors(self._rows.indptr, self._cumulative, rows, rng.random(rows.size))
-        source, index = (self._rewards, rows) if self._outcome_rewards is None else (self._outcome_rewards, position)
-        return self._rows.indices[position].astype(np.int64), source[index]
+        position = sparse_rows.draw_successors(self.rows.indptr, self.cumulative, rows, rng.random(rows.size))
+        source, index = (self.rewards, rows) if self.outcome_rewards is None else (self.outcome_rewards, position)
+        return self.rows.indices[position].astype(np.int64), source[index]
 
     def _pair_rows(self, states: Any, actions: Any) -> Indices:
         states, actions = np.asarray(states), np.asarray(actions)

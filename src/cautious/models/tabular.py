@@ -24,11 +24,11 @@ from cautious._checks import (
     check_shape,
     first_bad,
 )
-from cautious.errors import CautiousWarning, InputError
+from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.kernels import sparse_rows
 from cautious.models.encodings import check_rows, reward_moments, transition_rows, weighted_rows
 from cautious.models.scene import Scene
-from cautious.models.simulators import TableSimulator
+from cautious.models.simulators import Known, TableSimulator
 
 NEAR_ONE = 1 - 1e-6
 
@@ -110,6 +110,8 @@ class MDP:
         self.state_names = None if state_names is None else as_names("state_names", state_names, self.n_states)
         self.action_names = None if action_names is None else as_names("action_names", action_names, self.n_actions)
         self.scene = scene
+        # a stand-in for a model that is only sampled says so: nothing may be computed from its transitions
+        self.known_transitions = True
         for array in (self.allowed, self.rewards, self.reward_square, self.start, self.transitions.data):
             array.setflags(write=False)
 
@@ -142,6 +144,14 @@ class MDP:
     def shape(self) -> tuple[int, int]:
         """(S, A)."""
         return self.n_states, self.n_actions
+
+    def require_transitions(self, what: str) -> None:
+        """Refuse to compute from a stand-in."""
+        if not self.known_transitions:
+            raise IncompatibleError(
+                f"{what} needs the model's transitions, and this one is a stand-in for a simulator: only its sizes, "
+                "names and discount are real"
+            )
 
     def expect_next(self, values: Array) -> Array:
         """E[values(s') | s, a] for values (S,); (S, A), zero for forbidden pairs."""
@@ -230,10 +240,9 @@ class MDP:
             self.transitions,
             self.rewards,
             self.outcome_rewards,
-            self.allowed,
-            self.start,
             self.discount,
             self.reward_range,
+            Known(self.allowed, self.start, self.state_names, self.action_names, self.scene),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -247,6 +256,7 @@ class MDP:
             "n_states": self.n_states,
             "n_actions": self.n_actions,
             "discount": self.discount,
+            "known_transitions": self.known_transitions,
             "state_names": self.state_names,
             "action_names": self.action_names,
             "scene": None if self.scene is None else asdict(self.scene),

@@ -1,11 +1,14 @@
-"""Figures of a Solution and of a Frontier, as matplotlib Figures that nobody has to close."""
+"""Figures of a Solution, a Frontier and a History, as matplotlib Figures that nobody has to close."""
 
 import os
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from cautious.history import History
 from cautious.problem import Problem
-from cautious.report.canvas import LIGHT, Theme, new_figure, png
+from cautious.report.canvas import LIGHT, Theme, dress, new_figure, png
 from cautious.report.compare import Comparison, compare, known_risks
 from cautious.report.drawings import draw_busiest, draw_frontier, draw_map, draw_returns
 from cautious.report.files import write_bytes
@@ -15,6 +18,8 @@ from cautious.solution import Solution
 
 def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
     """Where the policy spends its time, and the returns it earns next to the risk-neutral policy.
+
+    Without a model (learned from samples alone) only the first can be drawn.
 
     Returns
     -------
@@ -26,6 +31,8 @@ def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
     MissingExtraError
         Without matplotlib; ``pip install cautious[plot]`` brings it.
     """
+    if not solution.mdp.known_transitions:
+        return plot_behaviour(solution, theme=theme)
     figure = new_figure(theme, 12, 5)
     left, right = figure.subplots(1, 2)
     _draw_behaviour(figure, left, solution, theme)
@@ -59,6 +66,45 @@ def plot_frontier(frontier: Iterable[Solution], *, problem: Problem | None = Non
     unit = scene_of(solutions[0].mdp).reward_unit if solutions else "reward"
     draw_frontier(axes, solutions, known_risks(solutions, problem), unit, theme)
     axes.set_title("numbers: caution", fontsize=9, loc="left", color=theme.ink)
+    return figure
+
+
+# (column, label of its axis, whether it shrinks towards zero)
+PANELS = (
+    ("objective", "objective (estimate)", False),
+    ("risk", "risk (estimate)", False),
+    ("gap", "gap (estimate)", True),
+    ("violation", "flow violation (1-norm)", True),
+)
+
+
+def plot_history(history: History, *, theme: Theme = LIGHT) -> Any:
+    """Objective, risk, gap and violation against the samples drawn; columns without a number are left out."""
+    drawn = history.samples > 0
+    shown = [panel for panel in PANELS if np.isfinite(getattr(history, panel[0])[drawn]).any()]
+    figure = new_figure(theme, 9.0, 3.0 * max(1, (len(shown) + 1) // 2))
+    if not shown:
+        figure.text(0.5, 0.5, "nothing was recorded", ha="center", va="center", color=theme.ink)
+        return figure
+    panels = figure.subplots((len(shown) + 1) // 2, min(2, len(shown)), sharex=True, squeeze=False).ravel()
+    for axes, (name, label, shrinks) in zip(panels, shown, strict=False):
+        column = getattr(history, name)
+        # rows without an estimate would cut the line
+        rows = drawn & np.isfinite(column)
+        style = {"markersize": 3, "linewidth": 1.4, "color": theme.chosen}
+        axes.plot(history.samples[rows], column[rows], "o-", **style)
+        axes.set(xscale="log", ylabel=label)
+        low, high = column[rows].min(), column[rows].max()
+        # within one decade a logarithmic axis has no round numbers to show
+        if shrinks and 0 < 10 * low < high:
+            axes.set_yscale("log")
+        dress(axes, theme)
+        axes.tick_params(which="both", colors=theme.ink, labelsize=9, labelbottom=True)
+        axes.grid(color=theme.faint, linewidth=0.5)
+        axes.set_axisbelow(True)
+    for axes in panels[len(shown) :]:
+        axes.set_visible(False)
+    figure.supxlabel("transitions drawn (log scale)", color=theme.ink, fontsize=10)
     return figure
 
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from cautious._checks import Array, as_distribution, as_floats, check_nonnegative, sum_tolerance
-from cautious.errors import InputError
+from cautious.errors import IncompatibleError, InputError
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy, policy_occupancy
 
@@ -27,6 +27,7 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
     model is used, as is that of a Solution.
     """
     if isinstance(prior, HasPolicy):
+        _require_transitions(name, mdp)
         return policy_occupancy(mdp, _solution_policy(name, prior, mdp)).occupancy
     array = as_floats(name, prior)
     tolerance = sum_tolerance(getattr(prior, "dtype", np.float64))
@@ -36,6 +37,7 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
         raise InputError(f"{name} has shape {array.shape}; expected {mdp.shape} = (S, A) or ({mdp.n_states},) = (S,)")
     check_nonnegative(name, array)
     if np.all(np.abs(array.sum(axis=1) - 1) <= tolerance):
+        _require_transitions(name, mdp)
         return policy_occupancy(mdp, check_policy(mdp, prior)).occupancy
     total = float(array.sum())
     if abs(total - 1) > tolerance:
@@ -44,6 +46,14 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
             "a policy has every row summing to 1"
         )
     return np.asarray(array / total)
+
+
+def _require_transitions(name: str, mdp: MDP) -> None:
+    if not mdp.known_transitions:
+        raise IncompatibleError(
+            f"{name} is a policy, and its occupancy cannot be computed while the model is only sampled; "
+            'give the occupancy itself, or learn with method="plug-in"'
+        )
 
 
 def resolve_state_prior(name: str, prior: Any, mdp: MDP) -> Array:

@@ -61,6 +61,7 @@ def solve_from(
     """As ``solve``, starting from the solution of a neighbouring problem of the same model."""
     if not isinstance(problem, Problem):
         raise IncompatibleError(f"ca.solve needs a ca.Problem, found {type(problem).__name__}")
+    problem.mdp.require_transitions("ca.solve")
     tolerance = as_number("tolerance", tolerance, 0.0, 1.0, open_ends="(")
     as_count("seed", seed, 0)
     if callback is not None and not callable(callback):

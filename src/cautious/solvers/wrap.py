@@ -70,7 +70,7 @@ def _prices(problem: Problem, witness: Witness | Cover | None, best: Delivered) 
     Risks with a kink take the slope of the witness, which is the one that explains the policy.
     """
     d, cuts = best.occupancy.occupancy, witness.cuts if isinstance(witness, Witness) else ()
-    adjusted, proved = problem.reward, problem.reward
+    adjusted = problem.reward
     for number, (weight, risk) in enumerate(problem.terms):
         line = risk.cut(cuts[number], problem.active).slope if number < len(cuts) else None
         with np.errstate(all="ignore"):
@@ -78,13 +78,11 @@ def _prices(problem: Problem, witness: Witness | Cover | None, best: Delivered) 
         # a user's gradient may be infinite where no mass is: nothing is claimed there
         slope = np.where(np.isfinite(slope), slope, 0.0 if line is None else line)
         adjusted = adjusted - (1 - problem.mdp.discount) * weight * slope
-        proved = proved - (1 - problem.mdp.discount) * weight * (slope if line is None else line)
     if not isinstance(witness, Witness):
         return plan(problem.mdp, adjusted, allowed=problem.kept).values, adjusted
-    # multipliers are known up to a constant: the one with which no active pair has a positive advantage is a value
-    v = witness.multipliers
-    advantage = proved + problem.mdp.discount * problem.mdp.expect_next(v) - v[:, None]
-    return v + float(advantage[problem.active].max()) / (1 - problem.mdp.discount), adjusted
+    # the witness knows them up to a constant: as values they are worth, from the start, what the policy is paid
+    v, worth = witness.multipliers, float(np.sum(d * adjusted)) / (1 - problem.mdp.discount)
+    return v + (worth - float(problem.mdp.start @ v)), adjusted
 
 
 def without_objective(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:

@@ -1,0 +1,79 @@
+"""The problems of ``benchmarks/learn.py``, and how a sample's cost is measured."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+import cautious as ca
+from cautious.learning.algorithm_1_reference import time_reference
+from cautious.occupancy import policy_occupancy
+
+CAUTION = {"neutral": 0.0, "KL": 5.0, "peak": 30.0, "barrier": 1.0}
+
+
+def grid(risk: str, discount: float) -> ca.Problem:
+    """The drifted 10x10 grid with one of four risks."""
+    mdp = ca.worlds.drift(discount=discount)
+    dark = ca.worlds.dark_cells(mdp)
+    risks: dict[str, Any] = {
+        "neutral": lambda: None,
+        "KL": lambda: ca.KL(ca.worlds.drift_prior()),
+        "peak": lambda: ca.PeakExposure(zones()),
+        "barrier": lambda: ca.SafeSet(np.setdiff1d(np.arange(mdp.n_states), dark), slack=0.12),
+    }
+    return ca.Problem(mdp, risks[risk](), CAUTION[risk])
+
+
+def zones() -> list[Any]:
+    """Three danger sets: the two halves of the dark band, and the cells on its far side near the goal."""
+    cell = np.arange(100)
+    row, column = np.divmod(cell, 10)
+    dark = (row >= 4) & (row <= 5) & (column >= 3)
+    return [cell[dark & (column < 6)], cell[dark & (column >= 6)], cell[(row >= 8) & (column <= 6) & (column >= 3)]]
+
+
+def plain_grid(pairs: int, discount: float = 0.95) -> ca.Problem:
+    """A square grid with about this many pairs; risk-neutral."""
+    side = round((pairs / 4) ** 0.5)
+    rows = ["." * side] * (side - 1) + ["." * (side - 1) + "G"]
+    return ca.Problem(ca.worlds.from_grid(rows, {".": 0.3, "G": 1.0}, p=0.6, discount=discount), None)
+
+
+def large_grid(side: int, risk: str) -> ca.Problem:
+    """The drifted world drawn larger; the prior of the KL is what an optimal agent did where dark cells cost 5."""
+    band = range(2 * side // 5, 3 * side // 5)
+    rows = ["".join("D" if i in band and j >= 3 * side // 10 else "." for j in range(side)) for i in range(side)]
+    rows[-1] = rows[-1][:-1] + "G"
+    now = ca.worlds.from_grid(rows, {".": 0.3, "D": 0.0, "G": 1.0}, p=0.6, discount=0.95)
+    if risk == "neutral":
+        return ca.Problem(now, None)
+    before = ca.worlds.from_grid(rows, {".": 0.3, "D": -5.0, "G": 1.0}, p=0.4, discount=0.95)
+    learned = ca.solve(ca.Problem(before)).occupancy
+    return ca.Problem(now, ca.KL(0.95 * learned + 0.05 / learned.size), CAUTION["KL"])
+
+
+def other_worlds() -> list[tuple[str, ca.Problem]]:
+    """A chain, an inventory and a random model, without and with a risk."""
+    river, stock, random = ca.worlds.river_swim(), ca.worlds.inventory(), ca.worlds.garnet(200, n_actions=4)
+    shown = policy_occupancy(random, np.random.default_rng(0).dirichlet(np.ones(4), size=200)).occupancy
+    return [
+        ("river swim", ca.Problem(river, None)),
+        ("river swim, Variance", ca.worlds.problem("river_swim")),
+        ("inventory", ca.Problem(stock, None)),
+        ("inventory, TaskFloors", ca.worlds.problem("inventory")),
+        ("garnet 200x4", ca.Problem(random, None)),
+        ("garnet 200x4, KL", ca.Problem(random, ca.KL(shown), 2.0)),
+    ]
+
+
+def cost_per_sample(simulator: Any) -> dict[str, float]:
+    """Nanoseconds per sample: sweeps after compilation, and the readable NumPy loop."""
+    pairs = simulator.n_states * simulator.n_actions
+    method = ca.PrimalDual()
+    ca.learn(simulator, samples=2 * pairs, method=method)
+    samples = max(5_000_000, 40 * pairs)
+    started = time.perf_counter()
+    ca.learn(simulator, samples=samples, method=method)
+    sweep = (time.perf_counter() - started) / samples
+    return {"sweep_ns": 1e9 * sweep, "numpy_ns": 1e9 * time_reference(simulator, 200 if pairs < 10**5 else 20)}

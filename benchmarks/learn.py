@@ -1,0 +1,148 @@
+"""Learning from samples: true suboptimality of the delivered policy, samples and time needed, against the printed one.
+
+``cautious bench learn --quick``, or ``python benchmarks/learn.py [--quick] [--out rows.json]``. The learners see
+samples only; the model behind the simulator is used afterwards, to judge the policy exactly. "off" is
+(best objective - objective of the policy) / |best objective|, the mean over seeds.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import _learning_cases as cases
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import cautious as ca
+from cautious.certificate import deliver
+
+SEEDS = 5
+FOUR = ("neutral", "KL", "peak", "barrier")
+
+
+def off(problem: ca.Problem, best: float, method: Any, samples: int, seeds: int) -> dict[str, float]:
+    """Mean and largest relative suboptimality over seeds, and seconds per run."""
+    found, seconds = [], []
+    for seed in range(seeds):
+        started = time.perf_counter()
+        learned = ca.learn(
+            problem.mdp.simulator(), problem.recipe, problem.caution if problem.recipe else 0.0, samples, method, seed
+        )
+        seconds.append(time.perf_counter() - started)
+        found.append((best - deliver(problem, learned.policy).objective) / abs(best))
+    return {"off": float(np.mean(found)), "worst": float(np.max(found)), "seconds": float(np.median(seconds))}
+
+
+def row(what: str, problem: ca.Problem, method: Any, samples: int, limit: float | None, seeds: int) -> dict[str, Any]:
+    """One row of the table: ``limit`` is what it must not exceed."""
+    best = ca.solve(problem).objective
+    measured = off(problem, best, method, samples, seeds)
+    kept = None if limit is None else bool(measured["off"] <= limit)
+    return {"what": what, "samples": samples, "limit": limit, "kept": kept, **measured}
+
+
+def plug_in_rows(seeds: int) -> Iterable[dict[str, Any]]:
+    """Counting and solving, on the drifted grid."""
+    for risk in FOUR:
+        for samples, limit in ((10_000, 0.02), (100_000, 0.005)):
+            yield row(f"plug-in, {risk}, discount .9", cases.grid(risk, 0.9), "plug-in", samples, limit, seeds)
+
+
+def primal_dual_rows(seeds: int, largest: int) -> Iterable[dict[str, Any]]:
+    """Sweeps, on the drifted grid at three discounts."""
+    limits = {0.9: {10**6: 0.015, 10**7: 0.003}, 0.95: {10**6: 0.015, 10**7: 0.003}, 0.99: {10**7: 0.001}}
+    for discount, wanted in limits.items():
+        for risk in FOUR:
+            for samples in (10**5, 10**6, 10**7):
+                if samples <= largest:
+                    what = f"primal-dual, {risk}, discount {discount:g}".replace("0.", ".")
+                    yield row(what, cases.grid(risk, discount), "primal-dual", samples, wanted.get(samples), seeds)
+
+
+def other_worlds(seeds: int, samples: int) -> Iterable[dict[str, Any]]:
+    """The same defaults elsewhere."""
+    for name, problem in cases.other_worlds():
+        yield row(f"primal-dual, {name}", problem, "primal-dual", samples, 0.02, seeds)
+
+
+def large_grid(seeds: int, side: int, sweeps: int) -> Iterable[dict[str, Any]]:
+    """A grid of side x side cells, ``sweeps`` draws per pair."""
+    for risk, limit in (("neutral", 0.015), ("KL", 0.001)):
+        problem = cases.large_grid(side, risk)
+        samples = sweeps * problem.mdp.n_states * problem.mdp.n_actions
+        yield row(f"primal-dual, {side}x{side} grid, {risk}, discount .95", problem, "primal-dual", samples, limit, seeds)
+
+
+def against_the_theorem(seeds: int, printed_samples: int) -> dict[str, Any]:
+    """How many samples our methods need for the error that the printed parameters leave."""
+    problem = cases.grid("neutral", 0.9)
+    best = ca.solve(problem).objective
+    printed = off(problem, best, "paper", printed_samples, 1)
+    answer: dict[str, Any] = {"printed_samples": printed_samples, "printed_off": printed["off"]}
+    for method in ("plug-in", "primal-dual"):
+        for samples in (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000):
+            measured = off(problem, best, method, samples, seeds)
+            if measured["off"] <= printed["off"]:
+                fewer = printed_samples / samples
+                answer[method] = {"samples": samples, "off": measured["off"], "times_fewer": fewer}
+                break
+    return answer
+
+
+def costs(sizes: Iterable[int]) -> list[dict[str, Any]]:
+    """Nanoseconds per sample of the sweeps and of a NumPy loop of the printed algorithm, by number of pairs."""
+    rows = []
+    for pairs in sizes:
+        problem = cases.plain_grid(pairs)
+        simulator = problem.mdp.simulator()
+        rows.append({"pairs": problem.mdp.n_states * 4, **cases.cost_per_sample(simulator)})
+    for one in rows:
+        one["against_the_smallest"] = one["sweep_ns"] / rows[0]["sweep_ns"]
+        one["against_numpy"] = one["numpy_ns"] / one["sweep_ns"]
+    return rows
+
+
+def show(console: Console, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Print rows as they come."""
+    kept = []
+    table = Table("what", "samples", "off", "worst seed", "limit", "kept", "seconds")
+    for one in rows:
+        kept.append(one)
+        limit = "" if one["limit"] is None else f"{100 * one['limit']:g} %"
+        verdict = {None: "", True: "yes", False: "NO"}[one["kept"]]
+        cells = (f"{one['samples']:.0e}", f"{100 * one['off']:.3g} %", f"{100 * one['worst']:.3g} %")
+        table.add_row(one["what"], *cells, limit, verdict, f"{one['seconds']:.2f}")
+    console.print(table)
+    return kept
+
+
+def main(quick: bool) -> dict[str, Any]:
+    """The whole table; quick leaves out what takes long."""
+    console, seeds = Console(), 2 if quick else SEEDS
+    parts: list[Callable[[], Iterable[dict[str, Any]]]] = [
+        lambda: plug_in_rows(seeds),
+        lambda: primal_dual_rows(seeds, 10**6 if quick else 10**7),
+        lambda: other_worlds(seeds, 10**6 if quick else 10**7),
+        lambda: large_grid(1 if quick else 2, 20 if quick else 50, 2500),
+    ]
+    rows = [one for part in parts for one in show(console, part())]
+    theorem = against_the_theorem(seeds, 10**6 if quick else 10**8)
+    console.print(theorem)
+    speed = costs((400, 10_000) if quick else (400, 10_000, 1_000_000))
+    for one in speed:
+        console.print(one)
+    return {"rows": rows, "theorem": theorem, "speed": speed}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    result = main(given.quick)
+    if given.out is not None:
+        given.out.write_text(json.dumps(result, indent=1))

@@ -1,0 +1,51 @@
+"""Checkpoints: the whole of a run in one file, written whole or not at all, continued bit for bit."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from cautious import _storage
+from cautious.errors import FileError
+
+KIND = "checkpoint"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """``question``: what was asked; a checkpoint answers only that. ``parts``: (header, arrays) by name."""
+
+    question: dict[str, Any]
+    counters: dict[str, Any]
+    parts: dict[str, tuple[dict[str, Any], dict[str, Any]]]
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """To a file that survives a crash at any moment: the previous one stays until this one is on the disk."""
+        header = {
+            "question": self.question,
+            "counters": self.counters,
+            "parts": {name: part_header for name, (part_header, _) in self.parts.items()},
+        }
+        arrays = {f"{name}.{key}": a for name, (_, found) in self.parts.items() for key, a in found.items()}
+        _storage.write(path, KIND, header, arrays)
+
+
+def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> Checkpoint:
+    """A checkpoint of this very question; another one is refused, naming what differs."""
+    header, arrays = _storage.read(path, KIND)
+    try:
+        stored = dict(header["question"])
+        for key in question | stored:
+            if stored.get(key) != question.get(key):
+                raise FileError(
+                    f"{path}: this checkpoint belongs to another run: its {key} is {stored.get(key)!r}, "
+                    f"asked for is {question.get(key)!r}"
+                )
+        parts = {}
+        for name, part_header in header["parts"].items():
+            prefix = f"{name}."
+            # what is continued is also changed: files are read into memory that may not be
+            found = {key.removeprefix(prefix): a.copy() for key, a in arrays.items() if key.startswith(prefix)}
+            parts[name] = (dict(part_header), found)
+        return Checkpoint(stored, dict(header["counters"]), parts)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"{path}: the checkpoint is incomplete or damaged ({error!r})") from None

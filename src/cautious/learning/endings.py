@@ -1,0 +1,136 @@
+"""From what a session ends with to a ``Solution``: the estimates, and the statement with its confidence."""
+
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array
+from cautious.certificate import Certificate, deliver
+from cautious.learning.confidence import CONFIDENCE, objective_at_least
+from cautious.learning.runs import Method, Result
+from cautious.learning.session import Ending
+from cautious.learning.task import Task
+from cautious.learning.trial import Trial
+from cautious.problem import Problem
+from cautious.solution import Solution, Status
+
+
+def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> Solution:
+    """The policy, what it seems to be worth, and what is sure about it."""
+    result, trial = ending.result, ending.trial
+    at_least = -np.inf if trial is None else objective_at_least(task, result, trial)
+    estimate = _counted(task, result) if result.mdp is not None else _tried(task, result, trial)
+    gap = result.optimum_below - at_least if np.isfinite(at_least) else np.inf
+    certificate = Certificate(
+        kind="estimated",
+        statement=_statement(ending, at_least, gap),
+        upper_bound=estimate["objective"] + gap,
+        gap=gap,
+        occupancy_error=np.nan,
+        objective_error=np.nan,
+        facts={
+            "confidence": CONFIDENCE,
+            "objective_at_least": at_least,
+            "optimum_below": result.optimum_below,
+            "samples": ending.used,
+            "trial_samples": 0 if trial is None else int(trial.visits.sum()),
+            "method": f"{method.name}, {why}",
+            **result.facts,
+        },
+    )
+    return Solution(
+        status=_status(task, ending, estimate["objective"]),
+        upper_bound=certificate.upper_bound,
+        gap=gap,
+        policy=result.policy,
+        multipliers=result.multipliers,
+        certificate=certificate,
+        caution=task.caution,
+        risk_label="none" if not task.weighted or task.recipe is None else task.recipe.label,
+        tolerance=np.nan,
+        seconds=ending.seconds,
+        steps=ending.used,
+        method=method.name,
+        history=ending.history,
+        **estimate,
+    )
+
+
+def _status(task: Task, ending: Ending, objective: float) -> Status:
+    if ending.stopped:
+        return Status.STOPPED
+    return Status.ESTIMATED if np.isfinite(objective) else Status.UNDECIDED
+
+
+def _statement(ending: Ending, at_least: float, gap: float) -> str:
+    share = f"{100 * CONFIDENCE:g} %"
+    if ending.trial is None:
+        why = "the run was stopped first" if ending.stopped else "there were too few samples for that"
+        return f"The policy was not tried on fresh samples ({why}): nothing is claimed about it."
+    if not np.isfinite(at_least):
+        return (
+            "The fresh samples do not exclude an infinite risk, or the risk is one without a known bound: nothing is "
+            f"claimed about the objective with {share} confidence."
+        )
+    claim = f"With probability at least {share}, the true objective of this policy is at least {at_least:.6g}"
+    return f"{claim}, and at most {gap:.3g} below that of the best policy." if np.isfinite(gap) else f"{claim}."
+
+
+def _counted(task: Task, result: Result) -> dict[str, Any]:
+    """Estimates from the counted model."""
+    assert result.mdp is not None
+    problem = Problem(result.mdp, task.recipe, task.caution)
+    found = deliver(problem, result.policy)
+    d = found.occupancy.occupancy
+    terms = tuple(
+        {"risk": risk.label, "weight": weight / task.caution, "value": float(risk.value(d))}
+        for weight, risk in problem.terms
+    )
+    return {
+        "mdp": result.mdp,
+        "objective": found.objective,
+        "expected_return": found.expected_return,
+        "risk": found.risk,
+        "occupancy": d,
+        "reached": found.occupancy.reached,
+        "adjusted_reward": _adjusted(problem, problem.reward, d),
+        "risk_terms": terms,
+    }
+
+
+def _tried(task: Task, result: Result, trial: Trial | None) -> dict[str, Any]:
+    """Estimates from the trial; without one, the learner's own."""
+    problem = task.problem
+    if trial is not None:
+        # per step and not per path: how long the paths happened to be is then no source of error
+        d = trial.visits / trial.visits.sum()
+        expected = trial.total_reward / trial.visits.sum() / (1 - task.discount)
+    else:
+        d = result.occupancy
+        # with Variance or CVaR the learner was paid something else than the reward
+        expected = np.nan if task.scalars else float(np.sum(d * result.reward)) / (1 - task.discount)
+    terms = [(weight, risk.label, float(risk.value(d))) for weight, risk in problem.terms]
+    for weight, scalar in task.scalars:
+        found = np.nan if trial is None else trial.rewards.scalar_risk(scalar)
+        terms.append((weight, scalar.label, found))
+    penalty = sum(weight * value for weight, _, value in terms)
+    return {
+        "mdp": task.stand_in(known_transitions=False),
+        "objective": expected - penalty,
+        "expected_return": expected,
+        "risk": penalty / task.caution if terms else 0.0,
+        "occupancy": d,
+        "reached": np.asarray(d.sum(axis=1) > 0),
+        "adjusted_reward": _adjusted(problem, result.reward, d),
+        "risk_terms": tuple({"risk": label, "weight": w / task.caution, "value": v} for w, label, v in terms),
+    }
+
+
+def _adjusted(problem: Problem, reward: Array, d: Array) -> Array:
+    """r - (1 - gamma) sum of weight * gradient; nothing is claimed where a gradient is infinite."""
+    adjusted = reward
+    for weight, risk in problem.terms:
+        with np.errstate(all="ignore"):
+            slope = np.asarray(risk.gradient(d))
+        adjusted = adjusted - (1 - problem.mdp.discount) * weight * np.where(np.isfinite(slope), slope, 0.0)
+    return adjusted

@@ -1,0 +1,118 @@
+"""``ca.learn``: a policy from samples alone, and what can be said about it."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from cautious._checks import as_number
+from cautious.errors import IncompatibleError, InputError
+from cautious.learning.algorithm_1 import AlgorithmOne
+from cautious.learning.algorithm_2 import AlgorithmTwo
+from cautious.learning.endings import learned_solution
+from cautious.learning.plug_in import PlugIn
+from cautious.learning.primal_dual import PrimalDual
+from cautious.learning.runs import Method
+from cautious.learning.session import LearningProgress, Session, Settings
+from cautious.learning.task import Task, make_task
+from cautious.models.simulators import Simulator
+from cautious.risks.base import Risk
+from cautious.risks.scalar import Variance
+from cautious.solution import Solution
+
+METHODS = ("auto", "plug-in", "primal-dual", "paper")
+
+
+def learn(
+    simulator: Simulator,
+    risk: Risk | None = None,
+    caution: float = 0.0,
+    samples: int = 1_000_000,
+    method: str | Method = "auto",
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callable[[LearningProgress], Any] | None = None,
+    executor: Executor | None = None,
+    *,
+    checkpoint_seconds: float = 60.0,
+    call_timeout_seconds: float = 600.0,
+) -> Solution:
+    """Learn a policy by drawing transitions from a simulator.
+
+    Parameters
+    ----------
+    simulator
+        Anything with the members of ``ca.Simulator``; ``mdp.simulator()`` for a known model.
+    risk, caution
+        As in ``ca.Problem``.
+    samples
+        Transitions that may be drawn; never exceeded. A tenth of them tries the final policy.
+    method
+        "plug-in" counts transitions and solves the counted model; "primal-dual" keeps only tables (S, A); "paper" is
+        Algorithm 1 as printed, or Algorithm 2 for ``Variance``; "auto" takes plug-in while the counts fit in memory.
+        An object such as ``ca.AlgorithmOne(...)`` sets the method's own choices.
+    seed
+        Same seed, same bytes, whatever the executor.
+    checkpoint
+        A file. It is written every ``checkpoint_seconds``; when it exists, the run continues where it stopped.
+    callback
+        Called with a ``LearningProgress`` after every piece of work; returning True stops the run.
+    executor
+        Where to draw batches, for simulators that are worth it; any ``concurrent.futures.Executor``.
+    call_timeout_seconds
+        A call of the simulator that takes longer ends the run with an error.
+
+    Returns
+    -------
+    Solution
+        Its certificate is of kind "estimated": the statement holds with probability 95 %.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> simulator = ca.worlds.river_swim().simulator()
+    >>> learned = ca.learn(simulator, ca.Variance(), caution=2.0, samples=20_000)
+    >>> learned.certificate.kind, learned.certificate.facts["samples"] <= 20_000
+    ('estimated', True)
+    """
+    task = make_task(simulator, risk, caution, samples, seed)
+    for name, given in (("callback", callback), ("executor.submit", getattr(executor, "submit", None))):
+        if given is not None and not callable(given):
+            raise IncompatibleError(f"{name} must be callable or None, found {type(given).__name__}")
+    if executor is not None and not isinstance(executor, Executor):
+        raise IncompatibleError(f"executor must be a concurrent.futures.Executor, found {type(executor).__name__}")
+    chosen, why = choose(task, method)
+    refusal = chosen.refusal(task)
+    if refusal is not None:
+        raise IncompatibleError(f"{chosen.name} cannot learn this: {refusal}")
+    settings = Settings(
+        checkpoint=checkpoint,
+        checkpoint_seconds=as_number("checkpoint_seconds", checkpoint_seconds, 0.0),
+        call_timeout_seconds=as_number("call_timeout_seconds", call_timeout_seconds, 0.0, open_ends="("),
+        callback=callback,
+        executor=executor,
+    )
+    with threadpool_limits(limits=1):
+        ending = Session(task, chosen, settings).run()
+        return learned_solution(task, chosen, why, ending)
+
+
+def choose(task: Task, method: str | Method) -> tuple[Method, str]:
+    """The method, and why."""
+    if isinstance(method, Method):
+        return method, "asked for"
+    if method == "plug-in":
+        return PlugIn(), "asked for"
+    if method == "primal-dual":
+        return PrimalDual(), "asked for"
+    if method == "paper":
+        only_variance = len(task.weighted) == 1 and isinstance(task.weighted[0][1], Variance)
+        return (AlgorithmTwo() if only_variance else AlgorithmOne()), "asked for"
+    if method == "auto":
+        refusal = PlugIn().refusal(task)
+        if refusal is None:
+            return PlugIn(), "chosen because the counts fit in memory, and counting needs the fewest samples"
+        return PrimalDual(), f"chosen because plug-in cannot: {refusal}"
+    raise InputError(f"method is {method!r}; the methods are {', '.join(METHODS)}, or an object such as ca.PlugIn()")

@@ -1,0 +1,107 @@
+"""Variance and CVaR as rewards: at fixed numbers t both are expectations of a function of the reward of one step.
+
+    payoff(r) = r - (1 - gamma) * ( sum of w (r - m)^2  +  sum of w (-r - t)_+ / (1 - level) )
+
+A learner that is paid ``payoff`` maximises the objective plus ``offset`` = sum of w t over the CVaR terms. The best m
+of a behaviour is its mean reward, the best t a quantile of its losses.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious._checks import Array
+from cautious.risks.scalar import CVaR, Variance
+
+BINS = 4096
+
+
+@dataclass(frozen=True)
+class Payoff:
+    """``scalars``: (weight, risk) as in the task; ``at``: the number of each."""
+
+    scalars: tuple[tuple[float, Variance | CVaR], ...]
+    at: tuple[float, ...]
+    discount: float
+
+    def __call__(self, rewards: Array) -> Array:
+        """What the learner is paid instead of these rewards."""
+        paid = np.asarray(rewards, dtype=np.float64)
+        penalty = np.zeros_like(paid)
+        for (weight, risk), t in zip(self.scalars, self.at, strict=True):
+            if isinstance(risk, Variance):
+                penalty += weight * (paid - t) ** 2
+            else:
+                penalty += weight / (1 - risk.level) * np.maximum(-paid - t, 0.0)
+        return paid - (1 - self.discount) * penalty
+
+    def range(self, low: float, high: float) -> tuple[float, float]:
+        """Smallest and largest payoff of rewards in [low, high]: it is concave, so the smallest is at an end."""
+        kinks = [-t for (_, risk), t in zip(self.scalars, self.at, strict=True) if isinstance(risk, CVaR)]
+        curved = [(w, t) for (w, risk), t in zip(self.scalars, self.at, strict=True) if isinstance(risk, Variance)]
+        points = [low, high, *kinks]
+        if curved:
+            bend = 2 * (1 - self.discount) * sum(w for w, _ in curved)
+            middle = 2 * (1 - self.discount) * sum(w * t for w, t in curved)
+            slopes = [0.0, *(self._tail(kink) for kink in kinks)]
+            points += [(1 + slope + middle) / bend for slope in slopes]
+        found = self(np.clip(points, low, high))
+        return float(found.min()), float(found.max())
+
+    def _tail(self, kink: float) -> float:
+        """The slope that the tails add to the payoff just below a kink."""
+        return (1 - self.discount) * sum(
+            w / (1 - risk.level)
+            for (w, risk), t in zip(self.scalars, self.at, strict=True)
+            if isinstance(risk, CVaR) and -t >= kink
+        )
+
+    @property
+    def offset(self) -> float:
+        """What the payoff leaves out of the objective: objective = <d, payoff> / (1 - gamma) - offset - ..."""
+        return sum(w * t for (w, risk), t in zip(self.scalars, self.at, strict=True) if isinstance(risk, CVaR))
+
+
+class RewardLaw:
+    """The rewards seen so far, in a fixed amount of memory: counts and sums in ``BINS`` bins of the reward range.
+
+    Rewards that take few values are kept exactly; else a bin's mean stands for all of its rewards.
+    """
+
+    def __init__(self, reward_range: tuple[float, float]) -> None:
+        low, high = reward_range
+        self.low, self.per_unit = low, BINS / (high - low) if high > low else 0.0
+        # (2, BINS): how many, and their sum
+        self.bins = np.zeros((2, BINS))
+
+    def add(self, rewards: Array) -> None:
+        """More rewards."""
+        place = np.clip((rewards - self.low) * self.per_unit, 0, BINS - 1).astype(np.int64)
+        self.bins[0] += np.bincount(place, minlength=BINS)
+        self.bins[1] += np.bincount(place, weights=rewards, minlength=BINS)
+
+    @property
+    def atoms(self) -> tuple[Array, Array]:
+        """Rewards in descending order, so losses ascend, and the share of each."""
+        count, total = self.bins[:, ::-1]
+        here = count > 0
+        return total[here] / count[here], count[here] / count.sum()
+
+    def best_scalar(self, risk: Variance | CVaR) -> float:
+        """The number at which the penalty of these rewards is smallest: their mean, or a quantile of their losses."""
+        rewards, shares = self.atoms
+        if isinstance(risk, Variance):
+            return float(shares @ rewards)
+        # the smallest loss that is exceeded with probability at most 1 - level, up to the rounding of the sums
+        return float(-rewards[int(np.argmax(np.cumsum(shares) >= risk.level - 1e-12))])
+
+    def penalty(self, risk: Variance | CVaR, t: float) -> float:
+        """E[(r - t)^2], or t + E[(-r - t)_+] / (1 - level): the risk of these rewards if t is the best number."""
+        rewards, shares = self.atoms
+        if isinstance(risk, Variance):
+            return float(shares @ (rewards - t) ** 2)
+        return t + float(shares @ np.maximum(-rewards - t, 0.0)) / (1 - risk.level)
+
+    def scalar_risk(self, risk: Variance | CVaR) -> float:
+        """The risk of a reward drawn from this law."""
+        return self.penalty(risk, self.best_scalar(risk))

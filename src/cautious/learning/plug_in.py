@@ -1,0 +1,299 @@
+"""Plug-in learning: count transitions, solve the counted model exactly.
+
+Samples come in two folds. The first is drawn in stages: evenly over all pairs, then where a better estimate changes the
+policy most. The second has sizes fixed by the first; it proves what no policy exceeds (``verification``). The final
+policy is the best one of the model counted from both.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array, Indices, states_of
+from cautious.certificate import deliver
+from cautious.errors import IncompatibleError
+from cautious.learning.counts import (
+    BYTES_PER_TRIPLE,
+    Counts,
+    counted_mdp,
+    draw_piece,
+    next_moments,
+    shared_sizes,
+    uniform_sizes,
+)
+from cautious.learning.draws import Draws, StopRequested
+from cautious.learning.lines import sure_bound
+from cautious.learning.payoffs import Payoff
+from cautious.learning.runs import NAN, Method, Point, Result, Run
+from cautious.learning.task import Task, start_distribution
+from cautious.learning.verification import optimum_below
+from cautious.occupancy import uniform_policy
+from cautious.problem import Problem
+from cautious.risks.scalar import CVaR, RewardVariance, Shortfall
+from cautious.solution import Solution, Status
+from cautious.solvers.base import Candidate, Clock, Outcome, Start, Target, run
+from cautious.solvers.solve import choose
+from cautious.solvers.wrap import finished, forbidden, without_objective
+
+ROUGH_TOLERANCE = 1e-3
+FINAL_TOLERANCE = 1e-6
+MOST_STEPS = 2000
+# with fewer samples per pair the second fold proves nothing worth having, and serves the policy alone
+PROVABLE = 200
+
+
+@dataclass(frozen=True)
+class PlugIn(Method):
+    """See the module's text.
+
+    ``first_fold``: the share of the samples in the first fold; ``even``: the share of that fold drawn evenly over all
+    pairs; ``stages``: how often the rest of it is directed anew; ``even_later`` and
+    ``even_proof``: the share of directed draws that stays even, in the first and in the second fold. Measured on the
+    10x10 grid: directing more, or earlier, gains nothing at 10,000 samples, and the proof needs every pair.
+    """
+
+    first_fold: float = 0.5
+    even: float = 0.7
+    stages: int = 1
+    even_later: float = 0.2
+    even_proof: float = 0.4
+    name = "plug-in"
+
+    def refusal(self, task: Task) -> str | None:
+        """Counts must fit in half of the memory."""
+        triples = min(task.samples, task.pairs * task.shape[0])
+        wanted = triples * BYTES_PER_TRIPLE
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if wanted <= memory // 2:
+            return None
+        return (
+            f"the counts may take {wanted / 2**30:.1f} GiB ({triples} triples), more than half of this machine's "
+            f'{memory / 2**30:.1f} GiB; use method="primal-dual"'
+        )
+
+    def begin(self, task: Task, draws: Draws, samples: int) -> "PlugInRun":
+        """A run that draws ``samples`` transitions."""
+        return PlugInRun(self, task, draws, samples)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What later pieces need of a solve; ``status`` is a sentence."""
+
+    policy: Array
+    multipliers: Array
+    objective: float
+    risk: float
+    status: str
+
+
+class PlugInRun(Run):
+    """The pieces in order: draw a stage, solve, ..., draw the second fold, bound the optimum, solve all counts."""
+
+    def __init__(self, method: PlugIn, task: Task, draws: Draws, samples: int) -> None:
+        self.method, self.task, self.draws = method, task, draws
+        first = max(int(method.first_fold * samples), min(samples, task.pairs))
+        even = max(int(method.even * first), min(first, task.pairs))
+        ends = np.linspace(even, first, method.stages + 1).astype(np.int64)
+        self.budgets: list[int] = [even, *np.diff(ends).tolist(), samples - first]
+        self.stage = 0
+        self.drawn = 0
+        self.drawing = True
+        self.start: Array | None = None
+        self.folds = [Counts(task.shape), Counts(task.shape)]
+        self.sizes: Indices = uniform_sizes(task.allowed, even)
+        self.found: Found | None = None
+        self.bound = sure_bound(task)
+
+    def advance(self) -> None:
+        """A batch of draws, a solve, or the bound."""
+        if self.start is None:
+            self.start = start_distribution(self.task, self.draws.start_states)
+        elif self.drawing:
+            self._draw()
+        elif self.stage < len(self.budgets) - 1:
+            self._direct()
+        else:
+            self._finish()
+
+    def _draw(self) -> None:
+        fold = self.folds[self._proving]
+        if self.drawn < int(self.sizes.sum()):
+            self.drawn += draw_piece(fold, self.draws, self.sizes, self.drawn)
+        self.drawing = self.drawn < int(self.sizes.sum())
+
+    @property
+    def _proving(self) -> bool:
+        return self.stage == len(self.budgets) - 1
+
+    def _direct(self) -> None:
+        """Solve what was counted so far and decide where to draw next."""
+        counts = self.folds[0]
+        problem = counted_problem(self.task, counts, self._known_start)
+        solution = solved(problem, ROUGH_TOLERANCE, self._warm, self.draws)
+        provable = self.stage + 2 == len(self.budgets) and self.budgets[-1] >= PROVABLE * self.task.pairs
+        even = self.method.even_proof if provable else self.method.even_later
+        share = directed(self.task, problem, counts, solution, even)
+        self.found, self.stage, self.drawn, self.drawing = _found(problem, solution), self.stage + 1, 0, True
+        self.sizes = shared_sizes(share, self.budgets[self.stage])
+
+    def _finish(self) -> None:
+        fresh = None if self.task.known.start is not None else self.draws.start_states
+        below = optimum_below(self.task, self.folds[0], self.folds[1], self._known_start, fresh)
+        problem = counted_problem(self.task, self._all, self._known_start)
+        self.found = _found(problem, solved(problem, FINAL_TOLERANCE, self._warm, self.draws))
+        self.bound, self.done = min(self.bound, below), True
+
+    @property
+    def _known_start(self) -> Array:
+        assert self.start is not None
+        return self.start
+
+    @property
+    def _all(self) -> Counts:
+        everything = Counts(self.task.shape)
+        for fold in self.folds:
+            everything.add_counts(fold)
+        return everything
+
+    @property
+    def _warm(self) -> Start | None:
+        return None if self.found is None else Start(self.found.policy, self.found.multipliers)
+
+    def point(self) -> Point:
+        """The latest solve."""
+        if self.found is None:
+            return Point(self.draws.used)
+        # the solver's gap is about the counted model; what is known about the true one comes at the end
+        below = self.bound - self.found.objective if self.done else NAN
+        return Point(self.draws.used, self.found.objective, self.found.risk, below)
+
+    def result(self) -> Result:
+        """The policy of the latest solve, in the model counted so far."""
+        n_states = self.task.shape[0]
+        start = np.full(n_states, 1 / n_states) if self.start is None else self.start
+        counts = self._all
+        problem = counted_problem(self.task, counts, start)
+        found = self.found
+        policy = uniform_policy(self.task.allowed) if found is None else found.policy
+        now = deliver(problem, policy)
+        facts: dict[str, Any] = {"triples": counts.used}
+        if found is not None and not np.isfinite(found.objective):
+            facts["counted model"] = found.status
+        return Result(
+            policy=policy,
+            occupancy=now.occupancy.occupancy,
+            multipliers=np.zeros(n_states) if found is None else found.multipliers,
+            reward=problem.mdp.rewards,
+            scalars=scalars_of(problem, now.occupancy.occupancy),
+            optimum_below=self.bound,
+            mdp=problem.mdp,
+            facts=facts,
+        )
+
+    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """JSON numbers and arrays for ``restore``."""
+        header: dict[str, Any] = {"stage": self.stage, "drawn": self.drawn, "drawing": self.drawing}
+        header |= {"done": self.done, "bound": float(self.bound)}
+        arrays: dict[str, Any] = {"sizes": self.sizes}
+        if self.start is not None:
+            arrays["start"] = self.start
+        for number, fold in enumerate(self.folds):
+            arrays |= {f"{name}{number}": array for name, array in fold.arrays().items()}
+        if self.found is not None:
+            arrays |= {"policy": self.found.policy, "multipliers": self.found.multipliers}
+            numbers = (self.found.objective, self.found.risk)
+            header |= {"numbers": [float(number) for number in numbers], "status": self.found.status}
+        return header, arrays
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Continue where ``storage`` was taken."""
+        self.stage, self.drawn, self.drawing = int(header["stage"]), int(header["drawn"]), bool(header["drawing"])
+        self.done, self.bound = bool(header["done"]), float(header["bound"])
+        self.sizes = np.array(arrays["sizes"], dtype=np.int64)
+        self.start = np.array(arrays["start"]) if "start" in arrays else None
+        self.folds = [
+            Counts.from_arrays(self.task.shape, arrays[f"triples{number}"], arrays[f"rewards{number}"])
+            for number in range(len(self.folds))
+        ]
+        self.found = None
+        if "policy" in arrays:
+            objective, risk = (float(number) for number in header["numbers"])
+            policy, multipliers = np.array(arrays["policy"]), np.array(arrays["multipliers"])
+            self.found = Found(policy, multipliers, objective, risk, str(header["status"]))
+
+
+def counted_problem(task: Task, counts: Counts, start: Array) -> Problem:
+    """The problem in the counted model."""
+    tails = [risk for _, risk in task.scalars if isinstance(risk, CVaR)]
+    if tails and not counts.deterministic:
+        raise IncompatibleError(
+            f"{tails[0].label} needs the distribution of rewards, and this simulator pays different rewards for the "
+            "same (state, action, next state): make what decides the reward part of the state, or use ca.Variance()"
+        )
+    return Problem(counted_mdp(task, counts, start), task.recipe, task.caution)
+
+
+def scalars_of(problem: Problem, d: Array) -> tuple[float, ...]:
+    """The best number of every variance and CVaR, in units of rewards and losses."""
+    numbers = []
+    for _, risk in problem.terms:
+        if isinstance(risk, RewardVariance):
+            numbers.append(risk.best(d) + risk.centre)
+        elif isinstance(risk, Shortfall):
+            numbers.append(risk.best(d))
+    return tuple(numbers)
+
+
+def solved(problem: Problem, tolerance: float, start: Start | None, draws: Draws) -> Solution:
+    """As ``ca.solve``, from an earlier answer. Steps are limited, not time: every repetition gives the same."""
+    target = Target(tolerance, Clock(None), start=start)
+    if problem.trapped is not None:
+        return forbidden(problem, target)
+    outcome, name = Outcome(Status.STALLED), ""
+    if start is not None and problem.usable(start.policy):
+        outcome.take(problem, Candidate(start.policy))
+    for solver in choose(problem):
+        name = solver.name
+        outcome = run(solver, problem, target, lambda now: now.step >= MOST_STEPS or draws.stopping(), outcome)
+        if draws.stopping():
+            raise StopRequested
+        if outcome.status is not Status.STALLED:
+            break
+    if outcome.delivered is None or not np.isfinite(outcome.delivered.objective):
+        return without_objective(problem, target, outcome, name)
+    return finished(problem, target, outcome, name)
+
+
+def _found(problem: Problem, solution: Solution) -> Found:
+    """A policy without pairs that a prior forbids, also in states that the counted model never visits."""
+    possible = states_of(problem.permitted) & ~solution.reached
+    strays = possible & np.any((solution.policy > 0) & ~problem.permitted, axis=1)
+    rows = problem.permitted / np.maximum(problem.permitted.sum(axis=1), 1)[:, None]
+    policy = np.where(strays[:, None], rows, solution.policy)
+    status = solution.certificate.statement
+    return Found(policy, solution.multipliers, solution.objective, solution.risk, status)
+
+
+def directed(task: Task, problem: Problem, counts: Counts, solution: Solution, even: float) -> Array:
+    """Where to draw next, (S*A,): even everywhere, and more on pairs that a nearly best policy uses.
+
+    A pair counts by the root of its state's occupancy, by the standard deviation of reward plus next value, and by how
+    little worse it seems than the best action, compared with what the samples leave open.
+    """
+    v, allowed = solution.multipliers, task.allowed
+    payoff = Payoff(task.scalars, scalars_of(problem, solution.occupancy), task.discount)
+    variance = next_moments(counts, payoff, v)[1]
+    square = np.ones(task.shape) if variance is None else variance.reshape(task.shape)
+    # few samples may show no variance at all: every pair keeps a tenth of the average
+    square = np.maximum(square, 0.1 * float(square[allowed].mean()) + 1e-300)
+    open_square = square / np.maximum(counts.per_pair, 1).reshape(task.shape)
+    advantage = np.where(allowed, solution.adjusted_reward + task.discount * problem.mdp.expect_next(v), -np.inf)
+    loss = advantage.max(axis=1, keepdims=True) - advantage
+    doubt = open_square + np.where(allowed, open_square, np.inf).min(axis=1, keepdims=True)
+    share = np.sqrt(solution.occupancy.sum(axis=1)[:, None] * square) / (1 + loss**2 / doubt)
+    share = np.where(allowed, share, 0.0).ravel()
+    flat = allowed.ravel() / task.pairs
+    return flat if not share.sum() > 0 else even * flat + (1 - even) * share / share.sum()

@@ -1,0 +1,185 @@
+"""``PrimalDual``: our sweep variant of Algorithm 1, and the search over the numbers of scalar risks on top of it.
+
+Without Variance and CVaR there is one leg of sweeps. With them, short legs start from several values of their numbers;
+each leg's policy is tried, and the best one is taken further: its own mean or quantile becomes the next number. That
+finds a good local optimum and often the global one; nothing is proved about others.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cautious.learning.draws import Draws
+from cautious.learning.lines import sure_bound
+from cautious.learning.payoffs import Payoff
+from cautious.learning.runs import NAN, Method, Point, Result, Run
+from cautious.learning.sweeps import Schedule, Sweeps
+from cautious.learning.task import Task, start_distribution
+from cautious.learning.trial import Trial
+from cautious.risks.scalar import Variance
+
+TABLE_PIECE = 400_000
+MOST_SWEEPS_PER_PIECE = 25
+MOST_STARTS = 6
+REFINEMENTS = 2
+# shares of the samples: all starts together, and each refinement; the last leg has what is left
+STARTS_SHARE, REFINE_SHARE = 0.4, 0.12
+# a quarter of a leg tries its policy
+TRIAL_SHARE = 1 / 4
+SAMPLES_PER_PAIR = 20
+
+
+@dataclass(frozen=True)
+class PrimalDual(Method):
+    """Sweeps; ``schedule`` says how fast things move, and is the same for all problems."""
+
+    schedule: Schedule = field(default_factory=Schedule)
+    name = "primal-dual"
+
+    def refusal(self, task: Task) -> str | None:
+        """Whether every risk can be followed."""
+        for _, risk in task.problem.terms:
+            if not risk.convex:
+                return f"{risk.label} is not convex, and only Variance and CVaR are searched over their number"
+        if not task.problem.permitted.any():
+            return "the risk forbids every pair"
+        return None
+
+    def begin(self, task: Task, draws: Draws, samples: int) -> "PrimalDualRun":
+        """A run of one leg, or of several."""
+        return PrimalDualRun(self, task, draws, samples)
+
+
+class PrimalDualRun(Run):
+    """Legs one after the other; each has numbers ``at``, sweeps and, but for the last one, a trial.
+
+    ``tried``: for every leg so far the numbers that suit its policy, and what it seemed worth.
+    """
+
+    def __init__(self, method: PrimalDual, task: Task, draws: Draws, samples: int) -> None:
+        self.method, self.task, self.draws, self.samples = method, task, draws, samples
+        self.start = start_distribution(task, draws.start_states)
+        affordable = int(STARTS_SHARE * samples) // (SAMPLES_PER_PAIR * task.pairs)
+        self.starts = min(MOST_STARTS, max(1, affordable)) if task.scalars else 0
+        self.tried: list[tuple[list[float], float]] = []
+        self.spent = 0
+        self._begin_leg(self._first_numbers(0))
+
+    def _first_numbers(self, leg: int) -> list[float]:
+        """Numbers to begin with, spread over the rewards for a mean and over the losses for a quantile."""
+        low, high = self.task.reward_range
+        reward = low + (high - low) * (leg + 0.5) / max(1, self.starts)
+        return [reward if isinstance(risk, Variance) else -reward for _, risk in self.task.scalars]
+
+    def _begin_leg(self, at: list[float]) -> None:
+        leg, left = len(self.tried), self.samples - self.spent
+        whole = left
+        if leg < self.starts:
+            whole = int(STARTS_SHARE * self.samples / self.starts)
+        elif leg < self.starts + REFINEMENTS and self.starts > 0:
+            whole = int(REFINE_SHARE * self.samples)
+        self.last = self.starts == 0 or leg == self.starts + REFINEMENTS
+        self.trial_samples = 0 if self.last else int(TRIAL_SHARE * whole)
+        # the leg draws its seed from the run's counter: a resume goes back to it
+        self.at, self.calls = at, self.draws.calls
+        payoff = Payoff(self.task.scalars, tuple(at), self.task.discount)
+        self.sweeps = Sweeps(
+            self.task, self.draws, self.start, payoff, whole - self.trial_samples, self.method.schedule
+        )
+        self.trial: Trial | None = None
+
+    def advance(self) -> None:
+        """Some sweeps, a step of a trial, or the beginning of the next leg."""
+        if not self.sweeps.done:
+            self._sweep()
+        elif self.last:
+            self.done = True
+        elif self.trial is None:
+            self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
+        elif not self.trial.done:
+            self.trial.advance()
+        else:
+            self._end_leg(self.trial)
+
+    def _sweep(self) -> None:
+        """As many sweeps as a piece holds; one only where a call may fail, so that it can be done again."""
+        pieces = 1
+        if self.draws.table is not None:
+            batch = max(1, self.sweeps.samples // self.sweeps.sweeps)
+            pieces = max(1, min(MOST_SWEEPS_PER_PIECE, TABLE_PIECE // batch))
+        for _ in range(pieces):
+            self.sweeps.advance()
+            if self.sweeps.done:
+                self.done = self.last
+                return
+
+    def _end_leg(self, trial: Trial) -> None:
+        """The trial says which numbers suit the policy, and what is gained by them; the tables say the rest better."""
+        suited, gained = self.at, 0.0
+        if trial.paths > 0:
+            suited = [trial.rewards.best_scalar(risk) for _, risk in self.task.scalars]
+            gained = sum(
+                weight * (trial.rewards.penalty(risk, t) - trial.rewards.penalty(risk, better))
+                for (weight, risk), t, better in zip(self.task.scalars, self.at, suited, strict=True)
+            )
+        self.tried.append((suited, self._worth() + gained))
+        self.spent += self.sweeps.samples + self.trial_samples
+        leg = len(self.tried)
+        best = max(self.tried, key=lambda one: one[1])[0]
+        self._begin_leg(self._first_numbers(leg) if leg < self.starts else best)
+
+    def _worth(self) -> float:
+        """The objective of the average occupancy with the present numbers."""
+        return self._earned() - self._convex_risk()
+
+    def _earned(self) -> float:
+        paid = float(np.sum(self.sweeps.occupancy() * self.sweeps.mean_payoff()))
+        return paid / (1 - self.task.discount) - self.sweeps.payoff.offset
+
+    def _convex_risk(self) -> float:
+        d = self.sweeps.occupancy()
+        return float(sum(weight * risk.value(d) for weight, risk in self.task.problem.terms))
+
+    def point(self) -> Point:
+        """The average occupancy, at this leg's numbers; their share of the risk is inside the payoffs."""
+        risk = self._convex_risk() / self.task.caution if self.task.weighted else 0.0
+        shown = NAN if self.task.scalars else risk
+        return Point(self.draws.used, self._worth(), shown, violation=self.sweeps.violation)
+
+    def result(self) -> Result:
+        """The policy of the average occupancy."""
+        sweeps = self.sweeps
+        facts: dict[str, Any] = {"sweeps": sweeps.sweep}
+        if self.task.scalars:
+            facts["numbers"] = {risk.label: t for (_, risk), t in zip(self.task.scalars, self.at, strict=True)}
+        return Result(
+            policy=sweeps.policy(),
+            occupancy=sweeps.occupancy(),
+            multipliers=sweeps.multipliers(),
+            reward=sweeps.mean_payoff(),
+            scalars=tuple(self.at),
+            optimum_below=sure_bound(self.task),
+            facts=facts,
+        )
+
+    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The leg, and what was tried before."""
+        header, arrays = self.sweeps.storage()
+        header |= {"tried": self.tried, "at": self.at, "spent": self.spent, "calls": self.calls, "done": self.done}
+        if self.trial is not None:
+            header["trial"], found = self.trial.storage()
+            arrays |= {f"trial.{name}": array for name, array in found.items()}
+        return header, arrays
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """The same leg again, where it was."""
+        self.tried = [(list(at), float(worth)) for at, worth in header["tried"]]
+        self.spent, self.done = int(header["spent"]), bool(header["done"])
+        self.draws.calls = int(header["calls"])
+        self._begin_leg([float(t) for t in header["at"]])
+        self.sweeps.restore(header, arrays)
+        if "trial" in header:
+            self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
+            found = {name.removeprefix("trial."): a for name, a in arrays.items() if name.startswith("trial.")}
+            self.trial.restore(header["trial"], found)

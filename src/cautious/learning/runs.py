@@ -1,0 +1,92 @@
+"""What every learning method is made of, and the one loop that runs it.
+
+A ``Method`` is a frozen set of choices. It begins a ``Run``: arrays and counters that ``advance`` by one piece of work,
+can be written to a file between pieces, and give a ``Result`` at any time.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array
+from cautious.learning.draws import Draws
+from cautious.learning.task import Task
+from cautious.models.tabular import MDP
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row of the history; see ``History``."""
+
+    samples: int
+    objective: float = NAN
+    risk: float = NAN
+    gap: float = NAN
+    violation: float = NAN
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a method learned, before it is tried on fresh samples.
+
+    ``policy`` (S, A), zero on pairs that do not exist. ``occupancy`` (S, A) the learner's own estimate, sums to one.
+    ``multipliers`` (S,); ``reward`` (S, A) mean rewards seen. ``scalars``: the number t of each scalar term of the
+    task, in its order. ``optimum_below``: no policy exceeds this, with the confidence the method promises. ``mdp``: the
+    counted model, where there is one.
+    """
+
+    policy: Array
+    occupancy: Array
+    multipliers: Array
+    reward: Array
+    scalars: tuple[float, ...] = ()
+    optimum_below: float = np.inf
+    mdp: MDP | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Run(ABC):
+    """One run of a method; see the module's text. Everything that ``advance`` changes is in ``storage``."""
+
+    done: bool = False
+
+    @abstractmethod
+    def advance(self) -> None:
+        """The next piece of work: below half a second where the simulator allows; draws through ``Draws``.
+
+        A draw may raise, and the piece is then done again: nothing but ``Draws`` may change before the last draw.
+        """
+
+    @abstractmethod
+    def point(self) -> Point:
+        """What is believed now."""
+
+    @abstractmethod
+    def result(self) -> Result:
+        """What has been learned so far."""
+
+    @abstractmethod
+    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """JSON numbers and arrays that ``restore`` turns into this very run."""
+
+    @abstractmethod
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Continue where ``storage`` was taken, bit for bit."""
+
+
+class Method(ABC):
+    """A way to learn; its fields are its settings."""
+
+    name: str
+
+    @abstractmethod
+    def refusal(self, task: Task) -> str | None:
+        """Why this method cannot take the task; None when it can."""
+
+    @abstractmethod
+    def begin(self, task: Task, draws: Draws, samples: int) -> Run:
+        """A run that may draw ``samples`` transitions from ``draws``; what is left tries the policy."""

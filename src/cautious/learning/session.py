@@ -1,0 +1,225 @@
+"""The one loop of learning: pieces of work, checkpoints, history, Ctrl-C, and a trial of the policy at the end.
+
+A session has two parts. The method learns with most of the samples; then the policy it delivers is tried on fresh
+samples, which is what makes a statement about it possible.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array
+from cautious.errors import FileError, SimulatorError
+from cautious.history import History
+from cautious.learning.checkpoints import Checkpoint, read_checkpoint
+from cautious.learning.draws import PROBE, Draws, StopRequested
+from cautious.learning.runs import Method, Point, Result
+from cautious.learning.task import Task
+from cautious.learning.trial import Trial
+from cautious.solvers.base import Clock, Interruption
+
+TRIAL_SHARE = 0.1
+# the history grows with the logarithm of the samples: about sixteen rows per tenfold
+ROW_EVERY = 1.15
+COLUMNS = tuple(field.name for field in fields(Point))
+
+
+@dataclass(frozen=True)
+class LearningProgress:
+    """What a callback receives while learning; returning True from the callback stops the run.
+
+    ``objective``, ``risk``, ``gap`` and ``violation`` are those of the latest row of the history.
+    """
+
+    samples: int
+    total: int
+    seconds: float
+    samples_per_second: float
+    objective: float
+    risk: float
+    gap: float
+    violation: float
+    phase: str
+    method: str
+
+
+LearningCallback = Callable[[LearningProgress], Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run, whatever is learned."""
+
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_seconds: float = 60.0
+    call_timeout_seconds: float = 600.0
+    callback: LearningCallback | None = None
+    executor: Executor | None = None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a session ends with; ``trial`` is None when it was stopped before the trial was over."""
+
+    result: Result
+    trial: Trial | None
+    history: History
+    used: int
+    seconds: float
+    stopped: bool
+
+
+class Session:
+    """One call of ``ca.learn``."""
+
+    def __init__(self, task: Task, method: Method, settings: Settings) -> None:
+        self.task, self.method, self.settings = task, method, settings
+        self.clock = Clock(None)
+        self.draws = Draws(
+            task.simulator,
+            task.samples,
+            task.seed,
+            timeout_seconds=settings.call_timeout_seconds,
+            executor=settings.executor,
+            stopping=lambda: self.clock.stop_requested,
+        )
+        self.trial_samples = int(TRIAL_SHARE * task.samples) if task.samples >= 2 * task.pairs else 0
+        self.probes = 0 if self.draws.table is not None else min(PROBE, task.samples // 100)
+        self.rows: list[Point] = []
+        self.trial: Trial | None = None
+        self.question = task.fingerprint() | {"method": repr(method)}
+
+    def run(self) -> Ending:
+        """Learn, try, and say how it went."""
+        with Interruption(self.clock):
+            try:
+                self._open()
+            except StopRequested:
+                # nothing has been learned yet: this is an ordinary Ctrl-C
+                raise KeyboardInterrupt from None
+            try:
+                self._work()
+            except StopRequested:
+                self._save()
+            except SimulatorError as error:
+                self._fail(error)
+        finished = self.trial is not None and self.trial.done and self.trial.paths > 0
+        return Ending(
+            self.learner.result(),
+            self.trial if finished else None,
+            self._history(),
+            self.draws.used,
+            self.clock.seconds,
+            stopped=not self._over,
+        )
+
+    def _open(self) -> None:
+        """A new run, or the one in the checkpoint."""
+        training = self.task.samples - self.trial_samples - 2 * self.probes
+        self.learner = self.method.begin(self.task, self.draws, training)
+        path = self.settings.checkpoint
+        if path is not None and Path(path).exists():
+            self._resume(read_checkpoint(path, self.question))
+            return
+        if path is not None and not Path(path).parent.is_dir():
+            raise FileError(f"cannot write {path}: there is no folder {Path(path).parent}")
+        if self.probes:
+            pairs = np.argwhere(self.task.allowed)
+            some = pairs[np.linspace(0, len(pairs) - 1, self.probes).astype(np.int64)]
+            self.draws.check_repeatable(some[:, 0].copy(), some[:, 1].copy())
+
+    def _work(self) -> None:
+        saved, started, began = time.monotonic(), time.monotonic(), self.draws.used
+        while not self._over:
+            before = self.draws.used, self.draws.calls
+            try:
+                self._advance()
+            except (StopRequested, SimulatorError):
+                # a piece that fails has changed nothing but these
+                self.draws.used, self.draws.calls = before
+                raise
+            if self.trial is None and (self._row_due or self.learner.done):
+                self.rows.append(self.learner.point())
+            if time.monotonic() - saved >= self.settings.checkpoint_seconds and not self._over:
+                self._save()
+                saved = time.monotonic()
+            self._tell(self.draws.used - began, time.monotonic() - started)
+            if self.clock.stop_requested and not self._over:
+                raise StopRequested
+        self._save()
+
+    @property
+    def _over(self) -> bool:
+        return self.learner.done and (self.trial_samples == 0 or (self.trial is not None and self.trial.done))
+
+    @property
+    def _row_due(self) -> bool:
+        return not self.rows or self.draws.used >= ROW_EVERY * self.rows[-1].samples
+
+    def _advance(self) -> None:
+        if not self.learner.done:
+            self.learner.advance()
+            return
+        if self.trial is None:
+            self.trial = self._new_trial()
+        self.trial.advance()
+
+    def _new_trial(self) -> Trial:
+        return Trial(self.task, self.draws, self.learner.result().policy, self.trial_samples)
+
+    def _tell(self, drawn: int, seconds: float) -> None:
+        if self.settings.callback is None:
+            return
+        latest = asdict(self.rows[-1]) | {"samples": self.draws.used}
+        progress = LearningProgress(
+            total=self.task.samples,
+            seconds=self.clock.seconds,
+            samples_per_second=drawn / max(seconds, 1e-9),
+            phase="learning" if self.trial is None else "trial",
+            method=self.method.name,
+            **latest,
+        )
+        if self.settings.callback(progress) is True:
+            self.clock.stop_requested = True
+
+    def _fail(self, error: SimulatorError) -> None:
+        """Keep what was learned where a checkpoint was asked for, and say where it is."""
+        if self.settings.checkpoint is None:
+            raise SimulatorError(f"{error}; {self.draws.used} samples are lost: no checkpoint was asked for") from error
+        self._save()
+        raise SimulatorError(
+            f"{error}; {self.draws.used} samples are kept in {self.settings.checkpoint}: the same call continues there"
+        ) from error
+
+    def _save(self) -> None:
+        if self.settings.checkpoint is None:
+            return
+        parts = {"learner": self.learner.storage(), "history": ({}, self._columns())}
+        if self.trial is not None:
+            parts["trial"] = self.trial.storage()
+        counters = {"used": self.draws.used, "calls": self.draws.calls}
+        Checkpoint(self.question, counters, parts).write(self.settings.checkpoint)
+
+    def _resume(self, kept: Checkpoint) -> None:
+        self.learner.restore(*kept.parts["learner"])
+        columns = kept.parts["history"][1]
+        self.rows = [
+            Point(int(row[0]), *(float(value) for value in row[1:]))
+            for row in zip(*(columns[name] for name in COLUMNS), strict=True)
+        ]
+        if "trial" in kept.parts:
+            self.trial = self._new_trial()
+            self.trial.restore(*kept.parts["trial"])
+        self.draws.used, self.draws.calls = int(kept.counters["used"]), int(kept.counters["calls"])
+
+    def _columns(self) -> dict[str, Array]:
+        return {name: np.array([getattr(row, name) for row in self.rows], dtype=np.float64) for name in COLUMNS}
+
+    def _history(self) -> History:
+        return History(**self._columns())

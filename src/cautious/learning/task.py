@@ -1,0 +1,167 @@
+"""What is to be learned, checked before the first draw.
+
+The transitions are unknown, so a risk is bound to a *stand-in*: a model with the simulator's sizes, names and discount
+in which every pair stays where it is. Risks that look at the occupancy alone never notice. Variance and CVaR look at
+rewards: they are kept apart as ``scalars``, and priors given as policies are refused (their occupancy is unknown).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious._checks import Array, Indices, Mask, as_count, as_distribution, as_mask, as_number
+from cautious.errors import IncompatibleError, InputError
+from cautious.models.simulator_checks import check_members
+from cautious.models.simulators import Known, Simulator, TellsMore
+from cautious.models.tabular import MDP
+from cautious.problem import Problem
+from cautious.risks.base import Risk, Sum, terms_of
+from cautious.risks.scalar import CVaR, Variance
+
+START_DRAWS = 100_000
+
+
+@dataclass(frozen=True)
+class Task:
+    """Simulator, risk and caution; ``allowed`` (S, A) the pairs that exist."""
+
+    simulator: Simulator
+    recipe: Risk | None
+    caution: float
+    samples: int
+    seed: int
+    allowed: Mask
+    known: Known
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(S, A)."""
+        return self.allowed.shape[0], self.allowed.shape[1]
+
+    @property
+    def discount(self) -> float:
+        """The simulator's."""
+        return float(self.simulator.discount)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """(low, high), promised by the simulator and checked at every draw."""
+        low, high = self.simulator.reward_range
+        return float(low), float(high)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs exist."""
+        return int(np.count_nonzero(self.allowed))
+
+    @cached_property
+    def weighted(self) -> tuple[tuple[float, Risk], ...]:
+        """(caution * weight, risk as given) of every term that counts."""
+        terms = () if self.recipe is None else terms_of(self.recipe)
+        return tuple((self.caution * w, risk) for w, risk in terms if self.caution * w > 0)
+
+    @cached_property
+    def scalars(self) -> tuple[tuple[float, Variance | CVaR], ...]:
+        """The terms that look at rewards."""
+        return tuple((w, risk) for w, risk in self.weighted if isinstance(risk, Variance | CVaR))
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The other terms, bound to the stand-in; caution is inside the weights."""
+        rest = tuple((w, risk) for w, risk in self.weighted if not isinstance(risk, Variance | CVaR))
+        return Problem(self.stand_in(known_transitions=False), Sum(rest) if rest else None, 1.0)
+
+    def stand_in(self, *, known_transitions: bool) -> MDP:
+        """A model of the right sizes in which every pair stays where it is."""
+        (n_states, n_actions), size = self.shape, self.allowed.size
+        rows = sp.csr_array(
+            (np.ones(size), np.repeat(np.arange(n_states), n_actions), np.arange(size + 1)), shape=(size, n_states)
+        )
+        mdp = MDP(
+            rows,
+            np.zeros(self.shape),
+            self.discount,
+            allowed=self.allowed,
+            state_names=self.known.state_names,
+            action_names=self.known.action_names,
+            scene=self.known.scene,
+        )
+        mdp.known_transitions = known_transitions
+        return mdp
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What must be equal for a checkpoint to be continued; a risk is known by its values at two places."""
+        label = "none" if self.recipe is None else self.recipe.label
+        return {
+            "shape": list(self.shape),
+            "discount": self.discount,
+            "reward_range": list(self.reward_range),
+            "pairs": self.pairs,
+            "risk": label,
+            "risk values": [repr(value) for value in self._risk_values()],
+            "caution": self.caution,
+            "samples": self.samples,
+            "seed": self.seed,
+        }
+
+    def _risk_values(self) -> list[float]:
+        bound = self._bound
+        if bound is None:
+            return []
+        weights = np.where(self.allowed, np.arange(1, self.allowed.size + 1).reshape(self.shape), 0.0)
+        places = [self.allowed / self.pairs, weights / weights.sum()]
+        return [float(bound.value(np.asarray(place))) for place in places]
+
+    @cached_property
+    def _bound(self) -> Risk | None:
+        """The whole risk bound to a stand-in: only its checks and its identity are wanted."""
+        return None if self.recipe is None else self.recipe.bind(self.stand_in(known_transitions=True))
+
+
+def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int) -> Task:
+    """Everything checked before any work."""
+    if isinstance(simulator, MDP):
+        raise IncompatibleError("ca.learn draws from a simulator; for a known model pass mdp.simulator()")
+    if not isinstance(simulator, Simulator):
+        raise IncompatibleError(
+            f"{type(simulator).__name__} is not a simulator: it needs n_states, n_actions, discount, reward_range, "
+            "start_states(n, rng) and sample(states, actions, rng)"
+        )
+    check_members(simulator)
+    known = simulator.known if isinstance(simulator, TellsMore) else Known()
+    shape = (int(simulator.n_states), int(simulator.n_actions))
+    allowed = (
+        np.ones(shape, dtype=np.bool_)
+        if known.allowed is None
+        else as_mask("simulator.known.allowed", known.allowed, shape, "(S, A)")
+    )
+    if known.start is not None:
+        as_distribution("simulator.known.start", known.start, shape[:1], "(S,)")
+    task = Task(
+        simulator,
+        risk,
+        as_number("caution", caution, 0.0),
+        as_count("samples", samples),
+        as_count("seed", seed, 0),
+        allowed,
+        known,
+    )
+    # ``Problem`` checks the kind of risk, binding checks its data
+    Problem(task.stand_in(known_transitions=True), risk, caution)
+    if task.samples < task.pairs:
+        raise InputError(
+            f"samples is {task.samples}; each of the {task.pairs} state-action pairs must be tried at least once"
+        )
+    return task
+
+
+def start_distribution(task: Task, draw_starts: Callable[[int], Indices]) -> Array:
+    """The start distribution (S,): as the simulator tells it, else from ``START_DRAWS`` first states."""
+    if task.known.start is not None:
+        return np.asarray(task.known.start, dtype=np.float64)
+    states = draw_starts(START_DRAWS)
+    return np.asarray(np.bincount(states, minlength=task.shape[0]) / states.size)

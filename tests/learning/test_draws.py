@@ -1,0 +1,189 @@
+"""Draws: batches, seeds, the budget, and the same bytes whoever draws."""
+
+import gc
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+import cautious as ca
+from cautious.learning.draws import BATCH, PROBE, Draws, StopRequested, generator
+from cautious.models.simulators import TableSimulator
+
+MDP = ca.worlds.river_swim()
+N = 2 * BATCH + 100
+STATES, ACTIONS = np.resize(np.arange(6), N), np.resize(np.array([0, 1, 1, 0]), N)
+
+
+class Plain:
+    """A simulator without a known table, so that nothing is drawn by a short cut."""
+
+    n_states, n_actions, discount, reward_range = 6, 2, MDP.discount, MDP.reward_range
+
+    def __init__(self):
+        self.table = MDP.simulator()
+
+    def start_states(self, n, rng):
+        return self.table.start_states(n, rng)
+
+    def sample(self, states, actions, rng):
+        return self.table.sample(states, actions, rng)
+
+
+class Recording(Plain):
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def sample(self, states, actions, rng):
+        self.sizes.append(states.size)
+        return super().sample(states, actions, rng)
+
+
+def drawn(simulator=None, seed=0, executor=None):
+    return Draws(simulator or Plain(), 10 * N, seed, executor=executor).sample(STATES, ACTIONS)
+
+
+def same(one, two):
+    return all(a.tobytes() == b.tobytes() for a, b in zip(one, two, strict=True))
+
+
+def test_a_request_is_split_into_batches_with_a_generator_each():
+    simulator = Recording()
+    draws = Draws(simulator, 10 * N, seed=7)
+    found = draws.sample(STATES, ACTIONS)
+    assert simulator.sizes == [BATCH, BATCH, 100]
+    assert (draws.used, draws.calls) == (N, 3)
+    assert draws.left == 9 * N
+    for call in range(3):
+        part = slice(call * BATCH, (call + 1) * BATCH)
+        wanted = MDP.simulator().sample(STATES[part], ACTIONS[part], generator(7, call))
+        assert same((found[0][part], found[1][part]), wanted)
+
+
+def test_nothing_is_drawn_for_nothing():
+    draws = Draws(Plain(), 10, seed=0)
+    next_states, rewards = draws.sample(STATES[:0], ACTIONS[:0])
+    assert (next_states.size, rewards.size, draws.used, draws.calls) == (0, 0, 0, 0)
+
+
+def test_seeds_and_calls_decide_everything():
+    assert same(drawn(seed=1), drawn(seed=1))
+    assert not same(drawn(seed=1), drawn(seed=2))
+    first, resumed = Draws(Plain(), 10 * N, 3), Draws(Plain(), 10 * N, 3)
+    first.start_states(5)
+    first.sample(STATES[:50], ACTIONS[:50])
+    resumed.used, resumed.calls = first.used, first.calls
+    assert first.calls == 2
+    assert same(first.sample(STATES, ACTIONS), resumed.sample(STATES, ACTIONS))
+
+
+def test_a_known_table_draws_the_same_as_a_stranger():
+    assert isinstance(Draws(MDP.simulator(), N, 0).table, TableSimulator)
+    assert Draws(Plain(), N, 0).table is None
+    assert same(drawn(MDP.simulator(), seed=4), drawn(Plain(), seed=4))
+
+
+def test_the_budget_is_never_exceeded():
+    draws = Draws(Plain(), 100, seed=0)
+    draws.sample(STATES[:60], ACTIONS[:60])
+    with pytest.raises(AssertionError, match="41 draws asked for, 40 left"):
+        draws.sample(STATES[:41], ACTIONS[:41])
+    with pytest.raises(AssertionError, match="41 draws asked for, 40 left"):
+        draws.kernel_seed(41)
+    draws.start_states(1000)
+    assert draws.left == 40
+
+
+def test_streams_of_kernels_and_of_the_learner_are_numbered_too():
+    one, two = (Draws(MDP.simulator(), 100, seed=5) for _ in range(2))
+    first = one.kernel_seed(10)
+    assert two.kernel_seed(30) == first
+    assert one.kernel_seed(10) == two.kernel_seed(10) != first
+    assert one.calls == two.calls == 2
+    assert (one.used, two.used) == (20, 40)
+    assert one.rng().random() == two.rng().random()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_threads_change_nothing(workers):
+    with ThreadPoolExecutor(workers) as pool:
+        assert same(drawn(executor=pool), drawn())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_change_nothing(workers):
+    with ProcessPoolExecutor(workers, get_context("forkserver")) as pool:
+        assert same(drawn(executor=pool), drawn())
+
+
+def test_an_environment_with_one_state_is_shared_by_threads():
+    gymnasium = pytest.importorskip("gymnasium", reason="extra gym")
+    lake = ca.GymSimulator(gymnasium.make("FrozenLake-v1"), 0.9, "restart")
+    states, actions = np.resize(np.arange(16), N), np.resize(np.arange(4), N)
+    alone = Draws(lake, N, 0).sample(states, actions)
+    with ThreadPoolExecutor(2) as pool:
+        assert same(Draws(lake, N, 0, executor=pool).sample(states, actions), alone)
+
+
+def test_the_learner_s_arrays_are_out_of_reach():
+    class InPlace(Plain):
+        def sample(self, states, actions, rng):
+            states[:] = 0
+            actions[:] = 0
+            return super().sample(states, actions, rng)
+
+    states, actions = STATES.copy(), ACTIONS.copy()
+    Draws(InPlace(), N, 0).sample(states, actions)
+    assert np.array_equal(states, STATES)
+    assert np.array_equal(actions, ACTIONS)
+
+
+def test_a_repeatable_simulator_passes_and_pays_for_the_check():
+    draws = Draws(Plain(), N, 0)
+    draws.check_repeatable(STATES, ACTIONS)
+    assert (draws.used, draws.calls) == (2 * PROBE, 1)
+    poor = Draws(Plain(), 2 * PROBE - 1, 0)
+    poor.check_repeatable(STATES, ACTIONS)
+    assert poor.used == 0
+
+
+def test_ctrl_c_is_heard_while_waiting():
+    released = threading.Event()
+
+    class Slow(Plain):
+        def sample(self, states, actions, rng):
+            released.wait(20)
+            return super().sample(states, actions, rng)
+
+    pressed = time.monotonic() + 0.2
+    draws = Draws(Slow(), N, 0, stopping=lambda: time.monotonic() > pressed)
+    started = time.monotonic()
+    with pytest.raises(StopRequested):
+        draws.sample(STATES, ACTIONS)
+    assert time.monotonic() - started < 2
+    assert (draws.used, draws.calls) == (0, 0)
+    released.set()
+
+
+def test_what_a_pool_raises_after_ctrl_c_is_not_the_simulator_s_fault():
+    class Interrupted(Plain):
+        def sample(self, states, actions, rng):
+            raise KeyboardInterrupt
+
+    with pytest.raises(StopRequested):
+        Draws(Interrupted(), N, 0, stopping=lambda: True).sample(STATES, ACTIONS)
+
+
+def test_the_thread_ends_with_its_draws():
+    before = threading.active_count()
+    for _ in range(5):
+        Draws(Plain(), N, 0).sample(STATES[:5], ACTIONS[:5])
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before

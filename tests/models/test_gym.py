@@ -1,0 +1,234 @@
+"""Gymnasium environments: the distributions of their own tables, ends, offsets, and refusals."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import cautious as ca
+
+gymnasium = pytest.importorskip("gymnasium", reason="extra gym")
+
+NAMES = ("FrozenLake-v1", "CliffWalking-v1", "Taxi-v4")
+
+
+class Walk(gymnasium.Env):
+    """Observations 5 to 8 and actions 1 and 2: left or right with probability 0.8; 8 is the end."""
+
+    observation_space = gymnasium.spaces.Discrete(4, start=5)
+    action_space = gymnasium.spaces.Discrete(2, start=1)
+
+    def __init__(self):
+        self.place = 5
+        self.ended = True
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = int(options["state"]) if options else int(5 + self.np_random.integers(2))
+        self.ended = False
+        return np.array(self.place), {}
+
+    def step(self, action):
+        assert not self.ended, "an environment must be reset after its end"
+        right = (action == 2) == (self.np_random.random() < 0.8)
+        self.place = min(8, max(5, self.place + (1 if right else -1)))
+        self.ended = self.place == 8
+        return np.array(self.place), 1.0 if self.ended else -0.5, self.ended, False, {}
+
+
+class WalkWithSetter(Walk):
+    def set_state(self, state):
+        self.place = state
+
+
+def by_reset(env, state):
+    env.reset(options={"state": state})
+
+
+def walk(env=None, at_end="absorb", **changes):
+    return ca.GymSimulator(env or WalkWithSetter(), 0.9, at_end, **({"reward_range": (-0.5, 1.0)} | changes))
+
+
+def table_of(env, at_end):
+    """Transitions (S, A, S) and expected rewards (S, A) as the environment's table says."""
+    bare = env.unwrapped
+    n, m = int(env.observation_space.n), int(env.action_space.n)
+    size = n + (at_end == "absorb")
+    chances, pay = np.zeros((size, m, size)), np.zeros((size, m))
+    after_end = np.eye(size)[-1] if at_end == "absorb" else bare.initial_state_distrib
+    chances[n:, :, n:] = 1.0
+    for s in range(n):
+        for a in range(m):
+            for p, s_next, reward, ended in bare.P[s][a]:
+                chances[s, a] += p * (after_end if ended else np.eye(size)[s_next])
+                pay[s, a] += p * reward
+    return chances, pay
+
+
+@pytest.mark.parametrize("at_end", ["absorb", "restart"])
+@pytest.mark.parametrize("name", NAMES)
+def test_draws_follow_the_environment_s_own_table(name, at_end):
+    env = gymnasium.make(name)
+    simulator = ca.GymSimulator(env, 0.9, at_end)
+    chances, pay = table_of(env, at_end)
+    shape, rng = pay.shape, np.random.default_rng(1)
+    each = max(8, 12_000 // pay.size)
+    pairs = np.repeat(rng.permutation(pay.size)[: 12_000 // each], each)
+    states, actions = pairs // shape[1], pairs % shape[1]
+    next_states, rewards = simulator.sample(states, actions, rng)
+    # nothing that the table excludes
+    assert (chances[states, actions, next_states] > 0).all()
+    for s, a, reward in zip(states, actions, rewards, strict=True):
+        assert reward in ({line[2] for line in env.unwrapped.P[s][a]} if s in env.unwrapped.P else {0.0})
+    # six standard deviations of each count; 1e-9: outcomes that are sure
+    tried = np.unique(pairs)
+    counts = np.zeros((pay.size, shape[0]))
+    np.add.at(counts, (pairs, next_states), 1)
+    p = chances.reshape(pay.size, -1)[tried]
+    assert (np.abs(counts[tried] - each * p) <= 6 * np.sqrt(each * p * (1 - p)) + 1 + 1e-9).all()
+    means = np.bincount(pairs, rewards, minlength=pay.size)[tried] / each
+    spread = np.ptp(simulator.reward_range) * np.sqrt(0.25 / each)
+    assert np.abs(means - pay.ravel()[tried]).max() <= 6 * spread
+    # all pairs together: a small bias that single pairs hide would show here
+    surprise = rewards - pay[states, actions]
+    assert abs(surprise.sum()) <= 6 * spread * np.sqrt(each * rewards.size) + 1e-9
+
+
+@pytest.mark.parametrize("at_end", ["absorb", "restart"])
+@pytest.mark.parametrize("name", NAMES)
+def test_environments_pass_the_public_check_and_start_where_they_say(name, at_end):
+    simulator = ca.GymSimulator(gymnasium.make(name), 0.9, at_end)
+    ca.testing.check_simulator(simulator, draws=500)
+    n = 3000
+    share = np.bincount(simulator.start_states(n, np.random.default_rng(0)), minlength=simulator.n_states) / n
+    assert np.abs(share - simulator.known.start).max() <= 6 * np.sqrt(simulator.known.start.max() / n)
+
+
+@pytest.mark.parametrize("at_end", ["absorb", "restart"])
+@pytest.mark.parametrize(
+    "simulator", [lambda end: walk(at_end=end), lambda end: walk(Walk(), end, set_state=by_reset)], ids=["own", "given"]
+)
+def test_numbers_that_do_not_start_at_zero(simulator, at_end):
+    made = simulator(at_end)
+    ca.testing.check_simulator(made, draws=500)
+    assert (made.n_states, made.n_actions) == (4 + (at_end == "absorb"), 2)
+    n = 4000
+    next_states, rewards = made.sample(np.full(n, 2), np.ones(n, dtype=int), np.random.default_rng(0))
+    ended = rewards == 1.0
+    assert abs(ended.mean() - 0.8) < 6 * np.sqrt(0.16 / n)
+    assert set(next_states[~ended]) == {1}
+    # the walk starts at observation 5 or 6
+    assert set(next_states[ended]) == ({4} if at_end == "absorb" else {0, 1})
+
+
+def test_the_absorbing_state_stays_and_pays_nothing():
+    simulator = walk(reward_range=(0.5, 1.0))
+    assert simulator.reward_range == (0.0, 1.0)
+    next_states, rewards = simulator.sample(np.full(3, 4), np.array([0, 1, 0]), np.random.default_rng(0))
+    assert next_states.tolist() == [4, 4, 4]
+    assert rewards.tolist() == [0, 0, 0]
+    assert walk(at_end="restart", reward_range=(0.5, 1.0)).reward_range == (0.5, 1.0)
+
+
+def test_a_time_limit_is_not_an_end():
+    env = gymnasium.wrappers.TimeLimit(WalkWithSetter(), max_episode_steps=1)
+    bare, limited = walk(), walk(env)
+    states, actions = np.resize(np.arange(4), 1000), np.resize(np.array([0, 1, 1]), 1000)
+    for simulator in (bare, limited):
+        next_states, rewards = simulator.sample(states, actions, np.random.default_rng(2))
+        assert np.array_equal(next_states == 4, rewards == 1.0)
+        assert set(next_states[states == 0]) == {0, 1}
+
+
+def test_the_seed_decides_and_nothing_is_remembered():
+    simulator = ca.GymSimulator(gymnasium.make("FrozenLake-v1"), 0.9, "restart")
+    states, actions = np.resize(np.arange(16), 300), np.resize(np.arange(4), 300)
+    one = simulator.sample(states, actions, np.random.default_rng(5))
+    simulator.start_states(7, np.random.default_rng(6))
+    two = pickle.loads(pickle.dumps(simulator)).sample(states, actions, np.random.default_rng(5))
+    other = simulator.sample(states, actions, np.random.default_rng(7))
+    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    assert not np.array_equal(one[0], other[0])
+
+
+def test_rewards_and_starts_of_known_environments_are_told():
+    lake = ca.GymSimulator(gymnasium.make("FrozenLake-v1"), 0.9, "absorb")
+    assert lake.known.start.tolist() == [1.0] + 16 * [0.0]
+    assert lake.known.scene.title == "FrozenLake-v1"
+    assert ca.GymSimulator(gymnasium.make("CliffWalking-v1"), 0.9, "restart").reward_range == (-100.0, -1.0)
+    assert walk().known.start is None
+
+
+def shifted():
+    lake = gymnasium.make("FrozenLake-v1")
+    return gymnasium.wrappers.TransformObservation(lake, lambda s: 15 - s, lake.observation_space)
+
+
+def scaled():
+    return gymnasium.wrappers.TransformReward(gymnasium.make("FrozenLake-v1"), lambda reward: 2 * reward)
+
+
+class Broken(Walk):
+    def set_state(self, row, column):
+        """Another signature than ours."""
+
+
+REFUSED = {
+    "not an environment": (lambda: ca.GymSimulator("FrozenLake-v1", 0.9, "absorb"), "env must be a gymnasium.Env"),
+    "observations": (
+        lambda: ca.GymSimulator(gymnasium.make("Blackjack-v1"), 0.9, "absorb"),
+        "env.observation_space is Tuple(Discrete(32), Discrete(11), Discrete(2)); GymSimulator needs Discrete",
+    ),
+    "no way to set the state": (
+        lambda: walk(Walk()),
+        "does not know how to set the state of <Walk instance>; pass set_state=..., a function of (env, observation): "
+        'it may write the environment\'s attributes, or call env.reset(options={"state": observation})',
+    ),
+    "another signature": (lambda: walk(Broken()), "setting the state of <Broken instance> to"),
+    "hidden numbers": (lambda: walk(shifted()), "changes the observations, so they are not its states; pass set_state"),
+    "hidden state": (
+        lambda: ca.GymSimulator(gymnasium.make("Taxi-v4", fickle_passenger=True), 0.9, "absorb"),
+        "the observation is not the whole state",
+    ),
+    "autoreset": (lambda: walk(gymnasium.wrappers.Autoreset(WalkWithSetter())), "has the wrapper Autoreset"),
+}
+WRONG = {
+    "at_end": (lambda: walk(at_end="stop"), 'at_end is \'stop\'; expected "absorb" or "restart"'),
+    "discount": (lambda: ca.GymSimulator(WalkWithSetter(), 1, "absorb", (0, 1)), "discount is 1.0"),
+    "no range": (lambda: walk(reward_range=None), "reward_range is needed: the environment has no table P"),
+    "changed range": (
+        lambda: ca.GymSimulator(scaled(), 0.9, "absorb"),
+        "reward_range is needed: a wrapper changes the rewards; pass reward_range=(low, high)",
+    ),
+    "set_state": (lambda: walk(set_state=3), "set_state must be a function of (env, observation), found 3"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_environments_that_cannot_be_sampled_are_refused(case):
+    make, message = REFUSED[case]
+    with pytest.raises(ca.IncompatibleError, match=re.escape(message)):
+        make()
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_bad_arguments_are_refused_with_their_name(case):
+    make, message = WRONG[case]
+    with pytest.raises(ca.InputError, match=re.escape(message)):
+        make()
+
+
+def test_wrappers_count():
+    simulator = ca.GymSimulator(scaled(), 0.9, "absorb", reward_range=(0, 2))
+    _, rewards = simulator.sample(np.full(200, 14), np.full(200, 2), np.random.default_rng(0))
+    assert set(rewards) == {0.0, 2.0}
+
+
+def test_an_observation_outside_its_space_is_named():
+    class Lost(WalkWithSetter):
+        def step(self, action):
+            return 99, 0.0, False, False, {}
+
+    with pytest.raises(ca.InputError, match=re.escape("the next state of env.step(2) from the observation 5 is 94")):
+        walk(Lost()).sample(np.array([0]), np.array([1]), np.random.default_rng(0))
