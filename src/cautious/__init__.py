@@ -42,6 +42,7 @@ _HOME = {
     "AlgorithmOne": "cautious.learning.algorithm_1",
     "AlgorithmTwo": "cautious.learning.algorithm_2",
     "TensorBoard": "cautious.learning.tensorboard",
+    "block_ascent": "cautious.learning.block_ascent",
     "evaluate": "cautious.evaluation",
     "Evaluation": "cautious.evaluation",
     "frontier": "cautious.frontiers",
@@ -97,6 +98,7 @@ __all__ = [
     "Variance",
     "Wasserstein",
     "WorstTask",
+    "block_ascent",
     "evaluate",
     "frontier",
     "learn",
@@ -140,6 +142,7 @@ if TYPE_CHECKING:
     from cautious.history import History
     from cautious.learning.algorithm_1 import AlgorithmOne
     from cautious.learning.algorithm_2 import AlgorithmTwo
+    from cautious.learning.block_ascent import block_ascent
     from cautious.learning.learn import learn
     from cautious.learning.plug_in import PlugIn
     from cautious.learning.primal_dual import PrimalDual

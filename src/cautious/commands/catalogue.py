@@ -1,6 +1,7 @@
 """``worlds``, ``warmup`` and ``bench``."""
 
 import runpy
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -42,7 +43,7 @@ def worlds(
 
 
 def warmup(as_json: AsJson = False) -> None:
-    """Compile the kernels now, so that the first solve does not have to.
+    """Compile the kernels now, so that the first solve or learning run does not have to.
 
     Example: cautious warmup
     """
@@ -58,6 +59,8 @@ def warmup(as_json: AsJson = False) -> None:
         ca.Problem(mdp, ca.KL(np.full(mdp.shape, 1 / (mdp.n_states * mdp.n_actions))), caution=1.0), tolerance=1e-3
     )
     ca.evaluate(mdp, np.full(mdp.shape, 1 / mdp.n_actions), episodes=2)
+    for method in ("plug-in", "primal-dual", "paper"):
+        ca.learn(mdp.simulator(), ca.Entropy(), caution=1.0, samples=4 * mdp.allowed.size, method=method)
     seconds = time.perf_counter() - started
     if as_json:
         print_json({"seconds": seconds})
@@ -86,6 +89,8 @@ def bench(
     if name not in known:
         raise ca.InputError(f"there is no benchmark {name!r}; benchmarks/ has {', '.join(known)}")
     started = time.perf_counter()
+    # benchmarks share helpers, as scripts of one folder do
+    sys.path.insert(0, str(folder))
     result = runpy.run_path(str(folder / f"{name}.py"), run_name="cautious_benchmark")["main"](quick)
     if as_json:
         print_json({"benchmark": name, "quick": quick, "seconds": time.perf_counter() - started, "result": result})

@@ -70,7 +70,7 @@ def block_ascent(
     --------
     >>> import cautious as ca
     >>> problem = ca.Problem(ca.worlds.river_swim(), ca.Variance(), caution=2.0)
-    >>> found = block_ascent(problem, rounds=5)
+    >>> found = ca.block_ascent(problem, rounds=5)
     >>> found.rounds[-1].phi >= found.rounds[0].phi
     True
     """

@@ -23,23 +23,22 @@ from cautious.learning.counts import (
     shared_sizes,
     uniform_sizes,
 )
-from cautious.learning.draws import Draws, StopRequested
+from cautious.learning.draws import Draws
 from cautious.learning.lines import sure_bound
 from cautious.learning.payoffs import Payoff
 from cautious.learning.runs import NAN, Method, Point, Result, Run
+from cautious.learning.solving import best_outcome
 from cautious.learning.task import Task, start_distribution
-from cautious.learning.verification import optimum_below
+from cautious.learning.verification import Folds, optimum_below
 from cautious.occupancy import uniform_policy
 from cautious.problem import Problem
 from cautious.risks.scalar import CVaR, RewardVariance, Shortfall
-from cautious.solution import Solution, Status
-from cautious.solvers.base import Candidate, Clock, Outcome, Start, Target, run
-from cautious.solvers.solve import choose
+from cautious.solution import Solution
+from cautious.solvers.base import Clock, Start, Target
 from cautious.solvers.wrap import finished, forbidden, without_objective
 
 ROUGH_TOLERANCE = 1e-3
 FINAL_TOLERANCE = 1e-6
-MOST_STEPS = 2000
 # with fewer samples per pair the second fold proves nothing worth having, and serves the policy alone
 PROVABLE = 200
 
@@ -141,7 +140,8 @@ class PlugInRun(Run):
 
     def _finish(self) -> None:
         fresh = None if self.task.known.start is not None else self.draws.start_states
-        below = optimum_below(self.task, self.folds[0], self.folds[1], self._known_start, fresh)
+        folds = Folds(self.folds[0], self.folds[1], self._known_start, fresh)
+        below = optimum_below(self.task, folds, self.draws.stopping)
         problem = counted_problem(self.task, self._all, self._known_start)
         self.found = _found(problem, solved(problem, FINAL_TOLERANCE, self._warm, self.draws))
         self.bound, self.done = min(self.bound, below), True
@@ -248,20 +248,10 @@ def scalars_of(problem: Problem, d: Array) -> tuple[float, ...]:
 
 
 def solved(problem: Problem, tolerance: float, start: Start | None, draws: Draws) -> Solution:
-    """As ``ca.solve``, from an earlier answer. Steps are limited, not time: every repetition gives the same."""
-    target = Target(tolerance, Clock(None), start=start)
+    """As ``ca.solve``, from an earlier answer."""
     if problem.trapped is not None:
-        return forbidden(problem, target)
-    outcome, name = Outcome(Status.STALLED), ""
-    if start is not None and problem.usable(start.policy):
-        outcome.take(problem, Candidate(start.policy))
-    for solver in choose(problem):
-        name = solver.name
-        outcome = run(solver, problem, target, lambda now: now.step >= MOST_STEPS or draws.stopping(), outcome)
-        if draws.stopping():
-            raise StopRequested
-        if outcome.status is not Status.STALLED:
-            break
+        return forbidden(problem, Target(tolerance, Clock(None)))
+    outcome, target, name = best_outcome(problem, tolerance, draws.stopping, start)
     if outcome.delivered is None or not np.isfinite(outcome.delivered.objective):
         return without_objective(problem, target, outcome, name)
     return finished(problem, target, outcome, name)

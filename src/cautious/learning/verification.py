@@ -35,18 +35,16 @@ from cautious._checks import Array, Indices, Mask
 from cautious.certificate import Witness
 from cautious.learning.confidence import UPPER_DELTA, known_terms, mean_above, padded_range
 from cautious.learning.counts import Counts, counted_mdp, next_moments
-from cautious.learning.lines import SLACK, lines_below
-from cautious.learning.lines import sure_bound as sure_bound
+from cautious.learning.lines import SLACK, lines_below, sure_bound
 from cautious.learning.payoffs import Payoff
-from cautious.learning.task import Task
+from cautious.learning.solving import best_outcome
+from cautious.learning.task import START_DRAWS, Task
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.risks.scalar import Variance
 from cautious.risks.separable import SeparableRisk
-from cautious.solution import Status
-from cautious.solvers.base import Clock, Outcome, Target, run
-from cautious.solvers.solve import choose
+from cautious.solvers.base import Outcome
 
 PROVED_RATES = (1.0, 0.5)
 MEAN_DELTA = 0.7 * UPPER_DELTA / len(PROVED_RATES)
@@ -57,22 +55,32 @@ TOLERANCE = 1e-4
 LARGEST_Z = 0.9
 
 
-def optimum_below(
-    task: Task, chosen: Counts, proving: Counts, start: Array, draw_starts: Callable[[int], Indices] | None
-) -> float:
-    """No policy exceeds this, with probability at least 1 - UPPER_DELTA.
+@dataclass(frozen=True)
+class Folds:
+    """``chosen`` and ``proving``: the two folds; the sizes of the second must not depend on its outcomes.
 
-    ``chosen`` and ``proving`` are the folds; the sizes of the second must not depend on its outcomes. ``draw_starts``
-    gives fresh first states, or is None where ``start`` is exact.
+    ``draw_starts`` gives fresh first states, or is None where ``start`` (S,) is exact.
     """
+
+    chosen: Counts
+    proving: Counts
+    start: Array
+    draw_starts: Callable[[int], Indices] | None
+
+
+def optimum_below(task: Task, given: Folds, stopping: Callable[[], bool]) -> float:
+    """No policy exceeds this, with probability at least 1 - UPPER_DELTA; ``stopping`` is asked between solves."""
     sure = sure_bound(task)
     terms = known_terms(task)
     if any(risk is not None and not risk.convex for _, risk in terms) or not np.isfinite(sure):
         return sure
-    if min(float(counts.per_pair[task.allowed.ravel()].min()) for counts in (chosen, proving)) < 2:
+    both = (given.chosen, given.proving)
+    if min(float(counts.per_pair[task.allowed.ravel()].min()) for counts in both) < 2:
         return sure
-    fresh = None if draw_starts is None else np.bincount(draw_starts(100_000), minlength=task.shape[0])
-    folds = tuple(_Fold(task, counts, start) for counts in (chosen, proving))
+    fresh = None
+    if given.draw_starts is not None:
+        fresh = np.bincount(given.draw_starts(START_DRAWS), minlength=task.shape[0])
+    folds = tuple(_Fold(task, counts, given.start, stopping) for counts in both)
     domain = folds[0].problem.kept & folds[1].problem.kept
     if not domain.any():
         return sure
@@ -103,8 +111,8 @@ def _grid(task: Task, mixed: bool) -> tuple[list[tuple[float, ...]], float]:
 class _Fold:
     """One fold: its model, the problem there, and statistics of payoff + gamma v(s') per pair."""
 
-    def __init__(self, task: Task, counts: Counts, start: Array) -> None:
-        self.task, self.counts = task, counts
+    def __init__(self, task: Task, counts: Counts, start: Array, stopping: Callable[[], bool]) -> None:
+        self.task, self.counts, self.stopping = task, counts, stopping
         self.mdp: MDP = counted_mdp(task, counts, start)
         self.problem = Problem(self.mdp, task.recipe, task.caution)
         self.convex = [(w, risk) for w, risk in self.problem.terms if not isinstance(risk, ScalarRisk)]
@@ -128,12 +136,7 @@ class _Fold:
 
     def _outcome(self, reward: Array) -> Outcome:
         part = self.problem.part(reward.reshape(self.task.shape), self.convex)
-        outcome = Outcome(Status.STALLED)
-        for solver in choose(part):
-            outcome = run(solver, part, Target(TOLERANCE, Clock(None)), None, outcome)
-            if outcome.status is not Status.STALLED:
-                break
-        return outcome
+        return best_outcome(part, TOLERANCE, self.stopping)[0]
 
     def moments(self, payoff: Payoff, v: Array) -> tuple[Array, Array | None]:
         """As ``next_moments``."""
