@@ -73,7 +73,7 @@ def cost_per_sample(problem: ca.Problem) -> dict[str, float]:
     """Nanoseconds per sample: a whole run of sweeps after compilation, and the readable NumPy loop as printed."""
     simulator, pairs = problem.mdp.simulator(), problem.mdp.allowed.size
     ca.learn(simulator, problem.recipe, problem.caution, 2 * pairs, "primal-dual")
-    samples = max(4_000_000, 20 * pairs)
+    samples = max(10_000_000, 60 * pairs)
     started = time.perf_counter()
     ca.learn(simulator, problem.recipe, problem.caution, samples, "primal-dual")
     sweep = (time.perf_counter() - started) / samples

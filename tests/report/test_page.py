@@ -160,3 +160,23 @@ def test_the_overview_links_the_pages_of_each_caution(maze_problem, tmp_path):
     assert {"zero.html", "ten.html"} <= set(page.references)
     # the risk-neutral point has a risk, although its own solution carries none
     assert number(maze_problem.risk_value(points[0].occupancy), 6) in "".join(page.text)
+
+
+def test_a_learned_solution_says_what_is_estimated(tmp_path):
+    learned = ca.learn(ca.worlds.maze().simulator(), ca.Variance(), caution=10.0, samples=20_000, seed=4)
+    learned.report(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "learned from samples" in text
+    assert "expected return (counted model)" in text
+    assert learned.certificate.statement in text
+    assert "samples=20000, method=&quot;plug-in&quot;, seed=4" in text
+    assert "(exact)" not in text
+    assert "n/a" not in text
+
+
+def test_a_policy_learned_without_a_model_is_drawn_and_not_compared(tmp_path):
+    learned = ca.learn(ca.worlds.maze().simulator(), samples=20_000, method="primal-dual")
+    assert learned.plot().axes
+    with pytest.raises(ca.IncompatibleError, match="stand-in for a simulator"):
+        learned.report(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()

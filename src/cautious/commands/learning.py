@@ -267,6 +267,7 @@ def _print(solution: "Solution", files: dict[str, Path]) -> None:
     from cautious.report.tables import solution_table
 
     print_table(solution_table(solution))
+    typer.echo(f"method: {solution.certificate.facts['method']}")
     typer.echo(solution.certificate.statement)
     for label, path in files.items():
         typer.echo(f"{label}: {path}")

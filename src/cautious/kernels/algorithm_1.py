@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from cautious._checks import Array, Indices, Mask
-from cautious.kernels.random import uniform
+from cautious.kernels.random import first_above, uniform
 
 ENTROPIC, HALF_L1, HALF_SQUARES, WORST, BARRIER, SQUARE_OF = range(6)
 SMALL = 1e-50
@@ -136,18 +136,6 @@ def _pick_pair(d: Array, allowed: Mask, delta: float, share: float, u: float) ->
 
 
 @njit(cache=True)
-def _first_above(cumulative: Array, low: int, high: int, u: float) -> int:
-    """The first place in [low, high] with a running sum above u; the last one when rounding leaves none."""
-    while low < high:
-        middle = (low + high) // 2
-        if cumulative[middle] <= u:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True)
 def run(
     steps: int,
     seed: np.uint64,
@@ -185,8 +173,8 @@ def run(
         if not neutral:
             risk_slope(*risk, d, mass, slope)
         i = _pick_pair(d, allowed, delta, share, uniform(seed, np.uint64(3 * t)))
-        s_bar = _first_above(xi, 0, xi.size - 1, uniform(seed, np.uint64(3 * t + 1)) * xi[-1])
-        k = _first_above(cumulative, indptr[i], indptr[i + 1] - 1, uniform(seed, np.uint64(3 * t + 2)))
+        s_bar = first_above(xi, 0, xi.size - 1, uniform(seed, np.uint64(3 * t + 1)) * xi[-1])
+        k = first_above(cumulative, indptr[i], indptr[i + 1] - 1, uniform(seed, np.uint64(3 * t + 2)))
         s, s_next = i // n_actions, indices[k]
         r_hat = (rewards[k if per_outcome else i] - scale[0]) / scale[1]
         moments[0, i] += 1.0

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 from cautious._checks import Array, Indices
-from cautious.kernels.random import uniform
+from cautious.kernels.random import first_above, uniform
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -72,11 +72,4 @@ def draw_hits(indptr: Indices, cumulative: Array, sizes: Indices, seed: np.uint6
         for _ in range(sizes[row]):
             u = uniform(seed, counter)
             counter += np.uint64(1)
-            low, high = first, last
-            while low < high:
-                middle = (low + high) // 2
-                if cumulative[middle] <= u:
-                    low = middle + 1
-                else:
-                    high = middle
-            hits[low] += 1
+            hits[first_above(cumulative, first, last, u)] += 1

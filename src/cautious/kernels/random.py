@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from cautious._checks import Array
+
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)
 SECOND = np.uint64(0x94D049BB133111EB)
@@ -17,3 +19,15 @@ def uniform(seed: np.uint64, counter: np.uint64) -> float:
     z = (z ^ (z >> np.uint64(27))) * SECOND
     z = z ^ (z >> np.uint64(31))
     return np.float64(z >> np.uint64(11)) * UNIT
+
+
+@njit(cache=True, inline="always")
+def first_above(cumulative: Array, low: int, high: int, u: float) -> int:
+    """The first place in [low, high] with a running sum above u; the last one when rounding leaves none."""
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] <= u:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from cautious._checks import Array, Indices, Mask
+from cautious.kernels.random import first_above
 
 
 @njit(cache=True)
@@ -141,12 +142,5 @@ def draw_successors(indptr: Indices, cumulative: Array, rows: Indices, uniforms:
     """For each row, the position in the CSR arrays of the successor that a uniform number selects."""
     out = np.empty(rows.size, dtype=np.int64)
     for i in range(rows.size):
-        low, high = indptr[rows[i]], indptr[rows[i] + 1] - 1
-        while low < high:
-            middle = (low + high) // 2
-            if cumulative[middle] <= uniforms[i]:
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = low
+        out[i] = first_above(cumulative, indptr[rows[i]], indptr[rows[i] + 1] - 1, uniforms[i])
     return out

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from cautious._checks import Array, Indices, Mask
-from cautious.kernels.random import uniform
+from cautious.kernels.random import first_above, uniform
 
 
 @njit(cache=True)
@@ -78,15 +78,9 @@ def draw(
     for row in range(n.size):
         for _ in range(n[row]):
             chance = uniform(seed, counter + np.uint64(i))
-            low, high = indptr[row], indptr[row + 1] - 1
-            while low < high:
-                middle = (low + high) // 2
-                if cumulative[middle] <= chance:
-                    low = middle + 1
-                else:
-                    high = middle
-            s_next[i] = indices[low]
-            r_hat[i] = pay[low] if pay_per_outcome else pay[row]
+            at = first_above(cumulative, indptr[row], indptr[row + 1] - 1, chance)
+            s_next[i] = indices[at]
+            r_hat[i] = pay[at] if pay_per_outcome else pay[row]
             i += 1
 
 
@@ -132,19 +126,18 @@ def tally(n: Indices, r_hat: Array, paid: Array, drawn: Indices) -> None:
 
 
 @njit(cache=True)
-def move(inflow: Array, xi: Array, gamma: float, rate: float, x: Array) -> float:
+def move(inflow: Array, xi: Array, gamma: float, rate: float, weight: float, x: Array, y_bar: Array) -> None:
     """Moves the state marginal towards balance, in place; the estimate is scaled to mass one first.
 
-    Returns the 1-norm by which the marginal missed the balance, the noise of the samples included.
+    ``y_bar`` averages these estimates of where the mass goes, with ``weight`` as ``settle`` averages d.
     """
-    total, missed = 0.0, 0.0
+    total = 0.0
     for s in range(x.size):
         total += (1.0 - gamma) * xi[s] + gamma * inflow[s]
     for s in range(x.size):
-        step = ((1.0 - gamma) * xi[s] + gamma * inflow[s]) / total - x[s]
-        missed += abs(step)
-        x[s] += rate * step
-    return missed
+        y = ((1.0 - gamma) * xi[s] + gamma * inflow[s]) / total
+        x[s] += rate * (y - x[s])
+        y_bar[s] += weight * (y - y_bar[s])
 
 
 @njit(cache=True)

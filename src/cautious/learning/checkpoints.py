@@ -1,13 +1,19 @@
 """Checkpoints: the whole of a run in one file, written whole or not at all, continued bit for bit."""
 
+import hashlib
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from cautious import _storage
 from cautious.errors import FileError
 
 KIND = "checkpoint"
+SEALED = ("question", "counters", "parts")
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,17 @@ class Checkpoint:
             "parts": {name: part_header for name, (part_header, _) in self.parts.items()},
         }
         arrays = {f"{name}.{key}": a for name, (_, found) in self.parts.items() for key, a in found.items()}
-        _storage.write(path, KIND, header, arrays)
+        _storage.write(path, KIND, header | {"digest": _digest(header, arrays)}, arrays)
+
+
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    """One number for everything: what is continued goes into compiled loops, which trust sizes and indices."""
+    found = hashlib.sha256(json.dumps({name: header[name] for name in SEALED}, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(repr((name, array.dtype.str, array.shape)).encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> Checkpoint:
@@ -40,6 +56,8 @@ def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> C
                     f"{path}: this checkpoint belongs to another run: its {key} is {stored.get(key)!r}, "
                     f"asked for is {question.get(key)!r}"
                 )
+        if header["digest"] != _digest(header, arrays):
+            raise FileError(f"{path}: the checkpoint was changed after it was written; delete it to begin again")
         parts = {}
         for name, part_header in header["parts"].items():
             prefix = f"{name}."

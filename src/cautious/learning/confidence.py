@@ -71,18 +71,23 @@ def sample_mean_below(values: Array, low: float, high: float, delta: float) -> f
     return float(mean_below(np.asarray(values.mean()), spread, np.asarray(values.size), low, high, delta))
 
 
+def bound_by_user(recipe: Risk) -> bool:
+    """Whether a user's own code decides what the risk means in a model."""
+    return not type(recipe).__module__.startswith("cautious.") and type(recipe).bind is not Risk.bind
+
+
 def known_terms(task: Task) -> tuple[tuple[float, Risk | None], ...]:
     """The terms other than variance and CVaR, bound without knowing the model; None where that is impossible.
 
     Priors given as policies, and a user's risk with a ``bind`` of its own, mean something only in the true model.
     """
-    stand_in = task.stand_in(known_transitions=False)
+    stand_in = task.stand_in
     found: list[tuple[float, Risk | None]] = []
     for weight, recipe in task.weighted:
         if isinstance(recipe, Variance | CVaR):
             continue
         bound: Risk | None = None
-        if type(recipe).__module__.startswith("cautious.") or type(recipe).bind is Risk.bind:
+        if not bound_by_user(recipe):
             try:
                 bound = recipe.bind(stand_in)
             except IncompatibleError:

@@ -21,10 +21,13 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
     at_least = -np.inf if trial is None else objective_at_least(task, result, trial)
     estimate = _counted(task, result) if result.mdp is not None else _tried(task, result, trial)
     gap = result.optimum_below - at_least if np.isfinite(at_least) else np.inf
+    # an estimate that is infinite or unknown says nothing about the others
+    known = np.isfinite(estimate["objective"])
+    upper_bound = estimate["objective"] + gap if known else result.optimum_below
     certificate = Certificate(
         kind="estimated",
         statement=_statement(ending, at_least, gap),
-        upper_bound=estimate["objective"] + gap,
+        upper_bound=upper_bound,
         gap=gap,
         occupancy_error=np.nan,
         objective_error=np.nan,
@@ -33,6 +36,8 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
             "objective_at_least": at_least,
             "optimum_below": result.optimum_below,
             "samples": ending.used,
+            "budget": task.samples,
+            "seed": task.seed,
             "trial_samples": 0 if trial is None else int(trial.visits.sum()),
             "method": f"{method.name}, {why}",
             **result.facts,
@@ -40,7 +45,7 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
     )
     return Solution(
         status=_status(task, ending, estimate["objective"]),
-        upper_bound=certificate.upper_bound,
+        upper_bound=upper_bound,
         gap=gap,
         policy=result.policy,
         multipliers=result.multipliers,
@@ -115,7 +120,7 @@ def _tried(task: Task, result: Result, trial: Trial | None) -> dict[str, Any]:
         terms.append((weight, scalar.label, found))
     penalty = sum(weight * value for weight, _, value in terms)
     return {
-        "mdp": task.stand_in(known_transitions=False),
+        "mdp": task.stand_in,
         "objective": expected - penalty,
         "expected_return": expected,
         "risk": penalty / task.caution if terms else 0.0,

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from cautious._checks import Array, Mask
-from cautious.learning.confidence import known_terms
+from cautious.learning.confidence import bound_by_user, known_terms, padded_range
 from cautious.learning.task import Task
 from cautious.risks.base import Cut, Risk, Tangents
 from cautious.risks.features import LogBarrier, WorstOf
@@ -49,9 +49,10 @@ def sure_bound(task: Task) -> float:
         domain &= True if permitted is None else permitted
     witnesses = [None if risk is None else simple_witness(risk, domain) for _, risk in terms]
     found = lines_below(task, terms, witnesses, domain)
-    if found is None or not domain.any():
+    # ``lines_below`` takes a term it cannot bind for a distance; what a user's own ``bind`` makes may be negative
+    if found is None or not domain.any() or any(bound_by_user(recipe) for _, recipe in task.weighted):
         return np.inf
-    high = task.reward_range[1]
+    high = padded_range(task)[1]
     # a variance is at least 0, a CVaR at least the smallest loss
     scalars = sum(-weight * high for weight, risk in task.scalars if not isinstance(risk, Variance))
     bound = found.bound(np.full(task.shape, high), domain, task.discount) - scalars

@@ -145,7 +145,7 @@ class PrimalDualRun(Run):
         """The average occupancy, at this leg's numbers; their share of the risk is inside the payoffs."""
         risk = self._convex_risk() / self.task.caution if self.task.weighted else 0.0
         shown = NAN if self.task.scalars else risk
-        return Point(self.draws.used, self._worth(), shown, violation=self.sweeps.violation)
+        return Point(self.draws.used, self._worth(), shown, violation=self.sweeps.violation())
 
     def result(self) -> Result:
         """The policy of the average occupancy."""

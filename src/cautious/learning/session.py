@@ -93,7 +93,7 @@ class Session:
         self.probes = 0 if self.draws.table is not None else min(PROBE, task.samples // 100)
         self.rows: list[Point] = []
         self.trial: Trial | None = None
-        self.question = task.fingerprint() | {"method": repr(method)}
+        self.question = {} if settings.checkpoint is None else task.fingerprint() | {"method": repr(method)}
 
     def run(self) -> Ending:
         """Learn, try, and say how it went."""
@@ -125,7 +125,11 @@ class Session:
         self.learner = self.method.begin(self.task, self.draws, training)
         path = self.settings.checkpoint
         if path is not None and Path(path).exists():
-            self._resume(read_checkpoint(path, self.question))
+            try:
+                self._resume(read_checkpoint(path, self.question))
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                # whole, but not what this version writes
+                raise FileError(f"{path}: this checkpoint cannot be continued ({error!r}); delete it") from None
             return
         if path is not None and not Path(path).parent.is_dir():
             raise FileError(f"cannot write {path}: there is no folder {Path(path).parent}")

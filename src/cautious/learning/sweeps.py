@@ -22,7 +22,7 @@ from cautious.occupancy import occupancy_policy, uniform_policy
 from cautious.risks.separable import EntropicRisk
 
 DRAW_COUNTERS = 2**40
-ARRAYS = ("q", "big_q", "log_pi", "d", "d_bar", "x", "v", "v_bar", "paid", "drawn")
+ARRAYS = ("q", "big_q", "log_pi", "d", "d_bar", "x", "y_bar", "v", "v_bar", "paid", "drawn")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Sweeps:
         (n_states, n_actions), size = task.shape, task.allowed.size
         self.usable: Mask = np.ascontiguousarray(task.problem.permitted.ravel())
         self.pairs = int(self.usable.sum())
-        self.sweeps = min(schedule.most_sweeps, max(1, samples // max(1, self.pairs)))
+        # a leg of a very short run may have no samples at all: then it makes no sweep
+        self.sweeps = min(schedule.most_sweeps, max(1, samples // max(1, self.pairs)), samples)
         self.seed = draws.kernel_seed(0)
         self._take_terms()
         # a state whose pairs are all forbidden gets no row: ``settle`` keeps the learner away from it
@@ -68,7 +69,8 @@ class Sweeps:
         self.d = np.repeat(self.x, n_actions) * policy.ravel()
         self.d_bar = self.d.copy()
         self.paid, self.drawn = np.zeros(size), np.zeros(size, dtype=np.int64)
-        self.sweep, self.used, self.violation = 0, 0, np.nan
+        self.y_bar = self.x.copy()
+        self.sweep, self.used = 0, 0
         self._w, self._n, self._inflow = np.empty(size), np.empty(size, dtype=np.int64), np.empty(n_states)
 
     def _take_terms(self) -> None:
@@ -100,13 +102,13 @@ class Sweeps:
             self._n, self._w, next_states, payoffs, self.d, self.v, self.task.discount, rate, self.q, self._inflow
         )
         kernel.tally(self._n, payoffs, self.paid, self.drawn)
-        self.violation = kernel.move(self._inflow, self.xi, self.task.discount, rate, self.x)
+        weight = schedule.memory / (self.sweep + schedule.memory)
+        kernel.move(self._inflow, self.xi, self.task.discount, rate, weight, self.x, self.y_bar)
         slope = self._slope(rate)
         step = schedule.policy_step * rate / (1 + schedule.damping * kernel.spread(slope, self._w))
         if self.sweep == 0:
             self.big_q = self.q - slope
         kernel.improve(self.q, slope, self.usable, step, self.tau, self.log_mu, self.big_q, self.log_pi, self.v)
-        weight = schedule.memory / (self.sweep + schedule.memory)
         horizon = 1 / (1 - self.task.discount)
         kernel.settle(self.usable, self.log_pi, self.x, weight, horizon, self.v, self.d, self.d_bar)
         self.v_bar += weight * (self.v - self.v_bar)
@@ -173,6 +175,10 @@ class Sweeps:
         """The weighted average of the occupancies (S, A)."""
         return np.asarray(self.d_bar.reshape(self.task.shape))
 
+    def violation(self) -> float:
+        """The 1-norm by which the average occupancy misses the balance of flows, as the samples show it."""
+        return float(np.abs(self.y_bar - self.occupancy().sum(axis=1)).sum())
+
     def mean_payoff(self) -> Array:
         """What each pair (S, A) was paid on average, in the user's units; never drawn: the lowest payoff."""
         return np.asarray(self.low + self.scale * self.paid / np.maximum(self.drawn, 1)).reshape(self.task.shape)
@@ -191,7 +197,7 @@ class Sweeps:
         """As ``Run.storage``."""
         arrays = {name: getattr(self, name).copy() for name in ARRAYS}
         arrays |= {f"slope{k}": slope.memory.copy() for k, slope in enumerate(self.slopes)}
-        return {"sweep": self.sweep, "used": self.used, "violation": self.violation}, arrays
+        return {"sweep": self.sweep, "used": self.used}, arrays
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         """As ``Run.restore``."""
@@ -199,4 +205,4 @@ class Sweeps:
             setattr(self, name, arrays[name].copy())
         for k, slope in enumerate(self.slopes):
             slope.memory = arrays[f"slope{k}"].copy()
-        self.sweep, self.used, self.violation = int(header["sweep"]), int(header["used"]), float(header["violation"])
+        self.sweep, self.used = int(header["sweep"]), int(header["used"])

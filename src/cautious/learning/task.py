@@ -5,6 +5,7 @@ in which every pair stays where it is. Risks that look at the occupancy alone ne
 rewards: they are kept apart as ``scalars``, and priors given as policies are refused (their occupancy is unknown).
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +17,15 @@ import scipy.sparse as sp
 from cautious._checks import Array, Indices, Mask, as_count, as_distribution, as_mask, as_number
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.simulator_checks import check_members
-from cautious.models.simulators import Known, Simulator, TellsMore
+from cautious.models.simulators import Known, Simulator, TableSimulator, TellsMore
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk, Sum, terms_of
 from cautious.risks.scalar import CVaR, Variance
 
 START_DRAWS = 100_000
+# sums of counts are doubles in places
+MOST_SAMPLES = 2**53
 
 
 @dataclass(frozen=True)
@@ -73,15 +76,21 @@ class Task:
     def problem(self) -> Problem:
         """The other terms, bound to the stand-in; caution is inside the weights."""
         rest = tuple((w, risk) for w, risk in self.weighted if not isinstance(risk, Variance | CVaR))
-        return Problem(self.stand_in(known_transitions=False), Sum(rest) if rest else None, 1.0)
+        return Problem(self.stand_in, Sum(rest) if rest else None, 1.0)
 
-    def stand_in(self, *, known_transitions: bool) -> MDP:
-        """A model of the right sizes in which every pair stays where it is."""
+    @cached_property
+    def stand_in(self) -> MDP:
+        """A model of the right sizes in which every pair stays where it is, and which says so."""
+        mdp = self._stand_in()
+        mdp.known_transitions = False
+        return mdp
+
+    def _stand_in(self) -> MDP:
         (n_states, n_actions), size = self.shape, self.allowed.size
         rows = sp.csr_array(
             (np.ones(size), np.repeat(np.arange(n_states), n_actions), np.arange(size + 1)), shape=(size, n_states)
         )
-        mdp = MDP(
+        return MDP(
             rows,
             np.zeros(self.shape),
             self.discount,
@@ -90,8 +99,10 @@ class Task:
             action_names=self.known.action_names,
             scene=self.known.scene,
         )
-        mdp.known_transitions = known_transitions
-        return mdp
+
+    def check(self) -> None:
+        """Refuse a risk that is none, or whose data do not fit."""
+        _ = self._bound
 
     def fingerprint(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be continued; a risk is known by its values at two places."""
@@ -101,12 +112,24 @@ class Task:
             "discount": self.discount,
             "reward_range": list(self.reward_range),
             "pairs": self.pairs,
+            "model": self._model_digest(),
             "risk": label,
             "risk values": [repr(value) for value in self._risk_values()],
             "caution": self.caution,
             "samples": self.samples,
             "seed": self.seed,
         }
+
+    def _model_digest(self) -> str:
+        """What is known of the model: the pairs that exist, the start, and the tables where there are any."""
+        arrays: list[Any] = [self.allowed, self.known.start]
+        if isinstance(self.simulator, TableSimulator):
+            table = self.simulator
+            arrays += [table.rows.indptr, table.rows.indices, table.rows.data, table.rewards, table.outcome_rewards]
+        found = hashlib.sha256()
+        for array in arrays:
+            found.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
 
     def _risk_values(self) -> list[float]:
         bound = self._bound
@@ -118,8 +141,8 @@ class Task:
 
     @cached_property
     def _bound(self) -> Risk | None:
-        """The whole risk bound to a stand-in: only its checks and its identity are wanted."""
-        return None if self.recipe is None else self.recipe.bind(self.stand_in(known_transitions=True))
+        """The whole risk bound to a stand-in: only its checks and its identity are wanted; policies may be priors."""
+        return Problem(self._stand_in(), self.recipe, self.caution).risk
 
 
 def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int) -> Task:
@@ -150,8 +173,10 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
         allowed,
         known,
     )
-    # ``Problem`` checks the kind of risk, binding checks its data
-    Problem(task.stand_in(known_transitions=True), risk, caution)
+    # binding checks the kind of risk and its data
+    task.check()
+    if task.samples > MOST_SAMPLES:
+        raise InputError(f"samples is {task.samples}; at most {MOST_SAMPLES} can be counted exactly")
     if task.samples < task.pairs:
         raise InputError(
             f"samples is {task.samples}; each of the {task.pairs} state-action pairs must be tried at least once"

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Indices, as_count, as_floats, as_number, check_finite, check_shape, first_bad
+from cautious._checks import Array, Indices, as_count, as_number, check_finite, check_shape, first_bad
 from cautious.errors import InputError
+from cautious.models.simulator_parts import as_reward_range
 from cautious.models.simulators import Simulator
 
 
@@ -14,10 +15,7 @@ def check_members(simulator: Simulator) -> None:
     as_count("simulator.n_states", simulator.n_states)
     as_count("simulator.n_actions", simulator.n_actions)
     as_number("simulator.discount", simulator.discount, 0, 1, open_ends=")")
-    bounds = as_floats("simulator.reward_range", simulator.reward_range)
-    check_shape("simulator.reward_range", bounds, (2,), "(low, high)")
-    if bounds[0] > bounds[1]:
-        raise InputError(f"simulator.reward_range is {simulator.reward_range}; low must not exceed high")
+    as_reward_range(simulator.reward_range, "simulator.reward_range")
 
 
 def checked_states(simulator: Simulator, member: str, found: Any, count: int, when: str) -> Indices:
@@ -50,14 +48,18 @@ def checked_rewards(simulator: Simulator, found: Any, count: int, when: str) -> 
     bad = (rewards < low - slack) | (rewards > high + slack)
     if bad.any():
         where = first_bad(bad)
-        raise InputError(f"{name}{list(where)} is {rewards[where]}; reward_range promises {simulator.reward_range}")
+        raise InputError(
+            f"simulator.sample: rewards{list(where)} is {rewards[where]}{when}; "
+            f"reward_range promises {simulator.reward_range}"
+        )
     return rewards
 
 
 def checked_sample(simulator: Simulator, drawn: Any, count: int, when: str) -> tuple[Indices, Array]:
     """What ``sample`` returned: next states and rewards."""
     if not isinstance(drawn, tuple | list) or len(drawn) != 2:
-        raise InputError(f"simulator.sample{when} must return (next_states, rewards), found {type(drawn).__name__}")
+        found = f"{len(drawn)} items" if isinstance(drawn, tuple | list) else type(drawn).__name__
+        raise InputError(f"simulator.sample{when} must return (next_states, rewards), found {found}")
     return (
         checked_states(simulator, "sample: next_states", drawn[0], count, when),
         checked_rewards(simulator, drawn[1], count, when),

@@ -41,12 +41,12 @@ def as_allowed(value: Any, shape: tuple[int, int]) -> Mask:
     return allowed
 
 
-def as_reward_range(value: Any) -> tuple[float, float]:
+def as_reward_range(value: Any, name: str = "reward_range") -> tuple[float, float]:
     """(low, high)."""
-    bounds = as_floats("reward_range", value)
-    check_shape("reward_range", bounds, (2,), "(low, high)")
+    bounds = as_floats(name, value)
+    check_shape(name, bounds, (2,), "(low, high)")
     if bounds[0] > bounds[1]:
-        raise InputError(f"reward_range is {tuple(bounds.tolist())}; low must not exceed high")
+        raise InputError(f"{name} is {tuple(bounds.tolist())}; low must not exceed high")
     return float(bounds[0]), float(bounds[1])
 
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Indices, Mask, first_bad
-from cautious.errors import InputError
+from cautious._checks import Array, Indices, Mask
 from cautious.kernels import sparse_rows
 from cautious.models.scene import Scene
+from cautious.models.simulator_parts import checked_pairs
 
 
 @runtime_checkable
@@ -97,25 +97,8 @@ class TableSimulator:
 
     def sample(self, states: Indices, actions: Indices, rng: np.random.Generator) -> tuple[Indices, Array]:
         """Next states and rewards, one of each per given pair."""
-        rows = self._pair_rows(states, actions)
+        whole, chosen = checked_pairs(self.allowed, states, actions)
+        rows = whole * self.n_actions + chosen
         position = sparse_rows.draw_successors(self.rows.indptr, self.cumulative, rows, rng.random(rows.size))
         source, index = (self.rewards, rows) if self.outcome_rewards is None else (self.outcome_rewards, position)
         return self.rows.indices[position].astype(np.int64), source[index]
-
-    def _pair_rows(self, states: Any, actions: Any) -> Indices:
-        states, actions = np.asarray(states), np.asarray(actions)
-        if states.shape != actions.shape or states.ndim != 1:
-            raise InputError(f"states {states.shape} and actions {actions.shape} must be one-dimensional, same length")
-        for name, values in (("states", states), ("actions", actions)):
-            if not np.issubdtype(values.dtype, np.integer):
-                raise InputError(f"{name} must hold whole numbers, found dtype {values.dtype}")
-        for name, values, count in (("states", states, self.n_states), ("actions", actions, self.n_actions)):
-            bad = (values < 0) | (values >= count)
-            if bad.any():
-                where = first_bad(bad)
-                raise InputError(f"{name}[{where[0]}] is {values[where]}; expected 0 to {count - 1}")
-        forbidden = ~self.allowed[states, actions]
-        if forbidden.any():
-            where = first_bad(forbidden)
-            raise InputError(f"action {actions[where]} is not allowed in state {states[where]}")
-        return np.asarray(states * self.n_actions + actions, dtype=np.int64)

@@ -16,10 +16,12 @@ from cautious.report.words import (
     answer_sentence,
     certificate_words,
     fits_grid,
+    is_learned,
     is_neutral,
     number,
     problem_words,
     scene_of,
+    source,
     verdict,
 )
 from cautious.solution import Solution, Status
@@ -100,9 +102,12 @@ def _header(comparison: Comparison) -> str:
 
 def _episodes(comparison: Comparison) -> str:
     one = comparison.chosen
+    computed = "are computed from the model"
+    if is_learned(comparison.solution):
+        computed = "are those of the model that was counted, as if it were the true one"
     return (
-        f"Exact figures are computed from the model. Simulated ones come from {one.episodes:,} episodes of "
-        f"{one.horizon:,} steps (seed {one.seed}); what lies beyond changes a return by at most "
+        f"{source(comparison.solution).capitalize()} figures {computed}. Simulated ones come from "
+        f"{one.episodes:,} episodes of {one.horizon:,} steps (seed {one.seed}); what lies beyond changes a return by at most "
         f"{number(one.truncation_error, 2)}."
     )
 
@@ -128,12 +133,17 @@ def _returns(comparison: Comparison) -> str:
 def reproduction(solution: Solution, command: str | None = None) -> str:
     """Code that leads to this solution again."""
     lines = [] if command is None else [f"# on the command line: {command}", ""]
-    arguments = "mdp"
+    learned = is_learned(solution)
+    arguments = "simulator" if learned else "mdp"
     data_note = ""
     if not is_neutral(solution):
         recipe = " + ".join(_risk_code(part) for part in solution.risk_label.split(" + "))
         arguments += f", {recipe}, caution={solution.caution!r}"
         data_note = "    # ...: the data you gave the risk" if "..." in recipe else ""
+    if learned:
+        facts = solution.certificate.facts
+        run = f'samples={facts.get("budget")}, method="{solution.method}", seed={facts.get("seed")}'
+        return "\n".join([*lines, "import cautious as ca", "", f"learned = ca.learn({arguments}, {run}){data_note}"])
     lines += [
         "import cautious as ca",
         "",

@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from cautious.evaluation import Evaluation
 from cautious.problem import Problem
 from cautious.report.compare import Comparison, known_risks
-from cautious.report.words import action_name, is_neutral, number, percent, state_name
+from cautious.report.words import action_name, is_neutral, number, percent, source, state_name
 from cautious.solution import Solution
 
 # a digit, a sign, "n/a", an infinity, "< 0.01 %", or nothing
@@ -122,16 +122,17 @@ def frontier_table(frontier: Iterable[Solution], problem: Problem | None = None)
 def comparison_table(comparison: Comparison) -> Table:
     """Mean and risk of the policy, next to the risk-neutral one."""
     solution, chosen, neutral = comparison.solution, comparison.chosen, comparison.neutral
+    known = source(solution)
     figures: list[tuple[str, float | None, float | None]] = [
-        ("expected return (exact)", solution.expected_return, comparison.neutral_return)
+        (f"expected return ({known})", solution.expected_return, comparison.neutral_return)
     ]
     if not is_neutral(solution):
-        figures.append((f"risk: {solution.risk_label} (exact)", solution.risk, comparison.neutral_risk))
+        figures.append((f"risk: {solution.risk_label} ({known})", solution.risk, comparison.neutral_risk))
         worth = None
         if comparison.neutral_risk is not None:
             worth = comparison.neutral_return - solution.caution * comparison.neutral_risk
         figures.append(("objective: return - caution * risk", solution.objective, worth))
-    figures.append(("standard deviation of the return (exact)", _spread(chosen), _spread(neutral)))
+    figures.append((f"standard deviation of the return ({known})", _spread(chosen), _spread(neutral)))
     figures += [
         (f"{level} % quantile of the return (simulated)", chosen.quantiles[level], neutral.quantiles[level])
         for level in (5, 50, 95)

@@ -26,7 +26,7 @@ KINDS = {
     "global": "The problem is not convex, but all policies were bounded: nothing is better by more than the gap.",
     "stationary": "The problem is not convex, and only first-order conditions were checked: a policy far from this one "
     "may be better.",
-    "estimated": "The figures come from samples, with a standard error; they are not a proof.",
+    "estimated": "Figures come from the counted model or from simulation; what is sure is said with its confidence.",
     "infeasible": "It is proved that no policy meets all requirements.",
     "undecided": "Whether the requirements can be met is too close to call in double precision.",
 }
@@ -36,6 +36,7 @@ VERDICTS = {
     Status.STATIONARY: "first-order only",
     Status.INFEASIBLE: "infeasible",
     Status.UNDECIDED: "undecided",
+    Status.ESTIMATED: "learned from samples",
 }
 
 
@@ -131,7 +132,19 @@ def answer_sentence(solution: Solution, neutral_return: float | None = None, neu
     return f"{text}; {_quality(solution)}."
 
 
+def is_learned(solution: Solution) -> bool:
+    """Whether it comes from samples: its model is the counted one, and its figures are estimates."""
+    return solution.certificate.kind == "estimated"
+
+
+def source(solution: Solution) -> str:
+    """Where computed figures come from."""
+    return "counted model" if is_learned(solution) else "exact"
+
+
 def _quality(solution: Solution) -> str:
+    if is_learned(solution):
+        return "both figures are estimates from samples"
     if solution.certificate.kind in ("optimal", "global") and math.isfinite(solution.gap):
         return f"no policy beats its objective by more than {number(solution.gap, 2)}"
     return "there is no proof that it is the best one"
@@ -140,6 +153,8 @@ def _quality(solution: Solution) -> str:
 def certificate_words(solution: Solution) -> list[tuple[str, str]]:
     """(what, in plain words) rows about the proof."""
     proof = solution.certificate
+    if is_learned(solution):
+        return _estimate_words(solution)
     return [
         ("Status", solution.status.value),
         ("Kind of proof", f"{proof.kind}. {KINDS.get(proof.kind, '')}".strip()),
@@ -150,6 +165,19 @@ def certificate_words(solution: Solution) -> list[tuple[str, str]]:
         ("Error of the occupancy", f"at most {number(proof.occupancy_error, 2)} in total"),
         ("Error of the objective", f"at most {number(proof.objective_error, 2)}, included in the gap"),
         ("Method", f"{solution.method}, {solution.steps} steps, {number(solution.seconds, 3)} s"),
+    ]
+
+
+def _estimate_words(solution: Solution) -> list[tuple[str, str]]:
+    facts = solution.certificate.facts
+    return [
+        ("Status", solution.status.value),
+        ("Kind of proof", f"estimated. {KINDS['estimated']}"),
+        ("What is sure", solution.certificate.statement),
+        ("Objective, estimated", number(solution.objective, 6)),
+        ("No policy exceeds", f"{number(facts.get('optimum_below', math.inf), 6)}, with the same confidence"),
+        ("Samples", f"{facts.get('samples', 0):,}, of which {facts.get('trial_samples', 0):,} tried the final policy"),
+        ("Method", f"{facts.get('method', solution.method)}; {number(solution.seconds, 3)} s"),
     ]
 
 
