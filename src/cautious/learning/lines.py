@@ -73,6 +73,20 @@ def simple_witness(risk: Risk, domain: Mask) -> object:
     return Tangents((np.asarray(domain / max(1.0, float(np.count_nonzero(domain)))),))
 
 
+def witness_at(risk: Risk, d: Array, domain: Mask) -> object:
+    """A line that touches the risk at an occupancy, or nearly."""
+    if isinstance(risk, LogBarrier):
+        return 1 / np.maximum(risk.slack(d), 1e-3 * risk.scales())
+    if isinstance(risk, WorstOf):
+        return np.eye(len(risk.names))[int(np.argmax(risk.numbers(d)))]
+    if isinstance(risk, TransportRisk):
+        return risk.gradient(d)[:, 0]
+    if isinstance(risk, SeparableRisk):
+        slope = risk.gradient(d)
+        return (slope[:, 0] if risk.on_states else slope)[risk.active_entries(domain)]
+    return Tangents((d,))
+
+
 def lines_below(task: Task, terms: Terms, witnesses: Sequence[object], domain: Mask) -> Lines | None:
     """All lines together; None where a term has none. A distance whose prior is a policy is at least 0."""
     price, intercept, caution = np.zeros(task.shape), 0.0, 0.0

@@ -13,6 +13,7 @@ import numpy as np
 from cautious.learning.draws import Draws
 from cautious.learning.lines import sure_bound
 from cautious.learning.payoffs import Payoff
+from cautious.learning.proof import Proof
 from cautious.learning.runs import NAN, Method, Point, Result, Run
 from cautious.learning.sweeps import Schedule, Sweeps
 from cautious.learning.task import Task, start_distribution
@@ -27,6 +28,8 @@ REFINEMENTS = 2
 STARTS_SHARE, REFINE_SHARE = 0.4, 0.12
 # a quarter of a leg tries its policy
 TRIAL_SHARE = 1 / 4
+# without scalar risks this share of the samples proves what no policy exceeds
+PROOF_SHARE = 0.06
 SAMPLES_PER_PAIR = 20
 
 
@@ -54,11 +57,16 @@ class PrimalDual(Method):
 class PrimalDualRun(Run):
     """Legs one after the other; each has numbers ``at``, sweeps and, but for the last one, a trial.
 
+    A run without scalar risks is one leg and a proof of what no policy exceeds.
     ``tried``: for every leg so far the numbers that suit its policy, and what it seemed worth.
     """
 
     def __init__(self, method: PrimalDual, task: Task, draws: Draws, samples: int) -> None:
-        self.method, self.task, self.draws, self.samples = method, task, draws, samples
+        self.method, self.task, self.draws = method, task, draws
+        self.proof_samples = 0 if task.scalars else int(PROOF_SHARE * samples)
+        self.samples = samples - self.proof_samples
+        self.proof: Proof | None = None
+        self.bound = sure_bound(task)
         self.start = start_distribution(task, draws.start_states)
         affordable = int(STARTS_SHARE * samples) // (SAMPLES_PER_PAIR * task.pairs)
         self.starts = min(MOST_STARTS, max(1, affordable)) if task.scalars else 0
@@ -94,7 +102,7 @@ class PrimalDualRun(Run):
         if not self.sweeps.done:
             self._sweep()
         elif self.last:
-            self.done = True
+            self._prove()
         elif self.trial is None:
             self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
         elif not self.trial.done:
@@ -111,8 +119,23 @@ class PrimalDualRun(Run):
         for _ in range(pieces):
             self.sweeps.advance()
             if self.sweeps.done:
-                self.done = self.last
                 return
+
+    def _prove(self) -> None:
+        if self.proof is None:
+            self.proof = self._new_proof()
+        elif not self.proof.done:
+            self.proof.advance()
+        else:
+            # an infinite sure bound says that the risk's meaning in the true model is not known here
+            lines = self.sweeps.lines() if np.isfinite(self.bound) else None
+            found = np.inf if lines is None else self.proof.bound(lines)
+            self.bound, self.done = min(self.bound, found), True
+
+    def _new_proof(self) -> Proof:
+        sweeps = self.sweeps
+        multipliers, critic = sweeps.multipliers(), sweeps.critic()
+        return Proof(self.task, self.draws, sweeps.usable_table, multipliers, critic, self.proof_samples)
 
     def _end_leg(self, trial: Trial) -> None:
         """The trial says which numbers suit the policy, and what is gained by them; the tables say the rest better."""
@@ -142,10 +165,22 @@ class PrimalDualRun(Run):
         return float(sum(weight * risk.value(d) for weight, risk in self.task.problem.terms))
 
     def point(self) -> Point:
-        """The average occupancy, at this leg's numbers; their share of the risk is inside the payoffs."""
+        """The average occupancy, at this leg's numbers; their share of the risk is inside the payoffs.
+
+        The gap is what the critic thinks could be gained: an estimate.
+        """
         risk = self._convex_risk() / self.task.caution if self.task.weighted else 0.0
-        shown = NAN if self.task.scalars else risk
-        return Point(self.draws.used, self._worth(), shown, violation=self.sweeps.violation())
+        shown, worth = NAN if self.task.scalars else risk, self._worth()
+        # the average is not quite in balance: its worth can exceed what any policy reaches
+        gap = max(self._thought_optimum() - worth, 0.0) if not self.task.scalars else NAN
+        return Point(self.draws.used, worth, shown, gap, self.sweeps.violation())
+
+    def _thought_optimum(self) -> float:
+        sweeps, lines = self.sweeps, self.sweeps.lines()
+        if lines is None:
+            return np.inf
+        v, critic = sweeps.multipliers(), sweeps.critic().reshape(self.task.shape)
+        return float(self.start @ v) + lines.bound(critic - v[:, None], sweeps.usable_table, self.task.discount)
 
     def result(self) -> Result:
         """The policy of the average occupancy."""
@@ -159,7 +194,7 @@ class PrimalDualRun(Run):
             multipliers=sweeps.multipliers(),
             reward=sweeps.mean_payoff(),
             scalars=tuple(self.at),
-            optimum_below=sure_bound(self.task),
+            optimum_below=self.bound,
             facts=facts,
         )
 
@@ -167,9 +202,11 @@ class PrimalDualRun(Run):
         """The leg, and what was tried before."""
         header, arrays = self.sweeps.storage()
         header |= {"tried": self.tried, "at": self.at, "spent": self.spent, "calls": self.calls, "done": self.done}
-        if self.trial is not None:
-            header["trial"], found = self.trial.storage()
-            arrays |= {f"trial.{name}": array for name, array in found.items()}
+        header["bound"] = float(self.bound)
+        for name, part in (("proof", self.proof), ("trial", self.trial)):
+            if part is not None:
+                header[name], found = part.storage()
+                arrays |= {f"{name}.{key}": array for key, array in found.items()}
         return header, arrays
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -179,7 +216,14 @@ class PrimalDualRun(Run):
         self.draws.calls = int(header["calls"])
         self._begin_leg([float(t) for t in header["at"]])
         self.sweeps.restore(header, arrays)
+        self.bound = float(header["bound"])
+        if "proof" in header:
+            self.proof = self._new_proof()
+            self.proof.restore(header["proof"], _part("proof.", arrays))
         if "trial" in header:
             self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
-            found = {name.removeprefix("trial."): a for name, a in arrays.items() if name.startswith("trial.")}
-            self.trial.restore(header["trial"], found)
+            self.trial.restore(header["trial"], _part("trial.", arrays))
+
+
+def _part(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -66,6 +66,11 @@ class Multiplied(Slope):
         weights = np.exp(level - level.max())
         return np.asarray(self.risk.weighted(weights / weights.sum()))
 
+    def weights(self) -> Array:
+        """What the multipliers have settled on, without the damping."""
+        found = np.exp(self.memory - self.memory.max())
+        return np.asarray(found / found.sum())
+
 
 class Kinked(Slope):
     """Other risks whose gradient jumps; a gradient is kept for ``every`` sweeps."""

@@ -15,14 +15,15 @@ from cautious._checks import Array, Indices, Mask, states_of
 from cautious.kernels import sweeps as kernel
 from cautious.kernels.random import uniform
 from cautious.learning.draws import Draws
+from cautious.learning.lines import Lines, lines_below, witness_at
 from cautious.learning.payoffs import Payoff
-from cautious.learning.slopes import Slope, slope_of
+from cautious.learning.slopes import Multiplied, Slope, slope_of
 from cautious.learning.task import Task
 from cautious.occupancy import occupancy_policy, uniform_policy
 from cautious.risks.separable import EntropicRisk
 
 DRAW_COUNTERS = 2**40
-ARRAYS = ("q", "big_q", "log_pi", "d", "d_bar", "x", "y_bar", "v", "v_bar", "paid", "drawn")
+ARRAYS = ("q", "q_bar", "big_q", "log_pi", "d", "d_bar", "x", "y_bar", "v", "v_bar", "paid", "drawn")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Sweeps:
             self.log_pi = np.log(policy).ravel()
         self.x = 0.5 * start + 0.5 / n_states
         self.v, self.v_bar = np.zeros(n_states), np.zeros(n_states)
-        self.q, self.big_q = np.zeros(size), np.zeros(size)
+        self.q, self.q_bar, self.big_q = np.zeros(size), np.zeros(size), np.zeros(size)
         self.d = np.repeat(self.x, n_actions) * policy.ravel()
         self.d_bar = self.d.copy()
         self.paid, self.drawn = np.zeros(size), np.zeros(size, dtype=np.int64)
@@ -111,6 +112,8 @@ class Sweeps:
         kernel.improve(self.q, slope, self.usable, step, self.tau, self.log_mu, self.big_q, self.log_pi, self.v)
         horizon = 1 / (1 - self.task.discount)
         kernel.settle(self.usable, self.log_pi, self.x, weight, horizon, self.v, self.d, self.d_bar)
+        # the critic of this sweep was taught by the multipliers of the one before
+        self.q_bar += weight * (self.q - self.q_bar)
         self.v_bar += weight * (self.v - self.v_bar)
         self.sweep, self.used = self.sweep + 1, self.used + count
 
@@ -192,6 +195,26 @@ class Sweeps:
             adjusted = adjusted - (1 - discount) * weight * slope
         worth = float(np.sum(d * adjusted)) / (1 - discount)
         return self.scale * self.v_bar + worth - self.scale * float(self.xi @ self.v_bar)
+
+    def critic(self) -> Array:
+        """E[payoff + gamma * multipliers(s')] per pair (S*A,), as the sweeps have learned it."""
+        shift = float((self.multipliers() - self.scale * self.v_bar)[0])
+        return self.low + self.scale * self.q_bar + self.task.discount * shift
+
+    def lines(self) -> Lines | None:
+        """Lines below the risks that touch them at the average occupancy; worst cases by their multipliers."""
+        d, problem = np.maximum(self.occupancy(), 1e-6 / self.pairs), self.task.problem
+        weighted = {id(slope.risk): slope.weights() for slope in self.slopes if isinstance(slope, Multiplied)}
+        witnesses = [weighted.get(id(risk)) for _, risk in problem.terms]
+        return lines_below(
+            self.task,
+            problem.terms,
+            [
+                witness_at(risk, d, self.usable_table) if found is None else found
+                for (_, risk), found in zip(problem.terms, witnesses, strict=True)
+            ],
+            self.usable_table,
+        )
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """As ``Run.storage``."""

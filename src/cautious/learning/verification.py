@@ -37,8 +37,10 @@ from cautious.learning.confidence import UPPER_DELTA, known_terms, mean_above, p
 from cautious.learning.counts import Counts, counted_mdp, next_moments
 from cautious.learning.lines import SLACK, lines_below, sure_bound
 from cautious.learning.payoffs import Payoff
+from cautious.learning.proof import start_above
 from cautious.learning.solving import best_outcome
 from cautious.learning.task import START_DRAWS, Task
+from cautious.learning.widths import ErrorPlan, reach_above
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
@@ -52,7 +54,6 @@ NORM_DELTA, START_DELTA = 0.2 * UPPER_DELTA / len(PROVED_RATES), 0.1 * UPPER_DEL
 RATES = (0.25, 0.5, 1.0, 2.0, 4.0)
 PLAIN_GRID, MIXED_GRID = 24, 8
 TOLERANCE = 1e-4
-LARGEST_Z = 0.9
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def optimum_below(task: Task, given: Folds, stopping: Callable[[], bool]) -> flo
         return sure
     fresh = None
     if given.draw_starts is not None:
-        fresh = np.bincount(given.draw_starts(START_DRAWS), minlength=task.shape[0])
+        fresh = given.draw_starts(START_DRAWS)
     folds = tuple(_Fold(task, counts, given.start, stopping) for counts in both)
     domain = folds[0].problem.kept & folds[1].problem.kept
     if not domain.any():
@@ -144,30 +145,6 @@ class _Fold:
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """How the error of the means will be bounded, fixed before the second fold is looked at.
-
-    ``rate`` lam; ``spread`` R; ``above`` R_i; ``n`` samples per pair; ``foreseen`` sums of squares, None if unknown.
-    """
-
-    rate: float
-    spread: float
-    above: Array
-    n: Array
-    foreseen: Array | None
-
-    def widths(self, squares: Array | None) -> Array:
-        """w_i of the module's text, for these sums of squares."""
-        simple = self.rate * self.spread**2 / (8 * self.n)
-        if squares is None or self.foreseen is None:
-            return simple
-        z = self.rate * self.above / self.n
-        within = np.minimum(z, LARGEST_Z)
-        factor = (-np.log1p(-within) - within) / (self.rate * self.above**2)
-        return np.where((factor * self.foreseen < simple) & (z <= LARGEST_Z), factor * squares, simple)
-
-
-@dataclass(frozen=True)
 class _Check:
     """Everything that is the same for all points of the grid."""
 
@@ -221,12 +198,11 @@ class _Check:
         size = abs(bound) + float(np.abs(v).max()) + float(np.abs(gain[self.domain]).max()) / (1 - gamma)
         return bound + SLACK * size if np.isfinite(bound) else np.inf
 
-    def _plan(self, payoff: Payoff, v: Array, rate: float) -> _Plan:
+    def _plan(self, payoff: Payoff, v: Array, rate: float) -> ErrorPlan:
         low, high = payoff.range(*padded_range(self.task))
         top, bottom = high + self.task.discount * float(v.max()), low + self.task.discount * float(v.min())
-        # a guess below the top by nothing but rounding is as good as any other guess
-        above = np.maximum(top - self.first.moments(payoff, v)[0], 1e-6 * (top - bottom) + 1e-300)
-        return _Plan(rate, top - bottom, above, np.maximum(self.second.n, 1.0), self._foreseen(payoff, v))
+        above = reach_above(top, bottom, self.first.moments(payoff, v)[0])
+        return ErrorPlan(rate, top - bottom, above, np.maximum(self.second.n, 1.0), self._foreseen(payoff, v))
 
     def _foreseen(self, payoff: Payoff, v: Array) -> Array | None:
         """What the squares of the second fold should sum to, per pair."""
@@ -271,15 +247,7 @@ class _Check:
 
     def _start(self, v: Array) -> float:
         """<xi, v>, or a bound of it from fresh first states."""
-        if self.fresh is None:
-            return float(self.second.mdp.start @ v)
-        n = int(self.fresh.sum())
-        mean = float(self.fresh @ v) / n
-        variance = float(self.fresh @ (v - mean) ** 2) / (n - 1)
-        found = mean_above(
-            np.asarray(mean), np.asarray(variance), np.asarray(n), float(v.min()), float(v.max()), START_DELTA
-        )
-        return float(found)
+        return float(self.second.mdp.start @ v) if self.fresh is None else start_above(self.fresh, v, START_DELTA)
 
 
 def _finite(v: Array) -> Array:

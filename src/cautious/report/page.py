@@ -107,8 +107,8 @@ def _episodes(comparison: Comparison) -> str:
         computed = "are those of the model that was counted, as if it were the true one"
     return (
         f"{source(comparison.solution).capitalize()} figures {computed}. Simulated ones come from "
-        f"{one.episodes:,} episodes of {one.horizon:,} steps (seed {one.seed}); what lies beyond changes a return by at most "
-        f"{number(one.truncation_error, 2)}."
+        f"{one.episodes:,} episodes of {one.horizon:,} steps (seed {one.seed}); what lies beyond changes a return by "
+        f"at most {number(one.truncation_error, 2)}."
     )
 
 
