@@ -10,6 +10,7 @@ from cautious.learning.draws import Draws
 from cautious.learning.task import make_task
 from cautious.occupancy import policy_occupancy
 
+MANY = 10_000_000
 CAUTION = {"neutral": 0.0, "KL": 5.0, "peak": 30.0, "barrier": 1.0}
 
 
@@ -73,7 +74,7 @@ def cost_per_sample(problem: ca.Problem) -> dict[str, float]:
     """Nanoseconds per sample: a whole run of sweeps after compilation, and the readable NumPy loop as printed."""
     simulator, pairs = problem.mdp.simulator(), problem.mdp.allowed.size
     ca.learn(simulator, problem.recipe, problem.caution, 2 * pairs, "primal-dual")
-    samples = max(10_000_000, 60 * pairs)
+    samples = max(MANY, 60 * pairs)
     started = time.perf_counter()
     ca.learn(simulator, problem.recipe, problem.caution, samples, "primal-dual")
     sweep = (time.perf_counter() - started) / samples

@@ -85,3 +85,32 @@ def test_the_grid_slips(case):
     assert row[6] == pytest.approx(0.8)
     assert row[1] == pytest.approx(0.1)
     assert np.isclose(row.sum(), 1)
+
+
+@pytest.fixture
+def learning(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return load("learn")
+
+
+def test_a_row_of_the_learning_table(learning):
+    problem = learning.cases.grid("KL", 0.9)
+    row = learning.row("plug-in", problem, "plug-in", 4000, 0.5, seeds=2)
+    assert row["kept"]
+    assert 0 <= row["off"] <= row["worst"] <= 0.5
+    assert json.loads(json.dumps(row)) == row
+
+
+def test_the_problems_of_the_learning_table_are_solvable(learning):
+    for risk in learning.FOUR:
+        assert ca.solve(learning.cases.grid(risk, 0.9)).status is ca.Status.SOLVED
+    assert len(learning.cases.other_worlds()) == 6
+    assert learning.cases.large_grid(10, "KL").mdp.n_states == 100
+
+
+def test_the_cost_of_a_sample(learning, monkeypatch):
+    monkeypatch.setattr(learning.cases, "MANY", 20_000)
+    found = learning.costs([400])[0]
+    assert found["pairs"] == 400
+    assert found["against_the_smallest"] == 1.0
+    assert found["against_numpy"] > 1
