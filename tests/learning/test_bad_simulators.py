@@ -80,7 +80,7 @@ MESSAGES = {
     ),
     "outside the range": (
         lambda s, r: (s, put(r, 7, 1.5)),
-        "[7] is 1.5; reward_range promises (0.0, 1.0)",
+        f"simulator.sample: rewards[7] is 1.5{WHERE}; reward_range promises (0.0, 1.0)",
     ),
     "negative state": (
         lambda s, r: (put(s, 4, -1), r),
@@ -118,7 +118,7 @@ MESSAGES = {
     "nothing": (lambda s, r: None, f"simulator.sample{WHERE} must return (next_states, rewards), found NoneType"),
     "three things": (
         lambda s, r: (s, r, r),
-        f"simulator.sample{WHERE} must return (next_states, rewards), found tuple",
+        f"simulator.sample{WHERE} must return (next_states, rewards), found 3 items",
     ),
 }
 

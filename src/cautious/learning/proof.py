@@ -18,7 +18,7 @@ from cautious.learning.confidence import UPPER_DELTA, mean_above, padded_range
 from cautious.learning.draws import Draws
 from cautious.learning.lines import SLACK, Lines
 from cautious.learning.task import START_DRAWS, Task
-from cautious.learning.widths import ErrorPlan, reach_above
+from cautious.learning.widths import SMALLEST, ErrorPlan, reach_above
 
 PIECE = 400_000
 # the best rate depends on the variance, which is not known: several are tried, and each pays its share of delta
@@ -76,7 +76,7 @@ class Proof:
         low, high = padded_range(self.task)
         top, bottom = high + gamma * float(self.v.max()), low + gamma * float(self.v.min())
         above = reach_above(top, bottom, self.guess)
-        typical = np.sqrt(8 * np.log(1 / MEAN_DELTA) * self.drawn) / max(top - bottom, 1e-300)
+        typical = np.sqrt(8 * np.log(1 / MEAN_DELTA) * self.drawn) / max(top - bottom, SMALLEST)
         start = self._start()
         found: list[float] = []
         for factor in RATES:

@@ -26,6 +26,8 @@ from cautious.risks.scalar import CVaR, Variance
 START_DRAWS = 100_000
 # sums of counts are doubles in places
 MOST_SAMPLES = 2**53
+# variances of payoffs have fourth powers of rewards, and those must be doubles too
+SMALLEST_REWARDS, LARGEST_REWARDS = 1e-50, 1e50
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,12 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
     )
     # binding checks the kind of risk and its data
     task.check()
+    size = max(abs(end) for end in task.reward_range)
+    if size > 0 and not SMALLEST_REWARDS <= size <= LARGEST_REWARDS:
+        raise InputError(
+            f"simulator.reward_range is {task.reward_range}; its larger end must be zero or of size "
+            f"{SMALLEST_REWARDS:g} to {LARGEST_REWARDS:g}: pay rewards in other units"
+        )
     if task.samples > MOST_SAMPLES:
         raise InputError(f"samples is {task.samples}; at most {MOST_SAMPLES} can be counted exactly")
     if task.samples < task.pairs:

@@ -40,7 +40,7 @@ from cautious.learning.payoffs import Payoff
 from cautious.learning.proof import start_above
 from cautious.learning.solving import best_outcome
 from cautious.learning.task import START_DRAWS, Task
-from cautious.learning.widths import ErrorPlan, reach_above
+from cautious.learning.widths import SMALLEST, ErrorPlan, reach_above
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
@@ -51,7 +51,7 @@ from cautious.solvers.base import Outcome
 PROVED_RATES = (1.0, 0.5)
 MEAN_DELTA = 0.7 * UPPER_DELTA / len(PROVED_RATES)
 NORM_DELTA, START_DELTA = 0.2 * UPPER_DELTA / len(PROVED_RATES), 0.1 * UPPER_DELTA / len(PROVED_RATES)
-RATES = (0.25, 0.5, 1.0, 2.0, 4.0)
+RATES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 PLAIN_GRID, MIXED_GRID = 24, 8
 TOLERANCE = 1e-4
 
@@ -157,9 +157,10 @@ class _Check:
 
     def best_rate(self, payoff: Payoff) -> float:
         """The rate that promises the lowest bound, as far as the first fold can tell."""
-        low, high = payoff.range(*padded_range(self.task))
+        _, v = self.first.solve(self.first.moments(payoff, np.zeros(self.task.shape[0]))[0])
+        spread = max(self._plan(payoff, v, 1.0).spread, SLACK * float(np.abs(v).max()), SMALLEST)
         typical = np.sqrt(8 * np.log(1 / MEAN_DELTA) * float(np.median(self.second.n[self.task.allowed.ravel()])))
-        rates = [float(typical / max(high - low, 1e-300)) * factor for factor in RATES]
+        rates = [float(typical / spread) * factor for factor in RATES]
         return min(rates, key=lambda rate: self.foreseen_bound(payoff, rate)[0])
 
     def lowest_bound(self, payoff: Payoff, rate: float) -> float:
@@ -182,7 +183,11 @@ class _Check:
         zero = np.zeros(task.shape[0])
         _, v0 = self.foreseen_bound(payoff, rate)
         plan = self._plan(payoff, v0, rate)
-        widths = plan.widths(self._seen(payoff, v0))
+        squares = self._seen(payoff, v0) if plan.foreseen is not None else None
+        if plan.foreseen is not None and squares is None:
+            # the first fold decides which widths are used; the second one cannot deliver them
+            return np.inf
+        widths = plan.widths(squares)
         witness = second.witness(second.moments(payoff, zero)[0] + widths)
         if witness is None:
             return np.inf

@@ -14,6 +14,8 @@ import numpy as np
 from cautious._checks import Array
 
 LARGEST_Z = 0.9
+# ranges below this are taken for this: their squares would underflow
+SMALLEST = 1e-60
 
 
 @dataclass(frozen=True)
@@ -46,4 +48,4 @@ class ErrorPlan:
 
 def reach_above(top: float, bottom: float, guess: Array) -> Array:
     """R_i for values between ``bottom`` and ``top``; a guess below the top by nothing but rounding is no worse."""
-    return np.maximum(top - guess, 1e-6 * (top - bottom) + 1e-300)
+    return np.maximum(top - guess, 1e-6 * (top - bottom) + SMALLEST)
