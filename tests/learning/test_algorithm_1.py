@@ -206,7 +206,7 @@ def test_units_are_undone():
     np.testing.assert_allclose(two.result().multipliers, shifted, rtol=1e-6)
     assert two.point().objective == pytest.approx(100 * one.point().objective - 40 / (1 - mdp.discount))
     assert two.point().risk == pytest.approx(one.point().risk)
-    np.testing.assert_allclose(one.result().reward, mdp.rewards, atol=1e-9)
+    np.testing.assert_allclose(one.result().payoff, mdp.rewards, atol=1e-9)
 
 
 def test_the_benchmark_measures_a_gap_below_the_bound():

@@ -198,7 +198,9 @@ def test_learning_by_samples():
     best = ca.solve(problem).objective
     uniform = deliver(problem, mdp.allowed / mdp.allowed.sum(axis=1, keepdims=True)).objective
     assert best - found < 0.25 * (best - uniform)
-    np.testing.assert_allclose(result.reward[mdp.allowed], mdp.rewards[mdp.allowed], atol=0.2)
+    (m,) = result.scalars
+    paid = mdp.rewards - 0.5 * 0.5 * (mdp.reward_square - 2 * m * mdp.rewards + m**2)
+    np.testing.assert_allclose(result.payoff[mdp.allowed], paid[mdp.allowed], atol=0.2)
     assert run.draws.used == 1_000_000
     assert len(result.facts["phi of every round"]) == 4
     assert result.facts["sigma, for rewards in [0, 1]"] > 0

@@ -5,7 +5,6 @@ import pytest
 
 import cautious as ca
 from cautious.learning.counts import (
-    CALL_PIECE,
     Counts,
     counted_mdp,
     draw_piece,
@@ -14,7 +13,7 @@ from cautious.learning.counts import (
     shared_sizes,
     uniform_sizes,
 )
-from cautious.learning.draws import Draws
+from cautious.learning.draws import BATCH, Draws
 from cautious.learning.payoffs import Payoff
 from cautious.learning.task import make_task
 from cautious.models.simulators import Known
@@ -160,7 +159,7 @@ def test_drawing_gives_each_pair_its_number(known):
     assert np.array_equal(counts.per_pair, sizes)
     assert draws.used == done == sizes.sum()
     if not known:
-        assert draws.calls == -(-done // CALL_PIECE)
+        assert draws.calls == -(-done // BATCH)
         return
     task = make_task(simulator, None, 0.0, 1000, 0)
     model = counted_mdp(task, counts, mdp.start)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -109,6 +110,8 @@ def test_another_question_is_refused_by_name(tmp_path):
     other = np.array([0.3, 0.1, 0.2, 0.2, 0.2])
     with pytest.raises(ca.FileError, match="risk values"):
         ca.learn(simulator, ca.KL(other), 1.0, 2500, "primal-dual", seed=3, checkpoint=path)
+    with pytest.raises(ca.FileError, match=r"its samples is 2500, asked for is 2600$"):
+        ca.learn(simulator, ca.KL(np.full(5, 0.2)), 1.0, 2600, "primal-dual", seed=3, checkpoint=path)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(ca.FileError, match="not a readable cautious file"):
@@ -195,3 +198,53 @@ def test_ctrl_c_gives_the_best_so_far_at_once(tmp_path):
     stopped = ca.load(out)
     assert "nothing is claimed" in stopped.certificate.statement
     assert np.allclose(stopped.policy.sum(axis=1), 1)
+
+
+def test_another_level_of_a_tail_is_another_question(tmp_path):
+    path, simulator = tmp_path / "run.npz", small().simulator()
+    ca.learn(simulator, ca.CVaR(0.9), 1.0, 2500, "plug-in", checkpoint=path)
+    with pytest.raises(ca.FileError, match=r"its risk is 'CVaR\(0.9\)', asked for is 'CVaR\(0.5\)'"):
+        ca.learn(simulator, ca.CVaR(0.5), 1.0, 2500, "plug-in", checkpoint=path)
+
+
+def test_workers_draw_at_the_same_time():
+    """A piece of plug-in has several batches, or an executor would be of no use."""
+    busy, most, lock = [0], [0], threading.Lock()
+
+    class Slow(Plain):
+        def sample(self, states, actions, rng):
+            with lock:
+                busy[0] += 1
+                most[0] = max(most[0], busy[0])
+            time.sleep(0.01)
+            with lock:
+                busy[0] -= 1
+            return self.inner.sample(states, actions, rng)
+
+    with ThreadPoolExecutor(2) as pool:
+        learn(Slow(small()), "neutral", "plug-in", 60_000, executor=pool)
+    assert most[0] == 2
+
+
+def test_a_risk_without_caution_is_warned_about():
+    with pytest.warns(ca.CautiousWarning, match="caution is 0: the risk plays no part"):
+        ca.learn(small().simulator(), ca.Variance(), samples=1000)
+
+
+@pytest.mark.parametrize(
+    ("simulator", "wanted"),
+    [
+        (small(), "pass mdp.simulator"),
+        (Plain, r"simulator is the class Plain; make one: Plain\(\.\.\.\)"),
+        (lambda s, a, rng: (s, 0.0), "ca.FunctionSimulator makes one of a function"),
+    ],
+)
+def test_what_is_not_a_simulator_is_refused_with_the_way_out(simulator, wanted):
+    with pytest.raises(ca.IncompatibleError, match=wanted):
+        ca.learn(simulator, samples=1000)
+
+
+def test_an_infeasible_requirement_is_named():
+    learned = ca.learn(small().simulator(), ca.SafeSet([0], slack=0.01), 1.0, 5000, "plug-in")
+    assert learned.status is ca.Status.UNDECIDED
+    assert "share of time in the safe set" in learned.certificate.statement

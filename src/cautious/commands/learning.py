@@ -99,7 +99,9 @@ def learn(
         )
     if board is not None:
         board.close()
-    files = _write(solution, out, report, plot) | ({} if checkpoint is None else {"checkpoint": checkpoint})
+    files = _write(solution, out, report, plot)
+    if checkpoint is not None:
+        files["checkpoint (the same command continues it)"] = checkpoint
     if as_json:
         print_json(summary(solution) | {"facts": _plain_facts(solution)})
     else:

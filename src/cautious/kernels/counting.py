@@ -7,16 +7,14 @@ import numpy as np
 from numba import njit
 
 from cautious._checks import Array, Indices
-from cautious.kernels.random import first_above, uniform
-
-MIX = np.uint64(0x9E3779B97F4A7C15)
+from cautious.kernels.random import GOLDEN, first_above, uniform
 
 
 @njit(cache=True, inline="always")
 def _slot(key: int, slots: Indices, keys: Indices) -> int:
     """Where a key is in the hash table, or where it belongs; the size of ``slots`` is a power of two."""
     mask = np.uint64(slots.size - 1)
-    z = np.uint64(key) * MIX
+    z = np.uint64(key) * GOLDEN
     at = (z ^ (z >> np.uint64(32))) & mask
     while slots[at] != 0 and keys[slots[at] - 1] != key:
         at = (at + np.uint64(1)) & mask

@@ -20,6 +20,7 @@ from cautious.errors import InputError
 from cautious.learning.algorithm_1_reference import Constants
 from cautious.learning.draws import Draws
 from cautious.learning.gradient_bounds import BoundedTerm, Limits, bounded, refusal
+from cautious.learning.lines import sure_bound
 from cautious.learning.runs import Method, Point, Result, Run
 from cautious.learning.saddle import Saddle, reward_scale
 from cautious.learning.task import Task
@@ -147,7 +148,8 @@ class AlgorithmOneRun(Run):
             policy=occupancy_policy(d, uniform_policy(self.task.allowed)),
             occupancy=d / d.sum(),
             multipliers=self.saddle.multipliers,
-            reward=low + width * self.saddle.rewards,
+            payoff=low + width * self.saddle.rewards,
+            optimum_below=sure_bound(self.task),
             facts=self._facts(width),
         )
 

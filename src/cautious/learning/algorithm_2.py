@@ -16,8 +16,10 @@ from cautious._checks import Array, as_count, as_number
 from cautious.errors import IncompatibleError, InputError
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.learning.block_ascent import Output
+from cautious.learning.checkpoints import part_of
 from cautious.learning.draws import Draws
 from cautious.learning.gradient_bounds import bounded
+from cautious.learning.lines import sure_bound
 from cautious.learning.runs import Method, Point, Result, Run
 from cautious.learning.saddle import Saddle, mean_rewards, reward_scale
 from cautious.learning.surrogate import COUPLING_SHARE, Surrogate, simplex_gradient
@@ -166,25 +168,32 @@ class AlgorithmTwoRun(Run):
 
     def result(self) -> Result:
         """The policy of the chosen round."""
-        low, width = reward_scale(self.task)
         return Result(
             policy=occupancy_policy(self.d, uniform_policy(self.task.allowed)),
             occupancy=self.d / self.d.sum(),
             multipliers=self.multipliers,
-            reward=low + width * mean_rewards(self.moments, self.task.shape),
+            payoff=self._payoff(),
             scalars=(self._worth(self.d)[2],),
-            facts=self._facts(width),
+            optimum_below=sure_bound(self.task),
+            facts=self._facts(),
         )
 
-    def _facts(self, width: float) -> dict[str, Any]:
-        ratio, rest = self.coupling / self.caution, 1 - self.task.discount
+    def _payoff(self) -> Array:
+        """r - (1 - gamma) c E[(r - m)^2] by the estimated moments, m the mean reward of the chosen round."""
+        low, width = reward_scale(self.task)
+        surrogate, mean = self._surrogate(), (self._worth(self.d)[2] - low) / width
+        spread = surrogate.square - 2 * mean * surrogate.reward + mean**2
+        return low + width * (surrogate.reward - (1 - self.task.discount) * self.caution * spread)
+
+    def _facts(self) -> dict[str, Any]:
+        (_, width), rest = reward_scale(self.task), 1 - self.task.discount
         return {
             "algorithm": "Algorithm 2, corrected",
             "rounds": len(self.record),
             "samples per round": (self.samples - self.first) // max(1, self.rounds),
             "moments of the rewards": f"estimated per pair from the samples, the first {self.first} of them equally",
             "M, in units of return": self.coupling * width,
-            "sigma, for rewards in [0, 1]": rest * (2 + ratio),
+            "sigma, for rewards in [0, 1]": rest * (2 + self.coupling / self.caution),
             "delta": self.method.inner.exploration,
             **{f"{name} of every round": [float(x) for x in self.record[:, i]] for i, name in enumerate(COLUMNS)},
         }
@@ -192,11 +201,11 @@ class AlgorithmTwoRun(Run):
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Own numbers, and those of the round that is going on."""
         header: dict[str, Any] = {"drawn": self.drawn, "done": self.done, "inner": None}
-        names = ("moments", "d", "previous", "mu", "multipliers", "record")
+        names = ("moments", "d", "previous", "multipliers", "record")
         arrays = {name: getattr(self, name).copy() for name in names}
         if self.saddle is not None:
             header["inner"], inner = self.saddle.storage()
-            arrays |= {f"inner {name}": array for name, array in inner.items()}
+            arrays |= {f"inner.{name}": array for name, array in inner.items()}
         return header, arrays
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -207,6 +216,4 @@ class AlgorithmTwoRun(Run):
         if header["inner"] is not None:
             self._open_round()
             assert self.saddle is not None
-            inner = {name.removeprefix("inner "): array for name, array in arrays.items() if name.startswith("inner ")}
-            self.saddle.restore(header["inner"], inner)
-        self.mu = arrays["mu"]
+            self.saddle.restore(header["inner"], part_of(arrays, "inner."))

@@ -5,7 +5,7 @@ problem itself, and this is here to be studied beside it. Corrections to the pri
 the newest mu in the d step, and the best iterate instead of a random one (which ``output="random"`` gives).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -48,10 +48,10 @@ class Round:
 class BlockAscent:
     """All rounds, and the policy of the chosen one; ``rounded`` takes its most likely action in every state."""
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[Round, ...] = field(repr=False)
     chosen: int
-    policy: Array
-    rounded: Array
+    policy: Array = field(repr=False)
+    rounded: Array = field(repr=False)
     coupling: float
 
 
@@ -74,6 +74,8 @@ def block_ascent(
     >>> found.rounds[-1].phi >= found.rounds[0].phi
     True
     """
+    if not isinstance(problem, Problem):
+        raise IncompatibleError(f"ca.block_ascent needs a ca.Problem, found {type(problem).__name__}")
     surrogate = _surrogate(problem, coupling)
     if output not in ("best", "random"):
         raise InputError(f'output is {output!r}; it must be "best" or "random"')

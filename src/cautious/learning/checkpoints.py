@@ -45,6 +45,11 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     return found.hexdigest()
 
 
+def part_of(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> Checkpoint:
     """A checkpoint of this very question; another one is refused, naming what differs."""
     header, arrays = _storage.read(path, KIND)

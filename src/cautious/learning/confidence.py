@@ -18,6 +18,7 @@ from cautious.learning.payoffs import Payoff
 from cautious.learning.runs import Result
 from cautious.learning.task import Task
 from cautious.learning.trial import OVERSHOOT, Trial
+from cautious.models.simulator_checks import padded
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import state_sums
 from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
@@ -129,9 +130,7 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
 
 def padded_range(task: Task) -> tuple[float, float]:
     """The promised rewards, with what ``checked_rewards`` lets through."""
-    low, high = task.reward_range
-    pad = 1e-9 * max(abs(low), abs(high))
-    return low - pad, high + pad
+    return padded(task.reward_range)
 
 
 def _floored(states: Array) -> Array:

@@ -9,14 +9,15 @@ import scipy.sparse as sp
 
 from cautious._checks import Array, Indices, Mask
 from cautious.kernels import counting
-from cautious.learning.draws import Draws
+from cautious.learning.draws import BATCH, Draws
 from cautious.learning.payoffs import Payoff
 from cautious.learning.task import Task
 from cautious.models.tabular import MDP
 
 BYTES_PER_TRIPLE = 60
 TABLE_PIECE = 2_000_000
-CALL_PIECE = 4096
+# several batches at once, so that workers have something to share
+CALL_PIECE = 16 * BATCH
 SPREAD = 1e-9
 
 
@@ -132,10 +133,11 @@ def draw_piece(counts: Counts, draws: Draws, sizes: Indices, done: int) -> int:
         counts.add(rows // n_actions, rows % n_actions, *draws.sample(rows // n_actions, rows % n_actions))
         return total
     hits = np.zeros(table.rows.nnz, dtype=np.int64)
-    counting.draw_hits(table.rows.indptr, table.cumulative, piece, draws.kernel_seed(total), hits)
+    draws.count(total)
+    counting.draw_hits(table.rows.indptr, table.cumulative, piece, draws.kernel_seed(), hits)
     seen = np.flatnonzero(hits)
     rows = np.searchsorted(table.rows.indptr, seen, side="right") - 1
-    rewards = table.rewards[rows] if table.outcome_rewards is None else table.outcome_rewards[seen]
+    rewards = table.pay[seen] if table.pays_per_outcome else table.pay[rows]
     nothing = np.zeros(seen.size)
     counts._tally(rows * n_states + table.rows.indices[seen], hits[seen], rewards, nothing, nothing)
     return total

@@ -74,10 +74,14 @@ class Draws:
         """The tables of a known model, for kernels that draw by themselves; None for anything else."""
         return self.simulator if isinstance(self.simulator, TableSimulator) else None
 
-    def kernel_seed(self, samples: int) -> np.uint64:
-        """The seed of a stream for a kernel that will draw this many transitions; they are counted here."""
+    def count(self, samples: int) -> None:
+        """Transitions that a kernel is about to draw by itself."""
         self._check_budget(samples)
-        self.used, self.calls = self.used + samples, self.calls + 1
+        self.used += samples
+
+    def kernel_seed(self) -> np.uint64:
+        """The seed of a stream for a kernel."""
+        self.calls += 1
         words = np.random.SeedSequence(self.seed, spawn_key=(self.calls - 1,)).generate_state(1, np.uint64)
         return np.uint64(words[0])
 
@@ -88,11 +92,15 @@ class Draws:
 
     def start_states(self, count: int) -> Indices:
         """First states; these are not transitions and cost nothing."""
-        when = self._when(self.calls)
-        found = self._local(when, partial(self.simulator.start_states, count, generator(self.seed, self.calls)))
-        states = self._typed(when, lambda: checked_states(self.simulator, "start_states", found, count, when))
-        self.calls += 1
-        return states
+        parts = []
+        for k, done in enumerate(range(0, count, BATCH)):
+            call, size = self.calls + k, min(BATCH, count - done)
+            found = self._local(
+                self._when(call), partial(self.simulator.start_states, size, generator(self.seed, call))
+            )
+            parts.append(self._checked_starts(found, size, self._when(call)))
+        self.calls += len(parts)
+        return np.concatenate(parts)
 
     def sample(self, states: Indices, actions: Indices) -> tuple[Indices, Array]:
         """Next states and rewards, one of each per given pair; in batches of at most ``BATCH`` per call.
@@ -114,9 +122,6 @@ class Draws:
 
     def check_repeatable(self, states: Indices, actions: Indices) -> None:
         """Refuse a simulator that does not repeat itself for the same generator: its runs could not be resumed."""
-        states, actions = states[:PROBE], actions[:PROBE]
-        if 2 * states.size > self.left:
-            return
         before = self.calls
         first = self.sample(states, actions)
         self.calls = before
@@ -178,6 +183,9 @@ class Draws:
             if self.stopping():
                 raise StopRequested from None
             raise SimulatorError(f"the simulator raised {type(error).__name__}: {error}{when}") from error
+
+    def _checked_starts(self, found: Any, count: int, when: str) -> Indices:
+        return self._typed(when, lambda: checked_states(self.simulator, "start_states", found, count, when))
 
     def _checked(self, found: Any, count: int, when: str) -> tuple[Indices, Array]:
         return self._typed(when, lambda: checked_sample(self.simulator, found, count, when))

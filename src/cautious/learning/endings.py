@@ -6,12 +6,13 @@ import numpy as np
 
 from cautious._checks import Array
 from cautious.certificate import Certificate, deliver
-from cautious.learning.confidence import CONFIDENCE, objective_at_least
+from cautious.learning.confidence import CONFIDENCE, bound_by_user, known_terms, objective_at_least
 from cautious.learning.runs import Method, Result
 from cautious.learning.session import Ending
 from cautious.learning.task import Task
 from cautious.learning.trial import Trial
 from cautious.problem import Problem
+from cautious.risks.base import ConicRisk
 from cautious.solution import Solution, Status
 
 
@@ -26,7 +27,7 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
     upper_bound = estimate["objective"] + gap if known else result.optimum_below
     certificate = Certificate(
         kind="estimated",
-        statement=_statement(ending, at_least, gap),
+        statement=_statement(task, ending, at_least, gap),
         upper_bound=upper_bound,
         gap=gap,
         occupancy_error=np.nan,
@@ -44,7 +45,7 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
         },
     )
     return Solution(
-        status=_status(task, ending, estimate["objective"]),
+        status=_status(ending, estimate["objective"]),
         upper_bound=upper_bound,
         gap=gap,
         policy=result.policy,
@@ -61,24 +62,33 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
     )
 
 
-def _status(task: Task, ending: Ending, objective: float) -> Status:
+def _status(ending: Ending, objective: float) -> Status:
     if ending.stopped:
         return Status.STOPPED
     return Status.ESTIMATED if np.isfinite(objective) else Status.UNDECIDED
 
 
-def _statement(ending: Ending, at_least: float, gap: float) -> str:
+def _statement(task: Task, ending: Ending, at_least: float, gap: float) -> str:
     share = f"{100 * CONFIDENCE:g} %"
     if ending.trial is None:
         why = "the run was stopped first" if ending.stopped else "there were too few samples for that"
         return f"The policy was not tried on fresh samples ({why}): nothing is claimed about it."
     if not np.isfinite(at_least):
-        return (
-            "The fresh samples do not exclude an infinite risk, or the risk is one without a known bound: nothing is "
-            f"claimed about the objective with {share} confidence."
-        )
+        return f"{_why_nothing(task, ending)}: nothing is claimed about the objective with {share} confidence."
     claim = f"With probability at least {share}, the true objective of this policy is at least {at_least:.6g}"
     return f"{claim}, and at most {gap:.3g} below that of the best policy." if np.isfinite(gap) else f"{claim}."
+
+
+def _why_nothing(task: Task, ending: Ending) -> str:
+    """Why a policy that was tried still gets no statement."""
+    found = ending.result.facts.get("counted model")
+    if found is not None:
+        return f"In the counted model: {str(found).rstrip('.')}"
+    if any(bound_by_user(recipe) for _, recipe in task.weighted) or not all(
+        isinstance(risk, ConicRisk) for _, risk in known_terms(task)
+    ):
+        return "No bound is known for this risk (one of your own, or a prior given as a policy)"
+    return "The fresh samples do not exclude an infinite risk"
 
 
 def _counted(task: Task, result: Result) -> dict[str, Any]:
@@ -113,7 +123,7 @@ def _tried(task: Task, result: Result, trial: Trial | None) -> dict[str, Any]:
     else:
         d = result.occupancy
         # with Variance or CVaR the learner was paid something else than the reward
-        expected = np.nan if task.scalars else float(np.sum(d * result.reward)) / (1 - task.discount)
+        expected = np.nan if task.scalars else float(np.sum(d * result.payoff)) / (1 - task.discount)
     terms = [(weight, risk.label, float(risk.value(d))) for weight, risk in problem.terms]
     for weight, scalar in task.scalars:
         found = np.nan if trial is None else trial.rewards.scalar_risk(scalar)
@@ -126,7 +136,7 @@ def _tried(task: Task, result: Result, trial: Trial | None) -> dict[str, Any]:
         "risk": penalty / task.caution if terms else 0.0,
         "occupancy": d,
         "reached": np.asarray(d.sum(axis=1) > 0),
-        "adjusted_reward": _adjusted(problem, result.reward, d),
+        "adjusted_reward": _adjusted(problem, result.payoff, d),
         "risk_terms": tuple({"risk": label, "weight": w / task.caution, "value": v} for w, label, v in terms),
     }
 

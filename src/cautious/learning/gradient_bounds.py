@@ -70,7 +70,7 @@ def refusal(risk: Risk, allowed: Mask, limits: Limits) -> str | None:
                 "the prior with the uniform law: ca.AlgorithmOne(prior_mixing=0.05)"
             )
         return None
-    known = isinstance(risk, LogBarrier | WorstOf | HalfL1 | HalfSquares | TransportRisk | HalfSquareOf)
+    known = isinstance(risk, LogBarrier | WorstOf | HalfL1 | HalfSquares | TransportRisk)
     if not known and limits.gradient_bound is None:
         return (
             f"Algorithm 1 needs a bound on the gradient of {risk.label}; give one, on the entries of "

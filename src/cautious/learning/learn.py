@@ -1,9 +1,7 @@
 """``ca.learn``: a policy from samples alone, and what can be said about it."""
 
 import os
-from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -15,7 +13,7 @@ from cautious.learning.endings import learned_solution
 from cautious.learning.plug_in import PlugIn
 from cautious.learning.primal_dual import PrimalDual
 from cautious.learning.runs import Method
-from cautious.learning.session import LearningProgress, Session, Settings
+from cautious.learning.session import LearningCallback, Session, Settings
 from cautious.learning.task import Task, make_task
 from cautious.models.simulators import Simulator
 from cautious.risks.base import Risk
@@ -33,7 +31,7 @@ def learn(
     method: str | Method = "auto",
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
-    callback: Callable[[LearningProgress], Any] | None = None,
+    callback: LearningCallback | None = None,
     executor: Executor | None = None,
     *,
     checkpoint_seconds: float = 60.0,
@@ -78,9 +76,8 @@ def learn(
     ('estimated', True)
     """
     task = make_task(simulator, risk, caution, samples, seed)
-    for name, given in (("callback", callback), ("executor.submit", getattr(executor, "submit", None))):
-        if given is not None and not callable(given):
-            raise IncompatibleError(f"{name} must be callable or None, found {type(given).__name__}")
+    if callback is not None and not callable(callback):
+        raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
     if executor is not None and not isinstance(executor, Executor):
         raise IncompatibleError(f"executor must be a concurrent.futures.Executor, found {type(executor).__name__}")
     chosen, why = choose(task, method)

@@ -6,6 +6,7 @@ policy is the best one of the model counted from both.
 """
 
 import os
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,32 +40,26 @@ from cautious.solvers.wrap import finished, forbidden, without_objective
 
 ROUGH_TOLERANCE = 1e-3
 FINAL_TOLERANCE = 1e-6
+# the first fold's share of the samples; its part drawn evenly over all pairs; how often the rest is directed anew; the
+# share of directed draws that stays even. Directing more, or earlier, gained nothing at 10,000 samples on a 10x10 grid
+FIRST_FOLD, EVEN, STAGES, EVEN_LATER = 0.5, 0.7, 1, 0.2
+# the same share of the second fold, where it is large enough to prove anything
+EVEN_PROOF = 0.4
 # with fewer samples per pair the second fold proves nothing worth having, and serves the policy alone
 PROVABLE = 200
 
 
 @dataclass(frozen=True)
 class PlugIn(Method):
-    """See the module's text.
+    """Count transitions, solve the counted model exactly; the fewest samples, memory for every transition seen."""
 
-    ``first_fold``: the share of the samples in the first fold; ``even``: the share of that fold drawn evenly over all
-    pairs; ``stages``: how often the rest of it is directed anew; ``even_later`` and
-    ``even_proof``: the share of directed draws that stays even, in the first and in the second fold. Measured on the
-    10x10 grid: directing more, or earlier, gains nothing at 10,000 samples, and the proof needs every pair.
-    """
-
-    first_fold: float = 0.5
-    even: float = 0.7
-    stages: int = 1
-    even_later: float = 0.2
-    even_proof: float = 0.4
     name = "plug-in"
 
     def refusal(self, task: Task) -> str | None:
         """Counts must fit in half of the memory."""
         triples = min(task.samples, task.pairs * task.shape[0])
         wanted = triples * BYTES_PER_TRIPLE
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = _physical_memory()
         if wanted <= memory // 2:
             return None
         return (
@@ -74,7 +69,7 @@ class PlugIn(Method):
 
     def begin(self, task: Task, draws: Draws, samples: int) -> "PlugInRun":
         """A run that draws ``samples`` transitions."""
-        return PlugInRun(self, task, draws, samples)
+        return PlugInRun(task, draws, samples)
 
 
 @dataclass(frozen=True)
@@ -91,11 +86,11 @@ class Found:
 class PlugInRun(Run):
     """The pieces in order: draw a stage, solve, ..., draw the second fold, bound the optimum, solve all counts."""
 
-    def __init__(self, method: PlugIn, task: Task, draws: Draws, samples: int) -> None:
-        self.method, self.task, self.draws = method, task, draws
-        first = max(int(method.first_fold * samples), min(samples, task.pairs))
-        even = max(int(method.even * first), min(first, task.pairs))
-        ends = np.linspace(even, first, method.stages + 1).astype(np.int64)
+    def __init__(self, task: Task, draws: Draws, samples: int) -> None:
+        self.task, self.draws = task, draws
+        first = max(int(FIRST_FOLD * samples), min(samples, task.pairs))
+        even = max(int(EVEN * first), min(first, task.pairs))
+        ends = np.linspace(even, first, STAGES + 1).astype(np.int64)
         self.budgets: list[int] = [even, *np.diff(ends).tolist(), samples - first]
         self.stage = 0
         self.drawn = 0
@@ -133,7 +128,7 @@ class PlugInRun(Run):
         problem = counted_problem(self.task, counts, self._known_start)
         solution = solved(problem, ROUGH_TOLERANCE, self._warm, self.draws)
         provable = self.stage + 2 == len(self.budgets) and self.budgets[-1] >= PROVABLE * self.task.pairs
-        even = self.method.even_proof if provable else self.method.even_later
+        even = EVEN_PROOF if provable else EVEN_LATER
         share = directed(self.task, problem, counts, solution, even)
         self.found, self.stage, self.drawn, self.drawing = _found(problem, solution), self.stage + 1, 0, True
         self.sizes = shared_sizes(share, self.budgets[self.stage])
@@ -186,7 +181,7 @@ class PlugInRun(Run):
             policy=policy,
             occupancy=now.occupancy.occupancy,
             multipliers=np.zeros(n_states) if found is None else found.multipliers,
-            reward=problem.mdp.rewards,
+            payoff=problem.mdp.rewards,
             scalars=scalars_of(problem, now.occupancy.occupancy),
             optimum_below=self.bound,
             mdp=problem.mdp,
@@ -223,6 +218,13 @@ class PlugInRun(Run):
             objective, risk = (float(number) for number in header["numbers"])
             policy, multipliers = np.array(arrays["policy"]), np.array(arrays["multipliers"])
             self.found = Found(policy, multipliers, objective, risk, str(header["status"]))
+
+
+def _physical_memory() -> int:
+    """Bytes; Windows does not tell through the standard library, and 8 GiB are assumed there."""
+    if sys.platform == "win32":
+        return 8 * 2**30
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def counted_problem(task: Task, counts: Counts, start: Array) -> Problem:

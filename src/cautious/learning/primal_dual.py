@@ -5,17 +5,18 @@ each leg's policy is tried, and the best one is taken further: its own mean or q
 finds a good local optimum and often the global one; nothing is proved about others.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from cautious.learning.checkpoints import part_of
 from cautious.learning.draws import Draws
 from cautious.learning.lines import sure_bound
 from cautious.learning.payoffs import Payoff
 from cautious.learning.proof import Proof
 from cautious.learning.runs import NAN, Method, Point, Result, Run
-from cautious.learning.sweeps import Schedule, Sweeps
+from cautious.learning.sweeps import Sweeps
 from cautious.learning.task import Task, start_distribution
 from cautious.learning.trial import Trial
 from cautious.risks.scalar import Variance
@@ -35,9 +36,8 @@ SAMPLES_PER_PAIR = 20
 
 @dataclass(frozen=True)
 class PrimalDual(Method):
-    """Sweeps; ``schedule`` says how fast things move, and is the same for all problems."""
+    """Sweeps over tables (S, A); no transition is counted. Its constants are the same for all problems."""
 
-    schedule: Schedule = field(default_factory=Schedule)
     name = "primal-dual"
 
     def refusal(self, task: Task) -> str | None:
@@ -51,7 +51,7 @@ class PrimalDual(Method):
 
     def begin(self, task: Task, draws: Draws, samples: int) -> "PrimalDualRun":
         """A run of one leg, or of several."""
-        return PrimalDualRun(self, task, draws, samples)
+        return PrimalDualRun(task, draws, samples)
 
 
 class PrimalDualRun(Run):
@@ -61,8 +61,8 @@ class PrimalDualRun(Run):
     ``tried``: for every leg so far the numbers that suit its policy, and what it seemed worth.
     """
 
-    def __init__(self, method: PrimalDual, task: Task, draws: Draws, samples: int) -> None:
-        self.method, self.task, self.draws = method, task, draws
+    def __init__(self, task: Task, draws: Draws, samples: int) -> None:
+        self.task, self.draws = task, draws
         self.proof_samples = 0 if task.scalars else int(PROOF_SHARE * samples)
         self.samples = samples - self.proof_samples
         self.proof: Proof | None = None
@@ -92,9 +92,7 @@ class PrimalDualRun(Run):
         # the leg draws its seed from the run's counter: a resume goes back to it
         self.at, self.calls = at, self.draws.calls
         payoff = Payoff(self.task.scalars, tuple(at), self.task.discount)
-        self.sweeps = Sweeps(
-            self.task, self.draws, self.start, payoff, whole - self.trial_samples, self.method.schedule
-        )
+        self.sweeps = Sweeps(self.task, self.draws, self.start, payoff, whole - self.trial_samples)
         self.trial: Trial | None = None
 
     def advance(self) -> None:
@@ -192,7 +190,7 @@ class PrimalDualRun(Run):
             policy=sweeps.policy(),
             occupancy=sweeps.occupancy(),
             multipliers=sweeps.multipliers(),
-            reward=sweeps.mean_payoff(),
+            payoff=sweeps.mean_payoff(),
             scalars=tuple(self.at),
             optimum_below=self.bound,
             facts=facts,
@@ -219,11 +217,7 @@ class PrimalDualRun(Run):
         self.bound = float(header["bound"])
         if "proof" in header:
             self.proof = self._new_proof()
-            self.proof.restore(header["proof"], _part("proof.", arrays))
+            self.proof.restore(header["proof"], part_of(arrays, "proof."))
         if "trial" in header:
             self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
-            self.trial.restore(header["trial"], _part("trial.", arrays))
-
-
-def _part(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            self.trial.restore(header["trial"], part_of(arrays, "trial."))

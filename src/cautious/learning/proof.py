@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Mask
+from cautious._checks import Array, Indices, Mask
 from cautious.kernels import sweeps as kernel
 from cautious.learning.confidence import UPPER_DELTA, mean_above, padded_range
 from cautious.learning.draws import Draws
@@ -56,16 +56,16 @@ class Proof:
         self.squares += np.bincount(rows, weights=error**2, minlength=self.sums.size)
         self.drawn += count
 
-    def _draw(self, rows: Any, count: int) -> tuple[Any, Array]:
+    def _draw(self, rows: Indices, count: int) -> tuple[Indices, Array]:
         table, n_actions = self.draws.table, self.task.shape[1]
         if table is None:
             return self.draws.sample(rows // n_actions, rows % n_actions)
         next_states, rewards = np.empty(rows.size, dtype=np.int64), np.empty(rows.size)
         wanted = np.where(self.domain.ravel(), count, 0)
-        pay = table.rewards if table.outcome_rewards is None else table.outcome_rewards
-        tables = (table.rows.indptr, table.rows.indices, table.cumulative, np.array(pay))
-        per_outcome = table.outcome_rewards is not None
-        kernel.draw(*tables, per_outcome, wanted, self.draws.kernel_seed(rows.size), np.uint64(0), next_states, rewards)
+        tables = (table.rows.indptr, table.rows.indices, table.cumulative, np.array(table.pay))
+        self.draws.count(rows.size)
+        seed = self.draws.kernel_seed()
+        kernel.draw(*tables, table.pays_per_outcome, wanted, seed, np.uint64(0), next_states, rewards)
         return next_states, rewards
 
     def bound(self, lines: Lines) -> float:
@@ -104,7 +104,7 @@ class Proof:
         self.sums, self.squares = arrays["sums"].copy(), arrays["squares"].copy()
 
 
-def start_above(states: Any, v: Array, delta: float) -> float:
+def start_above(states: Indices, v: Array, delta: float) -> float:
     """A bound of <xi, v> from first states that v does not depend on."""
     values = v[states]
     mean, variance = np.asarray(values.mean()), np.asarray(values.var(ddof=1))

@@ -1,4 +1,4 @@
-"""What every learning method is made of, and the one loop that runs it.
+"""What every learning method is made of; ``session`` runs it.
 
 A ``Method`` is a frozen set of choices. It begins a ``Run``: arrays and counters that ``advance`` by one piece of work,
 can be written to a file between pieces, and give a ``Result`` at any time.
@@ -34,15 +34,15 @@ class Result:
     """What a method learned, before it is tried on fresh samples.
 
     ``policy`` (S, A), zero on pairs that do not exist. ``occupancy`` (S, A) the learner's own estimate, sums to one.
-    ``multipliers`` (S,); ``reward`` (S, A) mean rewards seen. ``scalars``: the number t of each scalar term of the
-    task, in its order. ``optimum_below``: no policy exceeds this, with the confidence the method promises. ``mdp``: the
-    counted model, where there is one.
+    ``multipliers`` (S,). ``payoff`` (S, A): the mean reward seen, less the scalar terms' share. ``scalars``: the number
+    t of each scalar term of the task, in its order. ``optimum_below``: no policy exceeds this, with the confidence the
+    method promises. ``mdp``: the counted model, where there is one.
     """
 
     policy: Array
     occupancy: Array
     multipliers: Array
-    reward: Array
+    payoff: Array
     scalars: tuple[float, ...] = ()
     optimum_below: float = np.inf
     mdp: MDP | None = None

@@ -36,12 +36,6 @@ def mean_rewards(moments: Array, shape: tuple[int, int]) -> Array:
     return np.asarray(np.where(tried > 0, paid / np.maximum(tried, 1), 0.5).reshape(shape))
 
 
-def running_start(table: TableSimulator) -> Array:
-    """Running sums of xi."""
-    assert table.known.start is not None
-    return np.cumsum(table.known.start)
-
-
 class Saddle:
     """The loop of Algorithm 1 and everything it changes.
 
@@ -99,7 +93,8 @@ class Saddle:
 
     def _compiled_steps(self, table: TableSimulator, steps: int) -> None:
         k = self.constants
-        seed = self.draws.kernel_seed(steps)
+        self.draws.count(steps)
+        seed = self.draws.kernel_seed()
         state = (self.log_lam.ravel(), self.v, self.d_sum.ravel(), self.v_sum)
         constants = (k.gamma, k.alpha, k.beta, k.m1, k.m2, k.delta, k.box)
         scale = reward_scale(self.task)
@@ -107,14 +102,13 @@ class Saddle:
 
     def _model(self, table: TableSimulator) -> tuple[Indices, Indices, Array, Array, bool, Array, Mask]:
         """The kernel's ``model``; copies of one kind, because every other kind of array is compiled anew."""
-        per_outcome = table.outcome_rewards is not None
         return (
             np.array(table.rows.indptr, dtype=np.int64),
             np.array(table.rows.indices, dtype=np.int64),
             np.array(table.cumulative),
-            np.array(table.outcome_rewards if per_outcome else table.rewards),
-            per_outcome,
-            running_start(table),
+            np.array(table.pay),
+            table.pays_per_outcome,
+            table.running_start,
             np.array(self.task.allowed.ravel()),
         )
 
@@ -166,8 +160,9 @@ class _Tables:
     """The draws that the kernel would make from the same seed."""
 
     def __init__(self, draws: Draws, table: TableSimulator, steps: int) -> None:
-        self.table, self.uniforms = table, kernel.uniforms(draws.kernel_seed(steps), 3 * steps).reshape(steps, 3)
-        self.start = running_start(table)
+        draws.count(steps)
+        self.table, self.uniforms = table, kernel.uniforms(draws.kernel_seed(), 3 * steps).reshape(steps, 3)
+        self.start = table.running_start
 
     def numbers(self, t: int) -> tuple[float, int]:
         """What picks the pair, and the start state."""
@@ -179,7 +174,7 @@ class _Tables:
         """Next state and reward."""
         table, row = self.table, np.array([s * self.table.n_actions + a])
         place = sparse_rows.draw_successors(table.rows.indptr, table.cumulative, row, np.array([self.successor]))
-        paid = table.rewards[row] if table.outcome_rewards is None else table.outcome_rewards[place]
+        paid = table.pay[place] if table.pays_per_outcome else table.pay[row]
         return int(table.rows.indices[place[0]]), float(paid[0])
 
 

@@ -56,11 +56,11 @@ LearningCallback = Callable[[LearningProgress], Any]
 class Settings:
     """How to run, whatever is learned."""
 
-    checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_seconds: float = 60.0
-    call_timeout_seconds: float = 600.0
-    callback: LearningCallback | None = None
-    executor: Executor | None = None
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_seconds: float
+    call_timeout_seconds: float
+    callback: LearningCallback | None
+    executor: Executor | None
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,8 @@ class Session:
         if path is not None and Path(path).exists():
             try:
                 self._resume(read_checkpoint(path, self.question))
+            except FileError:
+                raise
             except (LookupError, TypeError, ValueError, AttributeError) as error:
                 # whole, but not what this version writes
                 raise FileError(f"{path}: this checkpoint cannot be continued ({error!r}); delete it") from None

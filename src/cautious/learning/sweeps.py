@@ -1,11 +1,11 @@
 """Sweeps: the saddle point of Algorithm 1 followed by its three conditions, with tables (S, A) only.
 
-``kernels/sweeps.py`` has the mathematics. One sweep draws about as many samples as there are pairs, half of them where
-the occupancy is and half evenly; the critic, the flow and the policy then take one step each. Steps shrink like
-1/sqrt(sweeps); the average that is delivered weighs late sweeps most. No transition is counted or kept.
+``kernels/sweeps.py`` has the mathematics. One sweep draws about as many samples as there are pairs (more in long
+runs), half of them where the occupancy is and half evenly; the critic, the flow and the policy then take one step
+each. Steps shrink like 1/sqrt(sweeps); the average that is delivered weighs late sweeps most. No transition is counted
+or kept.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,39 +26,32 @@ DRAW_COUNTERS = 2**40
 ARRAYS = ("q", "q_bar", "big_q", "log_pi", "d", "d_bar", "x", "y_bar", "v", "v_bar", "paid", "drawn")
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How fast things move; one choice for all risks, sizes and discounts.
-
-    ``most_sweeps``: longer runs take larger sweeps instead. ``exploration``: share of the samples spread evenly.
-    ``policy_step``: of the mirror ascent, in units of 1/reward range, divided by 1 + ``damping`` * spread of the risk's
-    pull. ``settling``: sweeps after which steps begin to shrink. ``memory``: late sweeps weigh like t^(memory - 1).
-    """
-
-    most_sweeps: int = 2500
-    exploration: float = 0.5
-    policy_step: float = 4.0
-    settling: float = 100.0
-    damping: float = 5.0
-    memory: int = 5
+# one choice for all risks, sizes and discounts. Longer runs take larger sweeps, not more of them
+MOST_SWEEPS = 2500
+# share of the samples spread evenly over the pairs
+EXPLORATION = 0.5
+# of the mirror ascent, in units of 1 / reward range, divided by 1 + DAMPING * spread of the risk's pull
+POLICY_STEP, DAMPING = 4.0, 5.0
+# sweeps after which steps begin to shrink
+SETTLING = 100.0
+# late sweeps weigh like t^(MEMORY - 1) in the average
+MEMORY = 5
 
 
 class Sweeps:
     """The tables of one run; rewards and values inside are in units of the payoff's range, starting at its low end."""
 
-    def __init__(
-        self, task: Task, draws: Draws, start: Array, payoff: Payoff, samples: int, schedule: Schedule
-    ) -> None:
+    def __init__(self, task: Task, draws: Draws, start: Array, payoff: Payoff, samples: int) -> None:
         self.task, self.draws, self.xi, self.payoff = task, draws, start, payoff
-        self.samples, self.schedule = samples, schedule
+        self.samples = samples
         low, high = payoff.range(*task.reward_range)
         self.low, self.scale = low, (high - low) or 1.0
         (n_states, n_actions), size = task.shape, task.allowed.size
         self.usable: Mask = np.ascontiguousarray(task.problem.permitted.ravel())
         self.pairs = int(self.usable.sum())
         # a leg of a very short run may have no samples at all: then it makes no sweep
-        self.sweeps = min(schedule.most_sweeps, max(1, samples // max(1, self.pairs)), samples)
-        self.seed = draws.kernel_seed(0)
+        self.sweeps = min(MOST_SWEEPS, max(1, samples // max(1, self.pairs)), samples)
+        self.seed = draws.kernel_seed()
         self._take_terms()
         # a state whose pairs are all forbidden gets no row: ``settle`` keeps the learner away from it
         policy = self.usable_table / np.maximum(self.usable_table.sum(axis=1, keepdims=True), 1)
@@ -95,18 +88,17 @@ class Sweeps:
 
     def advance(self) -> None:
         """One sweep. Nothing changes before the samples have arrived."""
-        schedule = self.schedule
-        rate = 1 / np.sqrt(1 + self.sweep / schedule.settling)
+        rate = 1 / np.sqrt(1 + self.sweep / SETTLING)
         count = self._plan()
         next_states, payoffs = self._draw(count)
         kernel.gather(
             self._n, self._w, next_states, payoffs, self.d, self.v, self.task.discount, rate, self.q, self._inflow
         )
         kernel.tally(self._n, payoffs, self.paid, self.drawn)
-        weight = schedule.memory / (self.sweep + schedule.memory)
+        weight = MEMORY / (self.sweep + MEMORY)
         kernel.move(self._inflow, self.xi, self.task.discount, rate, weight, self.x, self.y_bar)
         slope = self._slope(rate)
-        step = schedule.policy_step * rate / (1 + schedule.damping * kernel.spread(slope, self._w))
+        step = POLICY_STEP * rate / (1 + DAMPING * kernel.spread(slope, self._w))
         if self.sweep == 0:
             self.big_q = self.q - slope
         kernel.improve(self.q, slope, self.usable, step, self.tau, self.log_mu, self.big_q, self.log_pi, self.v)
@@ -121,7 +113,7 @@ class Sweeps:
         """How often to draw each pair; what is left is shared by the sweeps that are left."""
         batch = (self.samples - self.used) // (self.sweeps - self.sweep)
         offset = uniform(self.seed, np.uint64(self.sweep))
-        count = kernel.plan(self.d, self.usable, self.schedule.exploration, batch, offset, self._w, self._n)
+        count = kernel.plan(self.d, self.usable, EXPLORATION, batch, offset, self._w, self._n)
         if count > batch:
             # rounding gave one more than was asked for: the budget is a promise
             self._n[np.argmax(self._n)] -= 1
@@ -135,12 +127,11 @@ class Sweeps:
             kernel.list_pairs(self._n, rows)
             next_states, rewards = self.draws.sample(rows // self.task.shape[1], rows % self.task.shape[1])
             return next_states, (self.payoff(rewards) - self.low) / self.scale
-        self.draws.kernel_seed(count)
+        self.draws.count(count)
         rows_of, counter = table.rows, np.uint64(DRAW_COUNTERS + self.used)
         next_states, payoffs = np.empty(count, dtype=np.int64), np.empty(count)
         tables = (rows_of.indptr, rows_of.indices, table.cumulative, self._table_payoffs)
-        per_outcome = table.outcome_rewards is not None
-        kernel.draw(*tables, per_outcome, self._n, self.seed, counter, next_states, payoffs)
+        kernel.draw(*tables, table.pays_per_outcome, self._n, self.seed, counter, next_states, payoffs)
         return next_states, payoffs
 
     @cached_property
@@ -148,8 +139,7 @@ class Sweeps:
         """The payoffs of a table simulator, per outcome or per pair."""
         table = self.draws.table
         assert table is not None
-        pay = table.rewards if table.outcome_rewards is None else table.outcome_rewards
-        return np.asarray((self.payoff(pay) - self.low) / self.scale)
+        return np.asarray((self.payoff(table.pay) - self.low) / self.scale)
 
     def _slope(self, rate: float) -> Array:
         """What all terms but the divergences on pairs take off the advantages; (S*A,)."""
@@ -158,7 +148,7 @@ class Sweeps:
             present = np.maximum(np.repeat(self.x, self.task.shape[1]) * np.exp(self.log_pi), least)
             present, average = present.reshape(self.task.shape), self.d_bar.reshape(self.task.shape)
             for slope in self.slopes:
-                pull = self.schedule.policy_step * rate
+                pull = POLICY_STEP * rate
                 total += slope.weight * slope.at(present, average, pull, self.sweep).ravel()
         if self.tau > 0:
             kernel.add_log_marginal(self.x, self.tau, least, total)

@@ -6,6 +6,7 @@ rewards: they are kept apart as ``scalars``, and priors given as policies are re
 """
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import Array, Indices, Mask, as_count, as_distribution, as_mask, as_number
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Known, Simulator, TableSimulator, TellsMore
 from cautious.models.tabular import MDP
@@ -127,7 +128,7 @@ class Task:
         arrays: list[Any] = [self.allowed, self.known.start]
         if isinstance(self.simulator, TableSimulator):
             table = self.simulator
-            arrays += [table.rows.indptr, table.rows.indices, table.rows.data, table.rewards, table.outcome_rewards]
+            arrays += [table.rows.indptr, table.rows.indices, table.rows.data, table.pay]
         found = hashlib.sha256()
         for array in arrays:
             found.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
@@ -151,13 +152,22 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
     """Everything checked before any work."""
     if isinstance(simulator, MDP):
         raise IncompatibleError("ca.learn draws from a simulator; for a known model pass mdp.simulator()")
+    if isinstance(simulator, type):
+        raise IncompatibleError(f"simulator is the class {simulator.__name__}; make one: {simulator.__name__}(...)")
     if not isinstance(simulator, Simulator):
         raise IncompatibleError(
             f"{type(simulator).__name__} is not a simulator: it needs n_states, n_actions, discount, reward_range, "
-            "start_states(n, rng) and sample(states, actions, rng)"
+            "start_states(n, rng) and sample(states, actions, rng); ca.FunctionSimulator makes one of a function, "
+            "ca.GymSimulator of a Gymnasium environment"
         )
     check_members(simulator)
     known = simulator.known if isinstance(simulator, TellsMore) else Known()
+    if not isinstance(known, Known):
+        raise IncompatibleError(
+            f"simulator.known must be a cautious.models.simulators.Known, found {type(known).__name__}"
+        )
+    if risk is not None and caution == 0:
+        warnings.warn("caution is 0: the risk plays no part", CautiousWarning, stacklevel=3)
     shape = (int(simulator.n_states), int(simulator.n_actions))
     allowed = (
         np.ones(shape, dtype=np.bool_)

@@ -36,7 +36,7 @@ class Trial:
     """All paths walk together, one step per ``advance``.
 
     ``paths``: how many; ``end_states`` and ``end_rewards`` (n,) of their last pairs, the longest path first;
-    ``ends`` (S, A) counts the last pairs, ``visits`` (S, A) all pairs: their share estimates the occupancy.
+    ``visits`` (S, A) counts all pairs: their share estimates the occupancy.
     ``total_reward`` is the sum over everything: divided by ``paths`` it estimates the return without bias. ``rewards``
     is the law of the reward of a step under the occupancy, estimated from all steps.
     """
@@ -49,7 +49,6 @@ class Trial:
         self.total_reward = 0.0
         self.rewards = RewardLaw(task.reward_range)
         self.visits = np.zeros(task.shape, dtype=np.int64)
-        self.ends = np.zeros(task.shape, dtype=np.int64)
         self.lengths: Indices = np.zeros(self.paths, dtype=np.int64)
         self.end_states: Indices = np.zeros(self.paths, dtype=np.int64)
         self.end_rewards: Array = np.zeros(self.paths)
@@ -76,7 +75,6 @@ class Trial:
         self.total_reward += float(rewards.sum())
         self.rewards.add(rewards)
         ended = slice(int(np.count_nonzero(self.lengths > self.step)), alive)
-        np.add.at(self.ends, (states[ended], actions[ended]), 1)
         self.end_states[ended], self.end_rewards[ended] = states[ended], rewards[ended]
         self._states = next_states
         self.step += 1
@@ -97,7 +95,6 @@ class Trial:
         header = {"step": self.step, "total_reward": self.total_reward}
         arrays = {
             "visits": self.visits,
-            "ends": self.ends,
             "lengths": self.lengths,
             "end_states": self.end_states,
             "end_rewards": self.end_rewards,
@@ -109,7 +106,7 @@ class Trial:
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Continue where ``storage`` was taken."""
         self.step, self.total_reward = int(header["step"]), float(header["total_reward"])
-        self.visits, self.ends = arrays["visits"].copy(), arrays["ends"].copy()
+        self.visits = arrays["visits"].copy()
         self.lengths, self._states = arrays["lengths"].copy(), arrays["states"].copy()
         self.end_states, self.end_rewards = arrays["end_states"].copy(), arrays["end_rewards"].copy()
         self.rewards.bins = arrays["reward_bins"].copy()

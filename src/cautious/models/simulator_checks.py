@@ -34,6 +34,13 @@ def checked_states(simulator: Simulator, member: str, found: Any, count: int, wh
     return states.astype(np.int64)
 
 
+def padded(reward_range: tuple[float, float]) -> tuple[float, float]:
+    """The rewards that are let through: those promised, up to rounding."""
+    low, high = float(reward_range[0]), float(reward_range[1])
+    slack = 1e-9 * max(abs(low), abs(high))
+    return low - slack, high + slack
+
+
 def checked_rewards(simulator: Simulator, found: Any, count: int, when: str) -> Array:
     """``count`` finite rewards inside the promised range."""
     name = f"simulator.sample: rewards{when}"
@@ -43,9 +50,8 @@ def checked_rewards(simulator: Simulator, found: Any, count: int, when: str) -> 
     check_shape(name, rewards, (count,), "(n,)")
     rewards = rewards.astype(np.float64)
     check_finite(name, rewards)
-    low, high = simulator.reward_range
-    slack = 1e-9 * max(abs(low), abs(high))
-    bad = (rewards < low - slack) | (rewards > high + slack)
+    low, high = padded(simulator.reward_range)
+    bad = (rewards < low) | (rewards > high)
     if bad.any():
         where = first_bad(bad)
         raise InputError(

@@ -1,4 +1,4 @@
-"""What simulators written by users have in common: checks of what they are given."""
+"""Checks that simulators share."""
 
 from collections.abc import Sequence
 from typing import Any

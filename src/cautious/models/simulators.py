@@ -85,14 +85,15 @@ class TableSimulator:
         self.known = known
         self.allowed = known.allowed
         self.rows = rows
-        self.rewards = np.ravel(rewards)
-        self.outcome_rewards = outcome_rewards
         self.cumulative = sparse_rows.running_sums(rows.indptr, rows.data)
-        self._start = np.cumsum(known.start)
+        # what is paid: per stored outcome, or per pair
+        self.pays_per_outcome = outcome_rewards is not None
+        self.pay: Array = np.ravel(rewards) if outcome_rewards is None else outcome_rewards
+        self.running_start: Array = np.cumsum(known.start)
 
     def start_states(self, n: int, rng: np.random.Generator) -> Indices:
         """``n`` first states."""
-        draws = np.searchsorted(self._start, rng.random(n) * self._start[-1], side="right")
+        draws = np.searchsorted(self.running_start, rng.random(n) * self.running_start[-1], side="right")
         return np.asarray(draws, dtype=np.int64)
 
     def sample(self, states: Indices, actions: Indices, rng: np.random.Generator) -> tuple[Indices, Array]:
@@ -100,5 +101,4 @@ class TableSimulator:
         whole, chosen = checked_pairs(self.allowed, states, actions)
         rows = whole * self.n_actions + chosen
         position = sparse_rows.draw_successors(self.rows.indptr, self.cumulative, rows, rng.random(rows.size))
-        source, index = (self.rewards, rows) if self.outcome_rewards is None else (self.outcome_rewards, position)
-        return self.rows.indices[position].astype(np.int64), source[index]
+        return self.rows.indices[position].astype(np.int64), self.pay[position if self.pays_per_outcome else rows]

@@ -46,7 +46,7 @@ def compare(solution: Solution, problem: Problem | None = None, episodes: int = 
     data of their own (Variance, CVaR, Entropy).
     """
     mdp = solution.mdp
-    mdp.require_transitions("comparing with the risk-neutral policy")
+    mdp.require_transitions('a report (learn with method="plug-in" to have one)')
     policy = solution.policy if is_neutral(solution) else plan(mdp, mdp.rewards).policy(mdp.n_actions)
     occupancy = policy_occupancy(mdp, policy).occupancy
     horizon = min(LONGEST, default_horizon(mdp.discount))

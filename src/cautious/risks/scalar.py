@@ -151,6 +151,11 @@ class CVaR(Recipe):
     convex = False
     smooth = False
 
+    @property
+    def label(self) -> str:
+        """The name and the level, as of the bound risk."""
+        return f"CVaR({self.level!r})"
+
     def bind(self, mdp: MDP) -> Shortfall:
         """The shortfall in this model."""
         level = as_number("CVaR.level", self.level, 0, 1, open_ends=")")
