@@ -36,7 +36,7 @@ _HOME = {
     "load": "cautious.solution",
     "History": "cautious.history",
     "learn": "cautious.learning.learn",
-    "LearningProgress": "cautious.learning.session",
+    "LearningProgress": "cautious.learning.loop",
     "PlugIn": "cautious.learning.plug_in",
     "PrimalDual": "cautious.learning.primal_dual",
     "AlgorithmOne": "cautious.learning.algorithm_1",
@@ -144,9 +144,9 @@ if TYPE_CHECKING:
     from cautious.learning.algorithm_2 import AlgorithmTwo
     from cautious.learning.block_ascent import block_ascent
     from cautious.learning.learn import learn
+    from cautious.learning.loop import LearningProgress
     from cautious.learning.plug_in import PlugIn
     from cautious.learning.primal_dual import PrimalDual
-    from cautious.learning.session import LearningProgress
     from cautious.learning.tensorboard import TensorBoard
     from cautious.models.files import read_model
     from cautious.models.function_simulators import FunctionSimulator

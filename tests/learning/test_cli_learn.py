@@ -14,7 +14,7 @@ from rich.console import Console
 import cautious as ca
 from cautious import cli
 from cautious.commands.learning import LearningBar, figures, whole_number
-from cautious.learning.session import LearningProgress
+from cautious.learning.loop import LearningProgress
 
 PROGRESS = LearningProgress(
     samples=250_000,

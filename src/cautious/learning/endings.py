@@ -1,4 +1,4 @@
-"""From what a session ends with to a ``Solution``: the estimates, and the statement with its confidence."""
+"""From what a run ends with to a ``Solution``: the estimates, and the statement with its confidence."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import numpy as np
 from cautious._checks import Array
 from cautious.certificate import Certificate, deliver
 from cautious.learning.confidence import CONFIDENCE, bound_by_user, known_terms, objective_at_least
+from cautious.learning.loop import Ending
 from cautious.learning.runs import Method, Result
-from cautious.learning.session import Ending
 from cautious.learning.task import Task
 from cautious.learning.trial import Trial
 from cautious.problem import Problem

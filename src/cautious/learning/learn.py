@@ -10,10 +10,10 @@ from cautious.errors import IncompatibleError, InputError
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.learning.algorithm_2 import AlgorithmTwo
 from cautious.learning.endings import learned_solution
+from cautious.learning.loop import LearningCallback, Loop, Settings
 from cautious.learning.plug_in import PlugIn
 from cautious.learning.primal_dual import PrimalDual
 from cautious.learning.runs import Method
-from cautious.learning.session import LearningCallback, Session, Settings
 from cautious.learning.task import Task, make_task
 from cautious.models.simulators import Simulator
 from cautious.risks.base import Risk
@@ -92,7 +92,7 @@ def learn(
         executor=executor,
     )
     with threadpool_limits(limits=1):
-        ending = Session(task, chosen, settings).run()
+        ending = Loop(task, chosen, settings).run()
         return learned_solution(task, chosen, why, ending)
 
 

@@ -132,8 +132,8 @@ class PrimalDualRun(Run):
 
     def _new_proof(self) -> Proof:
         sweeps = self.sweeps
-        multipliers, critic = sweeps.multipliers(), sweeps.critic()
-        return Proof(self.task, self.draws, sweeps.usable_table, multipliers, critic, self.proof_samples)
+        v = sweeps.multipliers()
+        return Proof(self.task, self.draws, sweeps.usable_table, v, sweeps.critic(v), self.proof_samples)
 
     def _end_leg(self, trial: Trial) -> None:
         """The trial says which numbers suit the policy, and what is gained by them; the tables say the rest better."""
@@ -144,17 +144,14 @@ class PrimalDualRun(Run):
                 weight * (trial.rewards.penalty(risk, t) - trial.rewards.penalty(risk, better))
                 for (weight, risk), t, better in zip(self.task.scalars, self.at, suited, strict=True)
             )
-        self.tried.append((suited, self._worth() + gained))
+        self.tried.append((suited, self._earned() - self._convex_risk() + gained))
         self.spent += self.sweeps.samples + self.trial_samples
         leg = len(self.tried)
         best = max(self.tried, key=lambda one: one[1])[0]
         self._begin_leg(self._first_numbers(leg) if leg < self.starts else best)
 
-    def _worth(self) -> float:
-        """The objective of the average occupancy with the present numbers."""
-        return self._earned() - self._convex_risk()
-
     def _earned(self) -> float:
+        """What the average occupancy is paid, with the present numbers."""
         paid = float(np.sum(self.sweeps.occupancy() * self.sweeps.mean_payoff()))
         return paid / (1 - self.task.discount) - self.sweeps.payoff.offset
 
@@ -167,8 +164,9 @@ class PrimalDualRun(Run):
 
         The gap is what the critic thinks could be gained: an estimate.
         """
-        risk = self._convex_risk() / self.task.caution if self.task.weighted else 0.0
-        shown, worth = NAN if self.task.scalars else risk, self._worth()
+        risk = self._convex_risk()
+        worth = self._earned() - risk
+        shown = NAN if self.task.scalars else risk / (self.task.caution or 1.0)
         # the average is not quite in balance: its worth can exceed what any policy reaches
         gap = max(self._thought_optimum() - worth, 0.0) if not self.task.scalars else NAN
         return Point(self.draws.used, worth, shown, gap, self.sweeps.violation())
@@ -177,8 +175,9 @@ class PrimalDualRun(Run):
         sweeps, lines = self.sweeps, self.sweeps.lines()
         if lines is None:
             return np.inf
-        v, critic = sweeps.multipliers(), sweeps.critic().reshape(self.task.shape)
-        return float(self.start @ v) + lines.bound(critic - v[:, None], sweeps.usable_table, self.task.discount)
+        v = sweeps.multipliers()
+        gain = sweeps.critic(v).reshape(self.task.shape) - v[:, None]
+        return float(self.start @ v) + lines.bound(gain, sweeps.usable_table, self.task.discount)
 
     def result(self) -> Result:
         """The policy of the average occupancy."""

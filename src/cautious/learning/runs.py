@@ -1,4 +1,4 @@
-"""What every learning method is made of; ``session`` runs it.
+"""What every learning method is made of; ``loop`` runs it.
 
 A ``Method`` is a frozen set of choices. It begins a ``Run``: arrays and counters that ``advance`` by one piece of work,
 can be written to a file between pieces, and give a ``Result`` at any time.

@@ -186,9 +186,9 @@ class Sweeps:
         worth = float(np.sum(d * adjusted)) / (1 - discount)
         return self.scale * self.v_bar + worth - self.scale * float(self.xi @ self.v_bar)
 
-    def critic(self) -> Array:
+    def critic(self, multipliers: Array) -> Array:
         """E[payoff + gamma * multipliers(s')] per pair (S*A,), as the sweeps have learned it."""
-        shift = float((self.multipliers() - self.scale * self.v_bar)[0])
+        shift = float(multipliers[0] - self.scale * self.v_bar[0])
         return self.low + self.scale * self.q_bar + self.task.discount * shift
 
     def lines(self) -> Lines | None:

@@ -8,7 +8,7 @@ import weakref
 from pathlib import Path
 
 from cautious.errors import FileError, MissingExtraError
-from cautious.learning.session import LearningProgress
+from cautious.learning.loop import LearningProgress
 
 SCALARS = ("objective", "risk", "gap", "violation", "samples_per_second")
 FLUSH_SECONDS = 1.0

@@ -1,6 +1,6 @@
 """The one loop of learning: pieces of work, checkpoints, history, Ctrl-C, and a trial of the policy at the end.
 
-A session has two parts. The method learns with most of the samples; then the policy it delivers is tried on fresh
+A run has two parts. The method learns with most of the samples; then the policy it delivers is tried on fresh
 samples, which is what makes a statement about it possible.
 """
 
@@ -25,8 +25,8 @@ from cautious.learning.trial import Trial
 from cautious.solvers.base import Clock, Interruption
 
 TRIAL_SHARE = 0.1
-# the history grows with the logarithm of the samples: about sixteen rows per tenfold
-ROW_EVERY = 1.15
+# the history grows with the logarithm of the samples: about nine rows per tenfold
+ROW_EVERY = 1.3
 COLUMNS = tuple(field.name for field in fields(Point))
 
 
@@ -65,7 +65,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Ending:
-    """What a session ends with; ``trial`` is None when it was stopped before the trial was over."""
+    """What a run ends with; ``trial`` is None when it was stopped before the trial was over."""
 
     result: Result
     trial: Trial | None
@@ -75,7 +75,7 @@ class Ending:
     stopped: bool
 
 
-class Session:
+class Loop:
     """One call of ``ca.learn``."""
 
     def __init__(self, task: Task, method: Method, settings: Settings) -> None:
