@@ -13,7 +13,7 @@ from cautious.learning.task import make_task
 from cautious.occupancy import policy_occupancy
 
 MANY = 10_000_000
-CAUTION = {"neutral": 0.0, "KL": 5.0, "peak": 30.0, "barrier": 1.0}
+CAUTION = {"neutral": 0.0, "KL": 5.0, "peak": 30.0, "peak by the goal": 30.0, "barrier": 1.0}
 
 
 def grid(risk: str, discount: float) -> ca.Problem:
@@ -23,14 +23,20 @@ def grid(risk: str, discount: float) -> ca.Problem:
     risks: dict[str, Any] = {
         "neutral": lambda: None,
         "KL": lambda: ca.KL(ca.worlds.drift_prior()),
-        "peak": lambda: ca.PeakExposure(zones()),
+        "peak": lambda: ca.PeakExposure(thirds()),
+        "peak by the goal": lambda: ca.PeakExposure(by_the_goal()),
         "barrier": lambda: ca.SafeSet(np.setdiff1d(np.arange(mdp.n_states), dark), slack=0.12),
     }
     return ca.Problem(mdp, risks[risk](), CAUTION[risk])
 
 
-def zones() -> list[Any]:
-    """Three danger sets: the two halves of the dark band, and the cells on its far side near the goal."""
+def thirds() -> list[Any]:
+    """Three danger sets: the dark band from left to right."""
+    return np.array_split(np.array([10 * row + column for column in range(3, 10) for row in (4, 5)]), 3)
+
+
+def by_the_goal() -> list[Any]:
+    """Three danger sets: the two halves of the dark band, and light cells that an agent near the goal slips into."""
     cell = np.arange(100)
     row, column = np.divmod(cell, 10)
     dark = (row >= 4) & (row <= 5) & (column >= 3)

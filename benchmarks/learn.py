@@ -53,6 +53,15 @@ def plug_in_rows(seeds: int) -> Iterable[dict[str, Any]]:
             yield row(f"plug-in, {risk}, discount .9", cases.grid(risk, 0.9), "plug-in", samples, limit, seeds)
 
 
+def hard_rows(seeds: int, largest: int) -> Iterable[dict[str, Any]]:
+    """Where the worst set is one that good policies cannot avoid; no limit is set."""
+    for method in ("plug-in", "primal-dual"):
+        for samples in (10**4, 10**5, 10**6, 10**7):
+            if samples <= largest:
+                what = f"{method}, peak by the goal, discount .9"
+                yield row(what, cases.grid("peak by the goal", 0.9), method, samples, None, seeds)
+
+
 def primal_dual_rows(seeds: int, largest: int) -> Iterable[dict[str, Any]]:
     """Sweeps, on the drifted grid at three discounts."""
     limits = {0.9: {10**6: 0.015, 10**7: 0.003}, 0.95: {10**6: 0.015, 10**7: 0.003}, 0.99: {10**7: 0.001}}
@@ -147,6 +156,7 @@ def main(quick: bool) -> dict[str, Any]:
     parts: list[Callable[[], Iterable[dict[str, Any]]]] = [
         lambda: plug_in_rows(seeds),
         lambda: primal_dual_rows(seeds, 10**6 if quick else 10**7),
+        lambda: hard_rows(seeds, 10**5 if quick else 10**6),
         lambda: other_worlds(seeds, 10**6 if quick else 10**7),
         lambda: large_grid(1 if quick else 2, 20 if quick else 50, 2500),
     ]
