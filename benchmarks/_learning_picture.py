@@ -20,7 +20,7 @@ def save(curves: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
             last = rows[-1]
             label = "as printed" if method == "paper" else method
             place = (last["samples"], 100 * last["off"])
-            away = (-4, -12) if method == "plug-in" else (8, -3)
+            away = (-42, -10) if method == "plug-in" else (8, -3)
             axes.annotate(label, place, xytext=away, textcoords="offset points", color=COLOURS[method], fontsize=9)
         low, high = axes.get_xlim()
         axes.set_xlim(low, high * 14)
