@@ -175,8 +175,8 @@ def killed_and_resumed(tmp_path, kills, method, samples):
     same(ca.load(out), quiet)
 
 
-def test_killed_five_times_and_bit_identical(tmp_path):
-    killed_and_resumed(tmp_path, 5, "primal-dual", 3_000_000)
+def test_killed_ten_times_and_bit_identical(tmp_path):
+    killed_and_resumed(tmp_path, 10, "primal-dual", 3_000_000)
 
 
 @pytest.mark.slow
