@@ -248,3 +248,11 @@ def test_an_infeasible_requirement_is_named():
     learned = ca.learn(small().simulator(), ca.SafeSet([0], slack=0.01), 1.0, 5000, "plug-in")
     assert learned.status is ca.Status.UNDECIDED
     assert "share of time in the safe set" in learned.certificate.statement
+
+
+def test_a_spread_that_the_simulator_does_not_draw_is_refused():
+    mdp = small()
+    averaged = ca.MDP(mdp.transitions, mdp.rewards, 0.8, reward_square=mdp.rewards**2 + 1.0)
+    assert ca.learn(averaged.simulator(), samples=1000).status is ca.Status.ESTIMATED
+    with pytest.raises(ca.IncompatibleError, match="Variance looks at the spread of rewards"):
+        ca.learn(averaged.simulator(), ca.Variance(), 1.0, samples=1000)

@@ -187,6 +187,11 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
     )
     # binding checks the kind of risk and its data
     task.check()
+    if task.scalars and isinstance(simulator, TableSimulator) and simulator.hides_spread:
+        raise IncompatibleError(
+            f"{task.scalars[0][1].label} looks at the spread of rewards, and this model only knows it through "
+            "reward_square: its simulator pays the averages; give rewards (S, A, S) or sparse (S*A, S)"
+        )
     size = max(abs(end) for end in task.reward_range)
     if size > 0 and not SMALLEST_REWARDS <= size <= LARGEST_REWARDS:
         raise InputError(

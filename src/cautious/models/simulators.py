@@ -76,6 +76,7 @@ class TableSimulator:
         discount: float,
         reward_range: tuple[float, float],
         known: Known,
+        hides_spread: bool,
     ) -> None:
         assert known.allowed is not None
         assert known.start is not None
@@ -83,6 +84,8 @@ class TableSimulator:
         self.discount = discount
         self.reward_range = reward_range
         self.known = known
+        # rewards (S, A) with a ``reward_square`` are averages: how they are drawn is not known, so averages are paid
+        self.hides_spread = hides_spread
         self.allowed = known.allowed
         self.rows = rows
         self.cumulative = sparse_rows.running_sums(rows.indptr, rows.data)

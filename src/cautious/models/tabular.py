@@ -243,6 +243,7 @@ class MDP:
             self.discount,
             self.reward_range,
             Known(self.allowed, self.start, self.state_names, self.action_names, self.scene),
+            self.has_reward_spread,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
