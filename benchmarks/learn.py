@@ -158,7 +158,7 @@ def main(quick: bool) -> dict[str, Any]:
         lambda: primal_dual_rows(seeds, 10**6 if quick else 10**7),
         lambda: hard_rows(seeds, 10**5 if quick else 10**6),
         lambda: other_worlds(seeds, 10**6 if quick else 10**7),
-        lambda: large_grid(1 if quick else 2, 20 if quick else 50, 2500),
+        lambda: large_grid(seeds, 20 if quick else 50, 2500),
     ]
     rows = [one for part in parts for one in show(console, part())]
     theorem = against_the_theorem(seeds, 10**6 if quick else 10**8)
