@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from plain_simulators import Hidden
 from scipy.special import rel_entr
 from scipy.stats import binom, multinomial
 from threadpoolctl import threadpool_limits
@@ -101,23 +102,6 @@ def test_constant_of_the_divergence_bound_grows_with_the_ratio():
     ratios = np.concatenate([np.linspace(1.001, 3, 5000), np.geomspace(3, 1e300, 5000)])
     assert np.all(np.diff([_curvature(ratio) for ratio in ratios]) >= -1e-6)
     assert _curvature(1.0) >= _curvature(1.0011)
-
-
-class Hidden:
-    """A known model that tells nothing, with rewards that vary by themselves."""
-
-    def __init__(self, mdp, spread):
-        self._table, self._spread = mdp.simulator(), spread
-        self.n_states, self.n_actions, self.discount = mdp.n_states, mdp.n_actions, mdp.discount
-        low, high = mdp.reward_range
-        self.reward_range = (low - spread, high + spread)
-
-    def start_states(self, n, rng):
-        return self._table.start_states(n, rng)
-
-    def sample(self, states, actions, rng):
-        following, rewards = self._table.sample(states, actions, rng)
-        return following, rewards + self._spread * rng.uniform(-1, 1, size=rewards.size)
 
 
 def random_mdp(rng):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from plain_simulators import Hidden, Spread
 
 import cautious as ca
 from cautious.certificate import deliver
@@ -10,31 +11,6 @@ from cautious.learning import plug_in
 from cautious.learning.draws import Draws, StopRequested
 from cautious.learning.plug_in import PlugIn
 from cautious.learning.task import make_task
-
-
-class Table:
-    """A known model as a black box; ``spread`` makes rewards random."""
-
-    def __init__(self, mdp, spread=0.0):
-        self._table, self._spread = mdp.simulator(), spread
-        self.n_states, self.n_actions, self.discount = mdp.n_states, mdp.n_actions, mdp.discount
-        low, high = mdp.reward_range
-        self.reward_range = (low - spread, high + spread)
-
-    def start_states(self, n, rng):
-        return self._table.start_states(n, rng)
-
-    def sample(self, states, actions, rng):
-        following, rewards = self._table.sample(states, actions, rng)
-        return following, rewards + self._spread * rng.uniform(-1, 1, size=rewards.size)
-
-
-class Spread(ca.Risk):
-    def value(self, d):
-        return 0.5 * float(np.sum((d - 1 / d.size) ** 2))
-
-    def gradient(self, d):
-        return d - 1 / d.size
 
 
 def begin(simulator, risk, caution, samples, seed=0):
@@ -107,7 +83,7 @@ def test_every_risk_can_be_learned(name):
 
 def test_random_rewards_and_unknown_start():
     risk = ca.Variance()
-    result = learned(Table(MDP, 0.1), risk, 1.0, 20_000)
+    result = learned(Hidden(MDP, 0.1), risk, 1.0, 20_000)
     assert result.mdp.outcome_rewards is None
     assert np.all(result.mdp.reward_square[MDP.allowed] > result.mdp.rewards[MDP.allowed] ** 2)
     # the true mean of the delivered policy, and the number the variance is taken around
@@ -117,13 +93,13 @@ def test_random_rewards_and_unknown_start():
 
 def test_cvar_of_random_rewards_is_refused_with_a_way_out():
     with pytest.raises(IncompatibleError, match=r"make what decides the reward part of the state, or use ca\.Variance"):
-        learned(Table(MDP, 0.1), ca.CVaR(0.9), 1.0, 2000)
+        learned(Hidden(MDP, 0.1), ca.CVaR(0.9), 1.0, 2000)
 
 
 @pytest.mark.parametrize("black_box", [False, True])
 @pytest.mark.parametrize("risk", [None, ca.Variance(), ca.KL(EVEN)], ids=["neutral", "variance", "KL"])
 def test_resume_is_bit_identical_at_every_piece(risk, black_box):
-    simulator = Table(MDP, 0.0 if risk is None else 0.1) if black_box else MDP.simulator()
+    simulator = Hidden(MDP, 0.0 if risk is None else 0.1) if black_box else MDP.simulator()
     run, draws = begin(simulator, risk, 1.0, 9000)
     kept = []
     while not run.done:
@@ -188,12 +164,12 @@ def test_stopping_leaves_the_run_as_it_was():
 
 
 def test_counts_beyond_memory_are_refused():
-    class Huge(Table):
+    class Huge(Hidden):
         def __init__(self):
             super().__init__(MDP)
             self.n_states, self.n_actions = 100_000, 10
 
-    task = make_task(Table(MDP), None, 0.0, 1000, 0)
+    task = make_task(Hidden(MDP), None, 0.0, 1000, 0)
     assert PlugIn().refusal(task) is None
     task = make_task(Huge(), None, 0.0, 10**13, 0)
     assert 'use method="primal-dual"' in PlugIn().refusal(task)

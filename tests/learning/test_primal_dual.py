@@ -1,11 +1,9 @@
 """Sweeps against the exact optimum: every risk, any units, masks, zero priors, users' own risks."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from plain_simulators import Plain, small
+from plain_simulators import Plain, Spread, small
 
 import cautious as ca
 from cautious.certificate import deliver
@@ -13,15 +11,6 @@ from cautious.certificate import deliver
 RING = sp.csr_array((np.ones(5), (np.arange(5), (np.arange(5) + 1) % 5)), shape=(5, 5))
 PRIOR = np.random.default_rng(7).dirichlet(np.ones(15)).reshape(5, 3)
 TASKS = np.random.default_rng(8).random((2, 5, 3))
-
-
-@dataclass(frozen=True)
-class Spread(ca.Risk):
-    def value(self, d):
-        return 0.5 * float(np.sum((d - 1 / d.size) ** 2))
-
-    def gradient(self, d):
-        return d - 1 / d.size
 
 
 RISKS = {

@@ -65,9 +65,8 @@ def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> C
             raise FileError(f"{path}: the checkpoint was changed after it was written; delete it to begin again")
         parts = {}
         for name, part_header in header["parts"].items():
-            prefix = f"{name}."
             # what is continued is also changed: files are read into memory that may not be
-            found = {key.removeprefix(prefix): a.copy() for key, a in arrays.items() if key.startswith(prefix)}
+            found = {key: array.copy() for key, array in part_of(arrays, f"{name}.").items()}
             parts[name] = (dict(part_header), found)
         return Checkpoint(stored, dict(header["counters"]), parts)
     except (KeyError, TypeError, AttributeError) as error:

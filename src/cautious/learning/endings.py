@@ -14,6 +14,7 @@ from cautious.learning.trial import Trial
 from cautious.problem import Problem
 from cautious.risks.base import ConicRisk
 from cautious.solution import Solution, Status
+from cautious.solvers.wrap import term_values
 
 
 def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> Solution:
@@ -97,10 +98,6 @@ def _counted(task: Task, result: Result) -> dict[str, Any]:
     problem = Problem(result.mdp, task.recipe, task.caution)
     found = deliver(problem, result.policy)
     d = found.occupancy.occupancy
-    terms = tuple(
-        {"risk": risk.label, "weight": weight / task.caution, "value": float(risk.value(d))}
-        for weight, risk in problem.terms
-    )
     return {
         "mdp": result.mdp,
         "objective": found.objective,
@@ -109,7 +106,7 @@ def _counted(task: Task, result: Result) -> dict[str, Any]:
         "occupancy": d,
         "reached": found.occupancy.reached,
         "adjusted_reward": _adjusted(problem, problem.reward, d),
-        "risk_terms": terms,
+        "risk_terms": term_values(problem, d),
     }
 
 

@@ -153,7 +153,7 @@ def _barrier(weight: float, risk: LogBarrier, allowed: Mask, limits: Limits) -> 
     slopes = np.abs(risk.features.toarray()[:, np.ravel(allowed)]) / least[:, None]
 
     def gradient(d: Array) -> Array:
-        return -risk.weighted(1 / np.maximum(risk.slack(d), least))
+        return risk.saturated_gradient(d, least)
 
     form = _features(kernel.BARRIER, risk, np.column_stack([risk.floors, least]))
     return BoundedTerm(weight, risk, float(slopes.sum(axis=0).max()), gradient, form)

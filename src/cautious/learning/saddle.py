@@ -5,6 +5,7 @@ A table simulator and the usual risks run in ``kernels.algorithm_1``; anything e
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -85,23 +86,26 @@ class Saddle:
         if table is not None and self.compiled is not None:
             rows = self.compiled[4].shape[0]
             steps = min(left, max(1, WORK // (self.task.allowed.size * (1 + ROW_COST * rows))))
-            self._compiled_steps(table, steps)
+            self._compiled_steps(steps)
         else:
             steps = min(left, READABLE_STEPS)
             self._readable_steps(table, steps)
         self.count += steps
 
-    def _compiled_steps(self, table: TableSimulator, steps: int) -> None:
+    def _compiled_steps(self, steps: int) -> None:
         k = self.constants
         self.draws.count(steps)
         seed = self.draws.kernel_seed()
         state = (self.log_lam.ravel(), self.v, self.d_sum.ravel(), self.v_sum)
         constants = (k.gamma, k.alpha, k.beta, k.m1, k.m2, k.delta, k.box)
         scale = reward_scale(self.task)
-        kernel.run(steps, seed, self._model(table), scale, constants, self.compiled, state, self.moments)
+        kernel.run(steps, seed, self._model, scale, constants, self.compiled, state, self.moments)
 
-    def _model(self, table: TableSimulator) -> tuple[Indices, Indices, Array, Array, bool, Array, Mask]:
+    @cached_property
+    def _model(self) -> tuple[Indices, Indices, Array, Array, bool, Array, Mask]:
         """The kernel's ``model``; copies of one kind, because every other kind of array is compiled anew."""
+        table = self.draws.table
+        assert table is not None
         return (
             np.array(table.rows.indptr, dtype=np.int64),
             np.array(table.rows.indices, dtype=np.int64),

@@ -48,7 +48,7 @@ class Saturated(Slope):
     def at(self, d: Array, average: Array, rate: float, sweep: int) -> Array:
         """- sum f_j / slack_j, no slack below its floor."""
         least = min(BARRIER_FLOOR, self.weight) * self.risk.scales()
-        return np.asarray(-self.risk.weighted(1 / np.maximum(self.risk.slack(d), least)))
+        return np.asarray(self.risk.saturated_gradient(d, least))
 
 
 class Multiplied(Slope):

@@ -7,7 +7,7 @@ or kept.
 """
 
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -20,11 +20,11 @@ from cautious.learning.payoffs import Payoff
 from cautious.learning.slopes import Multiplied, Slope, slope_of
 from cautious.learning.task import Task
 from cautious.occupancy import occupancy_policy, uniform_policy
+from cautious.risks.base import Risk
 from cautious.risks.separable import EntropicRisk
 
 DRAW_COUNTERS = 2**40
 ARRAYS = ("q", "q_bar", "big_q", "log_pi", "d", "d_bar", "x", "y_bar", "v", "v_bar", "paid", "drawn")
-
 
 # one choice for all risks, sizes and discounts. Longer runs take larger sweeps, not more of them
 MOST_SWEEPS = 2500
@@ -70,16 +70,13 @@ class Sweeps:
     def _take_terms(self) -> None:
         """Divergences on pairs have their step in closed form; every other term is followed by its slope."""
         scaled = [(w * (1 - self.task.discount) / self.scale, risk) for w, risk in self.task.problem.terms]
-        closed = [(w, risk) for w, risk in scaled if isinstance(risk, EntropicRisk) and not risk.on_states]
+        closed: list[tuple[float, EntropicRisk]] = [(w, risk) for w, risk in scaled if _in_closed_form(risk)]
         self.tau = float(sum(w for w, _ in closed))
         self.log_mu = np.zeros(1)
         if self.tau > 0:
             log_priors = [w * np.log(np.maximum(risk.prior, 1e-300)) for w, risk in closed]
             self.log_mu = np.ravel(sum(log_priors, np.zeros(self.task.shape))) / self.tau
-        closed_risks = [risk for _, risk in closed]
-        self.slopes: list[Slope] = [
-            slope_of(w, risk, self.sweeps) for w, risk in scaled if not any(risk is one for one in closed_risks)
-        ]
+        self.slopes: list[Slope] = [slope_of(w, risk, self.sweeps) for w, risk in scaled if not _in_closed_form(risk)]
 
     @property
     def done(self) -> bool:
@@ -195,16 +192,11 @@ class Sweeps:
         """Lines below the risks that touch them at the average occupancy; worst cases by their multipliers."""
         d, problem = np.maximum(self.occupancy(), 1e-6 / self.pairs), self.task.problem
         weighted = {id(slope.risk): slope.weights() for slope in self.slopes if isinstance(slope, Multiplied)}
-        witnesses = [weighted.get(id(risk)) for _, risk in problem.terms]
-        return lines_below(
-            self.task,
-            problem.terms,
-            [
-                witness_at(risk, d, self.usable_table) if found is None else found
-                for (_, risk), found in zip(problem.terms, witnesses, strict=True)
-            ],
-            self.usable_table,
-        )
+        witnesses = [
+            weighted[id(risk)] if id(risk) in weighted else witness_at(risk, d, self.usable_table)
+            for _, risk in problem.terms
+        ]
+        return lines_below(self.task, problem.terms, witnesses, self.usable_table)
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """As ``Run.storage``."""
@@ -219,3 +211,8 @@ class Sweeps:
         for k, slope in enumerate(self.slopes):
             slope.memory = arrays[f"slope{k}"].copy()
         self.sweep, self.used = int(header["sweep"]), int(header["used"])
+
+
+def _in_closed_form(risk: Risk) -> TypeGuard[EntropicRisk]:
+    """Divergences on pairs."""
+    return isinstance(risk, EntropicRisk) and not risk.on_states

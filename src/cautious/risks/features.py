@@ -64,6 +64,10 @@ class LogBarrier(FeatureRisk):
         """- sum_j f_j / slack_j."""
         return -self.weighted(1 / self.slack(d))
 
+    def saturated_gradient(self, d: Array, least: Array) -> Array:
+        """The gradient with every slack taken as at least this (m,), so that it stays bounded."""
+        return -self.weighted(1 / np.maximum(self.slack(d), least))
+
     def cut(self, witness: Any, active: Mask) -> Cut:
         """Tangents of the logarithms; the witness is w = 1/slack (m,)."""
         w = np.maximum(np.asarray(witness, dtype=np.float64), 1e-300)

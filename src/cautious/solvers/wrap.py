@@ -200,11 +200,13 @@ def _solution(
         seconds=target.clock.seconds,
         steps=outcome.steps,
         method=method,
-        risk_terms=_term_values(problem, found.occupancy),
+        risk_terms=term_values(problem, found.occupancy),
     )
 
 
-def _term_values(problem: Problem, d: Array) -> tuple[dict[str, Any], ...]:
+def term_values(problem: Problem, d: Array) -> tuple[dict[str, Any], ...]:
+    """Label, weight and value of every term that counts, for a Solution."""
+
     def row(weight: float, risk: Risk) -> dict[str, Any]:
         return {"risk": risk.label, "weight": weight / problem.caution, "value": float(risk.value(d))}
 
