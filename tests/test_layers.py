@@ -28,7 +28,7 @@ LAYERS = [
     {"worlds"},
     {"problem_file"},
     {"report"},
-    {"testing"},
+    {"testing", "paper"},
     {"cli", "commands"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -41,7 +41,8 @@ class Saddle:
     """The loop of Algorithm 1 and everything it changes.
 
     ``log_lam`` (S, A), ``v`` (S,); ``d_sum``, ``v_sum`` sums of what came before; ``moments`` (3, S*A) number, sum and
-    sum of squares of the rewards seen, in [0, 1]; ``count`` iterations done.
+    sum of squares of the rewards seen, in [0, 1]; ``count`` iterations done; ``longest`` the most iterations of a piece,
+    for those who want to look in between.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Saddle:
         self.v, self.v_sum = np.zeros(n_states), np.zeros(n_states)
         self.d_sum, self.moments, self.count = np.zeros(task.shape), np.zeros((3, size)), 0
         self.compiled = packed(terms, rest, size, floor)
+        self.longest = constants.horizon
 
     @property
     def done(self) -> bool:
@@ -81,7 +83,7 @@ class Saddle:
 
     def advance(self) -> None:
         """One piece of work; nothing but ``Draws`` changes before the last draw."""
-        left = self.constants.horizon - self.count
+        left = min(self.longest, self.constants.horizon - self.count)
         table = self.draws.table
         if table is not None and self.compiled is not None:
             rows = self.compiled[4].shape[0]

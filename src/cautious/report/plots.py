@@ -1,7 +1,7 @@
 """Figures of a Solution, a Frontier and a History, as matplotlib Figures that nobody has to close."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,19 @@ def plot_behaviour(solution: Solution, *, theme: Theme = LIGHT) -> Any:
     """Where the policy spends its time: a map with arrows for grid worlds, bars of the busiest states for others."""
     figure = new_figure(theme, 5.6, _behaviour_height(solution))
     _draw_behaviour(figure, figure.subplots(), solution, theme)
+    return figure
+
+
+def plot_side_by_side(
+    solutions: Sequence[Solution], names: Sequence[str] | None = None, *, theme: Theme = LIGHT
+) -> Any:
+    """The behaviour of several solutions in one row, each named (by default by its caution)."""
+    titles = [f"caution {one.caution:g}" for one in solutions] if names is None else names
+    figure = new_figure(theme, 4.6 * len(solutions), max(_behaviour_height(one) for one in solutions))
+    panels = figure.subplots(1, len(solutions), squeeze=False)[0]
+    for axes, solution, title in zip(panels, solutions, titles, strict=True):
+        _draw_behaviour(figure, axes, solution, theme)
+        axes.set_title(title, fontsize=10, loc="left", color=theme.ink)
     return figure
 
 

@@ -1,0 +1,101 @@
+"""What every part of the reproduction hands over: a figure, its numbers, and the paper's claims with the evidence."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from cautious.errors import InputError
+from cautious.report.canvas import Theme
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much to run: ``seeds`` independent repetitions, and whether long parts are cut short (``quick``)."""
+
+    seeds: int = 20
+    quick: bool = False
+
+
+FULL = Scale()
+QUICK = Scale(seeds=5, quick=True)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The mean of ``n`` independent numbers and the 95 % interval of Student's t around it."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    def excludes(self, value: float) -> bool:
+        """Whether the interval lies on one side of a value."""
+        return not self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+def interval(values: Iterable[float]) -> Interval:
+    """The mean over seeds and its 95 % interval; a difference or a ratio is taken per seed first.
+
+    Examples
+    --------
+    >>> one = interval([1.0, 2.0, 3.0])
+    >>> one.mean, one.n, one.excludes(0.0)
+    (2.0, 3, False)
+    """
+    sample = np.asarray(list(values), dtype=np.float64)
+    if sample.size < 2 or not np.isfinite(sample).all():
+        raise InputError(f"an interval needs at least two finite numbers, found {sample.tolist()}")
+    mean, error = float(sample.mean()), float(sample.std(ddof=1)) / np.sqrt(sample.size)
+    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, sample.size - 1)) * error
+    return Interval(mean, mean - reach, mean + reach, int(sample.size))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper: where it is, what it says (our words), what was found, and whether it holds.
+
+    ``caveat`` says what the finding depends on, in plain words; ``numbers`` are those in ``found``, for machines.
+    """
+
+    place: str
+    said: str
+    found: str
+    holds: bool
+    caveat: str = ""
+    numbers: Mapping[str, Interval | float] | None = None
+
+
+@dataclass(frozen=True)
+class Video:
+    """A short film as the bytes of an mp4 file."""
+
+    name: str
+    caption: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Part:
+    """One figure of the reproduction.
+
+    ``key`` names its files ("figure-1"). ``draw`` makes the matplotlib figure for a theme. ``rows`` are the numbers
+    that were drawn, one mapping per line of the csv file, all with the same keys.
+    """
+
+    key: str
+    title: str
+    caption: str
+    alt: str
+    draw: Callable[[Theme], Any]
+    rows: tuple[Mapping[str, float | int | str], ...]
+    claims: tuple[Claim, ...]
+    videos: tuple[Video, ...] = ()

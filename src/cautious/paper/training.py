@@ -1,0 +1,49 @@
+"""Policies as they are while a method learns: what the figures over training show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from threadpoolctl import threadpool_limits
+
+from cautious._checks import Array
+from cautious.learning.algorithm_1 import AlgorithmOneRun
+from cautious.learning.draws import Draws
+from cautious.learning.runs import Method
+from cautious.learning.task import make_task
+from cautious.models.tabular import MDP
+from cautious.risks.base import Risk
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """After ``samples`` transitions: the policy (S, A) one would take now, and the learner's own occupancy (S, A)."""
+
+    samples: int
+    policy: Array
+    occupancy: Array
+
+
+def snapshots(
+    mdp: MDP, risk: Risk | None, caution: float, method: Method, samples: int, seed: int, marks: Sequence[int]
+) -> list[Snapshot]:
+    """One run of a method on the model's simulator, looked at when each mark is passed and when all samples are used.
+
+    ``marks`` are increasing numbers of transitions. Methods work in pieces, so a snapshot can lie beyond its mark; it
+    says how many transitions were drawn.
+    """
+    task = make_task(mdp.simulator(), risk, caution, samples, seed)
+    with threadpool_limits(limits=1):
+        draws = Draws(task.simulator, samples, seed)
+        run = method.begin(task, draws, samples)
+        if isinstance(run, AlgorithmOneRun):
+            run.saddle.longest = min([b - a for a, b in pairwise([0, *marks])], default=samples)
+        found: list[Snapshot] = []
+        waiting = list(marks)
+        while not run.done:
+            run.advance()
+            if run.done or (waiting and draws.used >= waiting[0]):
+                result = run.result()
+                found.append(Snapshot(draws.used, result.policy, result.occupancy))
+                waiting = [mark for mark in waiting if mark > draws.used]
+    return found
