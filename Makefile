@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test check format long bench lock clean
+.PHONY: demo test check format long bench docs lock clean
 
 demo: .venv/ready
 	$(BIN)/cautious demo --out demo
@@ -26,6 +26,9 @@ long: .venv/ready
 bench: .venv/ready
 	$(BIN)/cautious bench
 
+docs: .venv/ready
+	$(BIN)/sphinx-build -W --keep-going --fresh-env -j $(WORKERS) -b html docs docs/_build/html
+
 lock: .venv/ready
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 \
@@ -38,4 +41,4 @@ lock: .venv/ready
 	touch .venv/ready
 
 clean:
-	rm -rf .venv demo dist
+	rm -rf .venv demo dist docs/_build docs/auto_gallery docs/auto_root

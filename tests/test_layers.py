@@ -17,6 +17,7 @@ LAYERS = [
     {"kernels"},
     {"models"},
     {"occupancy"},
+    {"episodes"},
     {"planning"},
     {"risks"},
     {"problem"},

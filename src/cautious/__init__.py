@@ -23,6 +23,8 @@ _HOME = {
     "WorstTask": "cautious.risks.features",
     "Variance": "cautious.risks.scalar",
     "CVaR": "cautious.risks.scalar",
+    "demonstrations": "cautious.episodes.demonstrations",
+    "Demonstrations": "cautious.episodes.demonstrations",
     "KL": "cautious.risks.separable",
     "Entropy": "cautious.risks.separable",
     "TotalVariation": "cautious.risks.separable",
@@ -67,6 +69,7 @@ __all__ = [
     "CautiousError",
     "CautiousWarning",
     "Certificate",
+    "Demonstrations",
     "Entropy",
     "Evaluation",
     "FileError",
@@ -99,6 +102,7 @@ __all__ = [
     "Wasserstein",
     "WorstTask",
     "block_ascent",
+    "demonstrations",
     "evaluate",
     "frontier",
     "learn",
@@ -127,6 +131,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from cautious import testing, worlds
     from cautious.certificate import Certificate
+    from cautious.episodes.demonstrations import Demonstrations, demonstrations
     from cautious.errors import (
         CautiousError,
         CautiousWarning,

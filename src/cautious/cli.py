@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands import catalogue, demo, learning, shared, solving
+from cautious.commands import catalogue, demo, learning, paper, shared, solving
 from cautious.errors import CautiousError, SimulatorError, SolveError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ for command in (
     learning.learn,
     solving.frontier,
     solving.evaluate,
+    paper.paper,
     catalogue.worlds,
     demo.demo,
     catalogue.warmup,

@@ -1,5 +1,6 @@
 """``ca.frontier``: solutions along caution, each a warm start for the next."""
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,11 +19,7 @@ POINTS = 9
 
 
 class Frontier(list[Solution]):
-    """Solutions in the order of their caution; a plain list with a table and a plot."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__()
-        self.problem = problem
+    """Solutions in the order of their caution; a plain list with a table, a plot and a report."""
 
     @property
     def cautions(self) -> list[float]:
@@ -38,7 +35,7 @@ class Frontier(list[Solution]):
             {
                 "caution": solution.caution,
                 "expected_return": solution.expected_return,
-                "risk": self._risk(solution),
+                "risk": solution.policy_risk,
                 "objective": solution.objective,
                 "gap": solution.gap,
                 "status": solution.status.name,
@@ -50,11 +47,13 @@ class Frontier(list[Solution]):
         """Expected return against risk, as a matplotlib figure (extra ``plot``)."""
         from cautious.report.plots import plot_frontier
 
-        return plot_frontier(self, problem=self.problem)
+        return plot_frontier(self)
 
-    def _risk(self, solution: Solution) -> float:
-        risk = self.problem.risk
-        return solution.risk if solution.caution > 0 or risk is None else float(risk.value(solution.occupancy))
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write one self-contained HTML page that compares the solutions (extra ``plot``)."""
+        from cautious.report.overview import write_overview
+
+        write_overview(self, path)
 
 
 def frontier(
@@ -89,7 +88,7 @@ def frontier(
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     problem = Problem(mdp, risk)
     wanted = _default_cautions(problem, tolerance, time_limit_seconds) if cautions is None else _checked(cautions)
-    points, before = Frontier(problem), None
+    points, before = Frontier(), None
     for caution in wanted:
         here = problem.with_caution(caution)
         before = solve_from(before, here, tolerance, time_limit_seconds, seed, callback)

@@ -13,7 +13,8 @@
     weight = 2.0                          # optional
 
 Arrays are lists, or the name of a file: ``"prior.npy"``, ``"data.npz:prior"``, or for a prior ``"solution.npz"`` (its
-policy). Names of files are relative to the problem file. Whatever is not understood is refused by name.
+policy). A prior may also be demonstrations, ``{ episodes = "x.csv", smoothing = 0.05, at_end = "absorb" }``. Names of
+files are relative to the problem file. Whatever is not understood is refused by name.
 """
 
 import inspect
@@ -29,6 +30,7 @@ import scipy.sparse as sp
 
 from cautious import _storage, worlds
 from cautious._checks import as_number
+from cautious.episodes.demonstrations import Demonstrations, demonstrations
 from cautious.errors import FileError, InputError
 from cautious.models.files import read_model
 from cautious.models.tabular import MDP
@@ -41,6 +43,7 @@ from cautious.risks.transport import Wasserstein
 from cautious.solution import load
 
 LARGEST_FILE = 4 * 2**20
+DEMONSTRATIONS_FORM = 'prior = { episodes = "demos.csv", smoothing = 0.05, at_end = "absorb" } in a problem file'
 
 # kind -> the fields it needs, and how each is read
 FIELDS: dict[str, dict[str, str]] = {
@@ -82,7 +85,7 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
             raise InputError("[model] is missing; it needs world = ... or file = ...")
         mdp = _model(content["model"], source.parent)
         caution = as_number("caution", content.get("caution", 1.0), 0.0)
-        return Problem(mdp, _risk(content.get("risk"), source.parent), caution)
+        return Problem(mdp, _risk(content.get("risk"), source.parent, mdp), caution)
     except FileError:
         raise
     except InputError as error:
@@ -134,20 +137,20 @@ def _model(table: Any, folder: Path) -> MDP:
     return mdp
 
 
-def _risk(given: Any, folder: Path) -> Risk | None:
+def _risk(given: Any, folder: Path, mdp: MDP) -> Risk | None:
     if given is None:
         return None
     several = isinstance(given, list)
     terms: list[tuple[float, Risk]] = []
     for index, table in enumerate(given if several else [given]):
         where = f"[[risk]] number {index + 1}" if several else "[risk]"
-        terms += terms_of(_one_risk(table, where, folder))
+        terms += terms_of(_one_risk(table, where, folder, mdp))
     if not terms:
         return None
     return terms[0][1] if len(terms) == 1 and terms[0][0] == 1 else Sum(tuple(terms))
 
 
-def _one_risk(table: Any, where: str, folder: Path) -> Risk:
+def _one_risk(table: Any, where: str, folder: Path, mdp: MDP) -> Risk:
     if not isinstance(table, Mapping) or "kind" not in table:
         raise InputError(f"{where} needs kind = one of {', '.join(FIELDS)}")
     kind = table["kind"]
@@ -158,26 +161,47 @@ def _one_risk(table: Any, where: str, folder: Path) -> Risk:
     for name in fields:
         if name not in table:
             raise InputError(f"{where} of kind {kind} needs {name}")
-    values = [_field(f"{kind}.{name}", form, table[name], folder) for name, form in fields.items()]
+    values = [_field(f"{kind}.{name}", form, table[name], folder, mdp) for name, form in fields.items()]
     risk: Risk = CLASSES[kind](*values)
     weight = as_number(f"{where} weight", table.get("weight", 1.0), 0.0)
     return risk if weight == 1 else weight * risk
 
 
-def _field(name: str, form: str, value: Any, folder: Path) -> Any:
+def _field(name: str, form: str, value: Any, folder: Path, mdp: MDP) -> Any:
     if form == "number":
         return as_number(name, value)
     if form == "sets":
         if not isinstance(value, list) or not all(isinstance(one, list | str) for one in value):
             raise InputError(f"{name} must be a list of sets, each a list of states or the name of a file")
-        return [_field(f"{name}[{j}]", "states", one, folder) for j, one in enumerate(value)]
+        return [_field(f"{name}[{j}]", "states", one, folder, mdp) for j, one in enumerate(value)]
     if form == "metric" and isinstance(value, Mapping):
         return _graph(name, value)
+    if form == "prior" and isinstance(value, Mapping):
+        return _demonstrations(name, value, folder, mdp)
+    if form == "prior":
+        refuse_bare_demonstrations(name, value)
     if isinstance(value, str):
         return array_from_file(name, value, folder, solutions=form == "prior")
     if not isinstance(value, list):
         raise InputError(f"{name} must be a list, or the name of a .npy or .npz file, found {value!r}")
     return value
+
+
+def _demonstrations(name: str, table: Mapping[str, Any], folder: Path, mdp: MDP) -> Demonstrations:
+    """``prior = { episodes = "demos.csv", smoothing = 0.05, at_end = "absorb" }``."""
+    keys = ("episodes", "smoothing", "at_end")
+    _allow(table, name, keys)
+    for key in keys:
+        if key not in table:
+            raise InputError(f"{name} needs {key}: {DEMONSTRATIONS_FORM}")
+    file = folder / _text(f"{name}.episodes", table["episodes"])
+    return demonstrations(file, mdp, smoothing=table["smoothing"], at_end=table["at_end"])
+
+
+def refuse_bare_demonstrations(name: str, value: Any) -> None:
+    """Episodes are no array: how they end and how they are smoothed must be said."""
+    if isinstance(value, str) and value.lower().endswith(".csv"):
+        raise InputError(f"{name} is {value!r}; episodes need their smoothing and end: {DEMONSTRATIONS_FORM}")
 
 
 def _graph(name: str, table: Mapping[str, Any]) -> sp.csr_array:

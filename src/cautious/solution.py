@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from typing import Any
 
@@ -15,6 +15,7 @@ from cautious.errors import FileError, SolveError
 from cautious.history import History
 from cautious.models.files import model_from_storage
 from cautious.models.tabular import MDP
+from cautious.problem import Problem
 
 
 class Status(Enum):
@@ -42,6 +43,9 @@ class Solution:
 
     A learned solution holds estimates and a ``history``. Its ``mdp`` is the counted model, or, where none was counted,
     a stand-in with the right sizes and names (``mdp.known_transitions`` is then False).
+
+    ``problem`` is the one that was solved (the counted one of a learned solution). It lives in memory only: a risk may
+    hold functions of the user's, so it is not saved, and ``ca.load`` gives None.
     """
 
     status: Status
@@ -65,6 +69,7 @@ class Solution:
     method: str
     risk_terms: tuple[dict[str, Any], ...] = ()
     history: History | None = None
+    problem: Problem | None = field(default=None, repr=False, compare=False)
 
     def require(self) -> "Solution":
         """This solution if it is SOLVED; otherwise a SolveError that says what happened."""
@@ -72,11 +77,23 @@ class Solution:
             raise SolveError(f"{self.status.value}. {self.certificate.statement}")
         return self
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML page about this solution (extra ``plot``)."""
+    @property
+    def policy_risk(self) -> float | None:
+        """The risk of the policy also at caution 0, where ``risk`` is 0 because it plays no part; None if unknown."""
+        if self.caution > 0 and self.risk_label != "none":
+            return self.risk
+        if self.problem is None or self.problem.risk is None:
+            return None
+        return float(self.problem.risk.value(self.occupancy))
+
+    def report(self, path: str | os.PathLike[str], problem: Problem | None = None) -> None:
+        """Write one self-contained HTML page about this solution (extra ``plot``).
+
+        A solution from a file does not know its problem; with ``problem`` its page is as full as before.
+        """
         from cautious.report.page import write_report
 
-        write_report(self, path)
+        write_report(self, path, problem=problem)
 
     def plot(self) -> Any:
         """The behaviour as a matplotlib figure (extra ``plot``)."""

@@ -1,8 +1,6 @@
 """Algorithm 1: compiled against readable, its gradients by enumeration, its update against the printed argmax."""
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +11,6 @@ import cautious as ca
 from cautious.certificate import deliver
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.learning.algorithm_1_reference import Iterate, iterate
-
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "paper_algorithm.py"
 
 
 @pytest.fixture
@@ -207,15 +203,3 @@ def test_units_are_undone():
     assert two.point().objective == pytest.approx(100 * one.point().objective - 40 / (1 - mdp.discount))
     assert two.point().risk == pytest.approx(one.point().risk)
     np.testing.assert_allclose(one.result().payoff, mdp.rewards, atol=1e-9)
-
-
-def test_the_benchmark_measures_a_gap_below_the_bound():
-    spec = importlib.util.spec_from_file_location("paper_algorithm", BENCHMARK)
-    bench = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bench)
-    rows = [bench.measure(ca.worlds.garnet(5, discount=0.8), None, 0.0, n, range(2)) for n in (1000, 30_000)]
-    assert all(0 < row["gap"] < row["bound"] for row in rows)
-    assert bench.slope([row["samples"] for row in rows], [row["gap"] for row in rows]) == pytest.approx(-0.5, abs=0.25)
-    pytest.importorskip("matplotlib")
-    found = dict.fromkeys(("10x10 grid, neutral", "10x10 grid, KL", "garnet of 10 states"), rows)
-    assert bench.picture(found, {"pairs": rows, "horizon": rows}).startswith(b"\x89PNG")

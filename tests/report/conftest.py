@@ -1,11 +1,10 @@
 """Solutions to draw: made once, from small worlds."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 import cautious as ca
+from cautious.report import pieces
 
 
 @pytest.fixture(scope="session")
@@ -45,18 +44,14 @@ def chain_solution(chain_problem):
 
 
 @pytest.fixture(scope="session")
-def infeasible_solution(chain_solution):
-    """As the solver hands it over when requirements conflict."""
-    proof = dataclasses.replace(
-        chain_solution.certificate, kind="infeasible", statement="These requirements cannot be met.", gap=0.0
-    )
-    return dataclasses.replace(
-        chain_solution,
-        status=ca.Status.INFEASIBLE,
-        objective=-np.inf,
-        risk=np.inf,
-        upper_bound=-np.inf,
-        gap=0.0,
-        certificate=proof,
-        risk_label="SafeSet",
-    )
+def infeasible_solution(chain):
+    """A safe set that no policy can stay in for so long."""
+    solution = ca.solve(ca.Problem(chain, ca.SafeSet([0], slack=0.01), caution=1.0))
+    assert solution.status is ca.Status.INFEASIBLE
+    return solution
+
+
+@pytest.fixture
+def quick_pictures(monkeypatch):
+    """Pages are drawn, but their pictures are not turned into files: most of the time of a page, and no text."""
+    monkeypatch.setattr(pieces, "png", lambda figure: b"picture")

@@ -1,60 +1,25 @@
 """The page: well-formed, self-contained, escaped, and with the numbers in it."""
 
 import builtins
-import re
-from html.parser import HTMLParser
+import dataclasses
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from page_reader import read
 
 import cautious as ca
-from cautious.report.overview import write_overview
-from cautious.report.page import reproduction, write_report
+from cautious.report.carriers import barrier_requirements, carriers
+from cautious.report.page import write_report
+from cautious.report.reproduce import reproduction
 from cautious.report.words import number
 
-VOID = {"meta", "img", "source", "br", "hr", "link", "input"}
 
-
-class Checker(HTMLParser):
-    """Collects tags and text; fails on tags that are not closed in order."""
-
-    def __init__(self):
-        super().__init__(convert_charrefs=True)
-        self.open, self.tags, self.text, self.references = [], [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        for key, value in attributes:
-            if key in ("src", "href", "srcset"):
-                self.references.append(value)
-            assert not key.startswith("on")
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
-def read(path):
-    text = path.read_text("utf-8")
-    page = Checker()
-    page.feed(text)
-    page.close()
-    assert page.open == []
-    assert not re.search(r"https?://", text)
-    assert "script" not in page.tags
-    return text, page
-
-
-def test_a_page_is_self_contained_and_holds_the_numbers(maze_solution, maze_problem, tmp_path):
+def test_a_page_is_self_contained_and_holds_the_numbers(maze_solution, tmp_path):
     path = tmp_path / "maze.html"
-    write_report(maze_solution, path, problem=maze_problem, command="cautious solve maze")
+    write_report(maze_solution, path, command="cautious solve maze")
     text, page = read(path)
-    words = "".join(page.text)
+    words = page.words
     for value in (maze_solution.expected_return, maze_solution.risk, maze_solution.caution):
         assert number(value) in words
     assert number(maze_solution.upper_bound, 10) in words
@@ -64,7 +29,19 @@ def test_a_page_is_self_contained_and_holds_the_numbers(maze_solution, maze_prob
     assert "-0.8074" in words
     assert "0.40056" in words
     assert all(reference.startswith("data:image/png;base64,") for reference in page.references)
-    assert len(page.references) == 4
+    # a map, the returns and the map of the risk, each for light and for dark screens
+    assert len(page.references) == 6
+    assert path.stat().st_size < 1_500_000
+    assert "n/a" not in words.split("What one unit of caution buys")[0]
+    assert page.sections == [
+        "The problem",
+        "Next to the risk-neutral policy",
+        "What the policy does",
+        "Which states carry the risk",
+        "What one unit of caution buys",
+        "How sure is this",
+        "How to reproduce it",
+    ]
     assert "prefers-color-scheme: dark" in text
     assert [one.name for one in tmp_path.iterdir()] == ["maze.html"]
 
@@ -81,31 +58,110 @@ def test_every_text_of_the_user_is_escaped(chain_solution, tmp_path):
     text, page = read(path)
     assert "<script>" not in text
     assert "<b>North" not in text
-    assert page.tags.count("img") == 2
+    assert page.tags.count("img") == 3
     words = "".join(page.text)
     assert "<script>alert(1)</script>" in words
     assert "Depot <b>North</b>" in words
     assert "Trucks & 'vans'." in words
 
 
-def test_the_risk_of_the_neutral_policy_is_shown_only_when_it_is_known(chain_solution, chain_problem, tmp_path):
-    write_report(chain_solution, tmp_path / "without.html")
-    write_report(chain_solution, tmp_path / "with.html", problem=chain_problem)
-    assert "n/a" in "".join(read(tmp_path / "without.html")[1].text)
-    words = "".join(read(tmp_path / "with.html")[1].text)
-    assert "n/a" not in words
+@pytest.mark.usefixtures("quick_pictures")
+def test_the_page_says_which_states_carry_the_risk(maze_solution, tmp_path):
+    maze_solution.report(tmp_path / "page.html")
+    _, page = read(tmp_path / "page.html")
+    found = carriers(maze_solution)
+    top = int(np.argmax(found.contributions))
+    row = (maze_solution.mdp.state_names[top], number(found.contributions[top], 4), number(found.prices[top], 3))
+    words = page.words.split("Which states carry the risk")[1]
+    for cell in row:
+        assert cell in words
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_a_loaded_solution_needs_its_problem_for_the_risk_of_others(chain_solution, chain_problem, tmp_path):
+    chain_solution.save(tmp_path / "s.npz")
+    loaded = ca.load(tmp_path / "s.npz")
+    loaded.report(tmp_path / "without.html")
+    loaded.report(tmp_path / "with.html", problem=chain_problem)
+    without, filled = read(tmp_path / "without.html")[1].words, read(tmp_path / "with.html")[1].words
+    assert "does not keep the data of its risk" in without
+    assert "neighbouring cautions were not solved" in without
     neutral = ca.solve(ca.Problem(chain_problem.mdp))
-    assert number(max(neutral.occupancy[0].sum(), neutral.occupancy[1].sum())) in words
+    risk = number(max(neutral.occupancy[0].sum(), neutral.occupancy[1].sum()))
+    assert f"at a risk of {risk}; no policy" in filled
+    chain_solution.report(tmp_path / "fresh.html")
+    assert (tmp_path / "fresh.html").read_bytes() == (tmp_path / "with.html").read_bytes()
 
 
-def test_an_infeasible_solution_has_a_page_that_says_so(infeasible_solution, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda problem: problem.with_caution(4.0), "caution 4.0; this solution is of a problem with 3.0"),
+        (lambda problem: ca.Problem(problem.mdp, ca.PeakExposure([[2]]), 3.0), "gives this policy the risk"),
+        (lambda problem: ca.Problem(ca.worlds.river_swim(), ca.Variance(), 3.0), r"shape \(S, A\) \(6, 2\)"),
+        (lambda problem: "maze", "must be a ca.Problem, found str"),
+    ],
+)
+@pytest.mark.usefixtures("quick_pictures")
+def test_another_problem_is_refused(chain_solution, chain_problem, tmp_path, change, message):
+    with pytest.raises(ca.InputError, match=message):
+        chain_solution.report(tmp_path / "page.html", problem=change(chain_problem))
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_an_infeasible_solution_has_a_page_that_names_the_requirement(infeasible_solution, tmp_path):
     path = tmp_path / "infeasible.html"
     write_report(infeasible_solution, path)
-    words = "".join(read(path)[1].text)
-    assert "No policy meets all requirements" in words
-    assert "proved best" not in words
+    _, page = read(path)
+    assert "No policy meets all requirements" in page.words
+    assert "proved best" not in page.words
+    assert "What cannot be met" in page.sections
+    assert infeasible_solution.certificate.statement in page.words
+    (demand,) = barrier_requirements(infeasible_solution)
+    assert demand.limit == 0.99
+    for cell in ("SafeSet: share of time in the safe set", "0.99", number(demand.reached, 6)):
+        assert cell in page.words
+    best = infeasible_solution.certificate.facts["best_reachable"]
+    assert f"No policy gets beyond {best:.9g}" in page.words
+    assert "What one unit of caution buys" not in page.sections
 
 
+def test_a_barrier_says_what_is_left(tmp_path):
+    problem = ca.worlds.problem("inventory")
+    solution = ca.solve(problem)
+    solution.report(tmp_path / "page.html")
+    _, page = read(tmp_path / "page.html")
+    (demand,) = barrier_requirements(solution)
+    assert np.exp(-solution.risk) == pytest.approx(demand.reached - demand.limit)
+    words = page.words.split("How close the requirements are")[1]
+    assert number(demand.reached - demand.limit, 3) in words
+    # the risk-neutral policy runs out of stock too often
+    assert "at an infinite risk; no policy" in page.words
+    assert (tmp_path / "page.html").stat().st_size < 1_500_000
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_a_run_that_was_cut_short_says_so(tmp_path):
+    problem = ca.Problem(ca.worlds.garnet(), ca.Entropy(), 2.0)
+    stopped = ca.solve(problem, tolerance=1e-12, callback=lambda progress: True)
+    assert stopped.status is ca.Status.STOPPED
+    stopped.report(tmp_path / "page.html")
+    _, page = read(tmp_path / "page.html")
+    assert "not proved best" in page.words
+    assert "stopped on request" in page.words
+    assert "this one is not proved best itself" in page.words
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_a_policy_without_a_finite_risk_is_no_answer(infeasible_solution, tmp_path):
+    proof = dataclasses.replace(infeasible_solution.certificate, kind="undecided")
+    unknown = dataclasses.replace(infeasible_solution, status=ca.Status.UNDECIDED, certificate=proof, gap=np.inf)
+    unknown.report(tmp_path / "page.html")
+    assert "none is excluded" in read(tmp_path / "page.html")[1].words
+
+
+@pytest.mark.usefixtures("quick_pictures")
 def test_a_risk_neutral_solution_needs_no_comparison(chain, tmp_path):
     path = tmp_path / "neutral.html"
     write_report(ca.solve(ca.Problem(chain)), path)
@@ -114,6 +170,7 @@ def test_a_risk_neutral_solution_needs_no_comparison(chain, tmp_path):
     assert "risk-neutral policy" not in words
 
 
+@pytest.mark.usefixtures("quick_pictures")
 def test_a_model_of_a_hundred_thousand_states_gets_a_small_page(tmp_path):
     n = 100_000
     ahead = sp.csr_array((np.ones(n), (np.arange(n), np.minimum(np.arange(n) + 1, n - 1))), shape=(n, n))
@@ -125,11 +182,13 @@ def test_a_model_of_a_hundred_thousand_states_gets_a_small_page(tmp_path):
     assert "100,000 states" in "".join(read(path)[1].text)
 
 
+@pytest.mark.usefixtures("quick_pictures")
 def test_a_page_that_cannot_be_written_names_the_path(chain_solution, tmp_path):
     with pytest.raises(ca.FileError, match=r"cannot write .*missing"):
         write_report(chain_solution, tmp_path / "missing" / "page.html")
 
 
+@pytest.mark.usefixtures("quick_pictures")
 def test_without_matplotlib_the_extra_is_named(chain_solution, tmp_path, monkeypatch):
     real = builtins.__import__
 
@@ -150,18 +209,7 @@ def test_the_code_to_reproduce_is_python(maze_solution, chain_solution):
         assert call in code
 
 
-def test_the_overview_links_the_pages_of_each_caution(maze_problem, tmp_path):
-    points = ca.frontier(maze_problem.mdp, ca.Variance(), [0, 10])
-    path = tmp_path / "report.html"
-    write_overview(
-        points, path, problem=maze_problem, pages={0.0: "zero.html", 10.0: "ten.html"}, command="cautious demo"
-    )
-    _, page = read(path)
-    assert {"zero.html", "ten.html"} <= set(page.references)
-    # the risk-neutral point has a risk, although its own solution carries none
-    assert number(maze_problem.risk_value(points[0].occupancy), 6) in "".join(page.text)
-
-
+@pytest.mark.usefixtures("quick_pictures")
 def test_a_learned_solution_says_what_is_estimated(tmp_path):
     learned = ca.learn(ca.worlds.maze().simulator(), ca.Variance(), caution=10.0, samples=20_000, seed=4)
     learned.report(tmp_path / "page.html")
@@ -171,12 +219,35 @@ def test_a_learned_solution_says_what_is_estimated(tmp_path):
     assert learned.certificate.statement in text
     assert "samples=20000, method=&quot;plug-in&quot;, seed=4" in text
     assert "(exact)" not in text
-    assert "n/a" not in text
+    _, page = read(tmp_path / "page.html")
+    assert "n/a" not in page.words
+    assert "These figures are estimates" in page.words
+    assert "How it was learned" in page.sections
 
 
-def test_a_policy_learned_without_a_model_is_drawn_and_not_compared(tmp_path):
-    learned = ca.learn(ca.worlds.maze().simulator(), samples=20_000, method="primal-dual")
+@pytest.mark.parametrize("name", ["maze", "queue"])
+@pytest.mark.usefixtures("quick_pictures")
+def test_a_policy_learned_without_a_model_has_a_page_without_what_needs_one(name, tmp_path):
+    learned = ca.learn(ca.worlds.problem(name).mdp.simulator(), samples=20_000, method="primal-dual")
     assert learned.plot().axes
-    with pytest.raises(ca.IncompatibleError, match="stand-in for a simulator"):
-        learned.report(tmp_path / "page.html")
-    assert not (tmp_path / "page.html").exists()
+    learned.report(tmp_path / "page.html")
+    _, page = read(tmp_path / "page.html")
+    assert "No model was counted" in page.words
+    assert number(learned.expected_return) in page.words
+    assert learned.certificate.statement in page.words
+    assert page.sections == [
+        "The problem",
+        "This policy",
+        "What the policy does",
+        "How it was learned",
+        "How sure is this",
+        "How to reproduce it",
+    ]
+    learned.save(tmp_path / "s.npz")
+    ca.load(tmp_path / "s.npz").report(tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "page.html").read_bytes()
+
+
+def test_a_map_learned_without_a_model_has_arrows():
+    learned = ca.learn(ca.worlds.maze().simulator(), samples=20_000, method="primal-dual")
+    assert len(learned.plot().axes[0].collections) > 2

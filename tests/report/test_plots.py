@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib.quiver import Quiver
 
 import cautious as ca
 from cautious.report.canvas import DARK, png
@@ -19,7 +20,7 @@ def texts(axes):
 def test_a_map_shows_arrows_only_where_the_policy_goes(maze_solution):
     figure = plot_behaviour(maze_solution)
     axes = figure.axes[0]
-    arrows = sum(collection.N for collection in axes.collections)
+    arrows = sum(collection.N for collection in axes.collections if isinstance(collection, Quiver))
     moving = maze_solution.reached & (maze_solution.mdp.under(maze_solution.policy).diagonal() < 1)
     assert arrows == np.count_nonzero((maze_solution.policy >= 0.1)[moving])
     assert "G" in texts(axes)
@@ -73,12 +74,24 @@ def history(**columns):
 def test_a_history_skips_what_was_not_estimated():
     nothing = np.full(4, np.nan)
     found = history(gap=np.array([np.nan, 30.0, np.nan, 1.0]), violation=np.array([1, 1, 0.5, 0.0]), risk=nothing)
-    shown = {axes.get_ylabel().split(" (")[0]: axes for axes in plot_history(found).axes if axes.get_visible()}
+    shown = {axes.get_ylabel().split(" (")[0]: axes for axes in plot_history(found).axes if axes.axison}
     assert list(shown) == ["objective", "gap", "flow violation"]
     line = shown["gap"].lines[0]
     assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([10.0, 1000.0], [30.0, 1.0])
     assert {axes.get_xscale() for axes in shown.values()} == {"log"}
+    narrow = dataclasses.replace(found, samples=np.array([0.0, 10.0, 20.0, 30.0]))
+    assert {axes.get_xscale() for axes in plot_history(narrow).axes if axes.axison} == {"linear"}
     assert (shown["gap"].get_yscale(), shown["flow violation"].get_yscale()) == ("log", "linear")
+
+
+def test_a_single_number_is_written_and_not_drawn():
+    single = np.array([np.nan, np.nan, np.nan, 0.25])
+    figure = plot_history(history(gap=single, risk=np.full(4, np.nan)))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["objective (estimate)", "flow violation (1-norm)"]
+    assert figure.get_supxlabel().endswith("gap (estimate) after 1,000 transitions: 0.25")
+    nothing = dict.fromkeys(("objective", "risk", "violation"), np.full(4, np.nan))
+    assert plot_history(history(gap=single, **nothing)).texts[0].get_text().endswith("0.25")
+    assert len(plot_history(history(), columns=1).axes) == 4
 
 
 def test_a_history_of_nothing_can_be_drawn():

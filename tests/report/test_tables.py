@@ -1,5 +1,6 @@
 """Tables: the right numbers, in every form."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -13,22 +14,10 @@ from cautious.report.tables import (
     busiest_table,
     comparison_table,
     evaluation_table,
-    frontier_rows,
     frontier_table,
     solution_table,
 )
 from cautious.report.words import number
-
-
-def test_text_and_markdown_align_and_escape():
-    table = Table("t", ("name", "value"), (("a|b", "1.5"), ("longer", "-20")))
-    assert table.text().splitlines() == ["name    value", "------  -----", "a|b       1.5", "longer    -20"]
-    assert table.markdown().splitlines() == [
-        "| name | value |",
-        "| --- | ---: |",
-        "| a\\|b | 1.5 |",
-        "| longer | -20 |",
-    ]
 
 
 def test_rich_markup_in_user_text_is_not_obeyed():
@@ -51,18 +40,19 @@ def test_an_evaluation_table_has_both_columns(maze_solution):
     assert first == ("mean return", number(found.mean), number(found.exact_mean))
 
 
-def test_frontier_rows_carry_the_risk_of_the_neutral_point(maze_problem):
-    points = ca.frontier(maze_problem.mdp, ca.Variance(), [0, 10])
-    rows = frontier_rows(points)
-    assert [row[0] for row in rows] == ["0", "10"]
-    assert rows[0][2] == number(maze_problem.risk_value(points[0].occupancy), 6)
-    assert frontier_table(points).headers[0] == "caution"
-
-
-def test_a_neutral_point_of_a_risk_with_data_is_unknown_without_the_problem(chain, chain_problem):
+def test_a_frontier_table_carries_the_risk_of_the_neutral_point(chain, chain_problem):
     points = ca.frontier(chain, chain_problem.recipe, [0, 3])
-    assert frontier_rows(points)[0][2] == "n/a"
-    assert frontier_rows(points, chain_problem)[0][2] == number(chain_problem.risk_value(points[0].occupancy), 6)
+    rows = frontier_table(points).rows
+    assert [row[0] for row in rows] == ["0", "3"]
+    assert rows[0][2] == number(chain_problem.risk_value(points[0].occupancy), 6)
+    forgotten = dataclasses.replace(points[0], problem=None)
+    assert frontier_table([forgotten]).rows[0][2] == "n/a"
+
+
+def test_a_neutral_solution_of_a_frontier_says_its_risk(chain, chain_problem):
+    neutral = ca.frontier(chain, chain_problem.recipe, [0])[0]
+    rows = dict(comparison_table(compare(neutral, episodes=2)).rows)
+    assert rows["risk, which played no part: PeakExposure"] == number(neutral.policy_risk)
 
 
 def test_the_comparison_is_with_the_best_risk_neutral_policy(maze_solution, maze_problem):
@@ -84,6 +74,16 @@ def test_the_busiest_table_adds_up(maze_solution):
     rows = busiest_table(maze_solution, count=500).rows
     assert rows[-1][2] == "100.00 %"
     assert len(rows) == np.count_nonzero(maze_solution.occupancy.sum(axis=1))
+
+
+def test_numbers_keep_their_digits_while_they_are_short():
+    assert [number(value, 3) for value in (1234.5, -99999.0, 0.00012345, 12.345, 1e8)] == [
+        "1234",
+        "-99999",
+        "0.000123",
+        "12.3",
+        "1e+08",
+    ]
 
 
 def test_numbers_without_a_value_have_words():

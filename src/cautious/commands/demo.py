@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands.shared import AsJson, ProgressLine, Quiet, exit_code, print_json, print_table, summary
+from cautious.commands.shared import (
+    AsJson,
+    ProgressLine,
+    Quiet,
+    exit_code,
+    make_folder,
+    print_json,
+    print_table,
+    summary,
+)
 
 CAUTIONS = (0.0, 1.0, 10.0, 50.0)
 
@@ -26,24 +35,21 @@ def demo(
     from cautious.report.tables import frontier_table
 
     require_matplotlib()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ca.FileError(f"cannot make the folder {out}: {error.strerror}") from None
+    make_folder(out)
     # one start cell, where the short way and the safe way part: each map then shows one way through the maze
-    problem = ca.Problem(ca.worlds.maze(start_at_s=True), ca.Variance(), caution=CAUTIONS[-1])
+    mdp = ca.worlds.maze(start_at_s=True)
     line = ProgressLine(quiet or as_json)
-    points = ca.frontier(problem.mdp, ca.Variance(), CAUTIONS, callback=line)
+    points = ca.frontier(mdp, ca.Variance(), CAUTIONS, callback=line)
     line.done()
     pages = {}
     for one in points:
         pages[one.caution] = f"caution-{one.caution:g}.html"
-        write_report(one, out / pages[one.caution], problem=problem)
+        write_report(one, out / pages[one.caution])
     index = out / "report.html"
-    write_overview(points, index, problem=problem, pages=pages, command=f"cautious demo --out {out}")
+    write_overview(points, index, pages=pages, command=f"cautious demo --out {out}")
     if as_json:
         print_json({"report": str(index), "solutions": [summary(one) for one in points]})
     else:
-        print_table(frontier_table(points, problem))
+        print_table(frontier_table(points))
         typer.echo(f"The page to open: {index.resolve()}")
     raise typer.Exit(max(exit_code(one) for one in points))

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from cautious import LearningProgress, Risk, Simulator, Solution
 
 GYM = "gym:"
-WITHOUT_MODEL = ("primal-dual", "paper")
 
 SampledName = Annotated[
     str,
@@ -79,8 +78,6 @@ def learn(
     budget = whole_number("--samples", samples)
     if workers < 1:
         raise ca.InputError(f"--workers is {workers}; expected at least 1")
-    if report is not None and method in WITHOUT_MODEL:
-        raise ca.InputError(f"--report needs a model to draw, and --method {method} counts none; use --method plug-in")
     simulator, chosen, price = sampled(problem, risk, caution, discount, at_end)
     board = None if tensorboard is None else ca.TensorBoard(tensorboard)
     with LearningBar(quiet or as_json) as bar, _pool(workers) as executor:
@@ -257,11 +254,9 @@ def _write(solution: "Solution", out: Path | None, report: Path | None, plot: Pa
     if plot is not None and solution.history is not None:
         save_figure(plot_history(solution.history), plot)
         files["plot"] = plot
-    if report is not None and solution.mdp.known_transitions:
+    if report is not None:
         write_report(solution, report, command=shlex.join(["cautious", *sys.argv[1:]]))
         files["report"] = report
-    elif report is not None:
-        typer.echo(f"cautious: no report: {solution.method} counted no model to draw", err=True)
     return files
 
 

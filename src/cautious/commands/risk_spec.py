@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from cautious import KL, CVaR, Entropy, InputError, PeakExposure, Quadratic, Risk, SafeSet, TotalVariation, Variance
-from cautious.problem_file import array_from_file
+from cautious.problem_file import array_from_file, refuse_bare_demonstrations
 
 PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
     "kl": KL,
@@ -48,6 +48,7 @@ def _term(body: str, text: str) -> Risk:
     if name == "peak" and rest:
         return PeakExposure([_states(group, text) for group in rest.split("/")])
     if name in PRIORS and rest:
+        refuse_bare_demonstrations(f"--risk {name}", rest)
         return PRIORS[name](array_from_file(f"--risk {name}", rest, Path(), solutions=True))
     raise InputError(f"--risk {text!r}: cannot read {body!r}; the forms are {FORMS}")
 

@@ -52,7 +52,7 @@ def solve(
     if out is not None:
         solution.save(out)
     if report is not None:
-        write_report(solution, report, problem=asked, command=shlex.join(["cautious", *sys.argv[1:]]))
+        write_report(solution, report, command=shlex.join(["cautious", *sys.argv[1:]]))
     if as_json:
         print_json(summary(solution))
     else:
@@ -71,19 +71,20 @@ def frontier(
     tolerance: Tolerance = 1e-6,
     time_limit: TimeLimit = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier (.png).")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page about the frontier.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Solve a problem for several cautions: expected return against risk.
 
-    Example: cautious frontier maze --cautions 0,1,10 --plot frontier.png
+    Example: cautious frontier maze --cautions 0,1,10 --report frontier.html
     """
     import cautious as ca
-    from cautious.report.compare import known_risks
+    from cautious.report.overview import write_overview
     from cautious.report.plots import plot_frontier, save_figure
     from cautious.report.tables import frontier_table
 
-    check_outputs([], [plot])
+    check_outputs([], [plot, report])
     asked = read_problem(problem, risk)
     if asked.recipe is None:
         raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
@@ -91,14 +92,16 @@ def frontier(
     points = ca.frontier(asked.mdp, asked.recipe, _cautions(cautions), tolerance, time_limit, callback=line)
     line.done()
     if plot is not None:
-        save_figure(plot_frontier(points, problem=asked), plot)
+        save_figure(plot_frontier(points), plot)
+    if report is not None:
+        write_overview(points, report, command=shlex.join(["cautious", *sys.argv[1:]]))
     if as_json:
-        risks = known_risks(points, asked)
-        print_json([summary(one) | {"risk": plain(known)} for one, known in zip(points, risks, strict=True)])
+        print_json([summary(one) | {"risk": plain(one.policy_risk)} for one in points])
     else:
-        print_table(frontier_table(points, asked))
-        if plot is not None:
-            typer.echo(f"plot: {plot}")
+        print_table(frontier_table(points))
+        for label, path in (("plot", plot), ("report", report)):
+            if path is not None:
+                typer.echo(f"{label}: {path}")
     raise typer.Exit(max((exit_code(one) for one in points), default=0))
 
 

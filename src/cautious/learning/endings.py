@@ -107,6 +107,7 @@ def _counted(task: Task, result: Result) -> dict[str, Any]:
         "reached": found.occupancy.reached,
         "adjusted_reward": _adjusted(problem, problem.reward, d),
         "risk_terms": term_values(problem, d),
+        "problem": problem,
     }
 
 

@@ -41,8 +41,8 @@ class Saddle:
     """The loop of Algorithm 1 and everything it changes.
 
     ``log_lam`` (S, A), ``v`` (S,); ``d_sum``, ``v_sum`` sums of what came before; ``moments`` (3, S*A) number, sum and
-    sum of squares of the rewards seen, in [0, 1]; ``count`` iterations done; ``longest`` the most iterations of a piece,
-    for those who want to look in between.
+    sum of squares of the rewards seen, in [0, 1]; ``count`` iterations done; ``longest`` the most iterations of a
+    piece, for those who want to look in between.
     """
 
     def __init__(

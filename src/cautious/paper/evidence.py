@@ -1,12 +1,13 @@
 """What every part of the reproduction hands over: a figure, its numbers, and the paper's claims with the evidence."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
+from cautious._checks import as_count
 from cautious.errors import InputError
 from cautious.report.canvas import Theme
 
@@ -19,6 +20,9 @@ class Scale:
 
     seeds: int = 20
     quick: bool = False
+
+    def __post_init__(self) -> None:
+        as_count("Scale.seeds", self.seeds, 2)
 
 
 FULL = Scale()
@@ -55,15 +59,16 @@ def interval(values: Iterable[float]) -> Interval:
     if sample.size < 2 or not np.isfinite(sample).all():
         raise InputError(f"an interval needs at least two finite numbers, found {sample.tolist()}")
     mean, error = float(sample.mean()), float(sample.std(ddof=1)) / np.sqrt(sample.size)
-    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, sample.size - 1)) * error
-    return Interval(mean, mean - reach, mean + reach, int(sample.size))
+    reach = float(stdtrit(sample.size - 1, 0.5 + CONFIDENCE / 2) * error)
+    return Interval(mean, mean - reach, mean + reach, sample.size)
 
 
 @dataclass(frozen=True)
 class Claim:
     """One claim of the paper: where it is, what it says (our words), what was found, and whether it holds.
 
-    ``caveat`` says what the finding depends on, in plain words; ``numbers`` are those in ``found``, for machines.
+    ``caveat`` says what the finding depends on, in plain words; ``numbers`` are those in ``found``, for machines. Where
+    ``of_paper`` is false the paper does not say it, and we checked it beside.
     """
 
     place: str
@@ -71,7 +76,8 @@ class Claim:
     found: str
     holds: bool
     caveat: str = ""
-    numbers: Mapping[str, Interval | float] | None = None
+    numbers: Mapping[str, Interval | float] = field(default_factory=dict)
+    of_paper: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Reports: tables, drawings and one HTML page of a Solution. They draw; they never solve."""
+"""Reports: tables, drawings and HTML pages of Solutions. They draw; only ``trade`` solves, and only neighbours."""

@@ -1,6 +1,7 @@
 """Figures without global state: matplotlib is optional, imported here only, and pyplot is never touched."""
 
 import io
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,5 +61,8 @@ def dress(axes: Any, theme: Theme, *, frame: bool = True) -> None:
 def png(figure: Any, dpi: int = 150) -> bytes:
     """The figure as a PNG file."""
     stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=dpi, facecolor=figure.get_facecolor())
+    with warnings.catch_warnings():
+        # a name in a script that the font does not have is drawn as boxes; the text of a page has it in full
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        figure.savefig(stream, format="png", dpi=dpi, facecolor=figure.get_facecolor())
     return stream.getvalue()

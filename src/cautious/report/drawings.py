@@ -1,6 +1,7 @@
 """Drawings on given axes: the map of a grid world, the busiest states, returns, frontiers."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from cautious._checks import Array, Mask
 from cautious.evaluation import Evaluation
 from cautious.report.canvas import Theme, dress
 from cautious.report.tables import busiest_states
-from cautious.report.words import number, scene_of, state_name
+from cautious.report.trade import point
+from cautious.report.words import number, scene_of, short, state_name
 from cautious.solution import Solution
 
 # beyond these numbers of cells, marks and arrows are smaller than a pen stroke
@@ -25,36 +27,77 @@ DIRECTIONS = {
 }  # fmt: skip
 
 
-def draw_map(figure: Any, axes: Any, solution: Solution, theme: Theme) -> None:
-    """Where the policy spends its time, walls grey, and what it does in the cells it reaches."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LogNorm, to_rgb
+@dataclass(frozen=True)
+class Scale:
+    """Colours of numbers: a matplotlib mappable, and which ends of its bar stand for more than they show."""
 
-    scene, mass = scene_of(solution.mdp), 100 * solution.occupancy.sum(axis=1)
-    cells = np.array(scene.cells)
+    colours: Any
+    extend: str
+
+
+def time_scale(solutions: Sequence[Solution]) -> Scale:
+    """One scale for the shares of time of all these solutions, so that their maps can be compared."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LogNorm
+
+    mass = np.concatenate([100 * one.occupancy.sum(axis=1) for one in solutions])
     low, high, extend = _colour_range(mass[mass > 0])
-    colours = ScalarMappable(LogNorm(low, high, clip=True), "viridis")
-    shades = colours.to_rgba(mass)[:, :3]
+    return Scale(ScalarMappable(LogNorm(low, high, clip=True), "viridis"), extend)
+
+
+def draw_map(figure: Any, axes: Any, solution: Solution, theme: Theme, scale: Scale | None = None) -> None:
+    """Where the policy spends its time, walls grey, and what it does in the cells it reaches.
+
+    Maps that share a ``scale`` get their one bar from ``draw_time_bar``.
+    """
+    own = time_scale([solution]) if scale is None else scale
+    shades = paint_cells(axes, solution, own.colours.to_rgba(100 * solution.occupancy.sum(axis=1)), theme)
+    if scale is None:
+        draw_time_bar(figure, axes, own, theme)
+    cells = np.array(scene_of(solution.mdp).cells)
+    if len(cells) <= CELLS_WITH_ARROWS:
+        _arrows(axes, solution, cells, _inks(shades))
+
+
+def draw_time_bar(figure: Any, axes: Any, scale: Scale, theme: Theme) -> None:
+    """The colour bar of a scale of time, beside the axes that use it."""
+    bar = draw_bar(figure, axes, scale, "share of discounted time (%, log scale)", theme)
+    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    bar.ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+
+
+def draw_bar(figure: Any, axes: Any, scale: Scale, label: str, theme: Theme) -> Any:
+    """A colour bar in the theme's ink."""
+    bar = figure.colorbar(scale.colours, ax=axes, shrink=0.85, pad=0.02, extend=scale.extend)
+    bar.set_label(label, color=theme.ink, fontsize=9)
+    bar.ax.tick_params(colors=theme.ink, which="both", labelsize=8)
+    bar.outline.set_visible(False)
+    return bar
+
+
+def paint_cells(axes: Any, solution: Solution, colours: Array, theme: Theme) -> Array:
+    """A map with a colour (S, 3 or 4) per state and its marks; gives the shades (S, 3) that were painted."""
+    from matplotlib.colors import to_rgb
+
+    scene = scene_of(solution.mdp)
+    cells, shades = np.array(scene.cells), np.array(colours)[:, :3]
     shades[~solution.reached] = to_rgb(theme.paper)
     picture = np.empty((len(scene.grid), max(len(row) for row in scene.grid), 3))
     picture[:] = to_rgb(theme.wall)
     picture[cells[:, 0], cells[:, 1]] = shades
     axes.imshow(picture, interpolation="nearest")
     axes.set(xlabel="column", ylabel="row")
-    bar = figure.colorbar(colours, ax=axes, shrink=0.85, pad=0.02, extend=extend)
-    bar.set_label("share of discounted time (%, log scale)", color=theme.ink, fontsize=9)
-    bar.ax.tick_params(colors=theme.ink, which="both", labelsize=8)
-    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    bar.ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
-    bar.outline.set_visible(False)
     dress(axes, theme, frame=False)
     if len(cells) <= CELLS_WITH_ARROWS:
         _thin_lines(axes, picture.shape, theme)
-        inks = np.where(
-            (shades @ np.array([0.299, 0.587, 0.114]) > 0.55)[:, None], to_rgb("#10151c"), to_rgb("#ffffff")
-        )
-        _arrows(axes, solution, cells, inks)
-        _marks(axes, scene.grid, cells, inks)
+        _marks(axes, scene.grid, cells, _inks(shades))
+    return shades
+
+
+def _inks(shades: Array) -> Array:
+    """Black or white (S, 3), whichever can be read on each shade."""
+    bright = shades @ np.array([0.299, 0.587, 0.114]) > 0.55
+    return np.where(bright[:, None], (0.06, 0.08, 0.11), (1.0, 1.0, 1.0))
 
 
 def _colour_range(mass: Array) -> tuple[float, float, str]:
@@ -66,10 +109,9 @@ def _colour_range(mass: Array) -> tuple[float, float, str]:
 
 
 def _thin_lines(axes: Any, shape: tuple[int, ...], theme: Theme) -> None:
-    axes.set_xticks(np.arange(-0.5, shape[1]), minor=True)
-    axes.set_yticks(np.arange(-0.5, shape[0]), minor=True)
-    axes.grid(which="minor", color=theme.paper, linewidth=0.6)
-    axes.tick_params(which="minor", length=0)
+    edges = {"colors": theme.paper, "linewidth": 0.6, "zorder": 1}
+    axes.vlines(np.arange(0.5, shape[1] - 1), -0.5, shape[0] - 0.5, **edges)
+    axes.hlines(np.arange(0.5, shape[0] - 1), -0.5, shape[1] - 0.5, **edges)
 
 
 def _arrows(axes: Any, solution: Solution, cells: Array, inks: Array) -> None:
@@ -91,7 +133,9 @@ def _arrows(axes: Any, solution: Solution, cells: Array, inks: Array) -> None:
 
 
 def _absorbing(solution: Solution) -> Mask:
-    """States (S,) the policy never leaves: an arrow there would point nowhere."""
+    """States (S,) the policy never leaves, where that is known: an arrow there would point nowhere."""
+    if not solution.mdp.known_transitions:
+        return np.zeros(solution.mdp.n_states, dtype=np.bool_)
     chain = solution.mdp.under(solution.policy)
     return np.asarray(chain.diagonal() > 1 - 1e-12)
 
@@ -121,7 +165,7 @@ def draw_busiest(axes: Any, solution: Solution, theme: Theme, count: int = 12) -
     shares = [float(mass[state]) for state in states]
     places = np.arange(len(states))
     axes.barh(places, shares, color=theme.chosen, height=0.7)
-    axes.set_yticks(places, [_short(state_name(solution.mdp, state)) for state in states], parse_math=False)
+    axes.set_yticks(places, [short(state_name(solution.mdp, state)) for state in states], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.15 * max(shares))
     for place, share in zip(places, shares, strict=True):
@@ -143,18 +187,16 @@ def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], unit:
         axes.stairs(share, edges, color=colour, linewidth=1.4, label=f"{name} (dashed: mean {number(one.mean, 4)})")
         axes.axvline(one.mean, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
     axes.set(xlabel=f"discounted return of an episode ({unit})", ylabel="share of episodes (%)")
+    axes.xaxis.label.set_parse_math(False)
     axes.set_ylim(bottom=0)
     legend = axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink, loc="lower left", bbox_to_anchor=(0, 1.0))
     legend.set_in_layout(True)
     dress(axes, theme)
 
 
-def draw_frontier(
-    axes: Any, solutions: Sequence[Solution], risks_known: Sequence[float | None], unit: str, theme: Theme
-) -> None:
+def draw_frontier(axes: Any, solutions: Sequence[Solution], unit: str, theme: Theme) -> None:
     """Expected return against risk, one point per caution; points without a known, finite risk are left out."""
-    pairs = [(one, risk) for one, risk in zip(solutions, risks_known, strict=True) if risk is not None]
-    pairs = [(one, risk) for one, risk in pairs if np.isfinite(risk) and np.isfinite(one.expected_return)]
+    pairs = [(one, here.risk) for one in solutions if (here := point(one)) is not None]
     shown = [one for one, _ in pairs]
     risks = np.array([risk for _, risk in pairs])
     returns = np.array([one.expected_return for one in shown])
@@ -167,6 +209,8 @@ def draw_frontier(
             )
     labels = {one.risk_label for one in shown if one.risk_label not in ("none", "")}
     axes.set(xlabel=f"risk ({' / '.join(sorted(labels)) or 'none'})", ylabel=f"expected discounted return ({unit})")
+    axes.xaxis.label.set_parse_math(False)
+    axes.yaxis.label.set_parse_math(False)
     axes.margins(0.12)
     dress(axes, theme)
     axes.grid(color=theme.faint, linewidth=0.5)
@@ -194,7 +238,3 @@ def _label_points(axes: Any, shown: Sequence[Solution], points: Array, theme: Th
         text = ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
         style = {"xytext": (6, -11), "textcoords": "offset points", "fontsize": 9}
         axes.annotate(text, points[group[0]], color=theme.ink, **style)
-
-
-def _short(name: str, longest: int = 28) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"

@@ -12,7 +12,7 @@ from cautious.report.tables import Table
 
 def document(title: str, body: str) -> bytes:
     """A whole page, UTF-8; the policy forbids it to load anything that is not inside it."""
-    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    policy = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -49,10 +49,15 @@ def table(content: Table) -> str:
     )
     lines = []
     for row in content.rows:
-        cells = "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds[1:], row[1:], strict=True))
+        cells = "".join(f"<td{kind}>{_cell(cell)}</td>" for kind, cell in zip(kinds[1:], row[1:], strict=True))
         lines.append(f'<tr><th scope="row" class="words">{escape(row[0])}</th>{cells}</tr>')
     body = "\n".join(lines)
     return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+
+
+def _cell(text: str) -> str:
+    """A number and its percent sign stay on one line."""
+    return escape(text).replace(" %", "&nbsp;%")
 
 
 def definitions(rows: Iterable[tuple[str, str]]) -> str:
@@ -67,16 +72,25 @@ def code(text: str) -> str:
 
 def picture(draw: Callable[[Theme], Any], alt: str, caption: str) -> str:
     """A figure drawn twice, for light and for dark screens, inside the page."""
-    light, dark = (_data(png(draw(theme))) for theme in (LIGHT, DARK))
+    return drawn(png(draw(LIGHT)), png(draw(DARK)), alt, caption)
+
+
+def drawn(light: bytes, dark: bytes, alt: str, caption: str) -> str:
+    """A figure that is there already, as two PNG files."""
     return (
-        f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-        f'<img src="{light}" alt="{escape(alt)}"></picture><figcaption>{escape(caption)}</figcaption></figure>'
+        f'<figure><picture><source media="screen and (prefers-color-scheme: dark)" srcset="{_data(dark)}">'
+        f'<img src="{_data(light)}" alt="{escape(alt)}"></picture><figcaption>{escape(caption)}</figcaption></figure>'
     )
 
 
 def figures(*pictures: str) -> str:
     """Pictures side by side where there is room."""
     return '<div class="figures">\n' + "\n".join(pictures) + "\n</div>"
+
+
+def beside(drawing: str, text: str) -> str:
+    """A drawing and what belongs to it, side by side where there is room; the text alone without a drawing."""
+    return f'<div class="figures">\n{drawing}\n<div>{text}</div>\n</div>' if drawing else text
 
 
 def link(target: str, text: str) -> str:

@@ -6,12 +6,23 @@ from typing import Any
 
 import numpy as np
 
+from cautious._checks import Array, Mask
 from cautious.history import History
-from cautious.problem import Problem
 from cautious.report.canvas import LIGHT, Theme, dress, new_figure, png
-from cautious.report.compare import Comparison, compare, known_risks
-from cautious.report.drawings import draw_busiest, draw_frontier, draw_map, draw_returns
+from cautious.report.carriers import Carriers
+from cautious.report.compare import Comparison, compare
+from cautious.report.drawings import (
+    Scale,
+    draw_busiest,
+    draw_frontier,
+    draw_map,
+    draw_returns,
+    draw_time_bar,
+    time_scale,
+)
 from cautious.report.files import write_bytes
+from cautious.report.graph import draw_graph, flow_graph
+from cautious.report.risk_map import draw_risk_map
 from cautious.report.words import fits_grid, is_neutral, scene_of
 from cautious.solution import Solution
 
@@ -35,28 +46,55 @@ def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
         return plot_behaviour(solution, theme=theme)
     figure = new_figure(theme, 12, 5)
     left, right = figure.subplots(1, 2)
-    _draw_behaviour(figure, left, solution, theme)
+    scale = _draw_behaviour(figure, left, solution, theme, [solution])
+    if scale is not None:
+        draw_time_bar(figure, left, scale, theme)
     _draw_returns(right, compare(solution), theme)
     return figure
 
 
-def plot_behaviour(solution: Solution, *, theme: Theme = LIGHT) -> Any:
-    """Where the policy spends its time: a map with arrows for grid worlds, bars of the busiest states for others."""
+def plot_behaviour(solution: Solution, *, among: Sequence[Solution] | None = None, theme: Theme = LIGHT) -> Any:
+    """Where the policy spends its time: a map with arrows for grid worlds, bars of the busiest states for others.
+
+    ``among`` are solutions to compare it with: it is drawn on the scale they share.
+    """
     figure = new_figure(theme, 5.6, _behaviour_height(solution))
-    _draw_behaviour(figure, figure.subplots(), solution, theme)
+    axes = figure.subplots()
+    alike = [solution] if among is None else among
+    scale = _draw_behaviour(figure, axes, solution, theme, alike)
+    if scale is not None:
+        draw_time_bar(figure, axes, scale, theme)
     return figure
 
 
 def plot_side_by_side(
     solutions: Sequence[Solution], names: Sequence[str] | None = None, *, theme: Theme = LIGHT
 ) -> Any:
-    """The behaviour of several solutions in one row, each named (by default by its caution)."""
+    """The behaviour of several solutions in one row, each named (by default by its caution), on one scale."""
     titles = [f"caution {one.caution:g}" for one in solutions] if names is None else names
-    figure = new_figure(theme, 4.6 * len(solutions), max(_behaviour_height(one) for one in solutions))
+    figure = new_figure(theme, 4.2 * len(solutions) + 0.8, max(_behaviour_height(one) for one in solutions))
     panels = figure.subplots(1, len(solutions), squeeze=False)[0]
+    scale = None
     for axes, solution, title in zip(panels, solutions, titles, strict=True):
-        _draw_behaviour(figure, axes, solution, theme)
+        scale = _draw_behaviour(figure, axes, solution, theme, solutions)
         axes.set_title(title, fontsize=10, loc="left", color=theme.ink)
+    if scale is not None:
+        draw_time_bar(figure, panels, scale, theme)
+    return figure
+
+
+def plot_graph(solution: Solution, *, theme: Theme = LIGHT) -> Any:
+    """The most visited states as a graph: what is done in each, and where that leads."""
+    graph = flow_graph(solution)
+    figure = new_figure(theme, 5.6, 0.2 + 0.52 * graph.share.size)
+    draw_graph(figure.subplots(), solution, graph, theme)
+    return figure
+
+
+def plot_risk_map(solution: Solution, found: Carriers, *, theme: Theme = LIGHT) -> Any:
+    """The map of a grid world, coloured by what each cell adds to the risk."""
+    figure = new_figure(theme, 5.6, _behaviour_height(solution))
+    draw_risk_map(figure, figure.subplots(), solution, found, theme)
     return figure
 
 
@@ -67,17 +105,15 @@ def plot_returns(comparison: Comparison, *, theme: Theme = LIGHT) -> Any:
     return figure
 
 
-def plot_frontier(frontier: Iterable[Solution], *, problem: Problem | None = None, theme: Theme = LIGHT) -> Any:
+def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
     """Expected return against risk, points labelled by caution.
 
-    A solution of caution 0 carries no risk of its own: ``problem`` says which one is meant. Without it the point is
-    drawn for Variance, CVaR and Entropy, and left out for the risks that carry data.
+    A solution of caution 0 has a risk only through its problem: one from a file is left out.
     """
     solutions = list(frontier)
     figure = new_figure(theme, 6.2, 4.4)
     axes = figure.subplots()
-    unit = scene_of(solutions[0].mdp).reward_unit if solutions else "reward"
-    draw_frontier(axes, solutions, known_risks(solutions, problem), unit, theme)
+    draw_frontier(axes, solutions, scene_of(solutions[0].mdp).reward_unit if solutions else "reward", theme)
     axes.set_title("numbers: caution", fontsize=9, loc="left", color=theme.ink)
     return figure
 
@@ -91,34 +127,64 @@ PANELS = (
 )
 
 
-def plot_history(history: History, *, theme: Theme = LIGHT) -> Any:
-    """Objective, risk, gap and violation against the samples drawn; columns without a number are left out."""
+def plot_history(history: History, *, columns: int = 2, theme: Theme = LIGHT) -> Any:
+    """Objective, risk, gap and violation against the samples drawn, in so many columns of panels.
+
+    A row of numbers with a single one is written below the others, not drawn; one without any is left out.
+    """
     drawn = history.samples > 0
-    shown = [panel for panel in PANELS if np.isfinite(getattr(history, panel[0])[drawn]).any()]
-    figure = new_figure(theme, 9.0, 3.0 * max(1, (len(shown) + 1) // 2))
+    counts = {name: np.count_nonzero(np.isfinite(getattr(history, name)[drawn])) for name, *_ in PANELS}
+    shown = [panel for panel in PANELS if counts[panel[0]] > 1]
+    said = [_single(history, panel, drawn) for panel in PANELS if counts[panel[0]] == 1]
+    wide = max(1, min(columns, len(shown)))
+    lines = max(1, -(-len(shown) // wide))
+    figure = new_figure(theme, 5.6 if wide == 1 else 4.3 * wide, 0.6 + 2.3 * lines if shown else 1.0)
     if not shown:
-        figure.text(0.5, 0.5, "nothing was recorded", ha="center", va="center", color=theme.ink)
+        style = {"ha": "center", "va": "center", "color": theme.ink, "fontsize": 10}
+        figure.text(0.5, 0.5, "\n".join(said) or "nothing was recorded", **style)
         return figure
-    panels = figure.subplots((len(shown) + 1) // 2, min(2, len(shown)), sharex=True, squeeze=False).ravel()
-    for axes, (name, label, shrinks) in zip(panels, shown, strict=False):
-        column = getattr(history, name)
-        # rows without an estimate would cut the line
-        rows = drawn & np.isfinite(column)
-        style = {"markersize": 3, "linewidth": 1.4, "color": theme.chosen}
-        axes.plot(history.samples[rows], column[rows], "o-", **style)
-        axes.set(xscale="log", ylabel=label)
-        low, high = column[rows].min(), column[rows].max()
-        # within one decade a logarithmic axis has no round numbers to show
-        if shrinks and 0 < 10 * low < high:
-            axes.set_yscale("log")
-        dress(axes, theme)
-        axes.tick_params(which="both", colors=theme.ink, labelsize=9, labelbottom=True)
-        axes.grid(color=theme.faint, linewidth=0.5)
-        axes.set_axisbelow(True)
+    panels = figure.subplots(lines, wide, sharex=True, squeeze=False).ravel()
+    for axes, panel in zip(panels, shown, strict=False):
+        _draw_column(axes, history, panel, drawn, theme)
     for axes in panels[len(shown) :]:
-        axes.set_visible(False)
-    figure.supxlabel("transitions drawn (log scale)", color=theme.ink, fontsize=10)
+        axes.set_axis_off()
+    figure.supxlabel("\n".join([_along(history, drawn), *said]), color=theme.ink, fontsize=10)
     return figure
+
+
+def _draw_column(axes: Any, history: History, panel: tuple[str, str, bool], drawn: Mask, theme: Theme) -> None:
+    name, label, shrinks = panel
+    column = getattr(history, name)
+    # rows without an estimate would cut the line
+    rows = drawn & np.isfinite(column)
+    axes.plot(history.samples[rows], column[rows], "o-", markersize=3, linewidth=1.4, color=theme.chosen)
+    axes.set_ylabel(label)
+    if _decades(history.samples[drawn]):
+        axes.set_xscale("log")
+    else:
+        axes.locator_params(axis="x", nbins=4)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    if shrinks and _decades(column[rows]):
+        axes.set_yscale("log")
+    dress(axes, theme)
+    axes.tick_params(which="both", colors=theme.ink, labelsize=9, labelbottom=True)
+    axes.grid(color=theme.faint, linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def _decades(values: Array) -> bool:
+    """Whether a logarithmic axis has round numbers to show: values above zero, over more than one decade."""
+    return bool(0 < 10 * values.min() < values.max())
+
+
+def _along(history: History, drawn: Mask) -> str:
+    return "transitions drawn (log scale)" if _decades(history.samples[drawn]) else "transitions drawn"
+
+
+def _single(history: History, panel: tuple[str, str, bool], drawn: Mask) -> str:
+    column = getattr(history, panel[0])
+    row = int(np.flatnonzero(drawn & np.isfinite(column))[0])
+    return f"{panel[1]} after {history.samples[row]:,.0f} transitions: {column[row]:.4g}"
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
@@ -126,11 +192,17 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
     write_bytes(path, png(figure))
 
 
-def _draw_behaviour(figure: Any, axes: Any, solution: Solution, theme: Theme) -> None:
+def _draw_behaviour(
+    figure: Any, axes: Any, solution: Solution, theme: Theme, alike: Sequence[Solution]
+) -> Scale | None:
+    """On the scale of all that are ``alike``; a map's scale is given back, because its bar is still to be drawn."""
     if fits_grid(solution.mdp):
-        draw_map(figure, axes, solution, theme)
-    else:
-        draw_busiest(axes, solution, theme)
+        scale = time_scale(alike)
+        draw_map(figure, axes, solution, theme, scale)
+        return scale
+    draw_busiest(axes, solution, theme)
+    axes.set_xlim(0, 115 * max(float(one.occupancy.sum(axis=1).max()) for one in alike))
+    return None
 
 
 def _draw_returns(axes: Any, comparison: Comparison, theme: Theme) -> None:

@@ -3,13 +3,15 @@
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1c2430; --soft: #56606e; --line: #d5dae1;
   --panel: #f4f6f8; --accent: #005a8f; --good: #00664a; --warn: #9a4200; }
-@media (prefers-color-scheme: dark) { :root { --paper: #161b22; --ink: #e6e9ee; --soft: #a8b2bf; --line: #38414d;
-  --panel: #1f2630; --accent: #7cc4f0; --good: #4fd0a5; --warn: #f0a860; } }
+@media screen and (prefers-color-scheme: dark) { :root { --paper: #161b22; --ink: #e6e9ee; --soft: #a8b2bf;
+  --line: #38414d; --panel: #1f2630; --accent: #7cc4f0; --good: #4fd0a5; --warn: #f0a860; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
 main { max-width: 62rem; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; }
 h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .5rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; padding-bottom: .25rem; border-bottom: 1px solid var(--line); }
+h3 { font-size: 1.02rem; margin: 1.6rem 0 .3rem; }
+h3 .badge, td .badge { margin: 0; white-space: nowrap; }
 p { margin: .5rem 0; max-width: 46rem; overflow-wrap: anywhere; }
 a { color: var(--accent); }
 .badge { display: inline-block; padding: .1rem .6rem; border: 1.5px solid currentColor; border-radius: 1rem;
@@ -25,12 +27,16 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 td { white-space: nowrap; }
 th.words, td.words { text-align: left; white-space: normal; }
-th:first-child { padding-left: 0; }
+th:first-child, td:first-child { padding-left: 0; }
 thead th { color: var(--soft); font-weight: 600; font-size: .88rem; }
 tbody th { font-weight: 400; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.25rem; }
+.figures + .scroll, .figures + .figures, .scroll + figure { margin-top: 1.25rem; }
 figure { margin: 0; max-width: 42rem; break-inside: avoid; }
 figure img { width: 100%; height: auto; display: block; }
+.wide figure, figure.wide { max-width: none; margin: 1rem 0; }
+.wide figcaption { max-width: 46rem; }
+video { width: 100%; max-width: 42rem; display: block; }
 figcaption { color: var(--soft); font-size: .88rem; margin-top: .35rem; }
 dl { display: grid; grid-template-columns: 13rem 1fr; gap: .35rem 1rem; margin: .5rem 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
@@ -38,6 +44,7 @@ pre { background: var(--panel); border-radius: .5rem; padding: .8rem 1rem; overf
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 @media (max-width: 36rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .6rem; }
   th, td { padding: .35rem .35rem; font-size: .92rem; } h1 { font-size: 1.45rem; } }
-@media print { body { font-size: 11pt; } main { max-width: none; padding: 0; } h2 { break-after: avoid; }
-  pre, table, .card { break-inside: avoid; } }
+@media print { :root { color-scheme: light; } body { font-size: 11pt; } main { max-width: none; padding: 0; }
+  h2 { break-after: avoid; }
+  pre, tr, .card { break-inside: avoid; } pre { white-space: pre-wrap; } .figures { grid-template-columns: 1fr 1fr; } }
 """

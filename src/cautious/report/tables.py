@@ -1,4 +1,4 @@
-"""Tables of a Solution, an Evaluation or a Frontier: rows first, then rich, plain text or Markdown."""
+"""Tables of a Solution, an Evaluation or a Frontier: rows of text, for a terminal or a page."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,11 +9,13 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from cautious._checks import Array
 from cautious.evaluation import Evaluation
-from cautious.problem import Problem
-from cautious.report.compare import Comparison, known_risks
+from cautious.report.carriers import Carriers, Requirement, largest
+from cautious.report.compare import Comparison
+from cautious.report.trade import Step
 from cautious.report.words import action_name, is_neutral, number, percent, source, state_name
-from cautious.solution import Solution
+from cautious.solution import Solution, Status
 
 # a digit, a sign, "n/a", an infinity, "< 0.01 %", or nothing
 NUMBER_LIKE = r"-?[0-9∞]|n/a|< [0-9]|$"
@@ -41,23 +43,6 @@ class Table:
         for row in self.rows:
             table.add_row(*(escape(cell) for cell in row))
         return table
-
-    def text(self) -> str:
-        """Plain text, columns aligned with spaces."""
-        lines = [self.headers, *self.rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.headers))]
-        out = []
-        for line in lines:
-            cells = zip(line, widths, self.right, strict=True)
-            out.append("  ".join(c.rjust(width) if right else c.ljust(width) for c, width, right in cells).rstrip())
-        out.insert(1, "  ".join("-" * width for width in widths))
-        return "\n".join(out)
-
-    def markdown(self) -> str:
-        """A GitHub-style table."""
-        rule = ["---:" if right else "---" for right in self.right]
-        lines = [self.headers, rule, *self.rows]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def solution_rows(solution: Solution) -> list[tuple[str, str]]:
@@ -94,29 +79,71 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     return Table(title, ("figure", "simulated", "exact"), rows)
 
 
-def frontier_rows(frontier: Iterable[Solution], problem: Problem | None = None) -> list[tuple[str, ...]]:
-    """One row per solution: caution, expected return, risk, objective, gap, status.
-
-    A solution of caution 0 carries no risk of its own; ``problem`` says which one is meant.
-    """
-    solutions = list(frontier)
-    return [
+def frontier_table(frontier: Iterable[Solution]) -> Table:
+    """One row per solution; at caution 0 too the risk is that of the policy, where its problem is known."""
+    rows = tuple(
         (
             number(one.caution),
             number(one.expected_return, 6),
-            number(risk, 6),
+            number(one.policy_risk, 6),
             number(one.objective, 6),
             number(one.gap, 2),
             one.status.name,
         )
-        for one, risk in zip(solutions, known_risks(solutions, problem), strict=True)
-    ]
+        for one in frontier
+    )
+    return Table("", ("caution", "expected return", "risk", "objective", "gap", "status"), rows)
 
 
-def frontier_table(frontier: Iterable[Solution], problem: Problem | None = None) -> Table:
-    """A frontier as a table."""
-    headers = ("caution", "expected return", "risk", "objective", "gap", "status")
-    return Table("", headers, tuple(frontier_rows(frontier, problem)))
+def steps_table(steps: Iterable[Step]) -> Table:
+    """What each step of caution gives up and removes."""
+    rows = tuple(
+        (
+            f"{number(one.before.caution)} to {number(one.after.caution)}",
+            number(one.given_up, 3),
+            number(one.removed, 3),
+            number(one.price, 3),
+        )
+        for one in steps
+    )
+    return Table("", ("caution", "return given up", "risk removed", "return per unit of risk"), rows)
+
+
+def carriers_table(solution: Solution, found: Carriers, count: int = 10) -> Table:
+    """The states that add most to the risk, and what a percentage point more time there would cost."""
+    mass, parts, prices = solution.occupancy.sum(axis=1), _clean(found.contributions), _clean(found.prices)
+    rows = tuple(
+        (
+            state_name(solution.mdp, state),
+            percent(float(mass[state])),
+            number(float(parts[state]), 4),
+            number(float(prices[state]), 3),
+        )
+        for state in largest(found, solution, count)
+    )
+    return Table("", ("state", "share of time", "contribution to the risk", "price of a percentage point"), rows)
+
+
+def _clean(values: Array) -> Array:
+    """What is only rounding next to the largest becomes 0."""
+    return np.where(np.abs(values) > 1e-9 * np.abs(values).max(), values, 0.0)
+
+
+def requirements_table(demands: Iterable[Requirement]) -> Table:
+    """Each requirement, its limit, and what is left."""
+    rows = tuple(
+        (one.name, number(one.limit, 6), number(one.reached, 6), number(one.reached - one.limit, 3)) for one in demands
+    )
+    return Table("", ("requirement", "must exceed", "reached", "slack"), rows)
+
+
+def estimates_table(solution: Solution) -> Table:
+    """Mean and risk of a policy that was learned without a model."""
+    figures = [("expected return (estimate)", solution.expected_return)]
+    if not is_neutral(solution):
+        figures.append((f"risk: {solution.risk_label} (estimate)", solution.risk))
+        figures.append(("objective: return - caution * risk (estimate)", solution.objective))
+    return Table("", ("figure", "this policy"), tuple((name, number(value)) for name, value in figures))
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -126,7 +153,7 @@ def comparison_table(comparison: Comparison) -> Table:
     figures: list[tuple[str, float | None, float | None]] = [
         (f"expected return ({known})", solution.expected_return, comparison.neutral_return)
     ]
-    if not is_neutral(solution):
+    if not is_neutral(solution) and solution.status is not Status.INFEASIBLE:
         figures.append((f"risk: {solution.risk_label} ({known})", solution.risk, comparison.neutral_risk))
         worth = None
         if comparison.neutral_risk is not None:
@@ -138,6 +165,11 @@ def comparison_table(comparison: Comparison) -> Table:
         for level in (5, 50, 95)
     ]
     if is_neutral(solution):
+        if solution.policy_risk is not None:
+            assert solution.problem is not None
+            figures.insert(
+                1, (f"risk, which played no part: {solution.problem.risk_label}", solution.policy_risk, None)
+            )
         return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
     rows = tuple((name, number(one), number(other)) for name, one, other in figures)
     return Table("", ("figure", "this policy", "risk-neutral policy"), rows)
@@ -159,11 +191,12 @@ def busiest_table(solution: Solution, count: int = 10) -> Table:
     for state in busiest_states(solution.occupancy, count):
         running += float(mass[state])
         name = state_name(solution.mdp, state)
-        rows.append((name, percent(float(mass[state])), percent(running), _doing(solution, state)))
+        rows.append((name, percent(float(mass[state])), percent(running), doing(solution, state)))
     return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
 
 
-def _doing(solution: Solution, state: int) -> str:
+def doing(solution: Solution, state: int) -> str:
+    """The likeliest action in a state, in words."""
     usable = solution.policy[state][solution.mdp.allowed[state]]
     if usable.size > 1 and np.ptp(usable) < 1e-9:
         return "any, equally likely"

@@ -31,6 +31,9 @@ KINDS = {
     "undecided": "Whether the requirements can be met is too close to call in double precision.",
 }
 
+# from here on a power of ten is easier to read than all the digits
+LONGEST_WHOLE = 1e7
+
 VERDICTS = {
     Status.SOLVED: "proved best",
     Status.STATIONARY: "first-order only",
@@ -46,12 +49,19 @@ def number(value: float | None, digits: int = 5) -> str:
         return "n/a"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    return f"{value:.{digits}g}"
+    if 10**digits <= abs(value) < LONGEST_WHOLE:
+        return f"{value:,.0f}"
+    return f"{value:,.{digits}g}" if abs(value) >= 1e4 else f"{value:.{digits}g}"
 
 
 def percent(share: float) -> str:
     """A share as a percentage."""
     return "< 0.01 %" if 0 < share < 1e-4 else f"{100 * share:.2f} %"
+
+
+def short(name: str, longest: int = 28) -> str:
+    """A name that fits a drawing."""
+    return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
 def scene_of(mdp: MDP) -> Scene:
@@ -121,12 +131,18 @@ def answer_sentence(solution: Solution, neutral_return: float | None = None, neu
     unit = scene_of(solution.mdp).reward_unit
     if solution.status is Status.INFEASIBLE:
         return "No policy meets all requirements; the policy shown here comes closest."
+    if math.isinf(solution.risk):
+        return (
+            "No policy with a finite risk was found, and none is excluded; the policy shown here is the last one tried."
+        )
     text = f"The policy earns {number(solution.expected_return)} ({unit}, discounted)"
     if is_neutral(solution):
         return f"{text}; {_quality(solution)}."
     text += f" at a risk of {number(solution.risk)}"
     if neutral_return is not None and neutral_risk is not None and math.isfinite(neutral_risk):
         text += f", where the risk-neutral policy earns {number(neutral_return)} at a risk of {number(neutral_risk)}"
+    elif neutral_return is not None and neutral_risk is not None:
+        text += f", where the risk-neutral policy earns {number(neutral_return)} at an infinite risk"
     elif neutral_return is not None:
         text += f", where the risk-neutral policy earns {number(neutral_return)}"
     return f"{text}; {_quality(solution)}."
@@ -144,7 +160,7 @@ def source(solution: Solution) -> str:
 
 def _quality(solution: Solution) -> str:
     if is_learned(solution):
-        return "both figures are estimates from samples"
+        return f"{'this figure is an estimate' if is_neutral(solution) else 'both figures are estimates'} from samples"
     if solution.certificate.kind in ("optimal", "global") and math.isfinite(solution.gap):
         return f"no policy beats its objective by more than {number(solution.gap, 2)}"
     return "there is no proof that it is the best one"
@@ -155,6 +171,13 @@ def certificate_words(solution: Solution) -> list[tuple[str, str]]:
     proof = solution.certificate
     if is_learned(solution):
         return _estimate_words(solution)
+    if solution.status is Status.INFEASIBLE:
+        return [
+            ("Status", solution.status.value),
+            ("Kind of proof", f"{proof.kind}. {KINDS['infeasible']}"),
+            ("Checked", proof.statement),
+            ("Method", f"{solution.method}, {solution.steps} steps, {number(solution.seconds, 3)} s"),
+        ]
     return [
         ("Status", solution.status.value),
         ("Kind of proof", f"{proof.kind}. {KINDS.get(proof.kind, '')}".strip()),

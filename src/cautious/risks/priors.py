@@ -1,10 +1,12 @@
-"""Priors: demonstrated or earlier behaviour, given as an occupancy, a state distribution, a policy or a Solution."""
+"""Priors: demonstrations or earlier behaviour: an occupancy, a state distribution, a policy or a Solution."""
 
+import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from cautious._checks import Array, as_distribution, as_floats, check_nonnegative, sum_tolerance
+from cautious.episodes.demonstrations import Demonstrations
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy, policy_occupancy
@@ -26,6 +28,8 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
     (S, A) summing to one is an occupancy; (S, A) with every row summing to one is a policy, whose occupancy in this
     model is used, as is that of a Solution.
     """
+    if isinstance(prior, Demonstrations):
+        return _demonstrated(name, prior, mdp)
     if isinstance(prior, HasPolicy):
         _require_transitions(name, mdp)
         return policy_occupancy(mdp, _solution_policy(name, prior, mdp)).occupancy
@@ -46,6 +50,22 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
             "a policy has every row summing to 1"
         )
     return np.asarray(array / total)
+
+
+def _demonstrated(name: str, prior: Demonstrations, mdp: MDP) -> Array:
+    """Demonstrations that were discounted as this model is."""
+    found = prior.occupancy.shape
+    if found not in (mdp.shape, mdp.shape[:1]):
+        raise IncompatibleError(
+            f"{name} are demonstrations of shape {found}, made for another model; this one has the shape {mdp.shape}"
+        )
+    if not math.isclose(prior.discount, mdp.discount, rel_tol=0.0, abs_tol=1e-12):
+        raise IncompatibleError(
+            f"{name} are demonstrations discounted by {prior.discount:g}, and this model is by {mdp.discount:g}: the "
+            "demonstrator's own policy would be at a distance; make them again with ca.demonstrations(episodes, model, "
+            "...), or give their array .occupancy if this is meant"
+        )
+    return prior.occupancy
 
 
 def _require_transitions(name: str, mdp: MDP) -> None:

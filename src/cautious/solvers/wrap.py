@@ -201,6 +201,7 @@ def _solution(
         steps=outcome.steps,
         method=method,
         risk_terms=term_values(problem, found.occupancy),
+        problem=problem,
     )
 
 

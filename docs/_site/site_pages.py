@@ -1,0 +1,99 @@
+"""Pages that are written for GitHub, made to work on the site as they stand.
+
+Three pages live in the root of the repository: they are copied to ``auto_root``, under a suffix of their own because
+every ``.md`` below ``docs`` is a page that people edit. Links are written as paths in the repository; while Sphinx
+reads a page they become paths among its sources. The sidebar follows the lists of ``index.md``.
+"""
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from sphinx.application import Sphinx
+
+ROOT_PAGES = ("README", "CONTRIBUTING", "CHANGELOG")
+FOLDER = "auto_root"
+DECISIONS = "decisions/"
+FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
+LISTED = re.compile(r"^- \[([^\]]*)\]\(([^)\s#]+)\)", re.MULTILINE)
+NAMED = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)\)")
+
+
+def place_on_site(path: str) -> str:
+    """Where the site has what the repository has at ``path``; both from the root of the repository."""
+    where = PurePosixPath(path)
+    if path in [f"{name}.md" for name in ROOT_PAGES]:
+        return f"docs/{FOLDER}/{where.stem}.page"
+    if where.parent == PurePosixPath("docs/gallery"):
+        return f"docs/auto_gallery/{'index' if where.stem == 'GALLERY_HEADER' else where.stem}.rst"
+    return {"docs/decisions": "docs/index.md", "docs/gallery": "docs/auto_gallery/index.rst"}.get(path, path)
+
+
+def links_on_site(text: str, page: str) -> str:
+    """The text of a page of the repository with its links as the site needs them."""
+    folder, new_folder = os.path.dirname(page), os.path.dirname(place_on_site(page))
+
+    def rewritten(found: "re.Match[str]") -> str:
+        link, anchor = found.group(1), found.group(2) or ""
+        if "://" in link:
+            return found.group(0)
+        target = os.path.normpath(os.path.join(folder, link))
+        return f"]({os.path.relpath(place_on_site(target), new_folder)}{anchor})"
+
+    # every other part is a block of code
+    parts = FENCED.split(text)
+    parts[::2] = [LINK.sub(rewritten, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def sidebar(index: str) -> str:
+    """Hidden tables of contents: the pages named above the first section, then, per section, those it lists."""
+    lead, *parts = SECTION.split(index)
+    tables = [_table("", NAMED.findall(lead))]
+    for title, body in zip(parts[::2], parts[1::2], strict=True):
+        tables.append(
+            _table(
+                f":caption: {title}", [found for found in LISTED.findall(body) if not found[1].startswith(DECISIONS)]
+            )
+        )
+    return "\n\n".join(tables)
+
+
+def _table(caption: str, pages: list[tuple[str, str]]) -> str:
+    entries = [f"{name} <{path}>" for name, path in pages]
+    return "\n".join(["```{toctree}", ":hidden:", caption, "", *entries, "```"])
+
+
+def read_page(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Called by Sphinx with the text of every page, which it may change."""
+    page = app.env.doc2path(docname, base=False)
+    if page.suffix == ".rst":
+        return
+    name = f"{page.stem}.md" if page.suffix == ".page" else f"docs/{page.as_posix()}"
+    source[0] = links_on_site(source[0], name)
+    # the index lists them; in the sidebar they would take more room than all the rest
+    if docname.startswith(DECISIONS):
+        source[0] = f"---\norphan: true\n---\n\n{source[0]}"
+    if docname == app.config.root_doc:
+        source[0] = f"{source[0]}\n\n{sidebar(source[0])}\n"
+
+
+def copy_root_pages(app: Sphinx, config: Any) -> None:
+    """Called by Sphinx before it looks for pages; a copy that is up to date is left alone."""
+    folder = Path(app.srcdir) / FOLDER
+    folder.mkdir(exist_ok=True)
+    for name in ROOT_PAGES:
+        text = (Path(app.srcdir).parent / f"{name}.md").read_text()
+        copy = folder / f"{name}.page"
+        if not copy.exists() or copy.read_text() != text:
+            copy.write_text(text)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx once."""
+    app.connect("config-inited", copy_root_pages)
+    app.connect("source-read", read_page)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

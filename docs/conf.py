@@ -1,0 +1,56 @@
+"""How Sphinx builds the site: the pages of this folder, three pages of the root, and the gallery, which is executed.
+
+Build it from the root of a checkout: make docs
+"""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_site"))
+# examples run in processes of their own, and these have to find the scraper too
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "_site"), os.environ.get("PYTHONPATH")]))
+
+project = "cautious"
+author = "the cautious developers"
+extensions = ["myst_parser", "sphinx_gallery.gen_gallery", "site_pages"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext", ".page": "markdown"}
+exclude_patterns = ["_build", "_site", "gallery"]
+root_doc = "index"
+nitpicky = True
+
+html_theme = "furo"
+html_title = "cautious"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+pygments_style = "friendly"
+highlight_language = "text"
+pygments_dark_style = "monokai"
+
+# headings are link targets under the names that GitHub gives them
+myst_heading_anchors = 4
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "image_scrapers": ("gallery_figures.scrape",),
+    "within_subsection_order": "gallery_figures.place",
+    # pyplot is never used: there is nothing to reset
+    "reset_modules": (),
+    "capture_repr": (),
+    # a change of the library must show, even if the script is as it was
+    "run_stale_examples": True,
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "inspect_global_variables": False,
+    "min_reported_time": 1e9,
+    # as many scripts at once as sphinx-build -j says
+    "parallel": True,
+}

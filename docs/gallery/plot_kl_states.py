@@ -1,0 +1,108 @@
+"""
+KL on states: demonstrations without actions
+============================================
+
+.. code-block:: text
+
+    ca.KL(prior)        risk = sum over states of x log( x / prior ),        prior (S,)
+
+    x = state marginal of d
+
+Often only positions were recorded, not what was done. Then the prior is a share of time
+per state, and the risk compares places only. The agent is free in its actions.
+"""
+
+# %%
+# A robot in a park
+# -----------------
+# A delivery robot drives from S to G. Nobody has told it about lawns (L); for its
+# reward they are as good as paths. But there are tracks of forty walkers, who keep to
+# the paths. What the walkers did with their feet is of no use to a robot on wheels:
+# they never slip, the robot slips in one move out of ten.
+
+import numpy as np
+
+import cautious as ca
+from cautious.report.plots import plot_side_by_side
+
+PARK = [
+    "S.........",
+    ".LLLL.LLL.",
+    ".LLLL.LLL.",
+    ".LLLL.LLL.",
+    "..........",
+    ".LLLL.LLL.",
+    ".LLLL.LLL.",
+    ".........G",
+]
+same = {".": -0.1, "S": -0.1, "G": 1.0}
+mdp = ca.worlds.from_grid(PARK, pays=same | {"L": -0.1}, p=0.9, start="S", title="Park")
+lawn = np.flatnonzero(np.array(list("".join(PARK))) == "L")
+
+# %%
+# A track is a list of states; here each walker takes one of the three ways at random
+# and stays at G.
+
+
+def track(rng):
+    """Cells of one walk: along row 0, row 4 or row 7, by the nearest paths."""
+    turn, down = [(9, 7), (5, 4), (0, 7)][rng.integers(3)]
+    cells = [(0, c) for c in range(turn + 1)] + [(r, turn) for r in range(1, down + 1)]
+    cells += [(down, c) for c in range(turn + 1, 10)] + [
+        (r, 9) for r in range(down + 1, 8)
+    ]
+    return [mdp.state_names.index(f"r{r}c{c}") for r, c in cells]
+
+
+rng = np.random.default_rng(0)
+tracks = [track(rng) for _ in range(40)]
+prior = ca.demonstrations(tracks, mdp, smoothing=0.01, at_end="absorb")
+print(prior.statement)
+assert prior.occupancy.shape == (mdp.n_states,)
+
+# %%
+# Return against distance from the tracks:
+
+frontier = ca.frontier(mdp, ca.KL(prior), cautions=[0, 0.1, 0.3, 1, 3, 10, 30])
+figure = frontier.plot()
+
+# %%
+# What the robot does differently
+# -------------------------------
+
+# sphinx_gallery_thumbnail_number = 2
+neutral, cautious = frontier[0].require(), frontier[3].require()
+figure = plot_side_by_side(
+    [neutral, cautious], ["risk-neutral", f"caution {cautious.caution:g}"]
+)
+
+# %%
+# In numbers:
+
+print("caution   on the lawn   return")
+for one in frontier:
+    print(
+        f"{one.caution:7g} {100 * one.occupancy[lawn].sum():11.1f} %"
+        f" {one.expected_return:8.3f}"
+    )
+assert cautious.occupancy[lawn].sum() < 0.5 * neutral.occupancy[lawn].sum()
+assert cautious.expected_return > 0.95 * neutral.expected_return
+
+# %%
+# The dependence on caution
+# -------------------------
+# A small caution takes most of the lawn away at little cost, because there are ways
+# along the paths that are as short. A large one makes the robot imitate the walkers'
+# choice among the paths too, at a price.
+
+lawns = [one.occupancy[lawn].sum() for one in frontier]
+assert lawns[0] - lawns[2] > lawns[2] - lawns[-1] > 0
+assert frontier[-1].expected_return < cautious.expected_return < neutral.expected_return
+
+# %%
+# When not to use it
+# ------------------
+# Positions do not show what was done. If the danger lies in the action, a dose or a
+# speed, record it and use :doc:`plot_kl_pairs`. And every cell off the tracks is
+# equally strange to this risk, one step or a mile away from them; if near misses should
+# count less, use :doc:`plot_wasserstein`.

@@ -1,0 +1,93 @@
+"""
+Variance: steady rewards
+========================
+
+.. code-block:: text
+
+    ca.Variance()        risk = <d, E[r^2]> - <d, r>^2
+
+The variance of the reward of one step drawn from the occupancy, outcomes included: the
+canonical risk of finance. It is concave in the occupancy, so local methods can miss the
+best policy; the search used here proves the global one.
+"""
+
+# %%
+# Selling a large holding
+# -----------------------
+# A desk has ten blocks of shares to sell. Selling fast moves the price against it; what
+# is not sold yet swings with the market. Rewards are the gains and losses of each day,
+# in thousand euros.
+
+import numpy as np
+
+import cautious as ca
+from cautious.report.canvas import LIGHT, dress, new_figure
+
+mdp = ca.worlds.liquidation()
+frontier = ca.frontier(mdp, ca.Variance(), cautions=[0, 0.05, 0.1, 0.15, 0.2, 0.5])
+figure = frontier.plot()
+
+# %%
+# What the desk does differently
+# ------------------------------
+# It sells sooner. Blocks that are still held, on average, day by day:
+
+# sphinx_gallery_thumbnail_number = 2
+DAYS = 15
+neutral, cautious = frontier[0].require(), frontier[4].require()
+blocks = np.array([int(name.split()[0]) for name in mdp.state_names])
+
+
+def holding(solution):
+    """Mean number of blocks at the start of each day."""
+    law, means = mdp.start, []
+    for _ in range(DAYS):
+        means.append(law @ blocks)
+        law = mdp.under(solution.policy).T @ law
+    return np.array(means)
+
+
+figure = new_figure(LIGHT, 6.2, 4.0)
+axes = figure.subplots()
+for one, name, colour, style in [
+    (neutral, "risk-neutral", LIGHT.neutral, "s--"),
+    (cautious, f"caution {cautious.caution:g}", LIGHT.chosen, "o-"),
+]:
+    axes.plot(holding(one), style, color=colour, label=name)
+axes.set(xlabel="day", ylabel="blocks held (mean)", ylim=(0, None))
+axes.legend(frameon=False)
+dress(axes, LIGHT)
+
+# %%
+# In numbers:
+
+print("caution   st. dev. of a day   return   blocks held on day 3")
+for row, one in zip(frontier.table(), frontier, strict=True):
+    print(
+        f"{one.caution:7g} {np.sqrt(row['risk']):19.2f} {one.expected_return:8.2f}"
+        f" {holding(one)[3]:22.1f}"
+    )
+assert all(holding(cautious) <= holding(neutral) + 1e-9)
+assert frontier.table()[4]["risk"] < frontier.table()[0]["risk"]
+assert cautious.certificate.kind == "global"
+
+# %%
+# When not to use it
+# ------------------
+# Variance punishes good surprises as well as bad ones. In river swim, the source pays a
+# lot and rarely, the bank a little and surely. Enough caution gives up nearly all of
+# the return for the sake of steadiness:
+
+river = ca.frontier(ca.worlds.river_swim(), ca.Variance(), cautions=[0, 20, 40])
+for one in river:
+    print(
+        f"caution {one.caution:2g}: at the bank"
+        f" {100 * one.occupancy[0].sum():5.1f} % of the time, "
+        f"return {one.expected_return:.2f}"
+    )
+assert river[2].occupancy[0].sum() > 0.99
+assert river[2].expected_return < 0.05 * river[0].expected_return
+
+# %%
+# If only bad steps hurt, use :doc:`plot_cvar`. And this is the spread of one step, not
+# of the return of an episode; ``ca.evaluate`` gives that one.

@@ -1,0 +1,53 @@
+"""``paper``: the paper's experiments and theorems, reproduced into a folder."""
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cautious.commands.shared import AsJson, Quiet, make_folder, print_json, print_table
+
+
+def paper(
+    figure: Annotated[
+        list[str] | None, typer.Option(help="1, 2, 3, 4 or theorems; may be given again. Default: all.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and samples: under a minute.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the page, figures and numbers; made when missing.")] = Path(
+        "paper"
+    ),
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Reproduce the paper's section 6 and check its theorems: each claim, the evidence, and whether it holds.
+
+    Example: cautious paper --figure 3 --quick --out paper
+    """
+    from cautious.paper.evidence import FULL, QUICK
+    from cautious.paper.files import claims_for_machines
+    from cautious.paper.reproduce import PARTS, reproduce
+    from cautious.report.tables import Table
+
+    make_folder(out)
+    started = time.perf_counter()
+
+    def tell(name: str) -> None:
+        if not (quiet or as_json):
+            what = name if name == "theorems" else f"figure {name}"
+            typer.echo(f"{time.perf_counter() - started:6.0f} s  {what} ...", err=True)
+
+    command = shlex.join(["cautious", *sys.argv[1:]])
+    parts = reproduce(out, figure or tuple(PARTS), QUICK if quick else FULL, command, tell)
+    if as_json:
+        print_json({"page": str(out / "index.html"), "claims": claims_for_machines(parts)})
+        return
+    rows = tuple(
+        (claim.place, claim.said, "holds" if claim.holds else "does not hold")
+        for part in parts
+        for claim in part.claims
+    )
+    print_table(Table("", ("where", "what is claimed", "here"), rows))
+    typer.echo(f"The page to open: {(out / 'index.html').resolve()}")

@@ -1,0 +1,1 @@
+"""Episodes that somebody else lived: reading them, and what they say about behaviour."""

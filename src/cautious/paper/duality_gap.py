@@ -1,0 +1,167 @@
+"""What Theorems 1 and 2 and Corollary 1 speak about, measured on models that are known.
+
+lam_bar is the average of Algorithm 1, d_bar = (1-gamma) lam_bar its occupancy, lam* the optimum. The duality gap is
+L(v_bar, lam*) - min over the box |v| <= 2C of L(v, lam_bar). lam* balances the flow, so the first part is the optimum
+whatever v_bar is, and the minimum over a box is closed form:
+
+    gap = objective(lam*) - objective(lam_bar) + 2C | flow violation of lam_bar |_1.
+
+Everything is in the model's own units of return. The theorems want rewards in [0, 1]: with rewards in [low, high] their
+bound on the gap, and C, count (high - low) times; the violation has no unit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious._checks import Array
+from cautious.certificate import deliver
+from cautious.learning.algorithm_1 import AlgorithmOne, AlgorithmOneRun
+from cautious.learning.draws import Draws
+from cautious.learning.saddle import reward_scale
+from cautious.learning.task import make_task
+from cautious.occupancy import flow_residual
+from cautious.paper.evidence import Interval, interval
+from cautious.problem import Problem
+from cautious.solvers.solve import solve
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A problem and its optimum: the objective ``best`` and the occupancy ``optimum`` (S, A)."""
+
+    name: str
+    problem: Problem
+    best: float
+    optimum: Array
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of a state and an action exist."""
+        return int(np.count_nonzero(self.problem.mdp.allowed))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of ``samples`` iterations; the module's text has the formulas.
+
+    ``policy_error`` is what the policy read off the average loses, judged by its own occupancy. ``divergence`` is
+    KL(d_bar || d*), infinite where the optimum leaves pairs out. ``bound`` is Theorem 1's for the expected gap;
+    ``box`` is 2C in units of return.
+    """
+
+    samples: int
+    suboptimality: float
+    violation: float
+    gap: float
+    policy_error: float
+    divergence: float
+    bound: float
+    box: float
+    caution: float
+
+    @property
+    def violation_bound(self) -> float:
+        """Theorem 2: (1-gamma) epsilon / (1 + c sigma), epsilon being Theorem 1's bound."""
+        return 2 * self.bound / self.box
+
+    @property
+    def violation_allowed(self) -> float:
+        """The same with the measured gap for epsilon."""
+        return 2 * self.gap / self.box
+
+    @property
+    def divergence_bound(self) -> float:
+        """Corollary 1: epsilon / c, epsilon being Theorem 1's bound."""
+        return self.bound / self.caution
+
+    @property
+    def divergence_allowed(self) -> float:
+        """The same with the measured gap for epsilon."""
+        return self.gap / self.caution
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One instance at increasing numbers of samples; ``runs`` has a tuple over seeds for each."""
+
+    instance: Instance
+    runs: tuple[tuple[Measured, ...], ...]
+
+    @property
+    def samples(self) -> list[int]:
+        """The numbers of samples."""
+        return [runs[0].samples for runs in self.runs]
+
+    def each(self, number: str) -> Array:
+        """A number of ``Measured`` by its name, for every number of samples and seed (K, seeds)."""
+        return np.array([[getattr(run, number) for run in runs] for runs in self.runs], dtype=np.float64)
+
+    def across(self, number: str) -> list[Interval]:
+        """Its mean over seeds."""
+        return [interval(row) for row in self.each(number)]
+
+
+def with_optimum(name: str, problem: Problem) -> Instance:
+    """Solve a problem exactly."""
+    solution = solve(problem, tolerance=TOLERANCE).require()
+    return Instance(name, problem, solution.objective, solution.occupancy)
+
+
+def begin(problem: Problem, samples: int, seed: int) -> AlgorithmOneRun:
+    """Algorithm 1 as printed, with the constants of Theorem 1, on the model's simulator."""
+    task = make_task(problem.mdp.simulator(), problem.recipe, problem.caution, samples, seed)
+    return AlgorithmOne().begin(task, Draws(task.simulator, samples, seed), samples)
+
+
+def violation_of(problem: Problem, average: Array) -> float:
+    """| sum_a (I - gamma P_a') lam_a - xi |_1 of a table d = (1-gamma) lam (S, A)."""
+    return float(np.abs(flow_residual(problem.mdp, average)).sum()) / (1 - problem.mdp.discount)
+
+
+def gap_of(instance: Instance, average: Array, box: float) -> float:
+    """The duality gap of a table d_bar (S, A), for multipliers between -box and box, in units of return."""
+    problem = instance.problem
+    return instance.best - problem.objective(average) + box * violation_of(problem, average)
+
+
+def divergence_of(average: Array, optimum: Array) -> float:
+    """KL(average || optimum) of two occupancies (S, A): the direction of Corollary 1.
+
+    Examples
+    --------
+    >>> round(divergence_of(np.array([[0.5, 0.5]]), np.array([[0.25, 0.75]])), 4)
+    0.1438
+    """
+    used = average > 0
+    if np.any(optimum[used] <= 0):
+        return np.inf
+    return float(np.sum(average[used] * np.log(average[used] / optimum[used])))
+
+
+def measure(instance: Instance, samples: int, seed: int) -> Measured:
+    """Run Algorithm 1 to its end and judge what it leaves."""
+    problem, run = instance.problem, begin(instance.problem, samples, seed)
+    while not run.done:
+        run.advance()
+    constants, (_, width) = run.saddle.constants, reward_scale(run.task)
+    average, box = run.saddle.occupancy, width * constants.box
+    return Measured(
+        samples=samples,
+        suboptimality=instance.best - problem.objective(average),
+        violation=violation_of(problem, average),
+        gap=gap_of(instance, average, box),
+        policy_error=instance.best - deliver(problem, run.result().policy).objective,
+        divergence=divergence_of(average, instance.optimum),
+        bound=width * run.method.theorem_bound(constants),
+        box=box,
+        caution=problem.caution,
+    )
+
+
+def curve(instance: Instance, samples: Sequence[int], seeds: int) -> Curve:
+    """Independent runs for every number of samples: the steps of Theorem 1 depend on it."""
+    return Curve(instance, tuple(tuple(measure(instance, n, seed) for seed in range(seeds)) for n in samples))

@@ -1,0 +1,144 @@
+"""Simulated paths on the map of a grid world: where they lead, and how they are drawn."""
+
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import Array, Indices, as_count
+from cautious.errors import InputError
+from cautious.models.scene import Scene
+from cautious.models.tabular import MDP
+from cautious.occupancy import check_policy
+from cautious.report.canvas import Theme, dress
+from cautious.rollouts import cumulative_rows, drawn_actions
+
+DARK_CELL, GOAL_CELL = "D", "G"
+# repeated visits of a cell are drawn beside each other: turns of the golden angle on a ring around the middle
+RING, GOLDEN_ANGLE = 0.24, np.pi * (3 - np.sqrt(5))
+# from the best reward on the map to the worst, whatever they are
+GREENS = ("#e3f1d9", "#b9dfa8", "#1d6b3a")
+
+
+def walk(mdp: MDP, policy: Array, count: int, steps: int, seed: int) -> Indices:
+    """States (count, steps + 1) of simulated paths; column 0 holds the first ones."""
+    count, steps, seed = as_count("count", count), as_count("steps", steps), as_count("seed", seed, 0)
+    cumulative, simulator = cumulative_rows(check_policy(mdp, policy)), mdp.simulator()
+    rng = np.random.default_rng(seed)
+    states = np.empty((count, steps + 1), dtype=np.int64)
+    states[:, 0] = simulator.start_states(count, rng)
+    for k in range(steps):
+        actions = drawn_actions(cumulative, states[:, k], rng)
+        states[:, k + 1], _ = simulator.sample(states[:, k], actions, rng)
+    return states
+
+
+def cells_marked(mdp: MDP, mark: str) -> Indices:
+    """States (k,) whose cell has this mark on the map; there may be none."""
+    scene = map_of(mdp)
+    return np.flatnonzero([scene.grid[i][j] == mark for i, j in scene.cells]).astype(np.int64)
+
+
+def share_entering(paths: Indices, states: Indices) -> float:
+    """The share of paths that visit any of the states."""
+    return float(np.isin(paths, states).any(axis=1).mean())
+
+
+def first_entries(paths: Indices, states: Indices) -> Indices:
+    """After how many moves each path enters any of the states; paths that never do are left out."""
+    inside = np.isin(paths, states)
+    first: Indices = np.argmax(inside, axis=1)[inside.any(axis=1)]
+    return first
+
+
+def cell_rewards(mdp: MDP) -> Array:
+    """What entering each state pays (S,), for models in which only the entered state matters; nan where never entered.
+
+    Examples
+    --------
+    >>> from cautious.worlds import maze
+    >>> sorted(set(cell_rewards(maze()).tolist()))
+    [-1.0, -0.05, 0.0]
+    """
+    if mdp.outcome_rewards is None:
+        raise InputError("this model pays by state and action: no reward belongs to entering a cell")
+    pay, entered = np.full(mdp.n_states, np.nan), mdp.transitions.indices
+    pay[entered] = mdp.outcome_rewards
+    if not np.array_equal(pay[entered], mdp.outcome_rewards):
+        raise InputError("what a cell pays depends on where one comes from: no single reward belongs to entering it")
+    return pay
+
+
+def map_of(mdp: MDP) -> Scene:
+    """The scene of a grid world."""
+    if mdp.scene is None or len(mdp.scene.cells) != mdp.n_states:
+        raise InputError("paths are drawn on a map: scene.grid must have one cell for every state")
+    return mdp.scene
+
+
+def stops(path: Indices) -> tuple[Indices, Indices]:
+    """The cells of a path without repetition in place, and how many moves each stop lasted; the last lasts none."""
+    turns = np.flatnonzero(np.diff(path))
+    first = np.concatenate([[0], turns + 1])
+    return path[first], np.append(np.diff(first), 0)
+
+
+def spread_out(path: Indices, cells: Array) -> Array:
+    """Points (n, 2) as (column, row): later visits of a cell lie beside the earlier ones."""
+    visits = np.array([np.count_nonzero(path[:k] == state) for k, state in enumerate(path)])
+    angle, reach = GOLDEN_ANGLE * visits, np.where(visits > 0, RING, 0.0)
+    return np.asarray(cells[path][:, ::-1] + (reach * np.array([np.cos(angle), np.sin(angle)])).T)
+
+
+def draw_rewards(axes: Any, mdp: MDP, theme: Theme) -> tuple[Any, Array]:
+    """The map coloured by what a cell pays, walls grey; returns the colours for a bar, and the reward of each."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColormap, to_rgb
+
+    scene, pay = map_of(mdp), cell_rewards(mdp)
+    levels, place = np.unique(pay[np.isfinite(pay)]), np.array(scene.cells)
+    greens = LinearSegmentedColormap.from_list("greens", GREENS)(np.linspace(1, 0, levels.size))[:, :3]
+    picture = np.empty((len(scene.grid), len(scene.grid[0]), 3))
+    picture[:] = to_rgb(theme.wall)
+    ranks = np.minimum(np.searchsorted(levels, np.nan_to_num(pay, nan=levels[-1])), levels.size - 1)
+    picture[place[:, 0], place[:, 1]] = greens[ranks]
+    axes.imshow(picture, interpolation="nearest")
+    for i, j in scene.cells:
+        if scene.grid[i][j] not in ".D ":
+            axes.text(j - 0.43, i - 0.43, scene.grid[i][j], color="#10151c", fontsize=9, weight="bold", va="top")
+    height, width = picture.shape[:2]
+    axes.hlines(np.arange(0.5, height - 1), -0.5, width - 0.5, color="#ffffff", linewidth=0.5)
+    axes.vlines(np.arange(0.5, width - 1), -0.5, height - 0.5, color="#ffffff", linewidth=0.5)
+    axes.set(xticks=range(0, width, 3), yticks=range(0, height, 3))
+    dress(axes, theme, frame=False)
+    axes.tick_params(length=0)
+    return ScalarMappable(BoundaryNorm(np.arange(levels.size + 1), levels.size), ListedColormap(greens)), levels
+
+
+def draw_bundle(axes: Any, mdp: MDP, paths: Indices, colour: str) -> None:
+    """Many paths as thin lines, each a little beside the others."""
+    cells = np.array(map_of(mdp).cells, dtype=float)
+    for k, path in enumerate(paths):
+        reach = RING * np.sqrt((k + 1) / len(paths))
+        beside = reach * np.array([np.cos(GOLDEN_ANGLE * k), np.sin(GOLDEN_ANGLE * k)])
+        axes.plot(*(cells[stops(path)[0]][:, ::-1] + beside).T, color=colour, linewidth=0.7, alpha=0.5, zorder=2)
+
+
+def draw_path(axes: Any, mdp: MDP, path: Indices, colour: str) -> None:
+    """One path as arrows from cell to cell, a ring where it starts, a square where it ends.
+
+    Where the agent stays in a cell for more than one move, the number of moves is written beside it.
+    """
+    from matplotlib.patheffects import Stroke, withStroke
+
+    cells, lasted = stops(path)
+    points = spread_out(cells, np.array(map_of(mdp).cells, dtype=float))
+    style = {"angles": "xy", "scale_units": "xy", "scale": 1, "units": "xy", "zorder": 3, "color": colour}
+    shape = {"width": 0.07, "headwidth": 3.6, "headlength": 3.8, "headaxislength": 3.4}
+    arrows = axes.quiver(*points[:-1].T, *np.diff(points, axis=0).T, **style, **shape)
+    arrows.set_path_effects([Stroke(linewidth=1.6, foreground="#ffffff"), Stroke(linewidth=0.1, foreground=colour)])
+    mark = {"markersize": 8, "markeredgewidth": 1.6, "color": colour, "zorder": 4, "linestyle": "none"}
+    axes.plot(*points[0], "o", markerfacecolor="#ffffff", **mark)
+    axes.plot(*points[-1], "s", markerfacecolor="#ffffff", **mark)
+    for (x, y), moves in zip(points[lasted > 1], lasted[lasted > 1], strict=True):
+        text = axes.text(x + 0.17, y - 0.02, f"{moves}x", color="#10151c", fontsize=7, va="center", zorder=5)
+        text.set_path_effects([withStroke(linewidth=1.5, foreground="#ffffff")])

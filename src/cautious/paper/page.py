@@ -1,0 +1,100 @@
+"""The one page of the reproduction: each claim of the paper, the evidence, and whether it holds."""
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from importlib.metadata import version
+
+from cautious.paper.evidence import FULL, Claim, Part, Scale, Video
+from cautious.report import pieces
+from cautious.report.canvas import DARK, png
+
+PAPER = "Cautious Reinforcement Learning via Distributional Risk in the Dual Domain"
+VERDICTS = {True: ("good", "holds"), False: ("warn", "does not hold")}
+
+
+def page(parts: Sequence[Part], sections: Sequence[str], scale: Scale, command: str) -> bytes:
+    """The whole page; ``sections`` are the parts as ``part_section`` wrote them."""
+    body = [
+        _header(parts, scale),
+        pieces.section("Every claim, and whether it holds", _overview(parts)),
+        *sections,
+        pieces.section("How to reproduce it", pieces.code(command), pieces.paragraphs([_how_sure(scale)], "soft")),
+        f"<footer>Written by cautious {version('cautious')}.</footer>",
+    ]
+    return pieces.document("The paper, reproduced", "\n".join(body))
+
+
+def part_section(part: Part, image: bytes) -> str:
+    """One figure with its claims, its films and its files; ``image`` is the figure for light screens, as PNG."""
+    files = [f"{part.key}.png", f"{part.key}.pdf", f"{part.key}.csv"]
+    links = " · ".join(pieces.link(name, name) for name in files)
+    return (
+        f'<section id="{part.key}">\n<h2>{escape(part.title)}</h2>\n<div class="wide">'
+        f"{pieces.drawn(image, png(part.draw(DARK)), part.alt, part.caption)}</div>\n"
+        + "\n".join(_film(film) for film in part.videos)
+        + f'\n<p class="soft">Files: {links}</p>\n'
+        + "\n".join(_claim(claim) for claim in part.claims)
+        + "\n</section>"
+    )
+
+
+def _header(parts: Sequence[Part], scale: Scale) -> str:
+    claims = [claim for part in parts for claim in part.claims]
+    theirs = [claim.holds for claim in claims if claim.of_paper]
+    lead = (
+        f"{sum(theirs)} of {len(theirs)} claims of the paper hold in our runs; where one does not, or depends on "
+        "something, it says so."
+    )
+    if len(theirs) < len(claims):
+        lead += f" {len(claims) - len(theirs)} checks beyond the paper stand beside them."
+    cut = "" if scale == FULL else f" This is the quick run; the full one has {FULL.seeds} seeds and more samples."
+    about = (
+        f"The paper is “{PAPER}”. Its reward maps and constants are not in its text, so the worlds here are ours; what "
+        f"is reproduced is each claim, with {scale.seeds} seeds and 95 % intervals.{cut}"
+    )
+    return (
+        f"<header>\n<h1>The paper, reproduced</h1>\n{pieces.paragraphs([lead], 'lead')}\n"
+        f"{pieces.paragraphs([about])}\n</header>"
+    )
+
+
+def _overview(parts: Sequence[Part]) -> str:
+    rows = "\n".join(
+        f'<tr><td class="words"><a href="#{part.key}">{escape(claim.place)}</a>{_ours(claim)}</td>'
+        f'<td class="words">{escape(claim.said)}</td><td class="words">{_verdict(claim)}</td></tr>'
+        for part in parts
+        for claim in part.claims
+    )
+    head = "".join(f'<th class="words">{name}</th>' for name in ("where", "what is claimed", "here"))
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
+
+
+def _ours(claim: Claim) -> str:
+    return "" if claim.of_paper else '<br><span class="soft">beyond the paper</span>'
+
+
+def _verdict(claim: Claim) -> str:
+    tone, word = VERDICTS[claim.holds]
+    return f'<span class="badge {tone}">{word}</span>'
+
+
+def _claim(claim: Claim) -> str:
+    rows = [("Claim", claim.said), ("Found", claim.found)]
+    rows += [("Depends on", claim.caveat)] if claim.caveat else []
+    return f"<h3>{escape(claim.place)} {_verdict(claim)}</h3>\n{pieces.definitions(rows)}"
+
+
+def _film(film: Video) -> str:
+    data = base64.b64encode(film.content).decode("ascii")
+    return (
+        f'<figure class="wide"><video controls muted playsinline src="data:video/mp4;base64,{data}"></video>'
+        f"<figcaption>{escape(film.caption)}</figcaption></figure>"
+    )
+
+
+def _how_sure(scale: Scale) -> str:
+    return (
+        f"Intervals are Student's t over {scale.seeds} seeds; what is compared is compared per seed first. The same "
+        "command gives the same numbers. “Holds” is decided by the intervals, by code, not by eye."
+    )

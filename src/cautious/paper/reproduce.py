@@ -1,0 +1,50 @@
+"""``reproduce``: run the parts, write their files, and keep the page up to date after each."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cautious.errors import InputError
+from cautious.paper import figure_1, figure_2, figure_3, figure_4, theorems
+from cautious.paper.evidence import Part, Scale
+from cautious.paper.files import write_claims, write_part
+from cautious.paper.page import page, part_section
+from cautious.report.canvas import require_matplotlib
+from cautious.report.files import write_bytes
+
+PARTS: dict[str, Callable[[Scale], Part]] = {
+    "1": figure_1.make,
+    "2": figure_2.make,
+    "3": figure_3.make,
+    "4": figure_4.make,
+    "theorems": theorems.make,
+}
+
+
+def reproduce(
+    folder: Path,
+    names: Sequence[str] = tuple(PARTS),
+    scale: Scale | None = None,
+    command: str = "cautious paper",
+    tell: Callable[[str], None] = lambda name: None,
+) -> list[Part]:
+    """Run the named parts and write figures, numbers, films, claims and the page ``index.html`` into a folder.
+
+    ``tell`` is called with each name before its part begins. The page is written again after each part, so that an
+    interrupted run leaves what it finished.
+    """
+    require_matplotlib()
+    unknown = [name for name in names if name not in PARTS]
+    if unknown or not names:
+        raise InputError(f"there is no part {unknown[0] if unknown else ''!r}; the parts are {', '.join(PARTS)}")
+    size = Scale() if scale is None else scale
+    parts: list[Part] = []
+    sections: list[str] = []
+    for name in dict.fromkeys(names):
+        tell(name)
+        part = PARTS[name](size)
+        image = write_part(part, folder)
+        parts.append(part)
+        sections.append(part_section(part, image))
+        write_claims(parts, size, folder / "claims.json")
+        write_bytes(folder / "index.html", page(parts, sections, size, command))
+    return parts

@@ -1,0 +1,102 @@
+"""What caution buys: return given up and risk removed from one caution to another.
+
+Of two cautions a < b with best policies, the return given up per unit of risk removed lies between a and b: at a the
+step did not pay, at b it does. To first order one more unit of caution lowers the best objective by the risk.
+
+The neighbours of a solution are the only problems a report solves, and only where that is a matter of seconds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from cautious.report.words import is_learned, number
+from cautious.solution import Solution, Status
+from cautious.solvers.solve import solve_from
+
+# longer runs are not repeated for a page
+QUICK_SECONDS = 2.0
+FACTORS = (0.5, 2.0)
+# relative changes below this may be none: solutions are known up to their tolerance
+UNSURE = 1e-6
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a caution leads to."""
+
+    caution: float
+    expected_return: float
+    risk: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one caution to a larger one."""
+
+    before: Point
+    after: Point
+
+    @property
+    def given_up(self) -> float:
+        """Return lost."""
+        return _change(self.before.expected_return, self.after.expected_return)
+
+    @property
+    def removed(self) -> float:
+        """Risk less."""
+        return _change(self.before.risk, self.after.risk)
+
+    @property
+    def price(self) -> float | None:
+        """Return per unit of risk; None where too little changes to divide by."""
+        return self.given_up / self.removed if self.removed > 0 else None
+
+
+def _change(before: float, after: float) -> float:
+    """The difference, or 0 where it is no more than what solving up to a tolerance leaves open."""
+    return before - after if abs(before - after) > UNSURE * max(abs(before), abs(after)) else 0.0
+
+
+def point(solution: Solution) -> Point | None:
+    """None when the risk is unknown or infinite."""
+    risk = solution.policy_risk
+    if risk is None or not np.isfinite(risk) or not np.isfinite(solution.expected_return):
+        return None
+    return Point(solution.caution, solution.expected_return, risk)
+
+
+def steps(points: Sequence[Point | None]) -> list[Step]:
+    """Between neighbours; unknown points are left out."""
+    known = [one for one in points if one is not None]
+    return [Step(before, after) for before, after in pairwise(known)]
+
+
+def refusal(solution: Solution) -> str | None:
+    """Why the neighbours of a solution are not solved, or None."""
+    if solution.problem is None:
+        return "The neighbouring cautions were not solved: a solution from a file does not keep its risk's data."
+    if is_learned(solution):
+        return "The neighbouring cautions were not tried: that would take samples."
+    if solution.status is not Status.SOLVED:
+        return "The neighbouring cautions were not solved: this one is not proved best itself."
+    if solution.seconds > QUICK_SECONDS:
+        return f"The neighbouring cautions were not solved: this one took {number(solution.seconds, 2)} s."
+    return None
+
+
+def neighbours(solution: Solution) -> list[Point]:
+    """The best policies at half and at twice the caution, solved from this one; those that are not solved are left out.
+
+    Only for solutions with a risk and without a ``refusal``.
+    """
+    assert solution.problem is not None
+    found = []
+    for factor in FACTORS:
+        problem = solution.problem.with_caution(factor * solution.caution)
+        one = solve_from(solution, problem, solution.tolerance, 2 * QUICK_SECONDS)
+        here = point(one) if one.status is Status.SOLVED else None
+        found += [] if here is None else [here]
+    return found

@@ -1,0 +1,149 @@
+"""Which states carry the risk: contributions sum to it, and prices are its derivatives."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import cautious as ca
+from cautious.report.carriers import barrier_requirements, carriers, largest
+
+RNG_SEEDS = (0, 1, 2)
+
+
+def model(seed, states=5, actions=3):
+    rng = np.random.default_rng(seed)
+    transitions = rng.dirichlet(np.ones(states), size=(states, actions))
+    return ca.MDP(transitions, rng.normal(size=(states, actions, states)), 0.9, rng.dirichlet(np.ones(states)))
+
+
+def risks(mdp, seed):
+    """Every risk, and a sum; barriers with floors that the uniform policy clears."""
+    rng = np.random.default_rng(seed + 100)
+    prior = rng.dirichlet(np.ones(mdp.n_states * mdp.n_actions)).reshape(mdp.shape)
+    tasks = rng.random((2, *mdp.shape))
+    line = np.abs(np.subtract.outer(np.arange(mdp.n_states), np.arange(mdp.n_states))).astype(float)
+    return {
+        "SafeSet": ca.SafeSet([0, 1, 2], slack=0.8),
+        "TaskFloors": ca.TaskFloors(tasks, [1.0, 1.0]),
+        "PeakExposure": ca.PeakExposure([[0, 1], [2], [3, 4]]),
+        "WorstTask": ca.WorstTask(tasks),
+        "Variance": ca.Variance(),
+        "CVaR": ca.CVaR(0.7),
+        "KL": ca.KL(prior),
+        "KL of states": ca.KL(prior.sum(axis=1)),
+        "TotalVariation": ca.TotalVariation(prior),
+        "Quadratic": ca.Quadratic(prior),
+        "Wasserstein": ca.Wasserstein(prior.sum(axis=1), line),
+        "Entropy": ca.Entropy(),
+        "sum": 2.0 * ca.KL(prior) + ca.Variance() + 0.5 * ca.SafeSet([0, 1, 2], slack=0.8),
+    }
+
+
+KINDS = tuple(risks(model(0), 0))
+SMOOTH = ("SafeSet", "TaskFloors", "Variance", "KL", "KL of states", "Quadratic", "Entropy", "sum")
+
+
+def solved(kind, seed):
+    mdp = model(seed)
+    return ca.solve(ca.Problem(mdp, risks(mdp, seed)[kind], caution=2.0)).require()
+
+
+@pytest.mark.parametrize("seed", RNG_SEEDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_contributions_sum_to_the_risk(kind, seed):
+    solution = solved(kind, seed)
+    found = carriers(solution)
+    assert found.contributions.sum() == pytest.approx(solution.risk, rel=1e-9, abs=1e-9)
+    # the price of going on as before is nothing
+    assert solution.occupancy.sum(axis=1) @ found.prices == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", RNG_SEEDS)
+@pytest.mark.parametrize("kind", SMOOTH)
+def test_prices_are_derivatives_of_the_risk(kind, seed):
+    solution = solved(kind, seed)
+    found, risk, d = carriers(solution), solution.problem.risk, solution.occupancy
+    h = 1e-6
+    for state in range(solution.mdp.n_states):
+        there = np.zeros_like(d)
+        there[state] = solution.policy[state]
+        slope = (risk.value((1 - h) * d + h * there) - risk.value(d)) / h
+        # one percentage point, in units of return
+        assert found.prices[state] == pytest.approx(solution.caution * slope / 100, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["PeakExposure", "WorstTask", "TotalVariation", "Wasserstein"])
+def test_prices_of_risks_with_kinks_stay_below_the_risk(kind):
+    solution = solved(kind, 0)
+    found, risk, d = carriers(solution), solution.problem.risk, solution.occupancy
+    for state in range(solution.mdp.n_states):
+        there = np.zeros_like(d)
+        there[state] = solution.policy[state]
+        moved = risk.value(0.7 * d + 0.3 * there)
+        assert solution.caution * (moved - solution.risk) >= 30 * found.prices[state] - 1e-5
+
+
+def test_the_parts_of_the_variance_are_squared_distances_from_the_mean():
+    solution = solved("Variance", 1)
+    mdp, d = solution.mdp, solution.occupancy
+    mean = np.sum(d * mdp.rewards)
+    parts = np.sum(d * mdp.outcome_expectation(lambda r: (r - mean) ** 2), axis=1)
+    assert carriers(solution).contributions == pytest.approx(parts, rel=1e-9)
+
+
+def test_the_parts_of_kl_are_its_summands():
+    solution = solved("KL of states", 2)
+    prior = solution.problem.recipe.prior
+    mass = solution.occupancy.sum(axis=1)
+    assert carriers(solution).contributions == pytest.approx(mass * np.log(mass / prior), rel=1e-6)
+
+
+def test_a_loaded_solution_has_the_same_carriers(maze_solution, tmp_path):
+    maze_solution.save(tmp_path / "s.npz")
+    loaded = ca.load(tmp_path / "s.npz")
+    assert loaded.problem is None
+    assert np.array_equal(carriers(loaded).contributions, carriers(maze_solution).contributions)
+
+
+def test_the_largest_beyond_their_share_come_first_and_were_visited(maze_solution):
+    found = carriers(maze_solution)
+    states = largest(found, maze_solution, 6)
+    beyond = found.contributions - maze_solution.occupancy.sum(axis=1) * maze_solution.risk
+    reached = np.flatnonzero(maze_solution.reached)
+    assert beyond[states] == pytest.approx(np.sort(beyond[reached])[::-1][:6])
+    assert set(states) <= set(reached.tolist())
+
+
+def test_what_is_concentrated_is_carried_by_the_state_that_is_visited_most():
+    # all parts of a negative entropy are negative, so those of rare states are the largest, and say nothing
+    solution = ca.solve(ca.Problem(ca.worlds.garnet(), ca.Entropy(), 2.0))
+    found, mass = carriers(solution), solution.occupancy.sum(axis=1)
+    assert np.all(found.contributions < 0)
+    assert largest(found, solution, 1) == [int(np.argmax(mass))]
+
+
+def test_nothing_is_carried_without_a_finite_risk(chain, infeasible_solution, maze_solution):
+    assert carriers(ca.solve(ca.Problem(chain))) is None
+    assert carriers(infeasible_solution) is None
+    unknown = dataclasses.replace(maze_solution, mdp=ca.MDP(np.eye(1)[None], np.ones((1, 1)), 0.5))
+    unknown.mdp.known_transitions = False
+    assert carriers(unknown) is None
+
+
+def test_requirements_have_a_limit_and_what_was_reached():
+    solution = solved("TaskFloors", 0)
+    tasks = solution.problem.recipe.task_rewards
+    returns = np.tensordot(tasks, solution.occupancy, 2) / (1 - solution.mdp.discount)
+    rows = barrier_requirements(solution)
+    assert [row.limit for row in rows] == [1.0, 1.0]
+    assert [row.reached for row in rows] == pytest.approx(returns)
+    assert -np.log(returns - 1).sum() == pytest.approx(solution.risk)
+    assert barrier_requirements(solved("Variance", 0)) == []
+
+
+def test_a_loaded_infeasible_solution_names_what_cannot_be_met(infeasible_solution, tmp_path):
+    infeasible_solution.save(tmp_path / "s.npz")
+    rows = barrier_requirements(ca.load(tmp_path / "s.npz"))
+    assert rows == barrier_requirements(infeasible_solution)
+    assert rows[0].reached < rows[0].limit
