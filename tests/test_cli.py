@@ -1,33 +1,19 @@
 """The command line: outputs, files, exit codes, and errors in one line."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
 import cautious as ca
-from cautious import cli
 from cautious.commands import demo
 from cautious.commands.risk_spec import parse_risk
 from cautious.commands.shared import exit_code
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run ``cautious ...`` in this process; gives exit code, standard output and standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["cautious", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        captured = capsys.readouterr()
-        return caught.value.code or 0, captured.out, captured.err
-
-    return call
-
-
-@pytest.mark.parametrize("command", ["solve", "learn", "frontier", "evaluate", "worlds", "demo", "warmup", "bench"])
+@pytest.mark.parametrize(
+    "command", ["solve", "learn", "frontier", "evaluate", "paper", "worlds", "demo", "warmup", "bench"]
+)
 def test_every_command_has_help_with_an_example_and_json(run, command):
     code, out, _ = run(command, "--help")
     assert code == 0

@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 import cautious as ca
-from cautious import cli
 from cautious.commands.learning import LearningBar, figures, whole_number
 from cautious.learning.loop import LearningProgress
 
@@ -28,20 +27,6 @@ PROGRESS = LearningProgress(
     phase="learning",
     method="plug-in",
 )
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run ``cautious ...`` in this process; gives exit code, standard output and standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["cautious", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        captured = capsys.readouterr()
-        return caught.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

@@ -52,6 +52,17 @@ def test_grid_is_learned_from_few_samples(name, samples, most, monkeypatch):
     assert np.mean(lost) <= most
 
 
+def test_without_the_proof_the_policy_is_learned_all_the_same():
+    simulator = ca.worlds.river_swim().simulator()
+    proved = ca.learn(simulator, samples=40_000, method=PlugIn())
+    plain = ca.learn(simulator, samples=40_000, method=PlugIn(prove=False))
+    np.testing.assert_allclose(plain.policy, proved.policy, atol=1e-9)
+    # only what the rewards alone allow is known then, and it is said
+    _, high = simulator.reward_range
+    assert plain.certificate.facts["optimum_below"] == pytest.approx(high / (1 - simulator.discount))
+    assert proved.certificate.facts["optimum_below"] < plain.certificate.facts["optimum_below"]
+
+
 MDP = ca.worlds.river_swim()
 N = MDP.n_states
 EVEN = np.full(N, 1 / N)

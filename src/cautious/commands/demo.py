@@ -5,16 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands.shared import (
-    AsJson,
-    ProgressLine,
-    Quiet,
-    exit_code,
-    make_folder,
-    print_json,
-    print_table,
-    summary,
-)
+from cautious.commands.shared import AsJson, ProgressLine, Quiet, exit_code, print_json, print_table, summary
 
 CAUTIONS = (0.0, 1.0, 10.0, 50.0)
 
@@ -30,6 +21,7 @@ def demo(
     """
     import cautious as ca
     from cautious.report.canvas import require_matplotlib
+    from cautious.report.files import make_folder
     from cautious.report.overview import write_overview
     from cautious.report.page import write_report
     from cautious.report.tables import frontier_table

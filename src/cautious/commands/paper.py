@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands.shared import AsJson, Quiet, make_folder, print_json, print_table
+from cautious.commands.shared import AsJson, Quiet, print_json, print_table
 
 
 def paper(
@@ -31,7 +31,6 @@ def paper(
     from cautious.paper.reproduce import PARTS, reproduce
     from cautious.report.tables import Table
 
-    make_folder(out)
     started = time.perf_counter()
 
     def tell(name: str) -> None:

@@ -72,16 +72,6 @@ def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None])
         require_matplotlib()
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder for output, or say why that cannot be."""
-    from cautious import FileError
-
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot make the folder {path}: {error.strerror}") from None
-
-
 def exit_code(solution: "Solution") -> int:
     """0 solved or learned, 3 infeasible, 130 interrupted, 4 anything else without a proof."""
     codes = {"SOLVED": SOLVED, "ESTIMATED": SOLVED, "INFEASIBLE": INFEASIBLE, "STOPPED": INTERRUPTED}

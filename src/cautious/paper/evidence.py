@@ -42,6 +42,11 @@ class Interval:
         """Whether the interval lies on one side of a value."""
         return not self.low <= value <= self.high
 
+    @property
+    def percent(self) -> str:
+        """A share as per cent, without the sign."""
+        return f"{100 * self.mean:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+
     def __str__(self) -> str:
         return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
 

@@ -153,9 +153,9 @@ def _avoids(walks: Walks) -> Claim:
     change = interval(walks.per_seed(CAUTION, name) - walks.per_seed(0.0, name))
     never = more.high < NONE
     found = (
-        f"Share of paths from S that enter a dark cell: {_percent(neutral)} risk-neutral, {_percent(averse)} with "
-        f"caution {CAUTION:g}; paired difference {_points(change)}. With caution {MORE_CAUTION:g}: "
-        f"{_percent(more)}."
+        f"Share of paths from S that enter a dark cell: {neutral.percent} % risk-neutral, {averse.percent} % with "
+        f"caution {CAUTION:g}; paired difference {change.percent} percentage points. With caution {MORE_CAUTION:g}: "
+        f"{more.percent} %."
     )
     caveat = ""
     if averse.low > NONE and neutral.low > NONE:
@@ -179,8 +179,8 @@ def _reaches(walks: Walks, stays: Sequence[Staying | None]) -> Claim:
     name = GOAL_SHARE
     neutral, averse, more = (walks.mean(caution, name) for caution in (0.0, CAUTION, MORE_CAUTION))
     found = (
-        f"Share of paths from S that reach the goal within {walks.moves} moves: {_percent(averse)} with caution "
-        f"{CAUTION:g}, {_percent(more)} with caution {MORE_CAUTION:g}, {_percent(neutral)} risk-neutral."
+        f"Share of paths from S that reach the goal within {walks.moves} moves: {averse.percent} % with caution "
+        f"{CAUTION:g}, {more.percent} % with caution {MORE_CAUTION:g}, {neutral.percent} % risk-neutral."
     )
     return Claim(
         place="Section 6.1, Figure 1",
@@ -206,14 +206,6 @@ def _dependence(stays: Sequence[Staying]) -> str:
         )
         + "."
     )
-
-
-def _percent(one: Interval) -> str:
-    return f"{100 * one.mean:.1f} % [{100 * one.low:.1f}, {100 * one.high:.1f}]"
-
-
-def _points(one: Interval) -> str:
-    return f"{100 * one.mean:.1f} [{100 * one.low:.1f}, {100 * one.high:.1f}] percentage points"
 
 
 def draw(walks: Walks, theme: Theme) -> Any:

@@ -150,7 +150,7 @@ def _comparable(training: Training) -> Claim:
         f"{100 * COMPARABLE:g} % of the risk-neutral one, interval included; {PLUG_IN} decides).",
         found=_words("Mean", training, compared)
         + " Exact difference in per cent: "
-        + "; ".join(f"{name} {_percent(one)}" for name, one in share.items())
+        + "; ".join(f"{name} {one.percent}" for name, one in share.items())
         + ".",
         holds=max(abs(decides.low), abs(decides.high)) < COMPARABLE,
         numbers=numbers | {f"{name}: relative difference": one for name, one in share.items()},
@@ -209,10 +209,6 @@ def _words(what: str, training: Training, compared: Mapping[str, _Compared]) -> 
         f"{what} of the return from S after {training.samples:,} samples, over {TRAJECTORIES} trajectories. "
         + " ".join(said)
     )
-
-
-def _percent(one: Interval) -> str:
-    return f"{100 * one.mean:.1f} [{100 * one.low:.1f}, {100 * one.high:.1f}]"
 
 
 def _dependence(paying: Exact) -> str:

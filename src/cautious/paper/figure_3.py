@@ -11,7 +11,6 @@ import numpy as np
 from cautious._checks import Array
 from cautious.learning.plug_in import PlugIn
 from cautious.models.tabular import MDP
-from cautious.occupancy import policy_occupancy
 from cautious.paper.evidence import Claim, Interval, Part, Scale, interval
 from cautious.paper.prior_curves import Worth, worth
 from cautious.paper.prior_maps import draw_maps
@@ -23,7 +22,7 @@ from cautious.risks.base import Risk
 from cautious.risks.separable import KL
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
-from cautious.worlds.grids import dark_cells, drift, drift_prior, drift_prior_world
+from cautious.worlds.grids import dark_cells, drift, drift_prior
 
 CAUTION = 1.0
 MIX = 0.05
@@ -145,7 +144,7 @@ def _nothing_left_to_fear(prior: Array, scale: Scale) -> Claim:
     """The paper's mouse: the electricity is off, and it still does not go there."""
     found = avoidance(drift(dark=LIGHT_REWARD), prior, CAUTION, range(scale.seeds))
     kept = 100 * found.cautious.earned / found.neutral.earned
-    harmless, harmful = (_prior_learned_with(dark) for dark in (LIGHT_REWARD, 0.0))
+    harmless, harmful = (drift_prior(MIX, dark) for dark in (LIGHT_REWARD, 0.0))
     without, with_less = (worth(drift(), solved(drift(), one, CAUTION).policy).dark for one in (harmless, harmful))
     return Claim(
         place="Section 6.2, the mouse",
@@ -208,13 +207,6 @@ def _dependence(mdp: MDP, prior: Array, found: Avoidance) -> str:
         "KL asks for, not from experience). Where dark cells still cost 1 point, the neutral policy avoids them "
         f"itself: {afraid[0]} against {afraid[1]}. Map and discount are ours; the paper's are missing from its text."
     )
-
-
-def _prior_learned_with(dark: float) -> Array:
-    """As ``drift_prior``, from a world with another reward in dark cells."""
-    mdp = drift_prior_world(dark=dark)
-    learned = policy_occupancy(mdp, plan(mdp, mdp.rewards).policy(mdp.n_actions)).occupancy
-    return np.asarray((1 - MIX) * learned + MIX / learned.size)
 
 
 def _least_dark(mdp: MDP) -> float:

@@ -61,7 +61,7 @@ def less_dark(found: Study) -> Claim:
             f"Part of it belongs to the problem and not to learning: the best policies spend "
             f"{100 * found.optimum[0.0].dark:.1f} % (neutral), {best} of their time there. Every learner begins with "
             f"the {100 * found.blank.dark:.0f} % of the uniform policy. KL to the uniform distribution instead of the "
-            f"prior (caution {min(found.cautions):g}) makes a difference of {_points(control)} points after "
+            f"prior (caution {min(found.cautions):g}) makes a difference of {control.percent} points after "
             f"{found.early:,.0f} iterations."
         ),
         numbers=_avoided_numbers(avoided),
@@ -176,7 +176,7 @@ def _all_less(avoided: Mapping[float, Mapping[float, Interval]]) -> bool:
 def _moments(avoided: Mapping[float, Mapping[float, Interval]], unit: str) -> str:
     said = []
     for at, by_caution in avoided.items():
-        points = ", ".join(f"{_points(one)} (caution {c:g})" for c, one in by_caution.items())
+        points = ", ".join(f"{one.percent} (caution {c:g})" for c, one in by_caution.items())
         said.append(f"{points} after {at:,.0f} {unit}")
     return "; ".join(said)
 
@@ -208,7 +208,3 @@ def _name(caution: float) -> str:
 
 def _thousands(one: Interval) -> str:
     return f"{one.mean / 1000:.3g} [{one.low / 1000:.3g}, {one.high / 1000:.3g}]"
-
-
-def _points(one: Interval) -> str:
-    return f"{100 * one.mean:.1f} [{100 * one.low:.1f}, {100 * one.high:.1f}]"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from cautious.errors import InputError
 from cautious.paper import figure_1, figure_2, figure_3, figure_4, theorems
-from cautious.paper.evidence import Part, Scale
+from cautious.paper.evidence import FULL, Part, Scale
 from cautious.paper.files import write_claims, write_part
 from cautious.paper.page import page, part_section
 from cautious.report.canvas import require_matplotlib
-from cautious.report.files import write_bytes
+from cautious.report.files import make_folder, write_bytes
 
 PARTS: dict[str, Callable[[Scale], Part]] = {
     "1": figure_1.make,
@@ -23,11 +23,12 @@ PARTS: dict[str, Callable[[Scale], Part]] = {
 def reproduce(
     folder: Path,
     names: Sequence[str] = tuple(PARTS),
-    scale: Scale | None = None,
+    scale: Scale = FULL,
     command: str = "cautious paper",
     tell: Callable[[str], None] = lambda name: None,
 ) -> list[Part]:
-    """Run the named parts and write figures, numbers, films, claims and the page ``index.html`` into a folder.
+    """Run the named parts and write figures, numbers, films, claims and the page ``index.html`` into a folder, made
+    when missing.
 
     ``tell`` is called with each name before its part begins. The page is written again after each part, so that an
     interrupted run leaves what it finished.
@@ -36,15 +37,15 @@ def reproduce(
     unknown = [name for name in names if name not in PARTS]
     if unknown or not names:
         raise InputError(f"there is no part {unknown[0] if unknown else ''!r}; the parts are {', '.join(PARTS)}")
-    size = Scale() if scale is None else scale
+    make_folder(folder)
     parts: list[Part] = []
     sections: list[str] = []
     for name in dict.fromkeys(names):
         tell(name)
-        part = PARTS[name](size)
+        part = PARTS[name](scale)
         image = write_part(part, folder)
         parts.append(part)
         sections.append(part_section(part, image))
-        write_claims(parts, size, folder / "claims.json")
-        write_bytes(folder / "index.html", page(parts, sections, size, command))
+        write_claims(parts, scale, folder / "claims.json")
+        write_bytes(folder / "index.html", page(parts, sections, scale, command))
     return parts

@@ -157,10 +157,12 @@ def _worth(solution: Solution, unit: str) -> str:
     price = number(solution.caution)
     if solution.status is not Status.SOLVED:
         return f"At this caution one unit of risk is worth {price} units of return ({unit})."
+    change = f"lower the best objective by at most the risk itself, {number(solution.risk)}"
+    if solution.risk < 0:
+        change = f"raise the best objective by at least {number(-solution.risk)}, because the risk is negative"
     return (
         f"Every policy with less risk gives up at least {price} units of return ({unit}) per unit of risk, and every "
-        f"policy with more gains at most that. One unit of caution more would lower the best objective by at most the "
-        f"risk itself, {number(solution.risk)}."
+        f"policy with more gains at most that. One unit of caution more would {change}."
     )
 
 

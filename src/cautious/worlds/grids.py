@@ -173,11 +173,11 @@ def drift_prior_world(
     return _drift_world(p, discount, light, dark, goal, "World before the drift", story)
 
 
-def drift_prior(mix: float = 0.05) -> Array:
+def drift_prior(mix: float = 0.05, dark: float = -5.0) -> Array:
     """What was learned before the drift, as a prior (S, A) for ``drift``.
 
-    The occupancy of the risk-neutral policy in ``drift_prior_world()``, mixed with the share ``mix`` in (0, 1] of the
-    uniform distribution: without it the prior would forbid most pairs.
+    The occupancy of the risk-neutral policy in ``drift_prior_world(dark=dark)``, mixed with the share ``mix`` in (0, 1]
+    of the uniform distribution: without it the prior would forbid most pairs.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def drift_prior(mix: float = 0.05) -> Array:
     ((100, 4), True)
     """
     mix = as_number("mix", mix, 0.0, 1.0, open_ends="(")
-    mdp = drift_prior_world()
+    mdp = drift_prior_world(dark=dark)
     learned = policy_occupancy(mdp, plan(mdp, mdp.rewards).policy(mdp.n_actions)).occupancy
     return np.asarray((1 - mix) * learned + mix / learned.size)
 

@@ -1,0 +1,21 @@
+"""What tests in several folders use."""
+
+import sys
+
+import pytest
+
+from cautious import cli
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run ``cautious ...`` in this process; gives exit code, standard output and standard error."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["cautious", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        captured = capsys.readouterr()
+        return caught.value.code or 0, captured.out, captured.err
+
+    return call
