@@ -218,3 +218,8 @@ def test_the_risk_language(tmp_path, monkeypatch):
     for text, risk in same.items():
         assert ca.Problem(mdp, parse_risk(text)).risk_value(d) == pytest.approx(ca.Problem(mdp, risk).risk_value(d))
     assert parse_risk("none") is None
+
+
+def test_the_package_can_be_run(capfd):
+    assert subprocess.run([sys.executable, "-m", "cautious", "worlds", "maze"], check=False).returncode == 0
+    assert "Maze with a dark corridor" in capfd.readouterr().out

@@ -31,6 +31,7 @@ LAYERS = [
     {"report"},
     {"testing", "paper"},
     {"cli", "commands"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # drawing is optional, and a solution, frontier or history only hands itself over
