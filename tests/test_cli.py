@@ -1,6 +1,8 @@
 """The command line: outputs, files, exit codes, and errors in one line."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
