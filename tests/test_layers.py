@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "cautious"
 LAYERS = [
-    {"errors"},
+    {"errors", "arrays"},
     {"_checks"},
     {"_storage"},
     {"kernels"},
@@ -94,6 +94,14 @@ def test_imports_point_to_earlier_layers(path):
             assert part(path) in {"cli", "commands", "testing", "problem_file"}, module
             continue
         assert LEVEL[layer] <= LEVEL[part(path)], f"{part(path)} imports {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_outermost_parts_use_nothing_private(path):
+    if part(path) in {"cli", "commands", "paper"}:
+        tree = ast.parse(path.read_text())
+        for module in [*imports(tree, inside_functions=False), *imports(tree, inside_functions=True)]:
+            assert not any(name.startswith("_") for name in module.split(".")[1:]), module
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -8,11 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from cautious.arrays import Array, Mask
 from cautious.errors import InputError
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.int64]
 
 SUM_TOLERANCE = 1e-9
 FLOAT32_SUM_TOLERANCE = 1e-5

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.occupancy import EPS, PolicyOccupancy, policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk, ScalarRisk

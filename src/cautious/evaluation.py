@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask, as_count, check_shape, first_bad
+from cautious._checks import as_count, check_shape, first_bad
+from cautious.arrays import Array, Indices, Mask
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.encodings import row_of_entries, weighted_rows
 from cautious.models.simulator_checks import check_members

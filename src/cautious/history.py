@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
-from cautious._checks import Array
+from cautious.arrays import Array
 
 
 @dataclass(frozen=True)

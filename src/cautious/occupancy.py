@@ -16,7 +16,8 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from cautious._checks import Array, Mask, as_policy, first_bad
+from cautious._checks import as_policy, first_bad
+from cautious.arrays import Array, Mask
 from cautious.errors import InputError
 from cautious.models.tabular import MDP
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask, states_of
+from cautious._checks import states_of
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import sparse_rows
 from cautious.models.tabular import MDP
 from cautious.occupancy import DENSE_STATES, EPS, policy_values

@@ -6,7 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from cautious._checks import Array, Mask, as_number, states_of
+from cautious._checks import as_number, states_of
+from cautious.arrays import Array, Mask
 from cautious.errors import IncompatibleError
 from cautious.kernels import sparse_rows
 from cautious.models.tabular import MDP

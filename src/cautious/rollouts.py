@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask, as_policy
+from cautious._checks import as_policy
+from cautious.arrays import Array, Indices, Mask
 from cautious.models.simulator_checks import checked_sample, checked_states
 from cautious.models.simulators import Simulator
 

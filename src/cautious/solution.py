@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cautious import _storage
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 from cautious.certificate import Certificate
 from cautious.errors import FileError, SolveError
 from cautious.history import History

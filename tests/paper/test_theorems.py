@@ -199,11 +199,6 @@ def test_the_peak_risk_binds():
     assert with_optimum("grid", problem).best > problem.objective(neutral.occupancy) + 1e-3
 
 
-def test_one_seed_is_refused_before_any_work():
-    with pytest.raises(ca.InputError, match=r"scale\.seeds must be a whole number of at least 2"):
-        theorems.make(Scale(seeds=1, quick=True))
-
-
 def test_the_part_in_quick():
     part = theorems.make(Scale(seeds=3, quick=QUICK.quick))
     assert part.key == "theorems"

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious._checks import Indices, Mask, as_array, first_bad
+from cautious._checks import as_array, first_bad
+from cautious.arrays import Indices, Mask
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.gym import GymSimulator
 from cautious.models.simulator_checks import check_members

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Indices, first_bad
+from cautious._checks import first_bad
+from cautious.arrays import Indices
 from cautious.episodes.records import Episode
 from cautious.episodes.space import WHOLE, Space
 from cautious.errors import FileError, InputError

@@ -18,7 +18,7 @@ from math import exp, log
 import numpy as np
 from numba import njit
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels.random import first_above, uniform
 
 ENTROPIC, HALF_L1, HALF_SQUARES, WORST, BARRIER, SQUARE_OF = range(6)

@@ -6,7 +6,7 @@ A hash table with linear probing maps keys to places in arrays that grow at thei
 import numpy as np
 from numba import njit
 
-from cautious._checks import Array, Indices
+from cautious.arrays import Array, Indices
 from cautious.kernels.random import GOLDEN, first_above, uniform
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from cautious._checks import Array
+from cautious.arrays import Array
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)

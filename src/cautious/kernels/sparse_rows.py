@@ -7,7 +7,7 @@ Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a)
 import numpy as np
 from numba import njit
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels.random import first_above
 
 

@@ -22,7 +22,7 @@ Legend, with S states, A actions and pair number s*A + a:
 import numpy as np
 from numba import njit
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels.random import first_above, uniform
 
 

@@ -131,6 +131,10 @@ class AlgorithmOneRun(Run):
         self.saddle.advance()
         self.done = self.saddle.done
 
+    def look_every(self, samples: int) -> None:
+        """An iteration draws one sample."""
+        self.saddle.longest = samples
+
     def point(self) -> Point:
         """The objective of the average, rewards as seen; its violation of the flow needs the model and is not known."""
         low, width = reward_scale(self.task)

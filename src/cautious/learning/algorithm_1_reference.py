@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 
 
 @dataclass(frozen=True)

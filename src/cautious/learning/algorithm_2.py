@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, as_count, as_number
+from cautious._checks import as_count, as_number
+from cautious.arrays import Array
 from cautious.errors import IncompatibleError, InputError
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.learning.block_ascent import Output

@@ -10,7 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from cautious._checks import Array, as_count, as_number
+from cautious._checks import as_count, as_number
+from cautious.arrays import Array
 from cautious.certificate import deliver
 from cautious.errors import IncompatibleError, InputError
 from cautious.learning.surrogate import COUPLING_SHARE, Surrogate, flow_gradient, simplex_gradient

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import rel_entr, xlogy
 
-from cautious._checks import Array, Indices
+from cautious.arrays import Array, Indices
 from cautious.errors import IncompatibleError
 from cautious.learning.payoffs import Payoff
 from cautious.learning.runs import Result

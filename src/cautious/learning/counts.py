@@ -7,7 +7,7 @@ deviations from the first one seen for the same triple, so a reward without spre
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import counting
 from cautious.learning.draws import BATCH, Draws
 from cautious.learning.payoffs import Payoff

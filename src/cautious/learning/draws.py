@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cautious._checks import Array, Indices
+from cautious.arrays import Array, Indices
 from cautious.errors import InputError, SimulatorError
 from cautious.models.simulator_checks import checked_sample, checked_states
 from cautious.models.simulators import Simulator, TableSimulator

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.certificate import Certificate, deliver
 from cautious.learning.confidence import CONFIDENCE, bound_by_user, known_terms, objective_at_least
 from cautious.learning.loop import Ending

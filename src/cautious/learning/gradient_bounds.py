@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask, states_of
+from cautious._checks import states_of
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import algorithm_1 as kernel
 from cautious.learning.surrogate import HalfSquareOf
 from cautious.risks.base import Risk

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 from cautious.learning.confidence import bound_by_user, known_terms, padded_range
 from cautious.learning.task import Task
 from cautious.risks.base import Cut, Risk, Tangents

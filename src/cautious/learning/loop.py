@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.errors import FileError, SimulatorError
 from cautious.history import History
 from cautious.learning.checkpoints import Checkpoint, read_checkpoint

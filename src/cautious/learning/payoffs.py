@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.risks.scalar import CVaR, Variance
 
 BINS = 4096

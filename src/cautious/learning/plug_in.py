@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Indices, states_of
+from cautious._checks import states_of
+from cautious.arrays import Array, Indices
 from cautious.certificate import deliver
 from cautious.errors import IncompatibleError
 from cautious.learning.counts import (

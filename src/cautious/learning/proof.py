@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import sweeps as kernel
 from cautious.learning.confidence import UPPER_DELTA, mean_above, padded_range
 from cautious.learning.draws import Draws

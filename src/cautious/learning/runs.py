@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.learning.draws import Draws
 from cautious.learning.task import Task
 from cautious.models.tabular import MDP
@@ -60,6 +60,9 @@ class Run(ABC):
 
         A draw may raise, and the piece is then done again: nothing but ``Draws`` may change before the last draw.
         """
+
+    def look_every(self, samples: int) -> None:  # noqa: B027
+        """Keep pieces of work to this many samples, where they would be longer, for those who look in between."""
 
     @abstractmethod
     def point(self) -> Point:

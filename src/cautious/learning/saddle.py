@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import algorithm_1 as kernel
 from cautious.kernels import sparse_rows
 from cautious.learning.algorithm_1_reference import Constants, Draw, Iterate, iterate

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.risks.base import Risk
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.transport import TransportRisk

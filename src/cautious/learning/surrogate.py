@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import spsolve
 
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Risk
 from cautious.risks.epigraph import Epigraph, state_sums

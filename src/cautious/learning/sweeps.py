@@ -11,7 +11,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask, states_of
+from cautious._checks import states_of
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import sweeps as kernel
 from cautious.kernels.random import uniform
 from cautious.learning.draws import Draws

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Indices, Mask, as_count, as_distribution, as_mask, as_number
+from cautious._checks import as_count, as_distribution, as_mask, as_number
+from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Known, Simulator, TableSimulator, TellsMore

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import nbinom
 
-from cautious._checks import Array, Indices
+from cautious.arrays import Array, Indices
 from cautious.learning.draws import Draws
 from cautious.learning.payoffs import RewardLaw
 from cautious.learning.task import Task

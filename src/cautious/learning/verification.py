@@ -31,7 +31,7 @@ from itertools import product
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.certificate import Witness
 from cautious.learning.confidence import UPPER_DELTA, known_terms, mean_above, padded_range
 from cautious.learning.counts import Counts, counted_mdp, next_moments

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 
 LARGEST_Z = 0.9
 # ranges below this are taken for this: their squares would underflow

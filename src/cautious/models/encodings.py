@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Mask, as_floats, as_rows, check_finite, sum_tolerance
+from cautious._checks import as_floats, as_rows, check_finite, sum_tolerance
+from cautious.arrays import Array, Mask
 from cautious.errors import InputError
 
 EPS = float(np.finfo(np.float64).eps)

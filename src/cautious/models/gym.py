@@ -6,7 +6,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from cautious._checks import Array, Indices, as_number, check_shape
+from cautious._checks import as_number, check_shape
+from cautious.arrays import Array, Indices
 from cautious.errors import IncompatibleError, InputError, MissingExtraError
 from cautious.models.scene import Scene
 from cautious.models.simulator_parts import as_outcome, as_reward_range, as_state, checked_pairs

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import sparse_rows
 from cautious.models.scene import Scene
 from cautious.models.simulator_parts import checked_pairs

@@ -11,19 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious import _storage
-from cautious._checks import (
-    Array,
-    Indices,
-    Mask,
-    as_array,
-    as_distribution,
-    as_floats,
-    as_mask,
-    as_names,
-    as_number,
-    check_shape,
-    first_bad,
-)
+from cautious._checks import as_array, as_distribution, as_floats, as_mask, as_names, as_number, check_shape, first_bad
+from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.kernels import sparse_rows
 from cautious.models.encodings import check_rows, reward_moments, transition_rows, weighted_rows

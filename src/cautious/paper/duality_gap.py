@@ -15,13 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.certificate import deliver
 from cautious.learning.algorithm_1 import AlgorithmOne, AlgorithmOneRun
-from cautious.learning.draws import Draws
 from cautious.learning.saddle import reward_scale
-from cautious.learning.task import make_task
 from cautious.occupancy import flow_residual
+from cautious.paper import training
 from cautious.paper.evidence import Interval, interval
 from cautious.problem import Problem
 from cautious.solvers.solve import solve
@@ -113,8 +112,9 @@ def with_optimum(name: str, problem: Problem) -> Instance:
 
 def begin(problem: Problem, samples: int, seed: int) -> AlgorithmOneRun:
     """Algorithm 1 as printed, with the constants of Theorem 1, on the model's simulator."""
-    task = make_task(problem.mdp.simulator(), problem.recipe, problem.caution, samples, seed)
-    return AlgorithmOne().begin(task, Draws(task.simulator, samples, seed), samples)
+    run, _ = training.begin(AlgorithmOne(), problem.mdp, problem.recipe, problem.caution, samples, seed)
+    assert isinstance(run, AlgorithmOneRun)
+    return run
 
 
 def violation_of(problem: Problem, average: Array) -> float:

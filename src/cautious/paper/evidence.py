@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from cautious._checks import as_count
 from cautious.errors import InputError
 from cautious.report.canvas import Theme
 
@@ -22,7 +21,8 @@ class Scale:
     quick: bool = False
 
     def __post_init__(self) -> None:
-        as_count("Scale.seeds", self.seeds, 2)
+        if self.seeds < 2:
+            raise InputError(f"Scale.seeds is {self.seeds}; an interval needs at least 2")
 
 
 FULL = Scale()

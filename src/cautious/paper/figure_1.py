@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Indices
+from cautious.arrays import Array, Indices
 from cautious.evaluation import default_horizon, return_variance
 from cautious.models.tabular import MDP
 from cautious.paper.evidence import Claim, Interval, Part, Scale, interval

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.paper.evidence import interval
 from cautious.paper.maze_training import (
     ALGORITHM_2,

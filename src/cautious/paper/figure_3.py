@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.learning.plug_in import PlugIn
 from cautious.models.tabular import MDP
 from cautious.paper.evidence import Claim, Interval, Part, Scale, interval

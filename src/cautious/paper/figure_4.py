@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy

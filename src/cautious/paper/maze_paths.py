@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Indices, as_count
+from cautious.arrays import Array, Indices
 from cautious.errors import InputError
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
@@ -21,7 +21,6 @@ GREENS = ("#e3f1d9", "#b9dfa8", "#1d6b3a")
 
 def walk(mdp: MDP, policy: Array, count: int, steps: int, seed: int) -> Indices:
     """States (count, steps + 1) of simulated paths; column 0 holds the first ones."""
-    count, steps, seed = as_count("count", count), as_count("steps", steps), as_count("seed", seed, 0)
     cumulative, simulator = cumulative_rows(check_policy(mdp, policy)), mdp.simulator()
     rng = np.random.default_rng(seed)
     states = np.empty((count, steps + 1), dtype=np.int64)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.certificate import deliver
 from cautious.evaluation import evaluate, return_variance
 from cautious.learning.algorithm_2 import AlgorithmTwo

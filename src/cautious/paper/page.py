@@ -48,7 +48,7 @@ def _header(parts: Sequence[Part], scale: Scale) -> str:
     )
     if len(theirs) < len(claims):
         lead += f" {len(claims) - len(theirs)} checks beyond the paper stand beside them."
-    cut = "" if scale == FULL else f" This is the quick run; the full one has {FULL.seeds} seeds and more samples."
+    cut = "" if not scale.quick else f" This is the quick run; the full one has {FULL.seeds} seeds and more samples."
     about = (
         f"The paper is “{PAPER}”. Its reward maps and constants are not in its text, so the worlds here are ours; what "
         f"is reproduced is each claim, with {scale.seeds} seeds and 95 % intervals.{cut}"

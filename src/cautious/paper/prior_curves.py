@@ -12,7 +12,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.learning.primal_dual import PrimalDual
 from cautious.learning.runs import Method

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 from cautious.models.tabular import MDP
 from cautious.report.canvas import Theme, dress, new_figure
 from cautious.report.words import scene_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.errors import InputError
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.models.tabular import MDP
@@ -96,10 +96,10 @@ def study(mdp: MDP, prior: Array, cautions: Sequence[float], size: Size, seeds: 
     tuning = best_steps(mdp, prior, size)
     method = tuning.method
     everyone = (0.0, *cautions)
-    start = np.full(mdp.shape, 1 / mdp.allowed.sum()) * mdp.allowed
+    even = np.full(mdp.shape, 1 / mdp.allowed.sum()) * mdp.allowed
     early = int(EARLY * size.samples)
     runs = [Job(mdp, prior, c, method, size.samples, size.every, seed) for c in everyone for seed in seeds]
-    control = [Job(mdp, start, min(cautions), method, early, size.every, seed) for seed in seeds]
+    control = [Job(mdp, even, min(cautions), method, early, size.every, seed) for seed in seeds]
     theory = [Job(mdp, prior, c, AlgorithmOne(), size.samples, size.samples, seeds[0]) for c in everyone]
     curves = iter(follow_all([*runs, *control, *theory], size.workers))
     return Study(

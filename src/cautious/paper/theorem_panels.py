@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.paper.duality_gap import Curve
 from cautious.paper.evidence import Interval
 from cautious.paper.sample_growth import Growth

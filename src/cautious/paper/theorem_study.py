@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.models.tabular import MDP
 from cautious.paper.duality_gap import Curve, curve, with_optimum
 from cautious.paper.evidence import Scale

@@ -6,10 +6,9 @@ from itertools import pairwise
 
 from threadpoolctl import threadpool_limits
 
-from cautious._checks import Array
-from cautious.learning.algorithm_1 import AlgorithmOneRun
+from cautious.arrays import Array
 from cautious.learning.draws import Draws
-from cautious.learning.runs import Method
+from cautious.learning.runs import Method, Run
 from cautious.learning.task import make_task
 from cautious.models.tabular import MDP
 from cautious.risks.base import Risk
@@ -17,11 +16,17 @@ from cautious.risks.base import Risk
 
 @dataclass(frozen=True)
 class Snapshot:
-    """After ``samples`` transitions: the policy (S, A) one would take now, and the learner's own occupancy (S, A)."""
+    """After ``samples`` transitions: the policy (S, A) one would take now."""
 
     samples: int
     policy: Array
-    occupancy: Array
+
+
+def begin(method: Method, mdp: MDP, risk: Risk | None, caution: float, samples: int, seed: int) -> tuple[Run, Draws]:
+    """A run of a method on the model's simulator, all samples for learning, and what it draws from."""
+    task = make_task(mdp.simulator(), risk, caution, samples, seed)
+    draws = Draws(task.simulator, samples, seed)
+    return method.begin(task, draws, samples), draws
 
 
 def snapshots(
@@ -32,18 +37,14 @@ def snapshots(
     ``marks`` are increasing numbers of transitions. Methods work in pieces, so a snapshot can lie beyond its mark; it
     says how many transitions were drawn.
     """
-    task = make_task(mdp.simulator(), risk, caution, samples, seed)
     with threadpool_limits(limits=1):
-        draws = Draws(task.simulator, samples, seed)
-        run = method.begin(task, draws, samples)
-        if isinstance(run, AlgorithmOneRun):
-            run.saddle.longest = min([b - a for a, b in pairwise([0, *marks])], default=samples)
+        run, draws = begin(method, mdp, risk, caution, samples, seed)
+        run.look_every(min([b - a for a, b in pairwise([0, *marks])], default=samples))
         found: list[Snapshot] = []
         waiting = list(marks)
         while not run.done:
             run.advance()
             if run.done or (waiting and draws.used >= waiting[0]):
-                result = run.result()
-                found.append(Snapshot(draws.used, result.policy, result.occupancy))
+                found.append(Snapshot(draws.used, run.result().policy))
                 waiting = [mark for mark in waiting if mark > draws.used]
     return found

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious._checks import Array, Indices, as_count
+from cautious.arrays import Array, Indices
 from cautious.errors import InputError, MissingExtraError
 from cautious.models.tabular import MDP
 from cautious.paper.maze_paths import (
@@ -83,7 +83,8 @@ def film(mdp: MDP, stages: Sequence[tuple[str, Mapping[str, Array]]], seed: int,
         Without imageio-ffmpeg or matplotlib; ``pip install cautious[video]`` brings both.
     """
     require_film()
-    steps, seed = as_count("steps", steps), as_count("seed", seed, 0)
+    if steps < 1:
+        raise InputError(f"steps is {steps}; a film shows at least one move")
     names = _panel_names(stages)
     walked = [(label, [walk(mdp, policies[name], AGENTS, steps, seed) for name in names]) for label, policies in stages]
     return _encoded(_frames(mdp, names, walked))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.certificate import requirements
 from cautious.report.words import is_neutral
 from cautious.solution import Solution

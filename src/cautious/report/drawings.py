@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 from cautious.evaluation import Evaluation
 from cautious.report.canvas import Theme, dress
 from cautious.report.tables import busiest_states

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.report.canvas import Theme
 from cautious.report.tables import busiest_states, doing
 from cautious.report.words import short, state_name

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 from cautious.history import History
 from cautious.report.canvas import LIGHT, Theme, dress, new_figure, png
 from cautious.report.carriers import Carriers

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.report.canvas import Theme
 from cautious.report.carriers import Carriers
 from cautious.report.drawings import Scale, draw_bar, paint_cells

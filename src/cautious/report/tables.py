@@ -9,7 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.evaluation import Evaluation
 from cautious.report.carriers import Carriers, Requirement, largest
 from cautious.report.compare import Comparison

@@ -3,7 +3,8 @@
 Of two cautions a < b with best policies, the return given up per unit of risk removed lies between a and b: at a the
 step did not pay, at b it does. To first order one more unit of caution lowers the best objective by the risk.
 
-The neighbours of a solution are the only problems a report solves, and only where that is a matter of seconds.
+Beside the risk-neutral policy, the neighbours of a solution are the only problems a report solves, and only where that
+is a matter of seconds.
 """
 
 from collections.abc import Sequence

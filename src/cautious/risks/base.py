@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cautious._checks import Array, Mask, as_number
+from cautious._checks import as_number
+from cautious.arrays import Array, Mask
 from cautious.errors import IncompatibleError
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph

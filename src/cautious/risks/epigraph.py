@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Mask, as_floats, as_number, check_shape
+from cautious._checks import as_floats, as_number, check_shape
+from cautious.arrays import Array, Mask
 from cautious.errors import CautiousWarning, InputError
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe

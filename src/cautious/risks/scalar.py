@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, as_number
+from cautious._checks import as_number
+from cautious.arrays import Array
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.tabular import MDP
 from cautious.risks.base import Recipe, ScalarRisk

@@ -17,7 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp, xlogy
 
-from cautious._checks import Array, Mask, states_of
+from cautious._checks import states_of
+from cautious.arrays import Array, Mask
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe
 from cautious.risks.epigraph import Epigraph, identity, state_sums

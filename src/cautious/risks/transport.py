@@ -21,13 +21,8 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import dijkstra
 
-from cautious._checks import (
-    Array,
-    Indices,
-    Mask,
-    as_rows,
-    states_of,
-)
+from cautious._checks import as_rows, states_of
+from cautious.arrays import Array, Indices, Mask
 from cautious.errors import SolveError
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.certificate import (
     Conflict,
     Cover,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.occupancy import policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem

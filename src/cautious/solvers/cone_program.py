@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from cautious._checks import Array, Mask, states_of
+from cautious._checks import states_of
+from cautious.arrays import Array, Mask
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
 from cautious.solvers.base import Clock

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 from scipy.special import logsumexp
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.problem import Problem
 from cautious.risks.separable import EntropicRisk

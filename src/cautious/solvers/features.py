@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 from cautious.certificate import Conflict, Witness, requirements
 from cautious.occupancy import occupancy_policy
 from cautious.planning import Plan

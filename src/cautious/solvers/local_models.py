@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import Epigraph, identity

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask
 
 ITERATIONS = 120
 

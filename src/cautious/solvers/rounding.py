@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.occupancy import occupancy_policy
 from cautious.planning import Plan, plan

@@ -13,7 +13,7 @@ from itertools import count, product
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.certificate import Box, Cover, Witness, deliver
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.certificate import Certificate, Cover, Delivered, Witness, conflict_bound, deliver, requirements
 from cautious.planning import plan
 from cautious.problem import Problem

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import Array, Indices, first_bad
+from cautious._checks import first_bad
+from cautious.arrays import Array, Indices
 from cautious.models.tabular import MDP
 from cautious.occupancy import flow_residual, policy_occupancy, policy_values
 from cautious.testing.parts import LOOSE, CheckFailure, call, close, member, random_policy, require

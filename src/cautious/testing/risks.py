@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import Array, Mask
+from cautious.arrays import Array, Mask
 from cautious.errors import CautiousWarning
 from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy

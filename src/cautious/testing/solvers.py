@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from cautious._checks import Array
+from cautious.arrays import Array
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from cautious._checks import Array, as_count, as_number
+from cautious._checks import as_count, as_number
+from cautious.arrays import Array
 from cautious.errors import InputError
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP

@@ -7,7 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import poisson
 
-from cautious._checks import Array, as_count, as_number
+from cautious._checks import as_count, as_number
+from cautious.arrays import Array
 from cautious.errors import InputError
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP

@@ -1,0 +1,8 @@
+"""The names of our arrays in type hints; shapes are in the docstrings."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.int64]
