@@ -6,7 +6,7 @@ Run from the root of a checkout: python docs/images/make_images.py
 from pathlib import Path
 
 import cautious as ca
-from cautious.report.canvas import LIGHT, new_figure, png
+from cautious.report.canvas import LIGHT, new_figure, png, title
 from cautious.report.compare import compare
 from cautious.report.drawings import draw_map, draw_returns
 
@@ -30,7 +30,7 @@ def maze_picture() -> bytes:
         axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
         figure.axes[-1].set_ylabel("share of discounted time (%)", fontsize=9)
         variance = f"return: mean {evaluation.exact_mean:.3f}, variance {evaluation.exact_variance:.3f}"
-        axes.set_title(f"{name}\n{variance}", fontsize=10, color=LIGHT.ink, loc="left")
+        title(axes, f"{name}\n{variance}", LIGHT)
     series = [("risk-neutral", LIGHT.neutral, both.neutral), (f"caution {CAUTION:g}", LIGHT.chosen, both.chosen)]
     draw_returns(right, series, "points", LIGHT)
     right.set_xlim(left=-3)

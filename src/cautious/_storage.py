@@ -39,6 +39,8 @@ def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], ar
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A stream whose content replaces a file when all of it is on the disk; until then, the old file stays."""
     target = as_path(path)
+    if not target.name or "\0" in target.name:
+        raise FileError(f"cannot write {str(path)!r}: that is not the name of a file")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
         with open(temporary, "xb") as stream:

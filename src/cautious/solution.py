@@ -32,14 +32,14 @@ class Status(Enum):
     UNDECIDED = "undecided: no policy with a finite objective was found, and none is excluded"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """What ``ca.solve`` and ``ca.learn`` return.
 
     ``objective = expected_return - caution * risk`` belongs to the delivered ``policy``; no policy exceeds
-    ``upper_bound``; ``gap`` is the difference. ``multipliers`` (S,) prove it: they are the values of a risk-neutral
-    planner who is paid ``adjusted_reward``. ``reached`` (S,) marks the states the policy visits; elsewhere its rows
-    are uniform over the usable actions.
+    ``upper_bound`` (none close by, where the certificate is "stationary"); ``gap`` is the difference. ``multipliers``
+    (S,) prove it: they are the values of a risk-neutral planner who is paid ``adjusted_reward``. ``reached`` (S,)
+    marks the states the policy visits; elsewhere its rows are uniform over the usable actions.
 
     A learned solution holds estimates and a ``history``. Its ``mdp`` is the counted model, or, where none was counted,
     a stand-in with the right sizes and names (``mdp.known_transitions`` is then False).

@@ -12,16 +12,17 @@ from cautious.paper import figure_1, figure_2, maze_training
 from cautious.paper.evidence import QUICK, Scale, interval
 from cautious.paper.maze_paths import (
     cell_rewards,
-    cells_marked,
     draw_path,
     draw_rewards,
     first_entries,
+    map_of,
     share_entering,
     spread_out,
     stops,
     walk,
 )
 from cautious.report.canvas import DARK, LIGHT, new_figure, png
+from cautious.worlds.grids import cells_marked
 
 T_2, T_3 = 4.302652729911275, 3.182446305284263  # Student's t at 97.5 % with 2 and 3 degrees of freedom
 
@@ -41,6 +42,10 @@ def flat():
 def training():
     maze, from_s = ca.worlds.maze(), ca.worlds.maze(start_at_s=True)
     return maze_training.measure(maze, from_s, seeds=2, marks=(1_000,), rounds=3)
+
+
+# exact returns where the goal pays: they are told, and decide nothing
+PAYING = figure_2.Exact(neutral=(-1.0, 2.0), averse=(-1.5, 0.5))
 
 
 def by_hand(grid, moves, turns):
@@ -109,9 +114,11 @@ def test_rewards_that_belong_to_no_cell_are_refused():
     with pytest.raises(InputError, match="state and action"):
         cell_rewards(ca.MDP(np.ones((1, 1, 1)), np.zeros((1, 1)), 0.9))
     transitions = np.full((2, 1, 2), 0.5)
-    with pytest.raises(InputError, match="where one comes from"):
+    with pytest.raises(InputError, match="entering state 0 pays 0 or 2: it depends on where one comes from"):
         cell_rewards(ca.MDP(transitions, np.arange(4.0).reshape(2, 1, 2), 0.9))
-    with pytest.raises(InputError, match=r"scene\.grid"):
+    with pytest.raises(InputError, match=r"scene\.grid has 0 cells; it must have 2"):
+        map_of(ca.MDP(transitions, np.zeros((2, 1)), 0.9))
+    with pytest.raises(InputError, match=r"scene\.grid is empty, so no cell is marked 'D'"):
         cells_marked(ca.MDP(transitions, np.zeros((2, 1)), 0.9), "D")
 
 
@@ -256,7 +263,7 @@ def test_claims_of_figure_2_follow_the_intervals(training):
                 (plug_in, neutral, f"{prefix}variance"): neutral_variance,
                 (plug_in, averse, f"{prefix}variance"): averse_variance,
             }
-        return [claim.holds for claim in figure_2.claims(changed(training, columns))[-2:]]
+        return [claim.holds for claim in figure_2.claims(changed(training, columns), PAYING)[-2:]]
 
     assert holds((-1.0, -1.0), (-1.09, -1.09), (2.0, 3.0), (1.0, 2.0)) == [True, True]
     assert holds((-1.0, -1.0), (-1.11, -1.11), (2.0, 2.0), (2.0, 2.0)) == [False, False]
@@ -265,7 +272,7 @@ def test_claims_of_figure_2_follow_the_intervals(training):
 
 
 def test_figure_2_on_few_samples_says_that_algorithm_2_is_far_off(training):
-    sampled, ascent, *_ = figure_2.claims(training)
+    sampled, ascent, *_ = figure_2.claims(training, PAYING)
     assert not sampled.holds
     assert sampled.numbers["gap"].low > 1
     assert ascent.numbers["gap of the risk-neutral policy"] == pytest.approx(0.0037, abs=1e-4)
@@ -275,7 +282,7 @@ def test_figure_2_on_few_samples_says_that_algorithm_2_is_far_off(training):
 
 def test_figure_2_where_dark_cells_are_like_light_ones(flat):
     training = maze_training.measure(*flat, seeds=3, marks=(1_000,), rounds=2)
-    *_, lower = figure_2.claims(training)
+    *_, lower = figure_2.claims(training, PAYING)
     assert not lower.holds
     exact = figure_2.compare_exactly(*flat)
     assert exact.averse[1] == pytest.approx(exact.neutral[1], rel=0.01)

@@ -2,17 +2,21 @@
 
 import builtins
 import dataclasses
+import os
+import signal
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from page_reader import read
 
 import cautious as ca
-from cautious.report.carriers import barrier_requirements, carriers
+from cautious.report import trade
+from cautious.report.carriers import barrier_requirements, carriers, price
 from cautious.report.page import write_report
-from cautious.report.reproduce import reproduction
+from cautious.report.recipe import reproduction
 from cautious.report.words import number
+from cautious.solvers.solve import solve_from
+from page_reader import read
 
 
 def test_a_page_is_self_contained_and_holds_the_numbers(maze_solution, tmp_path):
@@ -37,6 +41,7 @@ def test_a_page_is_self_contained_and_holds_the_numbers(maze_solution, tmp_path)
         "The problem",
         "Next to the risk-neutral policy",
         "What the policy does",
+        "What it does differently",
         "Which states carry the risk",
         "What one unit of caution buys",
         "How sure is this",
@@ -66,12 +71,94 @@ def test_every_text_of_the_user_is_escaped(chain_solution, tmp_path):
 
 
 @pytest.mark.usefixtures("quick_pictures")
+def test_the_page_says_what_is_done_differently(tmp_path):
+    solution = ca.solve(ca.worlds.problem("machine_replacement"))
+    solution.report(tmp_path / "page.html")
+    words = read(tmp_path / "page.html")[1].words.split("What it does differently")[1].split("Which states")[0]
+    neutral = ca.solve(ca.Problem(solution.mdp)).policy.argmax(axis=1)
+    changed = np.flatnonzero((solution.policy.argmax(axis=1) != neutral) & solution.reached)
+    assert f"in {changed.size} of {np.count_nonzero(solution.reached)} visited states" in words
+    for state in changed:
+        assert solution.mdp.state_names[state] in words
+    # repairing early costs good weeks more than it saves bad ones, over a whole episode
+    assert "The worst episodes are worse" in read(tmp_path / "page.html")[1].words
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_first_order_conditions_are_not_called_a_bound_on_all_policies(tmp_path):
+    class Corner(ca.Risk):
+        convex, smooth = False, True
+
+        def value(self, d):
+            return -float((d**2).sum())
+
+        def gradient(self, d):
+            return -2 * d
+
+    solution = ca.solve(ca.Problem(ca.worlds.river_swim(), Corner(), 3.0))
+    assert solution.status is ca.Status.STATIONARY
+    solution.report(tmp_path / "page.html")
+    words = read(tmp_path / "page.html")[1].words
+    assert "No policy close by exceeds" in words
+    assert "No policy exceeds" not in words
+    assert "gap to the best possible" not in words
+
+
+def test_a_loaded_solution_wants_its_own_model(tmp_path):
+    swim, prior = ca.worlds.river_swim(), np.full((6, 2), 1 / 12)
+    ca.solve(ca.Problem(swim, ca.KL(prior), 1.0)).save(tmp_path / "s.npz")
+    other = ca.MDP(swim.transitions, -100 * swim.rewards, swim.discount, swim.start)
+    with pytest.raises(ca.InputError, match="another model"):
+        ca.load(tmp_path / "s.npz").report(tmp_path / "p.html", problem=ca.Problem(other, ca.KL(prior), 1.0))
+    assert not (tmp_path / "p.html").exists()
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_ctrl_c_ends_a_report(maze_solution, tmp_path, monkeypatch):
+    def pressed(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return solve_from(*arguments)
+
+    monkeypatch.setattr(trade, "solve_from", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        maze_solution.report(tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_settings_of_a_method_are_in_the_recipe():
+    simulator = ca.worlds.river_swim().simulator()
+    chosen = ca.learn(simulator, samples=2000, method=ca.PlugIn(prove=False))
+    assert "method=ca.PlugIn(prove=False), seed=0" in reproduction(chosen)
+    assert 'method="plug-in", seed=0' in reproduction(ca.learn(simulator, samples=2000))
+
+
+@pytest.mark.parametrize("path", ["", ".", "a\0b"])
+def test_what_is_no_file_name_is_refused(chain_solution, path):
+    with pytest.raises(ca.FileError, match="not the name of a file"):
+        chain_solution.save(path)
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_a_prior_of_demonstrations_is_explained(tmp_path):
+    mdp = ca.worlds.river_swim()
+    prior = ca.demonstrations([[0, 1, 2, 3]], mdp, smoothing=0.1, at_end="absorb")
+    ca.solve(ca.Problem(mdp, 2.0 * ca.KL(prior) + ca.CVaR(0.9), caution=1.0)).report(tmp_path / "page.html")
+    words = read(tmp_path / "page.html")[1].words
+    assert prior.statement in words
+    assert "over the worst 10 % of the steps" in words
+
+
+@pytest.mark.usefixtures("quick_pictures")
 def test_the_page_says_which_states_carry_the_risk(maze_solution, tmp_path):
     maze_solution.report(tmp_path / "page.html")
     _, page = read(tmp_path / "page.html")
     found = carriers(maze_solution)
     top = int(np.argmax(found.contributions))
-    row = (maze_solution.mdp.state_names[top], number(found.contributions[top], 4), number(found.prices[top], 3))
+    row = (
+        maze_solution.mdp.state_names[top],
+        number(found.contributions[top], 4),
+        number(price(maze_solution, top), 3),
+    )
     words = page.words.split("Which states carry the risk")[1]
     for cell in row:
         assert cell in words

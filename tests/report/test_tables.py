@@ -79,7 +79,7 @@ def test_the_busiest_table_adds_up(maze_solution):
 def test_numbers_keep_their_digits_while_they_are_short():
     assert [number(value, 3) for value in (1234.5, -99999.0, 0.00012345, 12.345, 1e8)] == [
         "1234",
-        "-99999",
+        "-99,999",
         "0.000123",
         "12.3",
         "1e+08",

@@ -1,7 +1,6 @@
 """``learn``: a policy from samples alone."""
 
 import math
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from cautious.commands.shared import (
     print_table,
     read_problem,
     summary,
+    this_command,
 )
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _write(solution: "Solution", out: Path | None, report: Path | None, plot: Pa
         save_figure(plot_history(solution.history), plot)
         files["plot"] = plot
     if report is not None:
-        write_report(solution, report, command=shlex.join(["cautious", *sys.argv[1:]]))
+        write_report(solution, report, command=this_command())
         files["report"] = report
     return files
 

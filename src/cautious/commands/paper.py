@@ -1,14 +1,12 @@
 """``paper``: the paper's experiments and theorems, reproduced into a folder."""
 
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cautious.commands.shared import AsJson, Quiet, print_json, print_table
+from cautious.commands.shared import AsJson, Quiet, print_json, print_table, this_command
 
 
 def paper(
@@ -38,8 +36,7 @@ def paper(
             what = name if name == "theorems" else f"figure {name}"
             typer.echo(f"{time.perf_counter() - started:6.0f} s  {what} ...", err=True)
 
-    command = shlex.join(["cautious", *sys.argv[1:]])
-    parts = reproduce(out, figure or tuple(PARTS), QUICK if quick else FULL, command, tell)
+    parts = reproduce(out, figure or tuple(PARTS), QUICK if quick else FULL, this_command(), tell)
     if as_json:
         print_json({"page": str(out / "index.html"), "claims": claims_for_machines(parts)})
         return
@@ -49,4 +46,6 @@ def paper(
         for claim in part.claims
     )
     print_table(Table("", ("where", "what is claimed", "here"), rows))
+    theirs = [claim.holds for part in parts for claim in part.claims if claim.of_paper]
+    typer.echo(f"{sum(theirs)} of {len(theirs)} claims of the paper hold.")
     typer.echo(f"The page to open: {(out / 'index.html').resolve()}")

@@ -5,6 +5,7 @@ Only the standard library, typer and rich are imported at the top: ``cautious --
 
 import json
 import math
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -91,6 +92,11 @@ def summary(solution: "Solution") -> dict[str, Any]:
         "n_states": solution.policy.shape[0],
         "n_actions": solution.policy.shape[1],
     }
+
+
+def this_command() -> str:
+    """What was typed, for a page that says how to make it again."""
+    return shlex.join(["cautious", *sys.argv[1:]])
 
 
 def plain(value: float | None) -> float | None:

@@ -1,7 +1,5 @@
 """``solve``, ``frontier`` and ``evaluate``."""
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +20,7 @@ from cautious.commands.shared import (
     print_table,
     read_problem,
     summary,
+    this_command,
 )
 
 
@@ -52,7 +51,7 @@ def solve(
     if out is not None:
         solution.save(out)
     if report is not None:
-        write_report(solution, report, command=shlex.join(["cautious", *sys.argv[1:]]))
+        write_report(solution, report, command=this_command())
     if as_json:
         print_json(summary(solution))
     else:
@@ -94,7 +93,7 @@ def frontier(
     if plot is not None:
         save_figure(plot_frontier(points), plot)
     if report is not None:
-        write_overview(points, report, command=shlex.join(["cautious", *sys.argv[1:]]))
+        write_overview(points, report, command=this_command())
     if as_json:
         print_json([summary(one) | {"risk": plain(one.policy_risk)} for one in points])
     else:

@@ -47,9 +47,11 @@ class Labels:
         label = text.strip()
         if label in self.by_name:
             return self.by_name[label]
-        if self.names_only or not WHOLE.fullmatch(label):
+        # tables with gaps have their whole numbers written as 3.0 by other programs
+        digits = label.removesuffix(".0")
+        if self.names_only or not WHOLE.fullmatch(digits):
             raise self._refusal(label)
-        return self._checked(int(label))
+        return self._checked(int(digits))
 
     def from_values(self, values: NDArray[Any], where: Where) -> Indices:
         """The numbers of values (n,): whole numbers, names, or a mixture of both."""

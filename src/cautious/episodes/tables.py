@@ -4,6 +4,7 @@
     step      optional: 0, 1, 2, ... (or 1, 2, 3, ...) within the episode; without it the order of the rows counts
     state     a whole number, or one of the model's state names
     action    optional, the same for actions; empty in the last row of an episode: the state after the last step
+    reward    optional, and not read
 
 Rows are read one by one; numbers, not texts, are kept.
 """
@@ -23,9 +24,10 @@ from cautious.episodes.records import Episode
 from cautious.episodes.space import WHOLE, Space
 from cautious.errors import FileError, InputError
 
-COLUMNS = ("episode", "step", "state", "action")
+NEEDED = ("episode", "state")
+COLUMNS = ("episode", "step", "state", "action", "reward")
 NO_ACTION = -1
-Path = str | os.PathLike[str]
+FileName = str | os.PathLike[str]
 
 
 class Numbers(dict[str, int]):
@@ -44,7 +46,7 @@ class Numbers(dict[str, int]):
 class Rows:
     """Columns (n,) in the order of episodes and steps; ``line`` says where each row stands in the file."""
 
-    path: Path
+    path: FileName
     names: list[str]
     line: Indices
     columns: dict[str, Indices]
@@ -54,7 +56,7 @@ class Rows:
         return f"{self.path}, line {self.line[row]}"
 
 
-def read_table(path: Path, space: Space) -> list[Episode]:
+def read_table(path: FileName, space: Space) -> list[Episode]:
     """Every episode of the file, checked against the model."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
@@ -68,7 +70,7 @@ def read_table(path: Path, space: Space) -> list[Episode]:
     return list(_episodes(rows, starts, space))
 
 
-def _read(path: Path, reader: Any, space: Space) -> Rows:
+def _read(path: FileName, reader: Any, space: Space) -> Rows:
     names: dict[str, int] = {}
     read = {
         "episode": lambda text: _episode_number(text, names),
@@ -79,20 +81,20 @@ def _read(path: Path, reader: Any, space: Space) -> Rows:
     line = array("q")
     try:
         header = _header(next(reader, []))
-        wanted = [(array("q"), Numbers(read[name]), place) for name, place in header.items()]
+        wanted = {name: (array("q"), Numbers(read[name]), place) for name, place in header.items() if name in read}
         for row in reader:
             if not row:
                 continue
             if len(row) != len(header):
                 raise InputError(f"{len(row)} cells; the header has {len(header)}")
             line.append(reader.line_num)
-            for column, numbers, place in wanted:
+            for column, numbers, place in wanted.values():
                 column.append(numbers[row[place]])
     except (InputError, csv.Error) as error:
         raise FileError(f"{path}, line {max(1, reader.line_num)}: {error}") from None
     if not line:
         raise FileError(f"{path}: no rows below the header")
-    columns = {name: np.array(column) for name, (column, _, _) in zip(header, wanted, strict=True)}
+    columns = {name: np.array(column) for name, (column, _, _) in wanted.items()}
     return Rows(path, list(names), np.array(line), columns)
 
 
@@ -101,12 +103,13 @@ def _header(cells: list[str]) -> dict[str, int]:
     found = [cell.strip().lower() for cell in cells]
     for place, name in enumerate(found):
         if name not in COLUMNS:
-            raise InputError(f"column {cells[place]!r:.80}; the header may hold {', '.join(COLUMNS)}")
+            hint = "; cells are separated by commas here" if ";" in name or "\t" in name else "; remove it or rename it"
+            raise InputError(f"column {cells[place]!r:.80}; the header may hold {', '.join(COLUMNS)}{hint}")
         if name in found[:place]:
             raise InputError(f"column {name!r} is there twice")
-    for name in ("episode", "state"):
+    for name in NEEDED:
         if name not in found:
-            raise InputError(f"the header has no column {name!r}; expected {', '.join(COLUMNS)}")
+            raise InputError(f"the header has no column {name!r}; it needs {' and '.join(NEEDED)}")
     return {name: place for place, name in enumerate(found)}
 
 

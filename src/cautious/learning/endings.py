@@ -42,6 +42,7 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
             "seed": task.seed,
             "trial_samples": 0 if trial is None else int(trial.visits.sum()),
             "method": f"{method.name}, {why}",
+            "settings": "" if method == type(method)() else repr(method),
             **result.facts,
         },
     )

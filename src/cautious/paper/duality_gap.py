@@ -84,7 +84,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Curve:
+class GapCurve:
     """One instance at increasing numbers of samples; ``runs`` has a tuple over seeds for each."""
 
     instance: Instance
@@ -162,6 +162,6 @@ def measure(instance: Instance, samples: int, seed: int) -> Measured:
     )
 
 
-def curve(instance: Instance, samples: Sequence[int], seeds: int) -> Curve:
+def curve(instance: Instance, samples: Sequence[int], seeds: int) -> GapCurve:
     """Independent runs for every number of samples: the steps of Theorem 1 depend on it."""
-    return Curve(instance, tuple(tuple(measure(instance, n, seed) for seed in range(seeds)) for n in samples))
+    return GapCurve(instance, tuple(tuple(measure(instance, n, seed) for seed in range(seeds)) for n in samples))

@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from cautious.arrays import Array
 from cautious.errors import InputError
 from cautious.report.canvas import Theme
 
 CONFIDENCE = 0.95
+
+# one line of a csv file
+Row = Mapping[str, float | int | str]
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,6 @@ class Interval:
     high: float
     n: int
 
-    def excludes(self, value: float) -> bool:
-        """Whether the interval lies on one side of a value."""
-        return not self.low <= value <= self.high
-
     @property
     def percent(self) -> str:
         """A share as per cent, without the sign."""
@@ -56,9 +56,8 @@ def interval(values: Iterable[float]) -> Interval:
 
     Examples
     --------
-    >>> one = interval([1.0, 2.0, 3.0])
-    >>> one.mean, one.n, one.excludes(0.0)
-    (2.0, 3, False)
+    >>> str(interval([1.0, 2.0, 3.0]))
+    '2 [-0.484, 4.48]'
     """
     sample = np.asarray(list(values), dtype=np.float64)
     if sample.size < 2 or not np.isfinite(sample).all():
@@ -66,6 +65,12 @@ def interval(values: Iterable[float]) -> Interval:
     mean, error = float(sample.mean()), float(sample.std(ddof=1)) / np.sqrt(sample.size)
     reach = float(stdtrit(sample.size - 1, 0.5 + CONFIDENCE / 2) * error)
     return Interval(mean, mean - reach, mean + reach, sample.size)
+
+
+def band(values: Array) -> Array:
+    """Mean, low and high end of the interval (3, k) of every column of a table (seeds, k)."""
+    found = [interval(column) for column in values.T]
+    return np.array([(one.mean, one.low, one.high) for one in found]).T
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,6 @@ class Part:
     caption: str
     alt: str
     draw: Callable[[Theme], Any]
-    rows: tuple[Mapping[str, float | int | str], ...]
+    rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
     videos: tuple[Video, ...] = ()

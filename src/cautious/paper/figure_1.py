@@ -9,11 +9,10 @@ import numpy as np
 from cautious.arrays import Array, Indices
 from cautious.evaluation import default_horizon, return_variance
 from cautious.models.tabular import MDP
-from cautious.paper.evidence import Claim, Interval, Part, Scale, interval
+from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, interval
 from cautious.paper.maze_paths import (
     DARK_CELL,
     GOAL_CELL,
-    cells_marked,
     draw_bundle,
     draw_path,
     draw_rewards,
@@ -22,24 +21,23 @@ from cautious.paper.maze_paths import (
     share_entering,
     walk,
 )
+from cautious.paper.maze_training import AVERSE, CAUTION, NEUTRAL, TRAJECTORIES
 from cautious.problem import Problem
-from cautious.report.canvas import LIGHT, Theme, new_figure
+from cautious.report.canvas import LIGHT, Theme, new_figure, title
+from cautious.report.drawings import draw_bar
 from cautious.risks.scalar import Variance
 from cautious.solvers.solve import solve
-from cautious.worlds.grids import maze
+from cautious.worlds.grids import cells_marked, maze
 
-CAUTION, MORE_CAUTION = 10.0, 50.0
-NEUTRAL, AVERSE = "risk-neutral", "risk-averse"
+MORE_CAUTION = 50.0
 DARK_SHARE, GOAL_SHARE = "share entering a dark cell", "share reaching the goal"
-TRAJECTORIES = 100
+COMPARED = (0.0, CAUTION, MORE_CAUTION)
 PATH_SEED, DRAWN = 0, 30
 # a share below NONE counts as none, one above 1 - NONE as all
 NONE = 0.01
 # the map is light in both themes, so the paths keep the colours of the light one
 PATH_COLOURS = (LIGHT.neutral, LIGHT.chosen)
 TRIED = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
-
-Row = Mapping[str, float | int | str]
 
 
 @dataclass(frozen=True)
@@ -89,14 +87,14 @@ def make(scale: Scale) -> Part:
     )
 
 
-def measure(mdp: MDP, from_s: MDP, seeds: int, cautions: Sequence[float] = (0.0, CAUTION, MORE_CAUTION)) -> Walks:
+def measure(mdp: MDP, from_s: MDP, seeds: int) -> Walks:
     """Solve ``mdp`` for every caution and walk the policies on ``from_s``, the same model with its start at S."""
     moves = default_horizon(mdp.discount)
     dark, goal = cells_marked(mdp, DARK_CELL), cells_marked(mdp, GOAL_CELL)
     rows: list[Row] = []
     drawn: dict[float, Indices] = {}
     entries: dict[float, Indices] = {}
-    for caution in cautions:
+    for caution in COMPARED:
         policy = solve(Problem(mdp, Variance(), caution)).require().policy
         mean, variance = return_variance(from_s, policy)
         walked = [walk(from_s, policy, TRAJECTORIES, moves, seed) for seed in range(seeds)]
@@ -149,7 +147,7 @@ def claims(walks: Walks, *stays: Staying | None) -> tuple[Claim, ...]:
 
 def _avoids(walks: Walks) -> Claim:
     name = DARK_SHARE
-    neutral, averse, more = (walks.mean(caution, name) for caution in (0.0, CAUTION, MORE_CAUTION))
+    neutral, averse, more = (walks.mean(caution, name) for caution in COMPARED)
     change = interval(walks.per_seed(CAUTION, name) - walks.per_seed(0.0, name))
     never = more.high < NONE
     found = (
@@ -167,7 +165,7 @@ def _avoids(walks: Walks) -> Claim:
     return Claim(
         place="Section 6.1, Figure 1",
         said="The risk-averse policy avoids the dark cells "
-        f"(we read: fewer paths enter one with caution {CAUTION:g}, and below 1 % with {MORE_CAUTION:g}).",
+        f"(we read: fewer paths enter one with caution {CAUTION:g}, and below {100 * NONE:g} % with {MORE_CAUTION:g}).",
         found=found,
         holds=change.high < 0 and never,
         caveat=caveat,
@@ -177,14 +175,15 @@ def _avoids(walks: Walks) -> Claim:
 
 def _reaches(walks: Walks, stays: Sequence[Staying | None]) -> Claim:
     name = GOAL_SHARE
-    neutral, averse, more = (walks.mean(caution, name) for caution in (0.0, CAUTION, MORE_CAUTION))
+    neutral, averse, more = (walks.mean(caution, name) for caution in COMPARED)
     found = (
         f"Share of paths from S that reach the goal within {walks.moves} moves: {averse.percent} % with caution "
         f"{CAUTION:g}, {more.percent} % with caution {MORE_CAUTION:g}, {neutral.percent} % risk-neutral."
     )
     return Claim(
         place="Section 6.1, Figure 1",
-        said="The risk-averse policy still reaches the goal (we read: in more than 99 % of the paths).",
+        said="The risk-averse policy still reaches the goal "
+        f"(we read: in more than {100 * (1 - NONE):g} % of the paths).",
         found=found,
         holds=min(averse.low, more.low) > 1 - NONE,
         caveat=_dependence([one for one in stays if one is not None]),
@@ -219,17 +218,14 @@ def draw(walks: Walks, theme: Theme) -> Any:
         f"(c) caution {CAUTION:g}: {averse:.0f} % enter the dark",
     )
     for axes, name in zip(panels, names, strict=True):
-        colours, levels = draw_rewards(axes, walks.mdp, theme)
-        axes.set_title(name, loc="left", fontsize=10, color=theme.ink)
-        axes.set_xlabel("column")
-    panels[0].set_ylabel("row")
+        scale, levels = draw_rewards(axes, walks.mdp, theme)
+        title(axes, name, theme)
+        axes.label_outer()
     for axes, caution, colour in zip(panels[1:], (0.0, CAUTION), PATH_COLOURS, strict=True):
         draw_bundle(axes, walks.mdp, walks.paths[caution][1:], colour)
         draw_path(axes, walks.mdp, walks.paths[caution][0], colour)
-    bar = figure.colorbar(colours, ax=panels, shrink=0.8, pad=0.02, ticks=np.arange(levels.size) + 0.5)
-    bar.set_ticklabels([f"{level:g}" for level in levels])
+    bar = draw_bar(figure, panels, scale, f"reward on entering ({map_of(walks.mdp).reward_unit})", theme)
+    bar.set_ticks(np.arange(levels.size) + 0.5, labels=[f"{level:g}" for level in levels])
     bar.minorticks_off()
-    bar.set_label(f"reward on entering ({map_of(walks.mdp).reward_unit})", color=theme.ink, fontsize=9)
-    bar.ax.tick_params(colors=theme.ink, labelsize=8, length=0)
-    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0)
     return figure

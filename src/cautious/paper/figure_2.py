@@ -56,8 +56,8 @@ def make(scale: Scale) -> Part:
             "occupancy from a uniform start; what is plotted, there and here, is the variance of the return."
         ),
         alt=(
-            "Three curves over training: the objective rises to the global optimum except for Algorithm 2 on samples; "
-            "the means of the return of both policies end close together; the variance ends lower with risk."
+            "Three panels over training: the objective of four methods beside the global optimum; mean and variance of "
+            "the return, learned with and without risk."
         ),
         draw=lambda theme: draw(training, theme),
         rows=training.rows,
@@ -80,7 +80,7 @@ def compare_exactly(mdp: MDP, from_s: MDP) -> Exact:
     return Exact(return_variance(from_s, neutral.policy), return_variance(from_s, averse.policy))
 
 
-def claims(training: Training, paying: Exact | None = None) -> tuple[Claim, ...]:
+def claims(training: Training, paying: Exact) -> tuple[Claim, ...]:
     """Convergence of the objective, per method, then the mean and the variance; ``paying``: where the goal pays."""
     return (
         _converges(training, ALGORITHM_2, "Algorithm 2, on samples"),
@@ -157,7 +157,7 @@ def _comparable(training: Training) -> Claim:
     )
 
 
-def _lower(training: Training, paying: Exact | None) -> Claim:
+def _lower(training: Training, paying: Exact) -> Claim:
     compared = {name: _compared(training, name, "variance") for name in LEARNERS}
     ratios = {name: one.exact[1].mean / one.exact[0].mean for name, one in compared.items()}
     return Claim(
@@ -169,7 +169,7 @@ def _lower(training: Training, paying: Exact | None) -> Claim:
         + "; ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items())
         + ".",
         holds=compared[PLUG_IN].simulated[2].high < 0 and compared[PLUG_IN].exact[2].high < 0,
-        caveat="" if paying is None else _dependence(paying),
+        caveat=_dependence(paying),
         numbers=_numbers(compared),
     )
 

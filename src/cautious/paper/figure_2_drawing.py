@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.paper.evidence import interval
+from cautious.paper.evidence import band
 from cautious.paper.maze_training import (
     ALGORITHM_2,
     ASCENT,
@@ -16,11 +16,9 @@ from cautious.paper.maze_training import (
     PRIMAL_DUAL,
     Training,
 )
-from cautious.report.canvas import Theme, dress, new_figure
+from cautious.report.canvas import GREEN, PURPLE, Theme, dress_curves, new_figure, title
 from cautious.report.words import scene_of
 
-# two more colours of Okabe and Ito, legible on light and on dark
-PURPLE, GREEN = "#CC79A7", "#009E73"
 DASHES = {PLUG_IN: "-", PRIMAL_DUAL: (0, (4, 2))}
 MARKERS = {PLUG_IN: "o", PRIMAL_DUAL: "s", ALGORITHM_2: "^"}
 # the upper half of panel (a) enlarges this share of the distance from the uniform policy to the optimum
@@ -47,12 +45,9 @@ def draw(training: Training, theme: Theme) -> Any:
     named = {upper: "(a) objective, enlarged at the top", mean: "(b) mean", variance: "(c) variance"}
     for axes in (upper, lower, mean, variance):
         axes.set_xscale("log")
-        axes.set_title(named.get(axes, ""), loc="left", fontsize=10, color=theme.ink)
+        title(axes, named.get(axes, ""), theme)
         axes.set_xlabel("" if axes is upper else "samples used in training (log scale)")
-        dress(axes, theme)
-        axes.tick_params(which="minor", colors=theme.ink)
-        axes.grid(color=theme.faint, linewidth=0.5)
-        axes.set_axisbelow(True)
+        dress_curves(axes, theme)
     _upper_half(upper, training)
     figure.align_ylabels((upper, lower))
     _legend(figure, (upper, mean), theme)
@@ -111,11 +106,10 @@ def _returns(axes: Any, training: Training, theme: Theme, name: str) -> None:
 def _curve(axes: Any, training: Training, method: str, policy: str, name: str, colour: str) -> None:
     """The mean over seeds and its band; of the logarithms for the variance, which is drawn on their scale."""
     at, values = training.table(method, policy, name)
-    logs = name == "variance"
-    found = [interval(np.log(np.maximum(column, LEAST_VARIANCE)) if logs else column) for column in values.T]
-    middle, low, high = np.array([(one.mean, one.low, one.high) for one in found]).T
-    if logs:
-        middle, low, high = np.exp(middle), np.exp(low), np.exp(high)
+    if name == "variance":
+        middle, low, high = np.exp(band(np.log(np.maximum(values, LEAST_VARIANCE))))
+    else:
+        middle, low, high = band(values)
     style = {"color": colour, "linewidth": 1.3, "linestyle": DASHES.get(method, "-"), "markersize": 3.5}
     label = method if method == ALGORITHM_2 else f"{policy}, {method}"
     axes.plot(at, middle, marker=MARKERS[method], label=label, **style)

@@ -3,7 +3,7 @@
 The maps are exact solutions. The claims are tested on exact solutions and on policies learned from samples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +11,14 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.learning.plug_in import PlugIn
 from cautious.models.tabular import MDP
-from cautious.paper.evidence import Claim, Interval, Part, Scale, interval
+from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, interval
 from cautious.paper.prior_curves import Worth, worth
 from cautious.paper.prior_maps import draw_maps
+from cautious.paper.prior_runs import prior_risk
 from cautious.paper.training import snapshots
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.report.words import scene_of
-from cautious.risks.base import Risk
 from cautious.risks.separable import KL
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
@@ -50,13 +50,18 @@ class Avoidance:
 
     @property
     def difference(self) -> Interval:
-        """How much less of its time the learned cautious policy spends in dark cells, in percent of all time."""
-        return interval(100 * (neutral.dark - cautious.dark) for neutral, cautious in self.learned)
+        """How much less of its time the learned cautious policy spends in dark cells, as a share of all time."""
+        return interval(neutral.dark - cautious.dark for neutral, cautious in self.learned)
 
     @property
-    def kept(self) -> Interval:
-        """The learned cautious policy's return in percent of the learned neutral one's."""
-        return interval(100 * cautious.earned / neutral.earned for neutral, cautious in self.learned)
+    def kept(self) -> float:
+        """The exact cautious policy's return as a share of the exact neutral one's."""
+        return self.cautious.earned / self.neutral.earned
+
+    @property
+    def learned_kept(self) -> Interval:
+        """The learned cautious policy's return as a share of the learned neutral one's."""
+        return interval(cautious.earned / neutral.earned for neutral, cautious in self.learned)
 
     @property
     def holds(self) -> bool:
@@ -71,14 +76,14 @@ def solved(mdp: MDP, prior: Array, caution: float) -> Solution:
 
 
 def avoidance(mdp: MDP, prior: Array, caution: float, seeds: Sequence[int]) -> Avoidance:
-    """Neutral against cautious, exact and learned by plug-in with ten samples per pair."""
+    """Neutral against cautious, exact and learned by plug-in with ``SAMPLES_PER_PAIR``."""
     neutral, cautious = (worth(mdp, solved(mdp, prior, c).policy) for c in (0.0, caution))
-    learned = [(_learned_worth(mdp, None, 0.0, seed), _learned_worth(mdp, KL(prior), caution, seed)) for seed in seeds]
+    learned = [(_learned_worth(mdp, prior, 0.0, seed), _learned_worth(mdp, prior, caution, seed)) for seed in seeds]
     return Avoidance(neutral, cautious, tuple(learned))
 
 
-def _learned_worth(mdp: MDP, risk: Risk | None, caution: float, seed: int) -> Worth:
-    samples = SAMPLES_PER_PAIR * int(mdp.allowed.sum())
+def _learned_worth(mdp: MDP, prior: Array, caution: float, seed: int) -> Worth:
+    samples, risk = SAMPLES_PER_PAIR * int(mdp.allowed.sum()), prior_risk(prior, caution)
     return worth(mdp, snapshots(mdp, risk, caution, PlugIn(prove=False), samples, seed, [])[-1].policy)
 
 
@@ -107,7 +112,7 @@ def make(scale: Scale) -> Part:
             "policy leave the outlined dark block pale; the risk-neutral policy walks through it."
         ),
         draw=lambda theme: draw_maps(mdp, [(title, shares[name]) for name, title in titles.items()], theme),
-        rows=_rows(mdp, shares),
+        rows=tuple(_rows(mdp, shares)),
         claims=claims,
     )
 
@@ -115,35 +120,27 @@ def make(scale: Scale) -> Part:
 def _avoids(mdp: MDP, prior: Array, scale: Scale) -> Claim:
     found = avoidance(mdp, prior, CAUTION, range(scale.seeds))
     least = _least_dark(mdp)
-    kept = 100 * found.cautious.earned / found.neutral.earned
     text = (
         f"Exact policies: the neutral one spends {_percent(found.neutral.dark)} of its time in the dark block, the "
-        f"cautious one {_percent(found.cautious.dark)} (caution {CAUTION:g}), at {kept:.1f} % of the return. No "
-        f"policy can go below {_percent(least)}, because episodes begin anywhere. {_learned(found)}"
+        f"cautious one {_percent(found.cautious.dark)} (caution {CAUTION:g}), at {_percent(found.kept)} of the return. "
+        f"No policy can go below {_percent(least)}, because episodes begin anywhere. {_learned(found)}"
     )
     return Claim(
         place="Section 6.2, Figure 3",
         said=(
             "With KL to the prior the policy avoids the dark block, the risk-neutral policy does not. (To avoid: less "
-            "than half of the neutral policy's time there.)"
+            f"than {100 * AVOIDS:g} % of the neutral policy's time there.)"
         ),
         found=text,
         holds=found.holds,
         caveat=_dependence(mdp, prior, found),
-        numbers={
-            "dark share, neutral, exact": found.neutral.dark,
-            "dark share, cautious, exact": found.cautious.dark,
-            "least possible dark share": least,
-            "return kept, exact (%)": kept,
-            **_learned_numbers(found),
-        },
+        numbers={**_numbers(found), "least possible dark share": least},
     )
 
 
 def _nothing_left_to_fear(prior: Array, scale: Scale) -> Claim:
     """The paper's mouse: the electricity is off, and it still does not go there."""
     found = avoidance(drift(dark=LIGHT_REWARD), prior, CAUTION, range(scale.seeds))
-    kept = 100 * found.cautious.earned / found.neutral.earned
     harmless, harmful = (drift_prior(MIX, dark) for dark in (LIGHT_REWARD, 0.0))
     without, with_less = (worth(drift(), solved(drift(), one, CAUTION).policy).dark for one in (harmless, harmful))
     return Claim(
@@ -152,7 +149,7 @@ def _nothing_left_to_fear(prior: Array, scale: Scale) -> Claim:
         found=(
             f"When dark cells pay as much as light ones ({LIGHT_REWARD:g}), the neutral policy spends "
             f"{_percent(found.neutral.dark)} of its time there, the cautious one {_percent(found.cautious.dark)}, at "
-            f"{kept:.1f} % of the return. {_learned(found)}"
+            f"{_percent(found.kept)} of the return. {_learned(found)}"
         ),
         holds=found.holds,
         caveat=(
@@ -161,30 +158,30 @@ def _nothing_left_to_fear(prior: Array, scale: Scale) -> Claim:
             f"light cells gives {_percent(without)}. What matters is that the prior stayed away, not how much it hurt."
         ),
         numbers={
-            "dark share, neutral, exact": found.neutral.dark,
-            "dark share, cautious, exact": found.cautious.dark,
-            "return kept, exact (%)": kept,
+            **_numbers(found),
             "dark share, prior without pain": with_less,
             "dark share, prior without reason to avoid": without,
-            **_learned_numbers(found),
         },
     )
 
 
 def _learned(found: Avoidance) -> str:
-    neutral = interval(100 * one.dark for one, _ in found.learned)
-    cautious = interval(100 * one.dark for _, one in found.learned)
+    neutral, cautious = interval(one.dark for one, _ in found.learned), interval(one.dark for _, one in found.learned)
     return (
-        f"Learned from {SAMPLES_PER_PAIR} samples per pair ({len(found.learned)} seeds, plug-in): {neutral} % against "
-        f"{cautious} %, a difference per seed of {found.difference} %, at {found.kept} % of the return."
+        f"Learned from {SAMPLES_PER_PAIR} samples per pair ({len(found.learned)} seeds, plug-in): {neutral.percent} % "
+        f"against {cautious.percent} %, a difference per seed of {found.difference.percent} percentage points, at "
+        f"{found.learned_kept.percent} % of the return."
     )
 
 
-def _learned_numbers(found: Avoidance) -> dict[str, Interval | float]:
+def _numbers(found: Avoidance) -> dict[str, Interval | float]:
     return {
-        "dark share, learned difference (%)": found.difference,
+        "dark share, neutral, exact": found.neutral.dark,
+        "dark share, cautious, exact": found.cautious.dark,
+        "return kept, exact": found.kept,
+        "dark share, learned difference": found.difference,
         "dark share, learned ratio": found.ratio,
-        "return kept, learned (%)": found.kept,
+        "return kept, learned": found.learned_kept,
     }
 
 
@@ -192,7 +189,7 @@ def _dependence(mdp: MDP, prior: Array, found: Avoidance) -> str:
     """How the exact shares change with everything that was ours to choose."""
     by_caution = [worth(mdp, solved(mdp, prior, c).policy) for c in CAUTIONS]
     cautions = ", ".join(
-        f"{_percent(one.dark)} at caution {c:g} ({100 * one.earned / found.neutral.earned:.1f} % of the return)"
+        f"{_percent(one.dark)} at caution {c:g} ({_percent(one.earned / found.neutral.earned)} of the return)"
         for c, one in zip(CAUTIONS, by_caution, strict=True)
     )
     mixes = ", ".join(
@@ -231,9 +228,8 @@ def _caption(mdp: MDP, dark: dict[str, float]) -> str:
     )
 
 
-def _rows(mdp: MDP, shares: dict[str, Array]) -> tuple[dict[str, float | int | str], ...]:
-    scene, rows = scene_of(mdp), list[dict[str, float | int | str]]()
+def _rows(mdp: MDP, shares: dict[str, Array]) -> Iterator[Row]:
+    scene = scene_of(mdp)
     for state, (i, j) in enumerate(scene.cells):
         times = {f"{name}_percent_of_time": float(share[state]) for name, share in shares.items()}
-        rows.append({"row": i, "column": j, "mark": scene.grid[i][j], **times})
-    return tuple(rows)
+        yield {"row": i, "column": j, "mark": scene.grid[i][j], **times}

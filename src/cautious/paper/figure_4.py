@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
-from cautious.paper.evidence import Part, Scale, Video, interval
+from cautious.paper.evidence import Part, Row, Scale, Video, band
 from cautious.paper.prior_claims import claims
-from cautious.paper.prior_curves import Curve, running_average
-from cautious.paper.prior_study import LEVEL, Size, Study, study
+from cautious.paper.prior_curves import LearningCurve, running_average
+from cautious.paper.prior_runs import prior_risk
+from cautious.paper.prior_study import LEVEL, PriorStudy, Size, study
 from cautious.paper.training import snapshots
 from cautious.paper.videos import AGENTS, can_film, film
-from cautious.report.canvas import Theme, dress, new_figure
-from cautious.risks.separable import KL
+from cautious.report.canvas import GREEN, Theme, dress_curves, new_figure, title
 from cautious.worlds.grids import drift, drift_prior
 
 CAUTIONS = (1.0, 5.0)
@@ -29,8 +28,8 @@ FULL_SIZE = Size(1_000_000, 5_000, tuple(round(1000 * 2 ** (k / 2)) for k in ran
 QUICK_SIZE = Size(30_000, 1_500, (1_000, 2_000, 4_000, 8_000, 16_000), workers=1, tuning_seeds=1)
 # parts of the iterations at which the film looks; and the moves of each stage
 STAGES, MOVES = (0.005, 0.02, 0.1), 30
-# Okabe-Ito green beside the theme's pair, and dashes for those who see no colours
-GREEN, DASHES = "#009E73", ("solid", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)))
+# for those who see no colours
+DASHES = ("solid", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)))
 QUANTITIES = ("earned", "dark")
 LABELS = {"earned": "discounted return (points)", "dark": "time in dark cells (%)"}
 
@@ -58,7 +57,7 @@ def make(scale: Scale) -> Part:
     )
 
 
-def bands(found: Study) -> dict[tuple[str, str, str, float], Band]:
+def bands(found: PriorStudy) -> dict[tuple[str, str, str, float], Band]:
     """What is drawn, (samples, mean, low, high) by (learner, quantity, how, caution); shares in percent."""
     lines: dict[tuple[str, str, str, float], Band] = {}
     for quantity in QUANTITIES:
@@ -72,21 +71,20 @@ def bands(found: Study) -> dict[tuple[str, str, str, float], Band]:
     return lines
 
 
-def _values(curves: Sequence[Curve], quantity: str) -> Array:
+def _values(curves: Sequence[LearningCurve], quantity: str) -> Array:
     """(seeds, points)."""
     return np.array([one.earned if quantity == "earned" else 100 * one.dark for one in curves])
 
 
 def _band(samples: Array, values: Array) -> Band:
-    found = [interval(column) for column in values.T]
-    mean, low, high = (np.array([getattr(one, name) for one in found]) for name in ("mean", "low", "high"))
+    mean, low, high = band(values)
     return samples, mean, low, high
 
 
-def _rows(lines: Mapping[tuple[str, str, str, float], Band]) -> Iterator[dict[str, float | int | str]]:
-    for (learner, quantity, how, caution), band in lines.items():
+def _rows(lines: Mapping[tuple[str, str, str, float], Band]) -> Iterator[Row]:
+    for (learner, quantity, how, caution), line in lines.items():
         name = "return" if quantity == "earned" else "percent of time in dark cells"
-        for samples, mean, low, high in zip(*(part.tolist() for part in band), strict=True):
+        for samples, mean, low, high in zip(*(part.tolist() for part in line), strict=True):
             yield {
                 "learner": learner,
                 "quantity": name,
@@ -99,7 +97,7 @@ def _rows(lines: Mapping[tuple[str, str, str, float], Band]) -> Iterator[dict[st
             }
 
 
-def _caption(found: Study, scale: Scale) -> str:
+def _caption(found: PriorStudy, scale: Scale) -> str:
     size, method = found.size, found.tuning.method
     return (
         f"Drifted world, {scale.seeds} seeds, mean and 95 % interval of the mean. (a), (b): Algorithm 1. After every "
@@ -113,7 +111,7 @@ def _caption(found: Study, scale: Scale) -> str:
     )
 
 
-def _draw(found: Study, lines: Mapping[tuple[str, str, str, float], Band], theme: Theme) -> Any:
+def _draw(found: PriorStudy, lines: Mapping[tuple[str, str, str, float], Band], theme: Theme) -> Any:
     figure = new_figure(theme, 9.6, 6.2)
     panels = figure.subplots(2, 2, sharex=True, sharey="col")
     colours = dict(zip(found.printed, (theme.neutral, theme.chosen, GREEN), strict=True))
@@ -134,11 +132,8 @@ def _draw(found: Study, lines: Mapping[tuple[str, str, str, float], Band], theme
             if quantity == "earned":
                 axes.axhline(found.level, color=theme.wall, linewidth=0.8, zorder=0)
             axes.set(xscale="log", ylabel=LABELS[quantity])
-            axes.set_title(f"({'abcd'[2 * row + column]}) {names[row]}", loc="left", fontsize=10, color=theme.ink)
-            dress(axes, theme)
-            axes.tick_params(which="minor", colors=theme.ink)
-            axes.grid(color=theme.faint, linewidth=0.5)
-            axes.set_axisbelow(True)
+            title(axes, f"({'abcd'[2 * row + column]}) {names[row]}", theme)
+            dress_curves(axes, theme)
     for axes in panels[:, 1]:
         axes.set_ylim(bottom=0)
     for axes in panels[1]:
@@ -148,15 +143,15 @@ def _draw(found: Study, lines: Mapping[tuple[str, str, str, float], Band], theme
     return figure
 
 
-def _video(mdp: MDP, prior: Array, found: Study) -> Video:
+def _video(mdp: MDP, prior: Array, found: PriorStudy) -> Video:
     """Agents at four moments of training, neutral beside cautious."""
     caution, marks = min(found.cautions), [int(part * found.size.samples) for part in STAGES]
     blank = uniform_policy(mdp.allowed)
     neutral, cautious = "risk-neutral", f"KL to the prior, caution {caution:g}"
     stages = [("before learning", {neutral: blank, cautious: blank})]
     runs = (
-        _stages(mdp, None, 0.0, found.tuning.method, marks),
-        _stages(mdp, KL(prior), caution, found.tuning.method, marks),
+        [one.policy for one in snapshots(mdp, prior_risk(prior, c), c, found.tuning.method, marks[-1], 0, marks)]
+        for c in (0.0, caution)
     )
     for mark, first, second in zip(marks, *runs, strict=True):
         stages.append((f"after {mark:,} iterations of Algorithm 1", {neutral: first, cautious: second}))
@@ -169,7 +164,3 @@ def _video(mdp: MDP, prior: Array, found: Study) -> Video:
         ),
         content=film(mdp, stages, seed=0, steps=MOVES),
     )
-
-
-def _stages(mdp: MDP, risk: KL | None, caution: float, method: AlgorithmOne, marks: Sequence[int]) -> list[Array]:
-    return [one.policy for one in snapshots(mdp, risk, caution, method, marks[-1], 0, marks)]

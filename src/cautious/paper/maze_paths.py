@@ -9,7 +9,8 @@ from cautious.errors import InputError
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy
-from cautious.report.canvas import Theme, dress
+from cautious.report.canvas import Theme
+from cautious.report.drawings import ColourScale, paint_cells
 from cautious.rollouts import cumulative_rows, drawn_actions
 
 DARK_CELL, GOAL_CELL = "D", "G"
@@ -29,12 +30,6 @@ def walk(mdp: MDP, policy: Array, count: int, steps: int, seed: int) -> Indices:
         actions = drawn_actions(cumulative, states[:, k], rng)
         states[:, k + 1], _ = simulator.sample(states[:, k], actions, rng)
     return states
-
-
-def cells_marked(mdp: MDP, mark: str) -> Indices:
-    """States (k,) whose cell has this mark on the map; there may be none."""
-    scene = map_of(mdp)
-    return np.flatnonzero([scene.grid[i][j] == mark for i, j in scene.cells]).astype(np.int64)
 
 
 def share_entering(paths: Indices, states: Indices) -> float:
@@ -62,15 +57,23 @@ def cell_rewards(mdp: MDP) -> Array:
         raise InputError("this model pays by state and action: no reward belongs to entering a cell")
     pay, entered = np.full(mdp.n_states, np.nan), mdp.transitions.indices
     pay[entered] = mdp.outcome_rewards
-    if not np.array_equal(pay[entered], mdp.outcome_rewards):
-        raise InputError("what a cell pays depends on where one comes from: no single reward belongs to entering it")
+    other = np.flatnonzero(pay[entered] != mdp.outcome_rewards)
+    if other.size:
+        state, found = int(entered[other[0]]), float(mdp.outcome_rewards[other[0]])
+        raise InputError(
+            f"entering state {state} pays {found:g} or {pay[state]:g}: it depends on where one comes from, so no "
+            "single reward belongs to the cell"
+        )
     return pay
 
 
 def map_of(mdp: MDP) -> Scene:
     """The scene of a grid world."""
-    if mdp.scene is None or len(mdp.scene.cells) != mdp.n_states:
-        raise InputError("paths are drawn on a map: scene.grid must have one cell for every state")
+    found = 0 if mdp.scene is None else len(mdp.scene.cells)
+    if mdp.scene is None or found != mdp.n_states:
+        raise InputError(
+            f"paths are drawn on a map: scene.grid has {found} cells; it must have {mdp.n_states}, one for every state"
+        )
     return mdp.scene
 
 
@@ -84,42 +87,36 @@ def stops(path: Indices) -> tuple[Indices, Indices]:
 def spread_out(path: Indices, cells: Array) -> Array:
     """Points (n, 2) as (column, row): later visits of a cell lie beside the earlier ones."""
     visits = np.array([np.count_nonzero(path[:k] == state) for k, state in enumerate(path)])
-    angle, reach = GOLDEN_ANGLE * visits, np.where(visits > 0, RING, 0.0)
-    return np.asarray(cells[path][:, ::-1] + (reach * np.array([np.cos(angle), np.sin(angle)])).T)
+    return np.asarray(cells[path][:, ::-1] + beside(visits, np.where(visits > 0, RING, 0.0)))
 
 
-def draw_rewards(axes: Any, mdp: MDP, theme: Theme) -> tuple[Any, Array]:
+def beside(turns: Indices, reach: Array) -> Array:
+    """Steps aside (n, 2): so many turns of the golden angle, and so far, for each; none of them lies on another."""
+    angle = GOLDEN_ANGLE * turns
+    return np.asarray((reach * np.array([np.cos(angle), np.sin(angle)])).T)
+
+
+def draw_rewards(axes: Any, mdp: MDP, theme: Theme) -> tuple[ColourScale, Array]:
     """The map coloured by what a cell pays, walls grey; returns the colours for a bar, and the reward of each."""
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColormap, to_rgb
+    from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColormap
 
-    scene, pay = map_of(mdp), cell_rewards(mdp)
-    levels, place = np.unique(pay[np.isfinite(pay)]), np.array(scene.cells)
+    map_of(mdp)  # refuses models without a map
+    pay = cell_rewards(mdp)
+    levels = np.unique(pay[np.isfinite(pay)])
     greens = LinearSegmentedColormap.from_list("greens", GREENS)(np.linspace(1, 0, levels.size))[:, :3]
-    picture = np.empty((len(scene.grid), len(scene.grid[0]), 3))
-    picture[:] = to_rgb(theme.wall)
     ranks = np.minimum(np.searchsorted(levels, np.nan_to_num(pay, nan=levels[-1])), levels.size - 1)
-    picture[place[:, 0], place[:, 1]] = greens[ranks]
-    axes.imshow(picture, interpolation="nearest")
-    for i, j in scene.cells:
-        if scene.grid[i][j] not in ".D ":
-            axes.text(j - 0.43, i - 0.43, scene.grid[i][j], color="#10151c", fontsize=9, weight="bold", va="top")
-    height, width = picture.shape[:2]
-    axes.hlines(np.arange(0.5, height - 1), -0.5, width - 0.5, color="#ffffff", linewidth=0.5)
-    axes.vlines(np.arange(0.5, width - 1), -0.5, height - 0.5, color="#ffffff", linewidth=0.5)
-    axes.set(xticks=range(0, width, 3), yticks=range(0, height, 3))
-    dress(axes, theme, frame=False)
-    axes.tick_params(length=0)
-    return ScalarMappable(BoundaryNorm(np.arange(levels.size + 1), levels.size), ListedColormap(greens)), levels
+    paint_cells(axes, mdp, greens[ranks], theme, lines="#ffffff", unmarked=f". {DARK_CELL}", compact=True)
+    colours = ScalarMappable(BoundaryNorm(np.arange(levels.size + 1), levels.size), ListedColormap(greens))
+    return ColourScale(colours, "neither"), levels
 
 
 def draw_bundle(axes: Any, mdp: MDP, paths: Indices, colour: str) -> None:
     """Many paths as thin lines, each a little beside the others."""
     cells = np.array(map_of(mdp).cells, dtype=float)
-    for k, path in enumerate(paths):
-        reach = RING * np.sqrt((k + 1) / len(paths))
-        beside = reach * np.array([np.cos(GOLDEN_ANGLE * k), np.sin(GOLDEN_ANGLE * k)])
-        axes.plot(*(cells[stops(path)[0]][:, ::-1] + beside).T, color=colour, linewidth=0.7, alpha=0.5, zorder=2)
+    order = np.arange(len(paths))
+    for path, aside in zip(paths, beside(order, RING * np.sqrt((order + 1) / len(paths))), strict=True):
+        axes.plot(*(cells[stops(path)[0]][:, ::-1] + aside).T, color=colour, linewidth=0.7, alpha=0.5, zorder=2)
 
 
 def draw_path(axes: Any, mdp: MDP, path: Indices, colour: str) -> None:

@@ -15,6 +15,7 @@ from cautious.learning.primal_dual import PrimalDual
 from cautious.learning.runs import Method
 from cautious.models.tabular import MDP
 from cautious.occupancy import occupancy_policy, uniform_policy
+from cautious.paper.evidence import Row
 from cautious.paper.training import snapshots
 from cautious.problem import Problem
 from cautious.risks.scalar import Variance
@@ -30,7 +31,6 @@ FILMED, FILMED_SEED = PRIMAL_DUAL, 0
 TRAJECTORIES = 100
 LOOKS = 10
 
-Row = Mapping[str, float | int | str]
 Stage = tuple[str, dict[str, Array]]
 
 

@@ -3,9 +3,9 @@
 import base64
 from collections.abc import Sequence
 from html import escape
-from importlib.metadata import version
 
 from cautious.paper.evidence import FULL, Claim, Part, Scale, Video
+from cautious.paper.videos import MISSING, can_film
 from cautious.report import pieces
 from cautious.report.canvas import DARK, png
 
@@ -19,8 +19,7 @@ def page(parts: Sequence[Part], sections: Sequence[str], scale: Scale, command: 
         _header(parts, scale),
         pieces.section("Every claim, and whether it holds", _overview(parts)),
         *sections,
-        pieces.section("How to reproduce it", pieces.code(command), pieces.paragraphs([_how_sure(scale)], "soft")),
-        f"<footer>Written by cautious {version('cautious')}.</footer>",
+        pieces.section("How to reproduce it", pieces.code(command), pieces.paragraphs(_notes(parts, scale), "soft")),
     ]
     return pieces.document("The paper, reproduced", "\n".join(body))
 
@@ -51,7 +50,8 @@ def _header(parts: Sequence[Part], scale: Scale) -> str:
     cut = "" if not scale.quick else f" This is the quick run; the full one has {FULL.seeds} seeds and more samples."
     about = (
         f"The paper is “{PAPER}”. Its reward maps and constants are not in its text, so the worlds here are ours; what "
-        f"is reproduced is each claim, with {scale.seeds} seeds and 95 % intervals.{cut}"
+        f"is reproduced is each claim, with {scale.seeds} seeds and 95 % intervals. On this page: "
+        f"{', '.join(part.key for part in parts)}.{cut}"
     )
     return (
         f"<header>\n<h1>The paper, reproduced</h1>\n{pieces.paragraphs([lead], 'lead')}\n"
@@ -67,7 +67,7 @@ def _overview(parts: Sequence[Part]) -> str:
         for claim in part.claims
     )
     head = "".join(f'<th class="words">{name}</th>' for name in ("where", "what is claimed", "here"))
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
+    return f'<table class="stacked"><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>'
 
 
 def _ours(claim: Claim) -> str:
@@ -93,8 +93,12 @@ def _film(film: Video) -> str:
     )
 
 
-def _how_sure(scale: Scale) -> str:
-    return (
+def _notes(parts: Sequence[Part], scale: Scale) -> list[str]:
+    """How sure it is, and why there are no films where they could not be made."""
+    sure = (
         f"Intervals are Student's t over {scale.seeds} seeds; what is compared is compared per seed first. The same "
-        "command gives the same numbers. “Holds” is decided by the intervals, by code, not by eye."
+        "command gives the same numbers. “Holds” is decided by the intervals, by code; our reading of a claim is in "
+        "its sentence, and some readings were fixed after first runs had been seen."
     )
+    filmed = can_film() or any(part.videos for part in parts)
+    return [sure] if filmed else [sure, f"There are no films here: {MISSING}."]

@@ -1,10 +1,10 @@
-"""The claims of Figure 4, judged by a ``Study``: faster learning with a prior, and less time in dark cells."""
+"""The claims of Figure 4, judged by a ``PriorStudy``: faster learning with a prior, and less time in dark cells."""
 
 from collections.abc import Mapping, Sequence
 
 from cautious.paper.evidence import Claim, Interval
 from cautious.paper.prior_curves import (
-    Curve,
+    LearningCurve,
     Speed,
     compare_speed,
     dark_avoided,
@@ -12,18 +12,18 @@ from cautious.paper.prior_curves import (
     mean_gain,
     overtaken_at,
 )
-from cautious.paper.prior_study import EARLY, LEAST_LOOKS, LEVEL, MULTIPLIER_STEPS, OCCUPANCY_STEPS, Study
+from cautious.paper.prior_study import EARLY, LEAST_LOOKS, LEVEL, MULTIPLIER_STEPS, OCCUPANCY_STEPS, PriorStudy
 
 # the parts of a run at which the time in dark cells is compared
 MOMENTS = (1 / LEAST_LOOKS, EARLY, 1.0)
 
 
-def claims(found: Study) -> tuple[Claim, ...]:
+def claims(found: PriorStudy) -> tuple[Claim, ...]:
     """All claims of the figure."""
     return faster(found), less_dark(found), other_learner(found)
 
 
-def faster(found: Study) -> Claim:
+def faster(found: PriorStudy) -> Claim:
     """Whether the prior speeds up Algorithm 1: it reaches a common level sooner, and is better early on."""
     neutral = found.printed[0.0]
     speeds = {c: compare_speed(neutral, found.printed[c], found.level) for c in found.cautions}
@@ -47,7 +47,7 @@ def faster(found: Study) -> Claim:
     )
 
 
-def less_dark(found: Study) -> Claim:
+def less_dark(found: PriorStudy) -> Claim:
     """Whether the prior keeps Algorithm 1 out of dark cells, all along."""
     avoided = _avoided(found.printed, [part * found.size.samples for part in MOMENTS])
     best = " and ".join(f"{100 * found.optimum[c].dark:.1f} % (caution {c:g})" for c in found.cautions)
@@ -68,7 +68,7 @@ def less_dark(found: Study) -> Claim:
     )
 
 
-def other_learner(found: Study) -> Claim:
+def other_learner(found: PriorStudy) -> Claim:
     """Whether both claims also hold for our learner: then they belong to the formulation."""
     speeds = {c: compare_speed(found.ours[0.0], found.ours[c], found.level) for c in found.cautions}
     avoided = _avoided(found.ours, found.size.budgets)
@@ -101,7 +101,7 @@ def other_learner(found: Study) -> Claim:
     )
 
 
-def _times(found: Study, speeds: Mapping[float, Speed], unit: str) -> str:
+def _times(found: PriorStudy, speeds: Mapping[float, Speed], unit: str) -> str:
     """How long each learner takes, what is saved, and who never gets there."""
     least = min(one.earned for one in found.optimum.values())
     seeds = len(found.printed[0.0])
@@ -117,13 +117,13 @@ def _times(found: Study, speeds: Mapping[float, Speed], unit: str) -> str:
     )
 
 
-def _ending(found: Study, curves: Mapping[float, Sequence[Curve]], unit: str) -> str:
+def _ending(found: PriorStudy, curves: Mapping[float, Sequence[LearningCurve]], unit: str) -> str:
     """Where it does not hold: the best policy with a prior earns less, so the neutral learner wins in the end."""
     optima = ", ".join(f"{found.optimum[c].earned:.2f} ({_name(c)})" for c in (0.0, *found.cautions))
     passed = []
     for c in found.cautions:
         when = overtaken_at(curves[0.0], curves[c])
-        words = "is not ahead at the end" if when is None else f"is ahead for good from {when:,.0f} {unit} on"
+        words = "is not ahead at the end" if when is None else f"is ahead from {when:,.0f} {unit} to the end"
         passed.append(f"{words} (caution {c:g})")
     last = int(curves[0.0][0].samples[-1])
     return (
@@ -133,7 +133,7 @@ def _ending(found: Study, curves: Mapping[float, Sequence[Curve]], unit: str) ->
     )
 
 
-def _control(found: Study, gains: Mapping[float, Interval]) -> str:
+def _control(found: PriorStudy, gains: Mapping[float, Interval]) -> str:
     """Whether any KL would do."""
     caution = min(found.cautions)
     control = mean_gain(found.printed[0.0], found.control, found.early)
@@ -144,7 +144,7 @@ def _control(found: Study, gains: Mapping[float, Interval]) -> str:
     )
 
 
-def _steps(found: Study) -> str:
+def _steps(found: PriorStudy) -> str:
     """Which steps were used, and what Theorem 1's do."""
     method = found.tuning.method
     theory = ", ".join(f"{one.earned:.2f} ({_name(c)})" for c, one in found.theory.items())
@@ -159,13 +159,15 @@ def _steps(found: Study) -> str:
     )
 
 
-def _avoided(curves: Mapping[float, Sequence[Curve]], moments: Sequence[float]) -> dict[float, dict[float, Interval]]:
+def _avoided(
+    curves: Mapping[float, Sequence[LearningCurve]], moments: Sequence[float]
+) -> dict[float, dict[float, Interval]]:
     """By moment and caution."""
     cautions = [c for c in curves if c > 0]
     return {at: {c: dark_avoided(curves[0.0], curves[c], at) for c in cautions} for at in moments}
 
 
-def _ends(curves: Mapping[float, Sequence[Curve]]) -> dict[float, Interval]:
+def _ends(curves: Mapping[float, Sequence[LearningCurve]]) -> dict[float, Interval]:
     return {c: ends_higher(curves[0.0], curves[c]) for c in curves if c > 0}
 
 

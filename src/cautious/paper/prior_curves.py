@@ -4,23 +4,15 @@ All numbers are exact values of policies in the true model: the policy one would
 the learner, and its occupancy is computed. Only the policy depends on the seed.
 """
 
-import signal
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.learning.algorithm_1 import AlgorithmOne
-from cautious.learning.primal_dual import PrimalDual
-from cautious.learning.runs import Method
 from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy
 from cautious.paper.evidence import Interval, interval
-from cautious.paper.training import snapshots
-from cautious.risks.separable import KL
 from cautious.worlds.grids import dark_cells
 
 
@@ -40,62 +32,23 @@ def worth(mdp: MDP, policy: Array) -> Worth:
 
 
 @dataclass(frozen=True)
-class Curve:
+class LearningCurve:
     """One learner, one seed: after ``samples`` (k,) the policy's ``earned`` (k,) and ``dark`` (k,), as in ``Worth``."""
 
     samples: Array
     earned: Array
     dark: Array
 
-    def until(self, samples: float) -> "Curve":
+    def until(self, samples: float) -> "LearningCurve":
         """Only the first part."""
         kept = self.samples <= samples
-        return Curve(self.samples[kept], self.earned[kept], self.dark[kept])
+        return LearningCurve(self.samples[kept], self.earned[kept], self.dark[kept])
 
 
-def curve_of(samples: Sequence[int], worths: Sequence[Worth]) -> Curve:
+def curve_of(samples: Sequence[int], worths: Sequence[Worth]) -> LearningCurve:
     """A curve from its points."""
     earned, dark = [one.earned for one in worths], [one.dark for one in worths]
-    return Curve(np.array(samples, dtype=np.float64), np.array(earned), np.array(dark))
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of Algorithm 1, looked at every ``every`` of its ``samples`` iterations; caution 0 minds no prior."""
-
-    mdp: MDP
-    prior: Array
-    caution: float
-    method: AlgorithmOne
-    samples: int
-    every: int
-    seed: int
-
-
-def follow(job: Job) -> Curve:
-    """The policies read off the averages of Algorithm 1, as it goes on."""
-    marks = range(job.every, job.samples + 1, job.every)
-    risk = KL(job.prior) if job.caution > 0 else None
-    found = snapshots(job.mdp, risk, job.caution, job.method, job.samples, job.seed, marks)
-    return curve_of([one.samples for one in found], [worth(job.mdp, one.policy) for one in found])
-
-
-def follow_all(jobs: Sequence[Job], workers: int) -> list[Curve]:
-    """The curves of all jobs, in their order; the same numbers with any number of ``workers``."""
-    if workers == 1:
-        return [follow(job) for job in jobs]
-    # spawned, because the arithmetic libraries have threads; Ctrl-C is for this process alone
-    quiet = (signal.signal, (signal.SIGINT, signal.SIG_IGN))
-    with ProcessPoolExecutor(workers, get_context("spawn"), *quiet) as pool:
-        return list(pool.map(follow, jobs))
-
-
-def budget_curve(mdp: MDP, prior: Array, caution: float, budgets: Sequence[int], seed: int) -> Curve:
-    """Our learner, one whole run for each number of samples: its steps shrink, so a run has no earlier self."""
-    method: Method = PrimalDual()
-    risk = KL(prior) if caution > 0 else None
-    finals = [snapshots(mdp, risk, caution, method, budget, seed, [])[-1] for budget in budgets]
-    return curve_of(budgets, [worth(mdp, one.policy) for one in finals])
+    return LearningCurve(np.array(samples, dtype=np.float64), np.array(earned), np.array(dark))
 
 
 def running_average(values: Array) -> Array:
@@ -109,7 +62,7 @@ def running_average(values: Array) -> Array:
     return np.asarray(np.cumsum(values) / np.arange(1, len(values) + 1))
 
 
-def samples_to_level(curve: Curve, level: float) -> tuple[float, bool]:
+def samples_to_level(curve: LearningCurve, level: float) -> tuple[float, bool]:
     """Samples at the first point whose return is at least ``level``, True; or all samples, False."""
     there = np.flatnonzero(curve.earned >= level)
     return (float(curve.samples[there[0]]), True) if there.size else (float(curve.samples[-1]), False)
@@ -129,8 +82,8 @@ class Speed:
     never: tuple[int, int]
 
 
-def compare_speed(first: Sequence[Curve], second: Sequence[Curve], level: float) -> Speed:
-    """Curves of the same seeds, in the same order."""
+def compare_speed(first: Sequence[LearningCurve], second: Sequence[LearningCurve], level: float) -> Speed:
+    """LearningCurves of the same seeds, in the same order."""
     times = [[samples_to_level(curve, level) for curve in curves] for curves in (first, second)]
     return Speed(
         first=interval(time for time, _ in times[0]),
@@ -140,24 +93,24 @@ def compare_speed(first: Sequence[Curve], second: Sequence[Curve], level: float)
     )
 
 
-def mean_gain(first: Sequence[Curve], second: Sequence[Curve], samples: float) -> Interval:
+def mean_gain(first: Sequence[LearningCurve], second: Sequence[LearningCurve], samples: float) -> Interval:
     """Mean return of the second learner minus that of the first over the points up to ``samples``, seed by seed."""
     pairs = zip(first, second, strict=True)
     return interval(float(b.until(samples).earned.mean() - a.until(samples).earned.mean()) for a, b in pairs)
 
 
-def dark_avoided(first: Sequence[Curve], second: Sequence[Curve], samples: float) -> Interval:
+def dark_avoided(first: Sequence[LearningCurve], second: Sequence[LearningCurve], samples: float) -> Interval:
     """Time in dark cells of the first learner minus that of the second, at the last point up to ``samples``."""
     pairs = zip(first, second, strict=True)
     return interval(float(a.until(samples).dark[-1] - b.until(samples).dark[-1]) for a, b in pairs)
 
 
-def ends_higher(first: Sequence[Curve], second: Sequence[Curve]) -> Interval:
+def ends_higher(first: Sequence[LearningCurve], second: Sequence[LearningCurve]) -> Interval:
     """Return of the first learner minus that of the second, when all samples are used."""
     return interval(float(a.earned[-1] - b.earned[-1]) for a, b in zip(first, second, strict=True))
 
 
-def overtaken_at(first: Sequence[Curve], second: Sequence[Curve]) -> float | None:
+def overtaken_at(first: Sequence[LearningCurve], second: Sequence[LearningCurve]) -> float | None:
     """Samples from which on the first learner's mean return stays above the second's; None when it ends below."""
     gap = np.mean([a.earned - b.earned for a, b in zip(first, second, strict=True)], axis=0)
     below = np.flatnonzero(gap <= 0)

@@ -14,9 +14,9 @@ from cautious.errors import InputError
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
-from cautious.paper.prior_curves import Curve, Job, Worth, budget_curve, follow_all, worth
+from cautious.paper.prior_curves import LearningCurve, Worth, worth
+from cautious.paper.prior_runs import Job, budget_curve, follow_all, prior_risk
 from cautious.problem import Problem
-from cautious.risks.separable import KL
 from cautious.solvers.solve import solve
 
 MULTIPLIER_STEPS = (3e-4, 1e-3, 3e-3)
@@ -26,7 +26,7 @@ FIRST_TUNING_SEED = 10_000
 LEVEL = 0.95
 # the part of the iterations that counts as early
 EARLY = 0.2
-# curves are compared from a twentieth of a run on
+# curves are compared from the first of so many parts of a run on
 LEAST_LOOKS = 20
 
 
@@ -46,7 +46,8 @@ class Size:
 
     def __post_init__(self) -> None:
         if LEAST_LOOKS * self.every > self.samples:
-            raise InputError(f"every is {self.every}; it can be at most {self.samples // LEAST_LOOKS}, samples / 20")
+            most = self.samples // LEAST_LOOKS
+            raise InputError(f"every is {self.every}; it can be at most {most}, samples / {LEAST_LOOKS}")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class Study:
+class PriorStudy:
     """All curves, by caution (0: neutral) and then by seed.
 
     ``control``: Algorithm 1 with KL to the uniform distribution and the smallest caution, on the early part only.
@@ -68,9 +69,9 @@ class Study:
 
     size: Size
     tuning: Tuning
-    printed: Mapping[float, Sequence[Curve]]
-    ours: Mapping[float, Sequence[Curve]]
-    control: Sequence[Curve]
+    printed: Mapping[float, Sequence[LearningCurve]]
+    ours: Mapping[float, Sequence[LearningCurve]]
+    control: Sequence[LearningCurve]
     theory: Mapping[float, Worth]
     optimum: Mapping[float, Worth]
     blank: Worth
@@ -91,7 +92,7 @@ class Study:
         return EARLY * self.size.samples
 
 
-def study(mdp: MDP, prior: Array, cautions: Sequence[float], size: Size, seeds: Sequence[int]) -> Study:
+def study(mdp: MDP, prior: Array, cautions: Sequence[float], size: Size, seeds: Sequence[int]) -> PriorStudy:
     """Run everything."""
     tuning = best_steps(mdp, prior, size)
     method = tuning.method
@@ -102,7 +103,7 @@ def study(mdp: MDP, prior: Array, cautions: Sequence[float], size: Size, seeds: 
     control = [Job(mdp, even, min(cautions), method, early, size.every, seed) for seed in seeds]
     theory = [Job(mdp, prior, c, AlgorithmOne(), size.samples, size.samples, seeds[0]) for c in everyone]
     curves = iter(follow_all([*runs, *control, *theory], size.workers))
-    return Study(
+    return PriorStudy(
         size=size,
         tuning=tuning,
         printed={c: [next(curves) for _ in seeds] for c in everyone},
@@ -129,9 +130,8 @@ def best_steps(mdp: MDP, prior: Array, size: Size) -> Tuning:
 
 
 def _optimum(mdp: MDP, prior: Array, caution: float) -> Worth:
-    risk = KL(prior) if caution > 0 else None
-    return worth(mdp, solve(Problem(mdp, risk, caution)).require().policy)
+    return worth(mdp, solve(Problem(mdp, prior_risk(prior, caution), caution)).require().policy)
 
 
-def _last(curve: Curve) -> Worth:
+def _last(curve: LearningCurve) -> Worth:
     return Worth(float(curve.earned[-1]), float(curve.dark[-1]))

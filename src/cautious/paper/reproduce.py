@@ -10,6 +10,7 @@ from cautious.paper.files import write_claims, write_part
 from cautious.paper.page import page, part_section
 from cautious.report.canvas import require_matplotlib
 from cautious.report.files import make_folder, write_bytes
+from cautious.solvers.base import leaving_at_once
 
 PARTS: dict[str, Callable[[Scale], Part]] = {
     "1": figure_1.make,
@@ -36,16 +37,18 @@ def reproduce(
     require_matplotlib()
     unknown = [name for name in names if name not in PARTS]
     if unknown or not names:
-        raise InputError(f"there is no part {unknown[0] if unknown else ''!r}; the parts are {', '.join(PARTS)}")
+        found = f"there is no part {unknown[0]!r}" if unknown else "no part was named"
+        raise InputError(f"{found}; the parts are {', '.join(PARTS)}")
     make_folder(folder)
     parts: list[Part] = []
     sections: list[str] = []
-    for name in dict.fromkeys(names):
-        tell(name)
-        part = PARTS[name](scale)
-        image = write_part(part, folder)
-        parts.append(part)
-        sections.append(part_section(part, image))
-        write_claims(parts, scale, folder / "claims.json")
-        write_bytes(folder / "index.html", page(parts, sections, scale, command))
+    with leaving_at_once():
+        for name in dict.fromkeys(names):
+            tell(name)
+            part = PARTS[name](scale)
+            image = write_part(part, folder)
+            parts.append(part)
+            sections.append(part_section(part, image))
+            write_claims(parts, scale, folder / "claims.json")
+            write_bytes(folder / "index.html", page(parts, sections, scale, command))
     return parts

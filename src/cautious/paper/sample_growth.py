@@ -1,7 +1,7 @@
 """How the samples that Algorithm 1 needs grow with the model, and how its duality gap grows with the horizon.
 
-Models are garnets of one kind: four actions, five successors per pair, rewards uniform in [0, 1]. Each seed has its own
-models and its own samples, so an interval speaks about the kind and not about one model.
+Models are garnets of one kind: ``ACTIONS`` actions, ``SUCCESSORS`` successors per pair, rewards uniform in [0, 1]. Each
+seed has its own models and its own samples, so an interval speaks about the kind and not about one model.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,25 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.paper.duality_gap import measure, with_optimum
+from cautious.paper.duality_gap import Instance, measure, with_optimum
 from cautious.paper.evidence import Interval, interval
 from cautious.problem import Problem
 from cautious.worlds.random_models import garnet
 
 FIRST_SAMPLES = 2**12
+ACTIONS, SUCCESSORS = 4, 5
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Numbers ``y`` (one interval each) against ``x``, and the exponent of the power law through them.
-
-    ``per_log`` is the exponent after division by log x, None where that is not asked.
-    """
+    """Numbers ``y`` (one interval each) against ``x``, and the exponent of the power law through them."""
 
     x: tuple[float, ...]
     y: tuple[Interval, ...]
     exponent: Interval
-    per_log: Interval | None = None
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
@@ -65,9 +62,12 @@ def jackknife(estimate: Callable[[Array], float], seeds: int) -> Interval:
     return interval(seeds * whole - (seeds - 1) * estimate(weights) for weights in without)
 
 
-def samples_needed(sizes: Sequence[int], accuracy: float, discount: float, seeds: int) -> Growth:
-    """The samples after which the mean gap over seeds is below ``accuracy``, against the number of pairs."""
-    pairs = tuple(4.0 * n for n in sizes)
+def samples_needed(sizes: Sequence[int], accuracy: float, discount: float, seeds: int) -> tuple[Growth, Interval]:
+    """The samples after which the mean gap over seeds is below ``accuracy``, against the number of pairs.
+
+    The interval is that of the exponent after division by the logarithm of the pairs.
+    """
+    pairs = tuple(float(ACTIONS * n) for n in sizes)
     tables = [_gaps(n, accuracy, discount, seeds) for n in sizes]
 
     def needed(weights: Array) -> Array:
@@ -77,20 +77,22 @@ def samples_needed(sizes: Sequence[int], accuracy: float, discount: float, seeds
         log = jackknife(lambda weights: float(np.log(needed(weights)[k])), seeds)
         return Interval(float(np.exp(log.mean)), float(np.exp(log.low)), float(np.exp(log.high)), log.n)
 
-    return Growth(
+    growth = Growth(
         x=pairs,
         y=tuple(point(k) for k in range(len(sizes))),
         exponent=jackknife(lambda weights: slope(pairs, needed(weights).tolist()), seeds),
-        per_log=jackknife(lambda weights: slope(pairs, (needed(weights) / np.log(pairs)).tolist()), seeds),
     )
+    return growth, jackknife(lambda weights: slope(pairs, (needed(weights) / np.log(pairs)).tolist()), seeds)
+
+
+def _garnet(n_states: int, discount: float, seed: int) -> Instance:
+    model = garnet(n_states, ACTIONS, SUCCESSORS, discount, seed)
+    return with_optimum(f"garnet of {n_states} states", Problem(model))
 
 
 def _gaps(n_states: int, accuracy: float, discount: float, seeds: int) -> tuple[list[int], Array]:
     """Doubled numbers of samples until the mean gap is below the accuracy, and the gaps (seeds, K)."""
-    instances = [
-        with_optimum(f"garnet of {n_states} states", Problem(garnet(n_states, discount=discount, seed=seed)))
-        for seed in range(seeds)
-    ]
+    instances = [_garnet(n_states, discount, seed) for seed in range(seeds)]
     samples: list[int] = []
     columns: list[list[float]] = []
     while len(columns) < 2 or np.mean(columns[-1]) > accuracy:
@@ -102,14 +104,11 @@ def _gaps(n_states: int, accuracy: float, discount: float, seeds: int) -> tuple[
 def gap_against_horizon(discounts: Sequence[float], n_states: int, samples: int, seeds: int) -> Growth:
     """The gap after a fixed number of samples, against 1/(1 - discount); the models differ in the discount only."""
     horizons = tuple(1 / (1 - discount) for discount in discounts)
-    table = np.array([[_gap(n_states, gamma, samples, seed) for gamma in discounts] for seed in range(seeds)])
+    table = np.array(
+        [[measure(_garnet(n_states, gamma, seed), samples, seed).gap for gamma in discounts] for seed in range(seeds)]
+    )
     return Growth(
         x=horizons,
         y=tuple(interval(column) for column in table.T),
         exponent=interval(slope(horizons, row) for row in table),
     )
-
-
-def _gap(n_states: int, discount: float, samples: int, seed: int) -> float:
-    problem = Problem(garnet(n_states, discount=discount, seed=seed))
-    return measure(with_optimum(f"garnet of {n_states} states", problem), samples, seed).gap

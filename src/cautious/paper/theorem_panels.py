@@ -6,21 +6,19 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.paper.duality_gap import Curve
-from cautious.paper.evidence import Interval
+from cautious.paper.duality_gap import GapCurve
+from cautious.paper.evidence import band
 from cautious.paper.sample_growth import Growth
-from cautious.paper.theorem_study import Study
-from cautious.report.canvas import Theme, dress, new_figure
+from cautious.paper.theorem_study import TheoremStudy
+from cautious.report.canvas import GREEN, PURPLE, Theme, dress, new_figure, title
 
-# Okabe-Ito, legible on light and dark paper
-GREEN, PURPLE = "#009E73", "#CC79A7"
 MARKERS = ("o", "s", "^")
 SMALL = 8
 LINE = {"linewidth": 1.1, "markersize": 3.5}
 GUIDE = {"linewidth": 1.0, "marker": "none"}
 
 
-def draw(found: Study, theme: Theme) -> Any:
+def draw(found: TheoremStudy, theme: Theme) -> Any:
     """Theorem 1, the two halves of Theorem 2, Corollary 1, and the growth with pairs and horizon."""
     figure = new_figure(theme, 12.5, 7.6)
     (gap, loss, flow), (divergence, pairs, horizon) = figure.subplots(2, 3)
@@ -31,40 +29,35 @@ def draw(found: Study, theme: Theme) -> Any:
     by_caution = list(found.by_caution.values())
     kinds = ("divergence", "-"), ("divergence_bound", ":"), ("divergence_allowed", "--")
     _against_samples(divergence, by_caution, (PURPLE, theme.chosen, theme.ink), *kinds)
-    titles = ("Theorem 1: duality gap", "Theorem 2: loss of the average", "Theorem 2: flow violation of the average")
+    names = ("Theorem 1: duality gap", "Theorem 2: loss of the average", "Theorem 2: flow violation of the average")
     labels = ("duality gap, units of return", "loss, units of return", "flow violation, 1-norm")
-    for axes, letter, title, label in zip((gap, loss, flow), "abc", titles, labels, strict=True):
-        _title(axes, letter, title, "samples T", label)
-    _title(divergence, "d", "Corollary 1: divergence from the optimum", "samples T", "KL divergence, nats")
+    for axes, letter, name, label in zip((gap, loss, flow), "abc", names, labels, strict=True):
+        _name(axes, theme, f"({letter}) {name}", "samples T", label)
+    _name(divergence, theme, "(d) Corollary 1: divergence from the optimum", "samples T", "KL divergence, nats")
     _samples_needed(pairs, found.growth, found.plan.accuracy, theme)
     _horizon(horizon, found.horizon, found.plan.horizon_samples, theme)
     _legends(theme, gap, loss, flow, divergence, found)
     for axes in (gap, loss, flow, divergence, pairs, horizon):
         dress(axes, theme)
-        # ``dress`` colours the middle title only
-        axes.set_title(axes.get_title(loc="left"), loc="left", fontsize=10, color=theme.ink)
         axes.minorticks_off()
     return figure
 
 
-def _against_samples(axes: Any, curves: Sequence[Curve], colours: Sequence[str], *kinds: tuple[str, str]) -> None:
+def _against_samples(axes: Any, curves: Sequence[GapCurve], colours: Sequence[str], *kinds: tuple[str, str]) -> None:
     """Each kind is a number of ``Measured`` and a line; the first has markers and its 95 % intervals."""
     for one, colour, marker in zip(curves, colours, MARKERS, strict=True):
         (first, line), *others = kinds
-        means = one.across(first)
-        _band(axes, one.samples, means, colour)
-        size = np.array([abs(mean.mean) for mean in means])
-        axes.loglog(one.samples, size, line, color=colour, **LINE)
+        mean, low, high = band(one.each(first).T)
+        _band(axes, one.samples, low, high, colour)
+        axes.loglog(one.samples, np.abs(mean), line, color=colour, **LINE)
         # a hollow mark is a negative number, drawn by its size
-        _marks(axes, one.samples, size, np.array([mean.mean < 0 for mean in means]), colour, marker)
+        _marks(axes, one.samples, np.abs(mean), mean < 0, colour, marker)
         for name, style in others:
             axes.loglog(one.samples, one.each(name).mean(axis=1), style, color=colour, **GUIDE)
 
 
-def _band(axes: Any, x: Sequence[float], means: Sequence[Interval], colour: str) -> None:
+def _band(axes: Any, x: Sequence[float], low: Array, high: Array, colour: str) -> None:
     """The 95 % interval where it is positive: there is no other place for it on a logarithmic axis."""
-    high = np.array([mean.high for mean in means])
-    low = np.array([mean.low for mean in means])
     shown = low > 0
     axes.fill_between(np.asarray(x), np.where(shown, low, 1), high, where=shown, color=colour, alpha=0.22, linewidth=0)
 
@@ -78,12 +71,12 @@ def _marks(axes: Any, x: Sequence[float], y: Array, negative: Array, colour: str
         )
 
 
-def _title(axes: Any, letter: str, title: str, x: str, y: str) -> None:
-    axes.set_title(f"({letter}) {title}", loc="left")
+def _name(axes: Any, theme: Theme, name: str, x: str, y: str) -> None:
+    title(axes, name, theme)
     axes.set(xlabel=x, ylabel=y)
 
 
-def _legends(theme: Theme, gap: Any, loss: Any, flow: Any, divergence: Any, found: Study) -> None:
+def _legends(theme: Theme, gap: Any, loss: Any, flow: Any, divergence: Any, found: TheoremStudy) -> None:
     """Problems are named once, in (a); the other panels say what their lines are."""
     colours = (theme.neutral, theme.chosen, GREEN)
     for one, colour, marker in zip(found.curves, colours, MARKERS, strict=True):
@@ -125,7 +118,7 @@ def _samples_needed(axes: Any, growth: Growth, accuracy: float, theme: Theme) ->
             x, middle * law / np.exp(np.log(law).mean()), style, color=theme.ink, label=f"slope of {label}", **GUIDE
         )
     _ticks(axes, growth)
-    _title(axes, "e", f"Samples for a mean gap of {accuracy:g}", "pairs |S||A|", "samples T")
+    _name(axes, theme, f"(e) Samples for a mean gap of {accuracy:g}", "pairs |S||A|", "samples T")
     _legend(axes, theme, "upper left")
 
 
@@ -134,7 +127,7 @@ def _horizon(axes: Any, growth: Growth, samples: int, theme: Theme) -> None:
     _points(axes, growth, theme)
     axes.loglog(x, y[0] * (x / x[0]) ** 2, ":", color=theme.ink, label="slope 2, Theorem 1", **GUIDE)
     _ticks(axes, growth)
-    _title(axes, "f", f"Gap after {samples:,} samples", "horizon 1/(1 - gamma)", "duality gap, units of return")
+    _name(axes, theme, f"(f) Gap after {samples:,} samples", "horizon 1/(1 - gamma)", "duality gap, units of return")
     _legend(axes, theme, "upper left")
 
 

@@ -1,6 +1,6 @@
 """The problems on which the theorems are checked, and all their measurements.
 
-Small models with discount 1/2, because only there does Theorem 1's bound fall below the range of returns within a
+Small models with a small discount, because only there does Theorem 1's bound fall below the range of returns within a
 budget one can wait for: it grows with the square of the horizon.
 """
 
@@ -11,13 +11,13 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.models.tabular import MDP
-from cautious.paper.duality_gap import Curve, curve, with_optimum
-from cautious.paper.evidence import Scale
+from cautious.paper.duality_gap import GapCurve, curve, with_optimum
+from cautious.paper.evidence import Interval, Scale
 from cautious.paper.sample_growth import Growth, gap_against_horizon, samples_needed
 from cautious.problem import Problem
 from cautious.risks.features import PeakExposure
 from cautious.risks.separable import KL
-from cautious.worlds.grids import from_grid
+from cautious.worlds.grids import cells_marked, from_grid
 from cautious.worlds.random_models import garnet
 
 DISCOUNT = 0.5
@@ -52,16 +52,18 @@ QUICK_PLAN = Plan(5.0, 4.5, 4.5, (10, 20, 40), 0.8, (0.5, 0.8, 0.95), 10_000)
 
 
 @dataclass(frozen=True)
-class Study:
+class TheoremStudy:
     """Everything measured.
 
     ``curves`` are the problems of Theorems 1 and 2; ``by_caution`` has the KL problem for each caution of Corollary 1;
-    ``growth`` the samples needed against the pairs, ``horizon`` the gap against the horizon.
+    ``growth`` the samples needed against the pairs, ``per_log`` its exponent after division by the logarithm of the
+    pairs, ``horizon`` the gap against the horizon.
     """
 
-    curves: tuple[Curve, ...]
-    by_caution: Mapping[float, Curve]
+    curves: tuple[GapCurve, ...]
+    by_caution: Mapping[float, GapCurve]
     growth: Growth
+    per_log: Interval
     horizon: Growth
     plan: Plan
     seeds: int
@@ -84,15 +86,12 @@ def random_prior(mdp: MDP) -> Array:
 
 def peak_problem() -> Problem:
     """A 4x4 grid whose two groups of dark cells pay well; the risk is the time in the worse group."""
-    cells = "".join(GRID)
-    dark = [s for s, mark in enumerate(cells) if mark == "D"]
-    upper = [s for s in dark if s < len(cells) // 2]
-    lower = [s for s in dark if s not in upper]
     mdp = from_grid(GRID, GRID_PAYS, discount=DISCOUNT)
-    return Problem(mdp, PeakExposure([upper, lower]), PEAK_CAUTION)
+    dark, half = cells_marked(mdp, "D"), mdp.n_states // 2
+    return Problem(mdp, PeakExposure([dark[dark < half], dark[dark >= half]]), PEAK_CAUTION)
 
 
-def study(scale: Scale) -> Study:
+def study(scale: Scale) -> TheoremStudy:
     """Measure all; the seeds of the first three panels draw samples on fixed models."""
     plan, seeds = QUICK_PLAN if scale.quick else FULL_PLAN, scale.seeds
     mdp = small_garnet()
@@ -103,10 +102,12 @@ def study(scale: Scale) -> Study:
         for c in CAUTIONS
     }
     peak = curve(with_optimum(f"peak, caution {PEAK_CAUTION:g}, 4x4 grid", peak_problem()), marks(plan.peak), seeds)
-    return Study(
+    growth, per_log = samples_needed(plan.sizes, plan.accuracy, DISCOUNT, seeds)
+    return TheoremStudy(
         curves=(neutral, by_caution[SHOWN_CAUTION], peak),
         by_caution=by_caution,
-        growth=samples_needed(plan.sizes, plan.accuracy, DISCOUNT, seeds),
+        growth=growth,
+        per_log=per_log,
         horizon=gap_against_horizon(plan.discounts, HORIZON_STATES, plan.horizon_samples, seeds),
         plan=plan,
         seeds=seeds,

@@ -19,14 +19,14 @@ from cautious.models.tabular import MDP
 from cautious.paper.maze_paths import (
     DARK_CELL,
     GOAL_CELL,
-    GOLDEN_ANGLE,
-    cells_marked,
+    beside,
     draw_rewards,
     map_of,
     share_entering,
     walk,
 )
 from cautious.report.canvas import LIGHT, new_figure, require_matplotlib
+from cautious.worlds.grids import cells_marked
 
 MISSING = "a film needs imageio-ffmpeg; install it with: pip install cautious[video]"
 # both multiples of 16, which is what H.264 works in
@@ -90,11 +90,6 @@ def film(mdp: MDP, stages: Sequence[tuple[str, Mapping[str, Array]]], seed: int,
     return _encoded(_frames(mdp, names, walked))
 
 
-def n_frames(stages: int, steps: int) -> int:
-    """How many frames a film has."""
-    return stages * (steps + 1 + HOLD)
-
-
 def _panel_names(stages: Sequence[tuple[str, Mapping[str, Array]]]) -> list[str]:
     if not stages:
         raise InputError("stages is empty; a film needs at least one")
@@ -113,7 +108,7 @@ def _frames(mdp: MDP, names: Sequence[str], walked: Sequence[tuple[str, list[Ind
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for axes in panels:
         draw_rewards(axes, mdp, LIGHT)
-        axes.set(xticks=[], yticks=[])
+        axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
     for label, paths in walked:
         figure.suptitle(label, color=LIGHT.ink, fontsize=12)
         for axes, name, path in zip(panels, names, paths, strict=True):
@@ -123,7 +118,7 @@ def _frames(mdp: MDP, names: Sequence[str], walked: Sequence[tuple[str, list[Ind
         figure.set_layout_engine("none")
         still = np.asarray(figure.canvas.buffer_rgba())[:, :, :3]
         tracks = [
-            _middles(mdp, axes)[path] + _beside(len(path))[:, None] for axes, path in zip(panels, paths, strict=True)
+            _middles(mdp, axes)[path] + _aside(len(path))[:, None] for axes, path in zip(panels, paths, strict=True)
         ]
         yield from _moves(still, tracks)
 
@@ -160,15 +155,17 @@ def _tally(mdp: MDP, paths: Indices) -> str:
     return f"of {len(paths)}: " + ", ".join(said) if said else ""
 
 
-def _beside(agents: int) -> Array:
+def _aside(agents: int) -> Array:
     """How far (agents, 2) each agent is drawn off the middle of its cell, in pixels, so that none hides another."""
-    turn, reach = GOLDEN_ANGLE * np.arange(agents), OFF_MIDDLE * np.sqrt((np.arange(agents) + 0.5) / agents)
-    return np.asarray((reach * np.array([np.cos(turn), np.sin(turn)])).T)
+    order = np.arange(agents)
+    return beside(order, OFF_MIDDLE * np.sqrt((order + 0.5) / agents))
 
 
 def _stamp(frame: Picture, points: Array, colour: str, radius: float, strength: float) -> None:
     """Blend round dots (n, 2) with soft edges into the frame, all at once; where dots overlap, the last one counts."""
-    ink = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)], dtype=np.float64)
+    from matplotlib.colors import to_rgb
+
+    ink = 255 * np.array(to_rgb(colour))
     reach = int(np.ceil(radius)) + 1
     dy, dx = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     middle = np.round(points).astype(int)

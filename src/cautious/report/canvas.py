@@ -24,6 +24,8 @@ class Theme:
 
 LIGHT = Theme(paper="#ffffff", ink="#1c2430", faint="#d5dae1", wall="#a3a9b2", chosen="#0072B2", neutral="#D55E00")
 DARK = Theme(paper="#161b22", ink="#e6e9ee", faint="#38414d", wall="#555e6b", chosen="#56B4E9", neutral="#E69F00")
+# two more colours of Okabe and Ito, legible on light and on dark paper
+GREEN, PURPLE = "#009E73", "#CC79A7"
 
 
 def require_matplotlib() -> None:
@@ -56,6 +58,19 @@ def dress(axes: Any, theme: Theme, *, frame: bool = True) -> None:
     for side, spine in axes.spines.items():
         spine.set_color(theme.ink)
         spine.set_visible(frame and side in ("left", "bottom"))
+
+
+def dress_curves(axes: Any, theme: Theme) -> None:
+    """``dress`` for curves: with a faint grid behind them, and the small ticks of logarithmic axes."""
+    dress(axes, theme)
+    axes.tick_params(which="minor", colors=theme.ink)
+    axes.grid(color=theme.faint, linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def title(axes: Any, text: str, theme: Theme, size: float = 10) -> None:
+    """A title above the left end of the axes."""
+    axes.set_title(text, loc="left", fontsize=size, color=theme.ink)
 
 
 def png(figure: Any, dpi: int = 150) -> bytes:

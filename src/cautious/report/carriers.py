@@ -2,12 +2,12 @@
 
 With g a (sub)gradient of the risk at the occupancy d, read off the adjusted reward  r - caution (1-gamma) g,
 
-    contribution(s, a) = d(s, a) ( g(s, a) - <d, g> + risk ),           which sums to the risk;
-    price(s)           = caution ( sum_a pi(a|s) g(s, a) - <d, g> ) / 100.
+    contribution(s, a) = d(s, a) ( g(s, a) - <d, g> + risk ),           which sums to the risk.
 
 For the variance the contribution is d(s, a) E[(reward - mean)^2 | s, a], for KL d(s, a) log(d(s, a) / prior(s, a)).
-Moving a small share h of all time to the state s, from everywhere in proportion, makes d into (1-h) d + h e_s and
-changes the risk by h (g(s) - <d, g>): the price is that of h = 1/100, in units of return.
+Moving the share 1/100 of all time to the state s, from everywhere in proportion, makes d into  0.99 d + 0.01 e_s, with
+e_s the policy's actions there. The price is the caution times the change of the risk, in units of return: computed,
+because risks bend and have kinks, so it needs the problem.
 """
 
 from dataclasses import dataclass
@@ -19,25 +19,33 @@ from cautious.certificate import requirements
 from cautious.report.words import is_neutral
 from cautious.solution import Solution
 
+POINT = 0.01
+# slopes that are known to fewer digits than this say nothing
+DIGITS = 1e-6
+
 
 @dataclass(frozen=True)
 class Carriers:
-    """Per state (S,): its part of the risk, and the price in units of return of one percentage point more time."""
+    """Per state (S,): its part of the risk, and what it adds beyond its share of time, in units of risk."""
 
     contributions: Array
-    prices: Array
+    beyond: Array
 
 
 def carriers(solution: Solution) -> Carriers | None:
-    """None where there is no finite risk, or where the rewards are not known (learned without a model)."""
+    """None where there is no finite risk, where rewards are not known (learned without a model), or are too large
+    beside the caution for the slope of the risk to be read off.
+    """
     if is_neutral(solution) or not np.isfinite(solution.risk) or not solution.mdp.known_transitions:
         return None
     mdp, d = solution.mdp, solution.occupancy
-    slope = (mdp.rewards - solution.adjusted_reward) / ((1 - mdp.discount) * solution.caution)
-    above = slope - float(np.sum(d * slope))
-    contributions = np.sum(d * (above + solution.risk), axis=1)
-    prices = solution.caution * np.sum(solution.policy * above, axis=1) / 100
-    return Carriers(contributions, prices)
+    scale = (1 - mdp.discount) * solution.caution
+    slope = (mdp.rewards - solution.adjusted_reward) / scale
+    rounding = np.finfo(np.float64).eps * float(np.abs(mdp.rewards).max()) / scale
+    if rounding > DIGITS * max(abs(solution.risk), float(np.ptp(slope[d > 0]))):
+        return None
+    above = np.sum(d * (slope - float(np.sum(d * slope))), axis=1)
+    return Carriers(above + solution.risk * d.sum(axis=1), above)
 
 
 def largest(found: Carriers, solution: Solution, count: int) -> list[int]:
@@ -45,8 +53,16 @@ def largest(found: Carriers, solution: Solution, count: int) -> list[int]:
 
     Adding a constant to a risk changes nothing, and this order does not change with it either.
     """
-    order = np.argsort(-solution.occupancy.sum(axis=1) * found.prices, kind="stable")
+    order = np.argsort(-found.beyond, kind="stable")
     return [int(state) for state in order[solution.reached[order]][:count]]
+
+
+def price(solution: Solution, state: int) -> float:
+    """What one percentage point more time in a state costs through the risk; for solutions that know their problem."""
+    assert solution.problem is not None
+    moved = (1 - POINT) * solution.occupancy
+    moved[state] += POINT * solution.policy[state]
+    return float(solution.caution * (solution.problem.risk_value(moved) - solution.risk))
 
 
 @dataclass(frozen=True)

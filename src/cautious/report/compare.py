@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cautious.arrays import Array
 from cautious.evaluation import Evaluation, default_horizon, evaluate
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
@@ -26,6 +27,7 @@ class Comparison:
     solution: Solution
     chosen: Evaluation
     neutral: Evaluation
+    neutral_policy: Array
     neutral_return: float
     neutral_risk: float | None
 
@@ -44,10 +46,10 @@ def compare(solution: Solution, episodes: int = EPISODES, seed: int = 0) -> Comp
     horizon = min(LONGEST, default_horizon(mdp.discount))
     chosen = evaluate(mdp, solution.policy, episodes=episodes, horizon=horizon, seed=seed)
     if is_neutral(solution):
-        return Comparison(solution, chosen, chosen, solution.expected_return, solution.policy_risk)
+        return Comparison(solution, chosen, chosen, solution.policy, solution.expected_return, solution.policy_risk)
     policy = plan(mdp, mdp.rewards).policy(mdp.n_actions)
     occupancy = policy_occupancy(mdp, policy).occupancy
     neutral = evaluate(mdp, policy, episodes=episodes, horizon=horizon, seed=seed)
     earned = float(np.sum(occupancy * mdp.rewards)) / (1 - mdp.discount)
     risk = None if solution.problem is None else solution.problem.risk_value(occupancy)
-    return Comparison(solution, chosen, neutral, earned, risk)
+    return Comparison(solution, chosen, neutral, policy, earned, risk)

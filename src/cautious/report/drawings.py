@@ -8,7 +8,8 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.evaluation import Evaluation
-from cautious.report.canvas import Theme, dress
+from cautious.models.tabular import MDP
+from cautious.report.canvas import Theme, dress, dress_curves
 from cautious.report.tables import busiest_states
 from cautious.report.trade import point
 from cautious.report.words import number, scene_of, short, state_name
@@ -19,6 +20,8 @@ CELLS_WITH_ARROWS = 1600
 # less likely actions would be specks
 LEAST_ARROW = 0.1
 DECADES = 4
+# states that have a bar of their own
+BUSIEST = 12
 DIRECTIONS = {
     "up": (0.0, -1.0), "right": (1.0, 0.0), "down": (0.0, 1.0), "left": (-1.0, 0.0),
     "north": (0.0, -1.0), "east": (1.0, 0.0), "south": (0.0, 1.0), "west": (-1.0, 0.0),
@@ -28,45 +31,48 @@ DIRECTIONS = {
 
 
 @dataclass(frozen=True)
-class Scale:
+class ColourScale:
     """Colours of numbers: a matplotlib mappable, and which ends of its bar stand for more than they show."""
 
     colours: Any
     extend: str
 
 
-def time_scale(solutions: Sequence[Solution]) -> Scale:
+def time_scale(solutions: Sequence[Solution]) -> ColourScale:
     """One scale for the shares of time of all these solutions, so that their maps can be compared."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LogNorm
 
     mass = np.concatenate([100 * one.occupancy.sum(axis=1) for one in solutions])
-    low, high, extend = _colour_range(mass[mass > 0])
-    return Scale(ScalarMappable(LogNorm(low, high, clip=True), "viridis"), extend)
+    seen = mass[mass > 0]
+    high, cut = colour_limit(seen)
+    low = min(max(high / 10**DECADES, float(np.quantile(seen, 0.02))), high / 2)
+    return ColourScale(ScalarMappable(LogNorm(low, high, clip=True), "viridis"), "max" if cut else "neither")
 
 
-def draw_map(figure: Any, axes: Any, solution: Solution, theme: Theme, scale: Scale | None = None) -> None:
+def draw_map(figure: Any, axes: Any, solution: Solution, theme: Theme, scale: ColourScale | None = None) -> None:
     """Where the policy spends its time, walls grey, and what it does in the cells it reaches.
 
     Maps that share a ``scale`` get their one bar from ``draw_time_bar``.
     """
     own = time_scale([solution]) if scale is None else scale
-    shades = paint_cells(axes, solution, own.colours.to_rgba(100 * solution.occupancy.sum(axis=1)), theme)
+    colours = reached_colours(solution, own.colours.to_rgba(100 * solution.occupancy.sum(axis=1)), theme)
+    paint_cells(axes, solution.mdp, colours, theme)
     if scale is None:
         draw_time_bar(figure, axes, own, theme)
     cells = np.array(scene_of(solution.mdp).cells)
     if len(cells) <= CELLS_WITH_ARROWS:
-        _arrows(axes, solution, cells, _inks(shades))
+        _arrows(axes, solution, cells, _inks(colours))
 
 
-def draw_time_bar(figure: Any, axes: Any, scale: Scale, theme: Theme) -> None:
+def draw_time_bar(figure: Any, axes: Any, scale: ColourScale, theme: Theme) -> None:
     """The colour bar of a scale of time, beside the axes that use it."""
     bar = draw_bar(figure, axes, scale, "share of discounted time (%, log scale)", theme)
     bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     bar.ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
 
 
-def draw_bar(figure: Any, axes: Any, scale: Scale, label: str, theme: Theme) -> Any:
+def draw_bar(figure: Any, axes: Any, scale: ColourScale, label: str, theme: Theme) -> Any:
     """A colour bar in the theme's ink."""
     bar = figure.colorbar(scale.colours, ax=axes, shrink=0.85, pad=0.02, extend=scale.extend)
     bar.set_label(label, color=theme.ink, fontsize=9)
@@ -75,23 +81,44 @@ def draw_bar(figure: Any, axes: Any, scale: Scale, label: str, theme: Theme) -> 
     return bar
 
 
-def paint_cells(axes: Any, solution: Solution, colours: Array, theme: Theme) -> Array:
-    """A map with a colour (S, 3 or 4) per state and its marks; gives the shades (S, 3) that were painted."""
+def reached_colours(solution: Solution, colours: Array, theme: Theme) -> Array:
+    """Colours (S, 3): those given (S, 3 or 4) where the policy goes, the paper elsewhere."""
     from matplotlib.colors import to_rgb
 
-    scene = scene_of(solution.mdp)
-    cells, shades = np.array(scene.cells), np.array(colours)[:, :3]
-    shades[~solution.reached] = to_rgb(theme.paper)
+    return np.where(solution.reached[:, None], np.asarray(colours)[:, :3], to_rgb(theme.paper))
+
+
+def paint_cells(
+    axes: Any,
+    mdp: MDP,
+    colours: Array,
+    theme: Theme,
+    *,
+    lines: str | None = None,
+    unmarked: str = ". ",
+    compact: bool = False,
+) -> None:
+    """A map with a colour (S, 3) per state, walls grey, and the marks of its cells.
+
+    ``lines`` is the colour between cells, None the paper's. Cells of the marks in ``unmarked`` go without a letter.
+    ``compact`` is for small maps in a row: bold letters, and a number at every third cell.
+    """
+    from matplotlib.colors import to_rgb
+
+    scene = scene_of(mdp)
+    cells = np.array(scene.cells)
     picture = np.empty((len(scene.grid), max(len(row) for row in scene.grid), 3))
     picture[:] = to_rgb(theme.wall)
-    picture[cells[:, 0], cells[:, 1]] = shades
+    picture[cells[:, 0], cells[:, 1]] = colours
     axes.imshow(picture, interpolation="nearest")
     axes.set(xlabel="column", ylabel="row")
     dress(axes, theme, frame=False)
     if len(cells) <= CELLS_WITH_ARROWS:
-        _thin_lines(axes, picture.shape, theme)
-        _marks(axes, scene.grid, cells, _inks(shades))
-    return shades
+        _thin_lines(axes, picture.shape, theme.paper if lines is None else lines)
+        _marks(axes, scene.grid, cells, _inks(colours), unmarked, compact)
+    if compact:
+        axes.set(xticks=range(0, picture.shape[1], 3), yticks=range(0, picture.shape[0], 3))
+        axes.tick_params(length=0)
 
 
 def _inks(shades: Array) -> Array:
@@ -100,16 +127,14 @@ def _inks(shades: Array) -> Array:
     return np.where(bright[:, None], (0.06, 0.08, 0.11), (1.0, 1.0, 1.0))
 
 
-def _colour_range(mass: Array) -> tuple[float, float, str]:
-    """Ends of the colour scale: one goal cell that holds most of the time must not flatten all the others."""
-    top, most = float(mass.max()), float(np.quantile(mass, 0.98))
-    high, extend = (most, "max") if top > 4 * most else (top, "neither")
-    low = max(high / 10**DECADES, float(np.quantile(mass, 0.02)))
-    return min(low, high / 2), high, extend
+def colour_limit(sizes: Array) -> tuple[float, bool]:
+    """Where colours end, and whether that leaves some sizes out: a few giants must not make all the others alike."""
+    top, most = float(sizes.max()), float(np.quantile(sizes, 0.98))
+    return (most, True) if top > 4 * most > 0 else (top, False)
 
 
-def _thin_lines(axes: Any, shape: tuple[int, ...], theme: Theme) -> None:
-    edges = {"colors": theme.paper, "linewidth": 0.6, "zorder": 1}
+def _thin_lines(axes: Any, shape: tuple[int, ...], colour: str) -> None:
+    edges = {"colors": colour, "linewidth": 0.6, "zorder": 1}
     axes.vlines(np.arange(0.5, shape[1] - 1), -0.5, shape[0] - 0.5, **edges)
     axes.hlines(np.arange(0.5, shape[0] - 1), -0.5, shape[1] - 0.5, **edges)
 
@@ -140,28 +165,19 @@ def _absorbing(solution: Solution) -> Mask:
     return np.asarray(chain.diagonal() > 1 - 1e-12)
 
 
-def _marks(axes: Any, grid: Sequence[str], cells: Array, inks: Array) -> None:
-    size = 7.5 if len(cells) <= 200 else 5.0
+def _marks(axes: Any, grid: Sequence[str], cells: Array, inks: Array, unmarked: str, bold: bool) -> None:
+    style: dict[str, Any] = {"ha": "left", "va": "top", "parse_math": False, "clip_on": True}
+    style |= {"fontsize": 9, "weight": "bold"} if bold else {"fontsize": 7.5 if len(cells) <= 200 else 5.0}
     for (row, column), ink in zip(cells, inks, strict=True):
         mark = grid[row][column]
-        if mark not in ". ":
-            axes.text(
-                column - 0.46,
-                row - 0.46,
-                mark,
-                color=ink,
-                fontsize=size,
-                ha="left",
-                va="top",
-                parse_math=False,
-                clip_on=True,
-            )
+        if mark not in unmarked:
+            axes.text(column - 0.46, row - 0.46, mark, color=ink, **style)
 
 
-def draw_busiest(axes: Any, solution: Solution, theme: Theme, count: int = 12) -> None:
+def draw_busiest(axes: Any, solution: Solution, theme: Theme) -> None:
     """Bars of the most visited states; the title says what the others share."""
     mass = 100 * solution.occupancy.sum(axis=1)
-    states = busiest_states(solution.occupancy, count)
+    states = busiest_states(solution.occupancy, BUSIEST)
     shares = [float(mass[state]) for state in states]
     places = np.arange(len(states))
     axes.barh(places, shares, color=theme.chosen, height=0.7)
@@ -212,9 +228,7 @@ def draw_frontier(axes: Any, solutions: Sequence[Solution], unit: str, theme: Th
     axes.xaxis.label.set_parse_math(False)
     axes.yaxis.label.set_parse_math(False)
     axes.margins(0.12)
-    dress(axes, theme)
-    axes.grid(color=theme.faint, linewidth=0.5)
-    axes.set_axisbelow(True)
+    dress_curves(axes, theme)
     if proved.size and not proved.all():
         axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink)
     _label_points(axes, shown, np.column_stack([risks, returns]), theme)

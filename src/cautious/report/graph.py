@@ -124,7 +124,10 @@ def _box(axes: Any, solution: Solution, graph: FlowGraph, row: int, theme: Theme
     if named:
         filled = width * float(graph.share[row] / graph.share[: len(graph.states)].max())
         axes.add_patch(Rectangle(corner, filled, height, facecolor=theme.chosen, alpha=0.3, zorder=4, linewidth=0))
-        name, action = state_name(solution.mdp, graph.states[row]), doing(solution, graph.states[row])
+        name, action = (
+            state_name(solution.mdp, graph.states[row]),
+            doing(solution.mdp, solution.policy, graph.states[row]),
+        )
     style: dict[str, Any] = {"color": theme.ink, "fontsize": 9, "va": "center", "zorder": 5, "parse_math": False}
     axes.text(RIGHT - 0.012, row - 0.16, f"{100 * graph.share[row]:.3g} %", ha="right", **style)
     # letters can be wider than we think: the name must not run into the share, nor the action out of the box

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.metadata import version
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from cautious.report import pieces, trade
 from cautious.report.canvas import require_matplotlib
 from cautious.report.files import write_bytes
 from cautious.report.plots import plot_behaviour, plot_frontier
-from cautious.report.reproduce import frontier_reproduction
+from cautious.report.recipe import frontier_reproduction
 from cautious.report.tables import frontier_table, steps_table
 from cautious.report.words import KINDS, number, problem_words, scene_of
 from cautious.solution import Solution, Status
@@ -60,7 +59,6 @@ def write_overview(
         _behaviours(solutions, pages or {}),
         pieces.section("How sure is this", pieces.definitions(_proofs(solutions))),
         pieces.section("How to reproduce it", pieces.code(frontier_reproduction(solutions, command))),
-        f"<footer>Written by cautious {version('cautious')}.</footer>",
     ]
     write_bytes(path, pieces.document(title, "\n".join(part for part in parts if part)))
 
@@ -146,7 +144,7 @@ def _proofs(solutions: Sequence[Solution]) -> list[tuple[str, str]]:
     proved = sum(one.status is Status.SOLVED for one in solutions)
     rows = [
         ("Proved best", f"{proved} of {len(solutions)} policies, each up to its gap"),
-        ("Largest gap", number(max(one.gap for one in solutions), 3)),
+        (f"Largest {'first-order ' * ('stationary' in kinds)}gap", number(max(one.gap for one in solutions), 3)),
         *((f"Kind of proof: {kind}", KINDS.get(kind, "")) for kind in kinds),
     ]
     rows += [

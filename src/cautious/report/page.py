@@ -3,17 +3,17 @@
 import dataclasses
 import os
 from html import escape
-from importlib.metadata import version
 
 import numpy as np
 
 from cautious.errors import InputError
+from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.report import pieces, sections
 from cautious.report.canvas import require_matplotlib
 from cautious.report.compare import Comparison, compare
 from cautious.report.files import write_bytes
-from cautious.report.reproduce import reproduction
+from cautious.report.recipe import reproduction
 from cautious.report.words import (
     answer_sentence,
     certificate_words,
@@ -24,6 +24,7 @@ from cautious.report.words import (
     verdict,
 )
 from cautious.solution import Solution, Status
+from cautious.solvers.base import leaving_at_once
 
 
 def write_report(
@@ -59,8 +60,10 @@ def write_report(
     """
     require_matplotlib()
     known = solution if problem is None else _with_problem(solution, problem)
-    comparison = compare(known, seed=seed) if known.mdp.known_transitions else None
-    write_bytes(path, pieces.document(scene_of(known.mdp).title, _body(known, comparison, command)))
+    with leaving_at_once():
+        comparison = compare(known, seed=seed) if known.mdp.known_transitions else None
+        content = pieces.document(scene_of(known.mdp).title, _body(known, comparison, command))
+    write_bytes(path, content)
 
 
 def _with_problem(solution: Solution, problem: Problem) -> Solution:
@@ -73,6 +76,8 @@ def _with_problem(solution: Solution, problem: Problem) -> Solution:
     ):
         if asked != own:
             raise InputError(f"problem has the {name} {asked}; this solution is of a problem with {own}")
+    if not _same_model(problem.mdp, solution.mdp):
+        raise InputError("problem has another model than this solution: its transitions, rewards or start differ")
     there = problem.risk_value(solution.occupancy)
     if np.isfinite(solution.risk) and not np.isclose(there, solution.risk, rtol=1e-6, atol=1e-9):
         raise InputError(
@@ -82,6 +87,16 @@ def _with_problem(solution: Solution, problem: Problem) -> Solution:
     return dataclasses.replace(solution, problem=problem)
 
 
+def _same_model(one: MDP, other: MDP) -> bool:
+    """Whether two models of one shape are the same up to rounding; files keep every digit."""
+    close = (
+        (one.rewards, other.rewards),
+        (one.start, other.start),
+        (one.transitions @ np.arange(one.n_states), other.transitions @ np.arange(other.n_states)),
+    )
+    return one.discount == other.discount and all(np.allclose(a, b, rtol=1e-12, atol=1e-12) for a, b in close)
+
+
 def _body(solution: Solution, comparison: Comparison | None, command: str | None) -> str:
     parts = [
         _header(solution, comparison),
@@ -89,13 +104,13 @@ def _body(solution: Solution, comparison: Comparison | None, command: str | None
         sections.conflict(solution),
         sections.figures_of(solution, comparison),
         sections.behaviour(solution, comparison),
+        sections.changes(comparison),
         sections.carried(solution),
         sections.requirements(solution),
         sections.price_of_caution(solution, comparison),
         sections.course(solution),
         pieces.section("How sure is this", pieces.definitions(certificate_words(solution))),
         pieces.section("How to reproduce it", pieces.code(reproduction(solution, command))),
-        f"<footer>Written by cautious {version('cautious')}.</footer>",
     ]
     return "\n".join(part for part in parts if part)
 
@@ -106,7 +121,8 @@ def _header(solution: Solution, comparison: Comparison | None) -> str:
     if not is_neutral(solution):
         facts += [(f"risk: {solution.risk_label}", number(solution.risk)), ("caution", number(solution.caution))]
     if solution.status is not Status.INFEASIBLE:
-        facts.append(("gap to the best possible", number(solution.gap, 2)))
+        what = "first-order gap" if solution.certificate.kind == "stationary" else "gap to the best possible"
+        facts.append((what, number(solution.gap, 2)))
     answer = answer_sentence(solution)
     if comparison is not None and not is_neutral(solution):
         answer = answer_sentence(solution, comparison.neutral_return, comparison.neutral_risk)

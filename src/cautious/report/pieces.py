@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Callable, Iterable
 from html import escape
+from importlib.metadata import version
 from typing import Any
 
 from cautious.report.canvas import DARK, LIGHT, Theme, png
@@ -17,7 +18,8 @@ def document(title: str, body: str) -> bytes:
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n"
+        f"<footer>Written by cautious {version('cautious')}.</footer>\n</main>\n</body>\n</html>\n"
     ).encode()
 
 

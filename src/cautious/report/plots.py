@@ -8,11 +8,11 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.history import History
-from cautious.report.canvas import LIGHT, Theme, dress, new_figure, png
+from cautious.report.canvas import LIGHT, Theme, dress_curves, new_figure, png, title
 from cautious.report.carriers import Carriers
 from cautious.report.compare import Comparison, compare
 from cautious.report.drawings import (
-    Scale,
+    ColourScale,
     draw_busiest,
     draw_frontier,
     draw_map,
@@ -71,13 +71,13 @@ def plot_side_by_side(
     solutions: Sequence[Solution], names: Sequence[str] | None = None, *, theme: Theme = LIGHT
 ) -> Any:
     """The behaviour of several solutions in one row, each named (by default by its caution), on one scale."""
-    titles = [f"caution {one.caution:g}" for one in solutions] if names is None else names
+    shown = [f"caution {one.caution:g}" for one in solutions] if names is None else names
     figure = new_figure(theme, 4.2 * len(solutions) + 0.8, max(_behaviour_height(one) for one in solutions))
     panels = figure.subplots(1, len(solutions), squeeze=False)[0]
     scale = None
-    for axes, solution, title in zip(panels, solutions, titles, strict=True):
+    for axes, solution, name in zip(panels, solutions, shown, strict=True):
         scale = _draw_behaviour(figure, axes, solution, theme, solutions)
-        axes.set_title(title, fontsize=10, loc="left", color=theme.ink)
+        title(axes, name, theme)
     if scale is not None:
         draw_time_bar(figure, panels, scale, theme)
     return figure
@@ -114,7 +114,7 @@ def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
     figure = new_figure(theme, 6.2, 4.4)
     axes = figure.subplots()
     draw_frontier(axes, solutions, scene_of(solutions[0].mdp).reward_unit if solutions else "reward", theme)
-    axes.set_title("numbers: caution", fontsize=9, loc="left", color=theme.ink)
+    title(axes, "numbers: caution", theme, size=9)
     return figure
 
 
@@ -166,10 +166,8 @@ def _draw_column(axes: Any, history: History, panel: tuple[str, str, bool], draw
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     if shrinks and _decades(column[rows]):
         axes.set_yscale("log")
-    dress(axes, theme)
-    axes.tick_params(which="both", colors=theme.ink, labelsize=9, labelbottom=True)
-    axes.grid(color=theme.faint, linewidth=0.5)
-    axes.set_axisbelow(True)
+    dress_curves(axes, theme)
+    axes.tick_params(which="both", labelsize=9, labelbottom=True)
 
 
 def _decades(values: Array) -> bool:
@@ -194,7 +192,7 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
 
 def _draw_behaviour(
     figure: Any, axes: Any, solution: Solution, theme: Theme, alike: Sequence[Solution]
-) -> Scale | None:
+) -> ColourScale | None:
     """On the scale of all that are ``alike``; a map's scale is given back, because its bar is still to be drawn."""
     if fits_grid(solution.mdp):
         scale = time_scale(alike)

@@ -1,5 +1,7 @@
 """The sections of a solution's page; one that has nothing to say is an empty text."""
 
+import numpy as np
+
 from cautious.report import pieces, trade
 from cautious.report.carriers import barrier_requirements, carriers
 from cautious.report.compare import Comparison
@@ -7,14 +9,22 @@ from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot
 from cautious.report.tables import (
     busiest_table,
     carriers_table,
+    changed_states,
+    changes_table,
     comparison_table,
     estimates_table,
     requirements_table,
     steps_table,
 )
-from cautious.report.words import fits_grid, is_learned, is_neutral, number, scene_of, source
+from cautious.report.words import fits_grid, is_learned, is_neutral, number, percent, scene_of, source
 from cautious.solution import Solution, Status
 
+MOST_CHANGES = 10
+WORST = 5
+STEPS_NOT_EPISODES = (
+    "The worst episodes are worse than those of the risk-neutral policy: the risk looks at where time is spent and at "
+    "single steps, and promises nothing about whole episodes."
+)
 NO_MODEL = (
     "No model was counted: what needs one (episodes, the risk-neutral policy, which states carry the risk) is not on "
     "this page. Learn with method plug-in to have it."
@@ -43,6 +53,8 @@ def figures_of(solution: Solution, comparison: Comparison | None) -> str:
             "The risk of the risk-neutral policy is not known: this solution comes from a file, which does not keep "
             "the data of its risk. Write the page with problem=... to have it."
         )
+    if comparison.chosen.quantiles[WORST] < comparison.neutral.quantiles[WORST]:
+        notes.insert(0, STEPS_NOT_EPISODES)
     return pieces.section(title, pieces.table(comparison_table(comparison)), pieces.paragraphs(notes, "soft"))
 
 
@@ -56,6 +68,23 @@ def _episodes(comparison: Comparison) -> str:
         f"{one.episodes:,} episodes of {one.horizon:,} steps (seed {one.seed}); what lies beyond changes a return by "
         f"at most {number(one.truncation_error, 2)}."
     )
+
+
+def changes(comparison: Comparison | None) -> str:
+    """Where the policy does something else than the risk-neutral one."""
+    if comparison is None or is_neutral(comparison.solution):
+        return ""
+    states = changed_states(comparison)
+    visited = int(np.count_nonzero(comparison.solution.reached))
+    share = float(comparison.solution.occupancy.sum(axis=1)[states].sum())
+    words = (
+        f"The main action differs in {len(states):,} of {visited:,} visited states, where {percent(share)} of the time "
+        "is spent."
+    )
+    if len(states) > MOST_CHANGES:
+        words += f" The {MOST_CHANGES} most visited of them:"
+    shown = [pieces.table(changes_table(comparison, states[:MOST_CHANGES]))] if states else []
+    return pieces.section("What it does differently", pieces.paragraphs([words]), *shown)
 
 
 def behaviour(solution: Solution, comparison: Comparison | None) -> str:
@@ -101,12 +130,16 @@ def carried(solution: Solution) -> str:
     if found is None:
         return ""
     unit = scene_of(solution.mdp).reward_unit
-    words = [
-        f"The contributions of all states add up to the risk, {number(solution.risk)}. The price is what one "
-        f"percentage point more time in a state, taken evenly from everywhere, would cost through the risk, in units "
-        f"of return ({unit}); a negative price is a gain. Listed first are the states that add most beyond their share "
-        f"of time."
-    ]
+    words = [f"The contributions of all states add up to the risk, {number(solution.risk)}."]
+    if solution.problem is not None:
+        words[0] += (
+            " The price is what one percentage point more time in a state, taken evenly from everywhere, would cost "
+            f"through the risk, in units of return ({unit}); a negative price is a gain."
+        )
+    words[0] += (
+        " What a step pays is counted where the step begins. Listed first are the states that add most beyond their "
+        "share of time."
+    )
     if is_learned(solution):
         words.append("These figures are estimates, from the model that was counted.")
     drawn = ""

@@ -42,7 +42,10 @@ dl { display: grid; grid-template-columns: 13rem 1fr; gap: .35rem 1rem; margin: 
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 pre { background: var(--panel); border-radius: .5rem; padding: .8rem 1rem; overflow-x: auto; font-size: .88rem; }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
-@media (max-width: 36rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .6rem; }
+@media (max-width: 36rem) { .stacked thead { display: none; } .stacked tr { display: block; padding: .5rem 0;
+  border-bottom: 1px solid var(--line); } .stacked td { display: block; border: 0; padding: .1rem 0; }
+  .wide figure { overflow-x: auto; } .wide img { width: 46rem; max-width: none; }
+  dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .6rem; }
   th, td { padding: .35rem .35rem; font-size: .92rem; } h1 { font-size: 1.45rem; } }
 @media print { :root { color-scheme: light; } body { font-size: 11pt; } main { max-width: none; padding: 0; }
   h2 { break-after: avoid; }

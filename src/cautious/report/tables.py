@@ -11,7 +11,8 @@ from rich.table import Table as RichTable
 
 from cautious.arrays import Array
 from cautious.evaluation import Evaluation
-from cautious.report.carriers import Carriers, Requirement, largest
+from cautious.models.tabular import MDP
+from cautious.report.carriers import Carriers, Requirement, largest, price
 from cautious.report.compare import Comparison
 from cautious.report.trade import Step
 from cautious.report.words import action_name, is_neutral, number, percent, source, state_name
@@ -110,23 +111,24 @@ def steps_table(steps: Iterable[Step]) -> Table:
 
 
 def carriers_table(solution: Solution, found: Carriers, count: int = 10) -> Table:
-    """The states that add most to the risk, and what a percentage point more time there would cost."""
-    mass, parts, prices = solution.occupancy.sum(axis=1), _clean(found.contributions), _clean(found.prices)
-    rows = tuple(
-        (
-            state_name(solution.mdp, state),
-            percent(float(mass[state])),
-            number(float(parts[state]), 4),
-            number(float(prices[state]), 3),
-        )
+    """The states that add most to the risk, and what a percentage point more time there would cost, where known."""
+    mass, parts = solution.occupancy.sum(axis=1), _clean(found.contributions)
+    headers = ("state", "share of time", "contribution to the risk")
+    rows = [
+        (state_name(solution.mdp, state), percent(float(mass[state])), number(float(parts[state]), 4))
         for state in largest(found, solution, count)
-    )
-    return Table("", ("state", "share of time", "contribution to the risk", "price of a percentage point"), rows)
+    ]
+    if solution.problem is None:
+        return Table("", headers, tuple(rows))
+    prices = _clean(np.array([price(solution, state) for state in largest(found, solution, count)]))
+    priced = tuple((*row, number(float(cost), 3)) for row, cost in zip(rows, prices, strict=True))
+    return Table("", (*headers, "price of a percentage point"), priced)
 
 
 def _clean(values: Array) -> Array:
     """What is only rounding next to the largest becomes 0."""
-    return np.where(np.abs(values) > 1e-9 * np.abs(values).max(), values, 0.0)
+    largest_finite = np.abs(values[np.isfinite(values)]).max(initial=0.0)
+    return np.where(np.abs(values) > 1e-9 * largest_finite, values, 0.0)
 
 
 def requirements_table(demands: Iterable[Requirement]) -> Table:
@@ -191,18 +193,43 @@ def busiest_table(solution: Solution, count: int = 10) -> Table:
     for state in busiest_states(solution.occupancy, count):
         running += float(mass[state])
         name = state_name(solution.mdp, state)
-        rows.append((name, percent(float(mass[state])), percent(running), doing(solution, state)))
+        rows.append((name, percent(float(mass[state])), percent(running), doing(solution.mdp, solution.policy, state)))
     return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
 
 
-def doing(solution: Solution, state: int) -> str:
-    """The likeliest action in a state, in words."""
-    usable = solution.policy[state][solution.mdp.allowed[state]]
+def doing(mdp: MDP, policy: Array, state: int) -> str:
+    """The likeliest action of a policy (S, A) in a state, in words."""
+    usable = policy[state][mdp.allowed[state]]
     if usable.size > 1 and np.ptp(usable) < 1e-9:
         return "any, equally likely"
-    action = int(np.argmax(solution.policy[state]))
-    chance = percent(float(solution.policy[state, action])).replace(".00 %", " %")
-    return f"{action_name(solution.mdp, action)} ({chance})"
+    action = int(np.argmax(policy[state]))
+    chance = percent(float(policy[state, action])).replace(".00 %", " %")
+    return f"{action_name(mdp, action)} ({chance})"
+
+
+def changed_states(comparison: Comparison) -> list[int]:
+    """Visited states whose likeliest action is not that of the risk-neutral policy, most visited first."""
+    solution = comparison.solution
+    other = np.argmax(solution.policy, axis=1) != np.argmax(comparison.neutral_policy, axis=1)
+    mass = solution.occupancy.sum(axis=1)
+    order = np.argsort(-mass, kind="stable")
+    return [int(state) for state in order if other[state] and solution.reached[state]]
+
+
+def changes_table(comparison: Comparison, states: Sequence[int]) -> Table:
+    """What is done in these states, here and by the risk-neutral policy."""
+    solution = comparison.solution
+    mass = solution.occupancy.sum(axis=1)
+    rows = tuple(
+        (
+            state_name(solution.mdp, state),
+            percent(float(mass[state])),
+            doing(solution.mdp, solution.policy, state),
+            doing(solution.mdp, comparison.neutral_policy, state),
+        )
+        for state in states
+    )
+    return Table("", ("state", "share of time", "this policy", "risk-neutral policy"), rows)
 
 
 def _spread(evaluation: Evaluation) -> float | None:

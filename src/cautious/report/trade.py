@@ -52,8 +52,8 @@ class Step:
 
     @property
     def price(self) -> float | None:
-        """Return per unit of risk; None where too little changes to divide by."""
-        return self.given_up / self.removed if self.removed > 0 else None
+        """Return per unit of risk; None where too little of either changes to divide by."""
+        return self.given_up / self.removed if self.removed > 0 and self.given_up > 0 else None
 
 
 def _change(before: float, after: float) -> float:

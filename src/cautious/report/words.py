@@ -3,8 +3,12 @@
 import math
 import re
 
+from cautious.episodes.demonstrations import Demonstrations
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
+from cautious.risks.base import terms_of
+from cautious.risks.separable import KL, Quadratic, TotalVariation
+from cautious.risks.transport import Wasserstein
 from cautious.solution import Solution, Status
 
 RISKS = {
@@ -49,9 +53,10 @@ def number(value: float | None, digits: int = 5) -> str:
         return "n/a"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    if 10**digits <= abs(value) < LONGEST_WHOLE:
-        return f"{value:,.0f}"
-    return f"{value:,.{digits}g}" if abs(value) >= 1e4 else f"{value:.{digits}g}"
+    group = "," if abs(value) >= 1e4 else ""
+    # half a unit below, a number is rounded up to more digits than asked for; and no zero is negative
+    whole = 10**digits - 0.5 <= abs(value) < LONGEST_WHOLE
+    return f"{value:{group}.0f}" if whole else f"{value + 0.0:{group}.{digits}g}"
 
 
 def percent(share: float) -> str:
@@ -100,6 +105,11 @@ def risk_words(label: str) -> list[str]:
     for part in label.split(" + "):
         name = part.split("*", 1)[-1]
         known = RISKS.get(re.split(r"[ (]", name, maxsplit=1)[0])
+        level = re.fullmatch(r"CVaR\(([0-9.eE+-]+)\)", name)
+        if level is not None:
+            known = (
+                f"the mean loss per step over the worst {number(100 * (1 - float(level.group(1))), 3)} % of the steps"
+            )
         if known is not None:
             sentences.append(f"{name}: {known}.")
     return sentences
@@ -122,8 +132,16 @@ def problem_words(solution: Solution, price: str | None = None) -> list[str]:
             f"The policy should earn a large expected return and keep the risk {solution.risk_label} small: one unit "
             f"of risk is worth {price or number(solution.caution)} of return (the caution)."
         )
-        sentences += risk_words(solution.risk_label)
+        sentences += risk_words(solution.risk_label) + _demonstrations(solution)
     return sentences
+
+
+def _demonstrations(solution: Solution) -> list[str]:
+    """What a prior of recorded episodes rests on."""
+    recipe = None if solution.problem is None else solution.problem.recipe
+    terms = () if recipe is None else terms_of(recipe)
+    priors = [risk.prior for _, risk in terms if isinstance(risk, KL | TotalVariation | Quadratic | Wasserstein)]
+    return [f"The prior: {prior.statement}" for prior in priors if isinstance(prior, Demonstrations)]
 
 
 def answer_sentence(solution: Solution, neutral_return: float | None = None, neutral_risk: float | None = None) -> str:
@@ -166,6 +184,11 @@ def _quality(solution: Solution) -> str:
     return "there is no proof that it is the best one"
 
 
+def exceeded(solution: Solution) -> str:
+    """What its upper bound is."""
+    return "No policy close by exceeds" if solution.certificate.kind == "stationary" else "No policy exceeds"
+
+
 def certificate_words(solution: Solution) -> list[tuple[str, str]]:
     """(what, in plain words) rows about the proof."""
     proof = solution.certificate
@@ -182,7 +205,7 @@ def certificate_words(solution: Solution) -> list[tuple[str, str]]:
         ("Status", solution.status.value),
         ("Kind of proof", f"{proof.kind}. {KINDS.get(proof.kind, '')}".strip()),
         ("Objective of this policy", number(solution.objective, 10)),
-        ("No policy exceeds", number(solution.upper_bound, 10)),
+        (exceeded(solution), number(solution.upper_bound, 10)),
         ("Gap", f"{number(solution.gap, 3)} (asked for: {number(solution.tolerance, 3)} of the objective's size)"),
         ("Checked", proof.statement),
         ("Error of the occupancy", f"at most {number(proof.occupancy_error, 2)} in total"),

@@ -58,11 +58,11 @@ def _demonstrated(name: str, prior: Demonstrations, mdp: MDP) -> Array:
     found = prior.occupancy.shape
     if found not in (mdp.shape, mdp.shape[:1]):
         raise IncompatibleError(
-            f"{name} are demonstrations of shape {found}, made for another model; this one has the shape {mdp.shape}"
+            f"{name} holds demonstrations of shape {found}, made for another model; this one has the shape {mdp.shape}"
         )
     if not math.isclose(prior.discount, mdp.discount, rel_tol=0.0, abs_tol=1e-12):
         raise IncompatibleError(
-            f"{name} are demonstrations discounted by {prior.discount:g}, and this model is by {mdp.discount:g}: the "
+            f"{name} holds demonstrations discounted by {prior.discount:g}, and this model is by {mdp.discount:g}: the "
             "demonstrator's own policy would be at a distance; make them again with ca.demonstrations(episodes, model, "
             "...), or give their array .occupancy if this is meant"
         )

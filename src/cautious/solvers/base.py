@@ -10,6 +10,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -79,6 +81,19 @@ class Clock:
         return self.stop_requested or self.left <= 0
 
 
+_leaving_at_once = ContextVar("leaving_at_once", default=False)
+
+
+@contextmanager
+def leaving_at_once() -> Iterator[None]:
+    """While inside, Ctrl-C is Python's own: for work of many solves, none of which is what was asked for."""
+    token = _leaving_at_once.set(True)
+    try:
+        yield
+    finally:
+        _leaving_at_once.reset(token)
+
+
 class Interruption:
     """While inside, the first Ctrl-C asks the clock to stop; the second one leaves at once."""
 
@@ -87,7 +102,7 @@ class Interruption:
         self.previous: Any = None
 
     def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread() and not _leaving_at_once.get():
             self.previous = signal.signal(signal.SIGINT, self._handle)
 
     def __exit__(self, *_: object) -> None:

@@ -52,10 +52,10 @@ def _kind(problem: Problem) -> str:
 def _statement(kind: str, gap: float, objective: float) -> str:
     if not np.isfinite(gap):
         return "Nothing was proved about other policies before the run ended."
-    relative = gap / max(1.0, abs(objective))
     if kind == "stationary":
         return f"First-order conditions hold up to {gap:.3g}; the problem is not convex, so better policies may exist."
-    return f"No policy is better than this one by more than {gap:.3g} ({relative:.1e} of the objective)."
+    relative = f" ({gap / abs(objective):.1e} of the objective)" if objective else ""
+    return f"No policy is better than this one by more than {gap:.3g}{relative}."
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:

@@ -119,7 +119,7 @@ _CATALOGUE = {
         lambda mdp: Variance(),
         10.0,
         "A slip in the corridor costs twenty ordinary steps, so the reward of a step spreads widely there. Penalising "
-        "its variance sends the agent round the dark cells, at almost the same mean.",
+        "its variance keeps the agent further from the dark cells, at almost the same mean.",
     ),
     "drift": _Entry(
         drift,

@@ -202,10 +202,15 @@ def dark_cells(mdp: MDP) -> Indices:
     >>> ca.worlds.dark_cells(ca.worlds.drift()).size
     14
     """
+    return cells_marked(mdp, "D")
+
+
+def cells_marked(mdp: MDP, mark: str) -> Indices:
+    """States (k,) whose cell has this mark on the map of a grid world; there may be none."""
     if mdp.scene is None or not mdp.scene.grid:
-        raise InputError("this model has no map: scene.grid is empty, so no cell is dark")
+        raise InputError(f"this model has no map: scene.grid is empty, so no cell is marked {mark!r}")
     grid = mdp.scene.grid
-    return np.flatnonzero([grid[i][j] == "D" for i, j in mdp.scene.cells]).astype(np.int64)
+    return np.flatnonzero([grid[i][j] == mark for i, j in mdp.scene.cells]).astype(np.int64)
 
 
 def _drift_world(p: float, discount: float, light: float, dark: float, goal: float, title: str, story: str) -> MDP:

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from cautious.report.words import is_learned, is_neutral
+from cautious.report.words import RISKS, is_learned, is_neutral
 from cautious.solution import Solution
 
 NO_DATA = {"Variance", "Entropy"}
-WITH_DATA = {"SafeSet", "TaskFloors", "PeakExposure", "WorstTask", "KL", "TotalVariation", "Quadratic", "Wasserstein"}
 DATA_NOTE = "    # ...: the data you gave the risk"
 READ = 'mdp = ca.read_model("model.npz")    # the model of this page: solution.mdp.save("model.npz")'
 
@@ -23,7 +22,7 @@ def reproduction(solution: Solution, command: str | None = None) -> str:
         note = DATA_NOTE if "..." in recipe else ""
     if learned:
         facts = solution.certificate.facts
-        run = f'samples={facts.get("budget")}, method="{solution.method}", seed={facts.get("seed")}'
+        run = f"samples={facts.get('budget')}, method={_method(solution)}, seed={facts.get('seed')}"
         lines = [f"learned = ca.learn({arguments}, {run}){note}", 'learned.report("report.html")']
     else:
         lines = [
@@ -33,6 +32,14 @@ def reproduction(solution: Solution, command: str | None = None) -> str:
             'solution.report("report.html")',
         ]
     return _script(lines, command)
+
+
+def _method(solution: Solution) -> str:
+    """The method by its name, or with its settings where some were chosen."""
+    settings = str(solution.certificate.facts.get("settings", ""))
+    if not settings:
+        return f'"{solution.method}"'
+    return re.sub(r"\b([A-Z]\w*)\(", r"ca.\1(", settings)
 
 
 def frontier_reproduction(solutions: Sequence[Solution], command: str | None = None) -> str:
@@ -59,8 +66,8 @@ def _risk_code(part: str) -> str:
     kind = re.split(r"[ (]", name, maxsplit=1)[0]
     if kind in NO_DATA:
         text = f"ca.{kind}()"
-    elif kind in WITH_DATA:
-        text = f"ca.{kind}(...)"
+    elif kind == "CVaR":
+        text = f"ca.{name}"
     else:
-        text = f"ca.{name}" if kind == "CVaR" else f"{kind}(...)"
+        text = f"ca.{kind}(...)" if kind in RISKS else f"{kind}(...)"
     return f"{weight} * {text}" if weight else text
