@@ -122,3 +122,11 @@ def test_the_cost_of_a_sample_of_the_printed_algorithm(monkeypatch):
     rows = load("paper_algorithm").speed((5,))
     assert [(row["pairs"], row["risk"]) for row in rows] == [(20, "neutral"), (20, "KL")]
     assert all(0 < row["compiled_ns"] < row["readable_ns"] for row in rows)
+
+
+def test_the_report_benchmark_reads_what_it_wrote(tmp_path):
+    row = load("report").demonstrations(tmp_path, quick=True)
+    assert row["what"] == "demonstrations, csv of 100,000 rows"
+    assert 0 < row["limit"] < row["seconds"]
+    found = ca.demonstrations(tmp_path / "demos.csv", ca.worlds.drift(), smoothing=0.0, at_end="cut")
+    assert (found.n_episodes, found.n_steps) == (1000, 100_000)

@@ -8,7 +8,7 @@ from pathlib import Path
 import cautious as ca
 from cautious.report.canvas import LIGHT, new_figure, png, title
 from cautious.report.compare import compare
-from cautious.report.drawings import draw_map, draw_returns
+from cautious.report.drawings import draw_map, draw_returns, draw_time_bar, time_scale
 
 HERE = Path(__file__).parent
 CAUTION = 10.0
@@ -20,17 +20,17 @@ def maze_picture() -> bytes:
     neutral = ca.solve(ca.Problem(mdp)).require()
     cautious = ca.solve(ca.Problem(mdp, ca.Variance(), CAUTION)).require()
     both = compare(cautious, episodes=20_000)
-    figure = new_figure(LIGHT, 13, 3.9)
-    left, middle, right = figure.subplots(1, 3, width_ratios=[1.12, 1.12, 1])
+    figure, scale = new_figure(LIGHT, 12, 3.9), time_scale([neutral, cautious])
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1, 1.15])
     for axes, solution, evaluation, name in (
         (left, neutral, both.neutral, "risk-neutral"),
         (middle, cautious, both.chosen, f"caution {CAUTION:g}"),
     ):
-        draw_map(figure, axes, solution, LIGHT)
+        draw_map(figure, axes, solution, LIGHT, scale)
         axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
-        figure.axes[-1].set_ylabel("share of discounted time (%)", fontsize=9)
         variance = f"return: mean {evaluation.exact_mean:.3f}, variance {evaluation.exact_variance:.3f}"
         title(axes, f"{name}\n{variance}", LIGHT)
+    draw_time_bar(figure, [left, middle], scale, LIGHT)
     series = [("risk-neutral", LIGHT.neutral, both.neutral), (f"caution {CAUTION:g}", LIGHT.chosen, both.chosen)]
     draw_returns(right, series, "points", LIGHT)
     right.set_xlim(left=-3)

@@ -199,9 +199,11 @@ def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], unit:
     edges = np.histogram_bin_edges(np.concatenate([one.returns for *_, one in series]), bins=40)
     for name, colour, one in series:
         share = 100 * np.histogram(one.returns, edges)[0] / one.episodes
+        # simulated means of two policies can stand in the wrong order
+        mean = one.mean if one.exact_mean is None else one.exact_mean
         axes.stairs(share, edges, fill=True, color=colour, alpha=0.30)
-        axes.stairs(share, edges, color=colour, linewidth=1.4, label=f"{name} (dashed: mean {number(one.mean, 4)})")
-        axes.axvline(one.mean, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
+        axes.stairs(share, edges, color=colour, linewidth=1.4, label=f"{name} (dashed: mean {number(mean, 4)})")
+        axes.axvline(mean, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
     axes.set(xlabel=f"discounted return of an episode ({unit})", ylabel="share of episodes (%)")
     axes.xaxis.label.set_parse_math(False)
     axes.set_ylim(bottom=0)
