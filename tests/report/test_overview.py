@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from page_reader import read
 
 import cautious as ca
 from cautious.report.overview import write_overview
 from cautious.report.plots import plot_behaviour, plot_side_by_side
 from cautious.report.trade import point, steps
 from cautious.report.words import number
+from page_reader import read
 
 
 @pytest.fixture(scope="module")

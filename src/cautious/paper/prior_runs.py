@@ -49,14 +49,15 @@ def follow_all(jobs: Sequence[Job], workers: int) -> list[LearningCurve]:
     quiet = (signal.signal, (signal.SIGINT, signal.SIG_IGN))
     others = active_children()
     with ProcessPoolExecutor(workers, get_context("spawn"), *quiet) as pool:
+        # not pool.map: it would cancel what waits, and Python 3.11 then stumbles over workers that are gone
+        curves = [pool.submit(follow, job) for job in jobs]
         try:
-            return list(pool.map(follow, jobs))
+            return [one.result() for one in curves]
         except KeyboardInterrupt:
             # what runs now takes a quarter of a minute, and nobody wants it any more
             for process in active_children():
                 if process not in others:
                     process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
