@@ -1,6 +1,11 @@
 """``cautious paper``: one part of it for real, and what it refuses."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -32,3 +37,19 @@ def test_a_file_in_the_way_is_named(run, tmp_path):
     assert code == 2
     assert f"cannot make the folder {tmp_path / 'paper'}" in error
     assert (tmp_path / "paper").read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_workers_and_all_and_keeps_what_was_finished(tmp_path):
+    command = [sys.executable, "-m", "cautious", "paper", "--figure", "1", "--figure", "4", "--out", str(tmp_path)]
+    # a group of its own: like a terminal, the signal goes to the workers as well
+    run = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE)
+    time.sleep(25)
+    os.killpg(run.pid, signal.SIGINT)
+    run.communicate(timeout=15)
+    assert run.returncode == 130
+    # those that keep the books of the workers follow a moment later
+    time.sleep(3)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(run.pid, 0)
+    assert "On this page: figure-1." in (tmp_path / "index.html").read_text()
