@@ -69,7 +69,7 @@ class Solution:
     method: str
     risk_terms: tuple[dict[str, Any], ...] = ()
     history: History | None = None
-    problem: Problem | None = field(default=None, repr=False, compare=False)
+    problem: Problem | None = field(default=None, repr=False)
 
     def require(self) -> "Solution":
         """This solution if it is SOLVED; otherwise a SolveError that says what happened."""

@@ -24,7 +24,7 @@ def paper(
 
     Example: cautious paper --figure 3 --quick --out paper
     """
-    from cautious.paper.evidence import FULL, QUICK
+    from cautious.paper.evidence import FULL, QUICK, claims_held
     from cautious.paper.files import claims_for_machines
     from cautious.paper.reproduce import PARTS, reproduce
     from cautious.report.tables import Table
@@ -46,6 +46,5 @@ def paper(
         for claim in part.claims
     )
     print_table(Table("", ("where", "what is claimed", "here"), rows))
-    theirs = [claim.holds for part in parts for claim in part.claims if claim.of_paper]
-    typer.echo(f"{sum(theirs)} of {len(theirs)} claims of the paper hold.")
+    typer.echo("{} of {} claims of the paper hold.".format(*claims_held(parts)))
     typer.echo(f"The page to open: {(out / 'index.html').resolve()}")

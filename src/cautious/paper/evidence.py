@@ -1,6 +1,6 @@
 """What every part of the reproduction hands over: a figure, its numbers, and the paper's claims with the evidence."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,3 +115,9 @@ class Part:
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
     videos: tuple[Video, ...] = ()
+
+
+def claims_held(parts: Sequence[Part]) -> tuple[int, int]:
+    """How many of the paper's claims hold, and how many there are; those that are ours are not counted."""
+    theirs = [claim.holds for part in parts for claim in part.claims if claim.of_paper]
+    return sum(theirs), len(theirs)

@@ -1,10 +1,9 @@
 """The one page of the reproduction: each claim of the paper, the evidence, and whether it holds."""
 
-import base64
 from collections.abc import Sequence
 from html import escape
 
-from cautious.paper.evidence import FULL, Claim, Part, Scale, Video
+from cautious.paper.evidence import FULL, Claim, Part, Scale, Video, claims_held
 from cautious.paper.videos import MISSING, can_film
 from cautious.report import pieces
 from cautious.report.canvas import DARK, png
@@ -39,14 +38,14 @@ def part_section(part: Part, image: bytes) -> str:
 
 
 def _header(parts: Sequence[Part], scale: Scale) -> str:
-    claims = [claim for part in parts for claim in part.claims]
-    theirs = [claim.holds for claim in claims if claim.of_paper]
+    held, theirs = claims_held(parts)
     lead = (
-        f"{sum(theirs)} of {len(theirs)} claims of the paper hold in our runs; where one does not, or depends on "
-        "something, it says so."
+        f"{held} of {theirs} claims of the paper hold in our runs; where one does not, or depends on something, it "
+        "says so."
     )
-    if len(theirs) < len(claims):
-        lead += f" {len(claims) - len(theirs)} checks beyond the paper stand beside them."
+    beyond = sum(len(part.claims) for part in parts) - theirs
+    if beyond:
+        lead += f" {beyond} checks beyond the paper stand beside them."
     cut = "" if not scale.quick else f" This is the quick run; the full one has {FULL.seeds} seeds and more samples."
     about = (
         f"The paper is “{PAPER}”. Its reward maps and constants are not in its text, so the worlds here are ours; what "
@@ -86,9 +85,9 @@ def _claim(claim: Claim) -> str:
 
 
 def _film(film: Video) -> str:
-    data = base64.b64encode(film.content).decode("ascii")
+    address = pieces.data(film.content, "video/mp4")
     return (
-        f'<figure class="wide"><video controls muted playsinline src="data:video/mp4;base64,{data}"></video>'
+        f'<figure class="wide"><video controls muted playsinline src="{address}"></video>'
         f"<figcaption>{escape(film.caption)}</figcaption></figure>"
     )
 

@@ -79,9 +79,10 @@ def picture(draw: Callable[[Theme], Any], alt: str, caption: str) -> str:
 
 def drawn(light: bytes, dark: bytes, alt: str, caption: str) -> str:
     """A figure that is there already, as two PNG files."""
+    bright, dim = (data(content, "image/png") for content in (light, dark))
     return (
-        f'<figure><picture><source media="screen and (prefers-color-scheme: dark)" srcset="{_data(dark)}">'
-        f'<img src="{_data(light)}" alt="{escape(alt)}"></picture><figcaption>{escape(caption)}</figcaption></figure>'
+        f'<figure><picture><source media="screen and (prefers-color-scheme: dark)" srcset="{dim}">'
+        f'<img src="{bright}" alt="{escape(alt)}"></picture><figcaption>{escape(caption)}</figcaption></figure>'
     )
 
 
@@ -100,5 +101,6 @@ def link(target: str, text: str) -> str:
     return f'<a href="{escape(target)}">{escape(text)}</a>'
 
 
-def _data(content: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
+def data(content: bytes, kind: str) -> str:
+    """A file as an address that holds it."""
+    return f"data:{kind};base64," + base64.b64encode(content).decode("ascii")

@@ -114,13 +114,14 @@ def carriers_table(solution: Solution, found: Carriers, count: int = 10) -> Tabl
     """The states that add most to the risk, and what a percentage point more time there would cost, where known."""
     mass, parts = solution.occupancy.sum(axis=1), _clean(found.contributions)
     headers = ("state", "share of time", "contribution to the risk")
+    states = largest(found, solution, count)
     rows = [
         (state_name(solution.mdp, state), percent(float(mass[state])), number(float(parts[state]), 4))
-        for state in largest(found, solution, count)
+        for state in states
     ]
     if solution.problem is None:
         return Table("", headers, tuple(rows))
-    prices = _clean(np.array([price(solution, state) for state in largest(found, solution, count)]))
+    prices = _clean(np.array([price(solution, state) for state in states]))
     priced = tuple((*row, number(float(cost), 3)) for row, cost in zip(rows, prices, strict=True))
     return Table("", (*headers, "price of a percentage point"), priced)
 
