@@ -38,8 +38,8 @@ Stage = tuple[str, dict[str, Array]]
 class Training:
     """``rows``: one per method, policy, seed and look. ``stages``: the policies for the film.
 
-    ``optimum`` is proved over all policies; ``neutral_objective`` is what the best policy without risk is worth with it;
-    ``uniform_objective`` is where Algorithm 2 begins.
+    ``optimum`` is proved over all policies; ``neutral_objective`` is what the best policy without risk is worth with
+    it; ``uniform_objective`` is where Algorithm 2 begins.
     """
 
     problem: Problem
