@@ -1,199 +1,196 @@
-"""Every risk at one size, certified, against CVXPY with Clarabel, SCS and HiGHS on the same problem in the same run.
+"""Every risk, certified, against the solvers a user would pick, on the same problem in the same run.
 
-Clarabel runs twice: its default precision is the fastest, but its answers often miss the tolerance.
+    cautious bench solve [--quick] [--out rows.json] [--resume] [--risks KL,CVaR] [--states 1000] ...
+    python benchmarks/solve.py ...                       the same
 
-``cautious bench solve --quick``, or ``python benchmarks/solve.py [--quick] [--risks KL,CVaR] [--out rows.json]``.
-Every solver runs in a process of its own. A peer counts as best when it is the fastest one whose answer our own
-certificate proves within the tolerance; it is stopped after 60 s, or once a better peer is known to be faster.
+Peers: CVXPY with Clarabel, SCS, HiGHS and PIQP; without a risk also QuantEcon, MDPSolver and Storm. ``_rows.py`` says
+how a row is measured, ``_targets.py`` what is required.
 """
 
 import argparse
 import json
-import subprocess
-import sys
+import os
+import platform
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-CHILD = Path(__file__).resolve().with_name("_case.py")
-TOLERANCE = 1e-6
-LIMIT_SECONDS = 60.0
-OWN_LIMIT_SECONDS = 300.0
-# the judgement of a peer's answer by our certificate comes on top of its own time
-GRACE_SECONDS = 4.0
-DENSE_PLAN_STATES = 1000
+import _solve_picture
+import _solve_tables
+from _rows import PEERS, PLANNERS, SUMS, Case, Limits, compare
+from _targets import NEAR_ONE, lines
+from _workers import Row, Workers
 
-CONES = ("CLARABEL", "CLARABEL 1e-10", "SCS")
-LINEAR = (*CONES, "HIGHS")
-NOT_CONVEX = "not convex"
-PEERS: dict[str, tuple[str, ...]] = {
-    "none": LINEAR,
-    "SafeSet": CONES,
-    "TaskFloors": CONES,
-    "PeakExposure": LINEAR,
-    "WorstTask": LINEAR,
-    "Variance": (),
-    "CVaR": (),
-    "KL": CONES,
-    "KL (states)": CONES,
-    "TotalVariation": LINEAR,
-    "TotalVariation (states)": LINEAR,
-    "Quadratic": CONES,
-    "Quadratic (states)": CONES,
-    "Wasserstein (graph)": LINEAR,
-    "Wasserstein (matrix)": LINEAR,
-    "Entropy": CONES,
-}
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "cvxpy",
+    "clarabel",
+    "scs",
+    "highspy",
+    "piqp",
+    "quantecon",
+    "mdpsolver",
+    "stormpy",
+)
+MATRIX_STATES = 1000
+QUICK_LIMITS = Limits(peer_seconds=5.0, own_seconds=10.0)
+QUICK_PEERS = ("QuantEcon MPI", "Storm", "CLARABEL 1e-10", "CLARABEL", "PIQP")
 
 
-@dataclass(frozen=True)
-class Case:
-    """One problem of the table."""
-
-    model: str
-    n_states: int
-    discount: float
-    risk: str
-
-    @property
-    def peers(self) -> tuple[str, ...]:
-        """Solvers that can take the problem, the likely fastest first."""
-        too_dense = self.risk == "Wasserstein (matrix)" and self.n_states >= DENSE_PLAN_STATES
-        return () if too_dense else PEERS[self.risk]
-
-    @property
-    def no_peer(self) -> str:
-        """Why there is none."""
-        return NOT_CONVEX if not PEERS[self.risk] else f"skipped: a plan of {self.n_states**2:,} entries"
+def numbers(text: str) -> list[float]:
+    """Numbers separated by commas; nothing is none."""
+    return [float(part) for part in text.split(",") if part]
 
 
-def cases(quick: bool, risks: Sequence[str]) -> list[Case]:
-    """The grid (at two discounts, unless quick) and a garnet, with every risk."""
-    models = [("grid", 2500, 0.95), ("grid", 2500, 0.99), ("garnet", 2500, 0.95)]
-    if quick:
-        models = [("grid", 400, 0.95), ("garnet", 200, 0.95)]
-    return [Case(*model, risk) for model in models for risk in risks]
+def options(arguments: Sequence[str]) -> argparse.Namespace:
+    """What to measure."""
+    parser = argparse.ArgumentParser(
+        prog="cautious bench solve", description="Every risk against the solvers a user would pick."
+    )
+    parser.add_argument("--quick", action="store_true", help="100 and 400 states and few peers, under two minutes")
+    parser.add_argument("--states", default="100,1000,10000", help="sizes of the comparison")
+    parser.add_argument("--models", default="grid,garnet")
+    parser.add_argument("--discounts", default="0.95,0.99")
+    parser.add_argument("--risks", default=",".join(PEERS), help="some risks only, separated by commas")
+    parser.add_argument("--peers", help="some peers only, separated by commas; empty for none")
+    parser.add_argument("--limit", type=float, default=100.0, help="seconds after which a peer is stopped")
+    parser.add_argument("--own-limit", type=float, default=600.0, help="time limit of ca.solve, in seconds")
+    parser.add_argument("--scale", default="100000,1000000", help="sizes of the rows without peers; empty for none")
+    parser.add_argument("--near-one", default="0.999,0.9999", help="discounts at 10,000 states; empty for none")
+    parser.add_argument("--frontier", action="store_true", help="30 points of a frontier against one solve")
+    parser.add_argument("--threads", action="store_true", help="one thread against all cores at the sizes of --scale")
+    parser.add_argument("--only-peers", action="store_true", help="leave our own side out")
+    parser.add_argument("--out", type=Path, help="write the rows here after every case, as JSON")
+    parser.add_argument("--resume", action="store_true", help="go on from the rows in --out")
+    parser.add_argument(
+        "--markdown", type=Path, help="write the tables here, between the marks of a page that has them"
+    )
+    parser.add_argument("--picture", type=Path, help="write time against states here, as PNG")
+    given = parser.parse_args(arguments)
+    if given.resume and given.out is None:
+        parser.error("--resume needs --out: the rows to go on from")
+    unknown = set(given.risks.split(",")) - set(PEERS)
+    if unknown:
+        parser.error(f"unknown risks {sorted(unknown)}; there are {', '.join(PEERS)}")
+    return given
 
 
-def one(case: Case, solver: str, limit_seconds: float) -> dict[str, Any]:
-    """A case by one solver in a child process; what went wrong is in ``status``."""
-    request = {"model": case.model, "n_states": case.n_states, "discount": case.discount, "risk": case.risk}
-    command = [sys.executable, str(CHILD), json.dumps(request | {"solver": solver})]
-    empty = {"solver": solver, "seconds": None, "gap": None, "objective": None, "megabytes": None}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
+def cases(given: argparse.Namespace) -> Iterator[Case]:
+    """The rows to measure, the cheap ones first."""
+    risks, models = given.risks.split(","), given.models.split(",")
+    if given.quick:
+        sizes = [("grid", 100), ("grid", 400)]
+        for model, size in sizes:
+            wanted = [risk for risk in risks if size <= 100 or risk != "Wasserstein (matrix)"]
+            yield from (Case("compare", model, size, 0.95, risk) for risk in wanted)
+        yield from (Case("compare", "garnet", 400, 0.95, risk) for risk in ("none", "KL") if risk in risks)
+        return
+    discounts = numbers(given.discounts)
+    for n_states in map(int, numbers(given.states)):
+        for model in models:
+            for discount in discounts:
+                yield from (Case("compare", model, n_states, discount, risk) for risk in fitting(risks, n_states))
+    if given.frontier:
+        wanted = [risk for risk in risks if risk not in ("none", "Wasserstein (matrix)")]
+        yield from (Case("frontier", model, 1000, discounts[0], risk) for model in models for risk in wanted)
+    for discount in numbers(given.near_one):
+        wanted = [risk for risk in risks if risk in NEAR_ONE]
+        yield from (Case("near one", model, 10_000, discount, risk) for model in models for risk in wanted)
+    for n_states in map(int, numbers(given.scale)):
+        for model in models:
+            yield from (Case("scale", model, n_states, discounts[0], risk) for risk in fitting(risks, n_states))
+            if given.threads:
+                yield from (Case("threads", model, n_states, discounts[0], "none", cores) for cores in (1, None))
+
+
+def fitting(risks: Sequence[str], n_states: int) -> list[str]:
+    """Risks that make sense at a size: no full matrix of distances, and no sums at a million states."""
+    left_out: tuple[str, ...] = ("Wasserstein (matrix)",) if n_states > MATRIX_STATES else ()
+    left_out += SUMS if n_states > 100_000 else ()
+    return [risk for risk in risks if risk not in left_out]
+
+
+def machine() -> dict[str, Any]:
+    """Where and with what the rows were measured."""
+    found: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "system": platform.system(), "cores": os.cpu_count()}
+    found["python"] = platform.python_version()
+    found["load"] = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    for package in PACKAGES:
         try:
-            answer, errors = child.communicate(timeout=limit_seconds + GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            return empty | {"status": f"over {limit_seconds:.0f} s"}
-    if child.returncode != 0:
-        last = errors.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
-        return empty | {"status": f"failed: {last[0][:200]}"}
-    return dict(json.loads(answer.strip().splitlines()[-1]))
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
 
 
-def proved(row: dict[str, Any]) -> bool:
-    """Whether our certificate accepts the answer."""
-    return row["gap"] is not None and row["gap"] <= TOLERANCE
+def written(path: Path) -> list[Row]:
+    """The rows of an earlier run."""
+    return list(json.loads(path.read_text())["rows"]) if path.exists() else []
 
 
-def compare(case: Case, limit_seconds: float = LIMIT_SECONDS) -> dict[str, Any]:
-    """Our row, every peer's row, the best of them, and the ratio of times."""
-    own = one(case, "cautious", OWN_LIMIT_SECONDS)
-    peers: list[dict[str, Any]] = []
-    for solver in case.peers:
-        fastest = min((row["seconds"] for row in peers if proved(row)), default=limit_seconds)
-        peers.append(one(case, solver, min(limit_seconds, fastest)))
-    best = best_of(peers)
-    ratio = best["seconds"] / own["seconds"] if best is not None and own["seconds"] else None
-    return {
-        "model": case.model,
-        "n_states": case.n_states,
-        "discount": case.discount,
-        "risk": case.risk,
-        "own": own,
-        "peers": peers,
-        "best_peer": best,
-        "ratio": ratio,
-        "note": "" if case.peers else case.no_peer,
-    }
+def left(wanted: Sequence[Case], rows: Sequence[Row]) -> list[Case]:
+    """The cases without a row."""
+    names = tuple(asdict(wanted[0])) if wanted else ()
+    done = {tuple(row[name] for name in names) for row in rows}
+    return [case for case in wanted if case.key not in done]
 
 
-def best_of(peers: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """The fastest proved answer; without one, the one with the smallest gap."""
-    finished = [row for row in peers if row["gap"] is not None]
-    if any(proved(row) for row in finished):
-        return min((row for row in finished if proved(row)), key=lambda row: row["seconds"])
-    return min(finished, key=lambda row: row["gap"], default=None)
+def result(rows: Sequence[Row]) -> dict[str, Any]:
+    """All of a run."""
+    return {"machine": machine(), "rows": list(rows), "targets": [asdict(line) for line in lines(rows)]}
 
 
-OWN_HEADINGS = ("model", "risk", "status", "gap", "seconds", "MB")
-HEADINGS = (*OWN_HEADINGS, "best peer", "its gap", "its seconds", "solver alone", "its MB", "ratio")
+def store(path: Path, rows: Sequence[Row]) -> None:
+    """In one go, so that a run stopped while writing leaves the file before it."""
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(json.dumps(result(rows), indent=1) + "\n")
+    partial.replace(path)
 
 
-def cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """A row of the table, as text."""
-    own, best = row["own"], row["best_peer"]
-    name = f"{row['model']} {row['n_states']:,}, {row['discount']:g}"
-    mine = (own["status"], number(own["gap"], ".1e"), number(own["seconds"], ".2f"), number(own["megabytes"], ".0f"))
-    if best is None:
-        ends = (f"{peer['solver']} {peer['status'].split(':')[0]}" for peer in row["peers"])
-        return (name, row["risk"], *mine, row["note"] or "; ".join(ends), "", "", "", "", "")
-    forms = (("gap", ".1e"), ("seconds", ".2f"), ("solver_seconds", ".2f"), ("megabytes", ".0f"))
-    theirs = (number(best[key], form) for key, form in forms)
-    return (name, row["risk"], *mine, best["solver"], *theirs, number(row["ratio"], ".1f"))
-
-
-def number(value: float | None, form: str) -> str:
-    """A number, or a dash."""
-    return "-" if value is None else format(value, form)
-
-
-def markdown(rows: Iterable[dict[str, Any]]) -> str:
-    """The table of docs/benchmarks.md."""
-    lines = ["| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
-    return "\n".join([*lines, *("| " + " | ".join(cells(row)) + " |" for row in rows)]) + "\n"
-
-
-def main(
-    quick: bool,
-    out: Path | None = None,
-    risks: Sequence[str] = tuple(PEERS),
-    models: Sequence[str] = ("grid", "garnet"),
-) -> list[dict[str, Any]]:
-    """Run, print the table, and write the rows to ``out`` after every case, so that a stopped run loses nothing."""
+def run(given: argparse.Namespace) -> dict[str, Any]:
+    """Measure, print, and write after every case."""
     # standard output belongs to --json
-    console = Console(stderr=True, width=150)
-    rows: list[dict[str, Any]] = []
+    console = Console(stderr=True, width=180)
+    peers = (
+        QUICK_PEERS if given.quick else tuple(dict.fromkeys([*PLANNERS, *(p for all_ in PEERS.values() for p in all_)]))
+    )
+    if given.peers is not None:
+        peers = tuple(part for part in given.peers.split(",") if part)
+    limits = QUICK_LIMITS if given.quick else Limits(given.limit, given.own_limit)
+    rows = written(given.out) if given.resume else []
+    wanted = left(list(cases(given)), rows)
     started = time.perf_counter()
-    chosen = [case for case in cases(quick, risks) if case.model in models]
-    for count, case in enumerate(chosen, 1):
-        rows.append(compare(case))
-        console.print(f"{count}/{len(chosen)} {time.perf_counter() - started:.0f} s: {'  '.join(cells(rows[-1]))}")
-        if out is not None:
-            out.write_text(json.dumps(rows, indent=1) + "\n")
-    table = Table(*HEADINGS, title=f"certified to {TOLERANCE:g}; ratio = time of the best peer / ours")
-    for row in rows:
-        table.add_row(*cells(row))
-    console.print(table)
-    return rows
+    with Workers(keep=given.quick) as workers:
+        for count, case in enumerate(wanted, 1):
+            rows.append(compare(workers, case, limits, peers, given.only_peers))
+            said = "  ".join(_solve_tables.compared_cells(rows[-1]))
+            console.print(f"{count}/{len(wanted)} {time.perf_counter() - started:.0f} s {case.table}: {said}")
+            if given.out is not None:
+                store(given.out, rows)
+    targets = lines(rows)
+    _solve_tables.show(console, rows, targets)
+    if given.markdown is not None:
+        text = f"{_solve_tables.said(machine())}\n\n{_solve_tables.markdown(rows, targets)}"
+        page = given.markdown.read_text() if given.markdown.exists() else ""
+        given.markdown.write_text(_solve_tables.into_page(page, text))
+    if given.picture is not None:
+        _solve_picture.draw(rows, given.picture, given.models.split(",")[0], numbers(given.discounts)[0])
+    return result(rows)
+
+
+def main(quick: bool, arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """``cautious bench solve``."""
+    return run(options([*arguments, *(["--quick"] if quick else [])]))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--out", type=Path, help="write the rows here, as JSON")
-    parser.add_argument("--risks", default=",".join(PEERS), help="some risks only, separated by commas")
-    parser.add_argument("--models", default="grid,garnet", help="some models only")
-    parser.add_argument("--markdown", type=Path, help="write the table here, as Markdown")
-    given = parser.parse_args()
-    result = main(given.quick, given.out, given.risks.split(","), given.models.split(","))
-    if given.markdown is not None:
-        given.markdown.write_text(markdown(result))
+    import sys
+
+    run(options(sys.argv[1:]))

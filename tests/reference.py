@@ -208,7 +208,8 @@ def _cp_task_floors(raw, data, d):
 
 
 def _cp_worst_task(raw, data, d):
-    return cp.maximum(*[-cp.sum(cp.multiply(d, r)) / (1 - raw.discount) for r in data["task_rewards"]], -1e9), []
+    losses = [-cp.sum(cp.multiply(d, r)) / (1 - raw.discount) for r in data["task_rewards"]]
+    return cp.max(cp.hstack(losses)), []
 
 
 def _cp_kl(raw, data, d):

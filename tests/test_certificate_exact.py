@@ -260,8 +260,8 @@ def mutated_cover(rng, problem):
     for a, b in itertools.pairwise(ends):
         a, b = (x + (high - low) * rng.normal() * (rng.random() < 0.2) for x in (a, b))
         at = rng.uniform(low, high)
-        values = [plan(problem.mdp, problem.mdp.rewards).values + rng.normal() for _ in range(2)]
-        boxes.append(Box((a,), (b,), (at,), tuple(Witness(v) for v in values)))
+        values = plan(problem.mdp, problem.mdp.rewards).values + rng.normal()
+        boxes.append(Box((a,), (b,), (at,), Witness(values)))
     keep = rng.random(len(boxes)) < 0.9
     return Cover(tuple(itertools.compress(boxes, keep)))
 

@@ -1,11 +1,17 @@
 """Planning against the linear program, and its two bounds against the truth."""
 
+from fractions import Fraction
+from itertools import product
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
 from scipy.optimize import linprog
 
 import cautious as ca
 import reference
+from cautious.kernels import threads
 from cautious.planning import plan
 from random_models import random_model
 
@@ -115,3 +121,142 @@ def test_extreme_rewards(scale):
     plain, scaled = (plan(ca.MDP(transitions, rewards * k, 0.9), rewards * k) for k in (1.0, scale))
     assert scaled.lower / scale == pytest.approx(plain.lower, rel=1e-9)
     assert scaled.upper / scale == pytest.approx(plain.upper, rel=1e-9)
+
+
+def exact_optimum(transitions, rewards, discount, start):
+    """Best <start, value> over all deterministic policies, in fractions."""
+    n, m = rewards.shape
+    gamma, best = Fraction(discount), None
+    for actions in product(range(m), repeat=n):
+        system = [
+            [Fraction(int(s == t)) - gamma * Fraction(transitions[s, a, t]) for t in range(n)]
+            + [Fraction(rewards[s, a])]
+            for s, a in enumerate(actions)
+        ]
+        for i in range(n):
+            system[i] = [number / system[i][i] for number in system[i]]
+            for j in range(n):
+                if j != i:
+                    system[j] = [x - system[j][i] * y for x, y in zip(system[j], system[i], strict=True)]
+        worth = sum(Fraction(start[s]) * system[s][n] for s in range(n))
+        best = worth if best is None else max(best, worth)
+    return best
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.95, 0.9999, 1 - 1e-6])
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_enclose_the_exact_optimum(seed, discount):
+    """Chances are multiples of 1/16, so that rows sum to exactly one and only planning rounds."""
+    rng = np.random.default_rng(seed)
+    transitions = rng.multinomial(16, rng.dirichlet(np.full(4, 0.4), size=8)).reshape(4, 2, 4) / 16
+    start = np.array([0.5, 0.25, 0.25, 0.0])
+    rewards = rng.normal(size=(4, 2))
+    mdp = ca.MDP(transitions, rewards, discount, start)
+    exact = exact_optimum(transitions, rewards, discount, start)
+    size = np.abs(rewards).max() / (1 - discount)
+    for tolerance in (0.0, 1e-3 * size):
+        found = plan(mdp, rewards, tolerance=tolerance)
+        assert Fraction(found.lower) <= exact <= Fraction(found.upper)
+        assert found.upper - found.lower <= max(tolerance, 1e-13 * size / (1 - discount))
+
+
+def _ring(n, discount, kind=np.int64):
+    """A long ring with a prize on one side: values must travel, and the chain mixes slowly."""
+    states = np.arange(n)
+    columns = np.stack([(states - 1) % n, states, states, (states + 1) % n], axis=1).reshape(-1, 2)
+    order = np.argsort(columns, axis=1)
+    weights = np.take_along_axis(np.tile([[0.6, 0.4], [0.4, 0.6]], (n, 1)), order, 1)
+    columns = np.take_along_axis(columns, order, 1)
+    pointer = np.arange(0, 4 * n + 1, 2, dtype=kind)
+    rows = sp.csr_array((weights.ravel(), columns.ravel().astype(kind), pointer), shape=(2 * n, n))
+    rewards = 0.1 * np.random.default_rng(0).random((n, 2))
+    rewards[n // 3] = 1.0
+    return ca.MDP(rows, rewards, discount)
+
+
+@pytest.mark.parametrize("discount", [0.95, 0.9999, 1 - 1e-6])
+def test_slow_chains_are_planned_to_a_millionth(discount):
+    mdp = _ring(1500, discount)
+    found = plan(mdp, mdp.rewards, tolerance=1e-6 / (1 - discount))
+    assert found.upper - found.lower <= 1e-6 / (1 - discount)
+    policy = found.policy(2)
+    chain = sp.csc_array(sp.eye_array(1500) - discount * mdp.under(policy))
+    worth = float(mdp.start @ spla.spsolve(chain, (policy * mdp.rewards).sum(axis=1)))
+    assert found.lower - 1e-9 / (1 - discount) <= worth <= found.upper + 1e-9 / (1 - discount)
+
+
+def test_a_warm_start_costs_a_fraction():
+    mdp = _ring(2000, 0.99)
+    cold = plan(mdp, mdp.rewards, tolerance=1e-6)
+    nearby = mdp.rewards + 1e-4 * np.random.default_rng(2).normal(size=mdp.shape)
+    again, moved = plan(mdp, nearby, tolerance=1e-6), plan(mdp, nearby, tolerance=1e-6, warm=cold)
+    assert moved.sweeps <= 0.5 * again.sweeps
+    assert plan(mdp, mdp.rewards, tolerance=1e-6, warm=cold).sweeps <= 1
+    assert moved.lower <= again.upper
+    assert again.lower <= moved.upper
+
+
+def test_warm_start_and_reward_may_be_read_only_and_stay_as_they_are():
+    mdp = _ring(400, 0.9)
+    first = plan(mdp, mdp.rewards)
+    kept = first.actions.copy(), first.values.copy()
+    first.actions.setflags(write=False)
+    first.values.setflags(write=False)
+    plan(mdp, -mdp.rewards, warm=first)
+    assert np.array_equal(first.actions, kept[0])
+    assert np.array_equal(first.values, kept[1])
+
+
+def same(one, other):
+    return (one.lower, one.upper) == (other.lower, other.upper) and all(
+        a.tobytes() == b.tobytes() for a, b in ((one.actions, other.actions), (one.values, other.values))
+    )
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.9999])
+def test_index_types_give_the_same_bytes(discount):
+    narrow, wide = _ring(1200, discount, np.int32), _ring(1200, discount, np.int64)
+    assert narrow.transitions.indices.dtype != wide.transitions.indices.dtype
+    assert same(*(plan(mdp, mdp.rewards, tolerance=1e-7) for mdp in (narrow, wide)))
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.99])
+def test_any_number_of_threads_gives_the_same_bytes(monkeypatch, discount):
+    mdp = _ring(35_000, discount)
+    plans = []
+    for count in (1, 2, 8):
+        monkeypatch.setattr(threads, "ENTRIES_WORTH_A_THREAD", 1)
+        with threads.use_threads(count):
+            assert threads.threads_for(mdp.transitions.nnz) == count
+            plans.append(plan(mdp, mdp.rewards, tolerance=1e-3 / (1 - discount)))
+    assert same(plans[0], plans[1])
+    assert same(plans[0], plans[2])
+
+
+def test_small_loops_stay_in_one_thread():
+    with threads.use_threads(8):
+        assert threads.threads_for(1000) == 1
+        assert threads.threads_for(10**9) == 8
+    with threads.use_threads(1):
+        assert threads.threads_for(10**9) == 1
+
+
+def test_an_error_in_a_thread_is_raised():
+    def work(first, last):
+        if first > 0:
+            raise RuntimeError(f"{first} to {last}")
+
+    with pytest.raises(RuntimeError, match="1 to 2"):
+        threads.over_pieces(2 * threads.PIECE, 2, work)
+
+
+def test_masks_leave_dead_states_alone():
+    """A state that lost every action counts for nothing, however its row looks."""
+    transitions = np.zeros((3, 2, 3))
+    transitions[0, 0, 0] = transitions[0, 1, 2] = transitions[1, :, 1] = transitions[2, :, 2] = 1.0
+    mdp = ca.MDP(transitions, np.array([[1.0, 9.0], [2.0, 3.0], [50.0, 50.0]]), 0.9, np.array([0.5, 0.5, 0.0]))
+    allowed = np.array([[True, False], [True, True], [False, False]])
+    found = plan(mdp, mdp.rewards, allowed=allowed)
+    assert found.actions[:2].tolist() == [0, 1]
+    assert found.lower <= 20.0 <= found.upper
+    assert found.upper - found.lower < 1e-10

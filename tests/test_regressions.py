@@ -41,7 +41,7 @@ def test_a_cover_with_a_nan_proves_nothing():
     problem = ca.Problem(two_states(), ca.Variance(), 3.0)
     low, high = problem.risk.interval()
     corner = Witness(np.zeros(2))
-    assert upper_bound(problem, Cover((Box((low,), (high,), (np.nan,), (corner, corner)),))) == np.inf
+    assert upper_bound(problem, Cover((Box((low,), (high,), (np.nan,), corner),))) == np.inf
 
 
 def test_a_cover_with_a_hole_proves_nothing():
@@ -49,8 +49,8 @@ def test_a_cover_with_a_hole_proves_nothing():
     low, high = problem.risk.interval()
     hole = np.nextafter(low, high)
     corner = Witness(np.full(2, 1e3))
-    assert upper_bound(problem, Cover((Box((hole,), (high,), (high,), (corner, corner)),))) == np.inf
-    assert np.isfinite(upper_bound(problem, Cover((Box((low,), (high,), (high,), (corner, corner)),))))
+    assert upper_bound(problem, Cover((Box((hole,), (high,), (high,), corner),))) == np.inf
+    assert np.isfinite(upper_bound(problem, Cover((Box((low,), (high,), (high,), corner),))))
 
 
 def test_entropies_on_a_grid_with_a_long_horizon():

@@ -218,18 +218,18 @@ def with_form(**parts):
 
 
 def chord(self, low, high, at):
-    """Above t^2, where a line below it is asked for."""
-    return (self.table(low), low * low), (self.table(high), high * high)
+    """The table of ``at`` with its own offset: below the risk only when ``at`` is the best number."""
+    return self.table(at), at * at
 
 
 @pytest.mark.parametrize(
     ("inner", "changes", "words"),
     [
-        (ca.Variance(), {"offset": lambda _: lambda self, t: 0.9 * t * t}, "gives less|not that of its best|minorant"),
-        (ca.Variance(), {"minorant": lambda _: chord}, "minorant"),
+        (ca.Variance(), {"offset": lambda _: lambda self, t: 0.9 * t * t}, "gives less|not that of its best|line"),
+        (ca.Variance(), {"line": lambda _: chord}, "line"),
         (ca.Variance(), {"best": lambda _: lambda self, d: 0.0}, "gives less"),
         (ca.CVaR(0.8), {"interval": lambda _: lambda self: (-0.1, 0.0)}, "outside"),
-        (ca.CVaR(0.8), {"split": lambda _: lambda self, lo, hi: hi}, "not inside"),
+        (ca.CVaR(0.8), {"cut_at": lambda _: lambda self, lo, hi, t: hi}, "not inside"),
         (ca.TotalVariation(prior()), {"intercept": lambda _: lambda self, u, here: 0.0}, "random witness"),
         (ca.Entropy(), with_form(rhs=np.zeros(3)), "shape"),
         (ca.Entropy(), with_form(cones=(("ball", 72),)), "unknown cones"),

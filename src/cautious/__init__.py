@@ -29,7 +29,7 @@ _HOME = {
     "Entropy": "cautious.risks.separable",
     "TotalVariation": "cautious.risks.separable",
     "Quadratic": "cautious.risks.separable",
-    "Wasserstein": "cautious.risks.transport",
+    "Wasserstein": "cautious.risks.wasserstein",
     "solve": "cautious.solvers.solve",
     "Progress": "cautious.solvers.base",
     "Certificate": "cautious.certificate",
@@ -56,6 +56,7 @@ _HOME = {
     "InputError": "cautious.errors",
     "MissingExtraError": "cautious.errors",
     "SimulatorError": "cautious.errors",
+    "MemoryLimitError": "cautious.errors",
     "SolveError": "cautious.errors",
 }
 _MODULES = ("testing", "worlds")
@@ -80,6 +81,7 @@ __all__ = [
     "IncompatibleError",
     "InputError",
     "LearningProgress",
+    "MemoryLimitError",
     "MissingExtraError",
     "PeakExposure",
     "PlugIn",
@@ -138,6 +140,7 @@ if TYPE_CHECKING:
         FileError,
         IncompatibleError,
         InputError,
+        MemoryLimitError,
         MissingExtraError,
         SimulatorError,
         SolveError,
@@ -164,7 +167,7 @@ if TYPE_CHECKING:
     from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
     from cautious.risks.scalar import CVaR, Variance
     from cautious.risks.separable import KL, Entropy, Quadratic, TotalVariation
-    from cautious.risks.transport import Wasserstein
+    from cautious.risks.wasserstein import Wasserstein
     from cautious.solution import Solution, Status, load
     from cautious.solvers.base import Progress
     from cautious.solvers.solve import solve

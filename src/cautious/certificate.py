@@ -1,34 +1,37 @@
 """Certificates: what a policy is worth and how much better any policy could be, from the unscaled data alone.
 
 Nothing here believes a solver. A solver sends a policy and a *witness*; this file recomputes everything else with
-plain NumPy and SciPy.
+NumPy, SciPy and loops of its own (``kernels/checking.py``).
 
 Upper bound of a convex problem. For any lines  risk_k(d) >= <u_k, d> + b_k  and any multipliers v (S,),
 
     objective(d)  <=  <xi, v> + max over active pairs of ( r~ + gamma E[v] - v ) / (1-gamma)  -  sum_k c_k b_k,
     r~ = r - (1-gamma) sum_k c_k u_k.
 
-Upper bound with risks that are a minimum over a number t (variance, CVaR). The interval of each t is covered by boxes;
-on a box the risk stays above a line in t, so the best value is convex in t and largest in a corner; a corner is a
-convex problem, bounded as above.
+Upper bound with risks that are a minimum over a number t (variance, CVaR). Every occupancy has a best number for each
+of them; boxes cover all that these can be. For the occupancies of a box each such risk stays above a line in d, which
+leaves a convex problem, bounded as above.
 
 Infeasible barriers. Weights w >= 0 and multipliers v that bound sum_j w_j (number_j - floor_j) by zero or less prove
 that no policy meets all requirements.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array
+from cautious.kernels import checking
 from cautious.occupancy import EPS, PolicyOccupancy, policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk, ScalarRisk
 from cautious.risks.features import LogBarrier
+
+ERROR_SHARE = 0.02
+ROUGH = 1e-9
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,12 @@ class Witness:
 
 @dataclass(frozen=True)
 class Box:
-    """A box of the scalars' intervals, the tangent points used on it, and a witness for each corner."""
+    """A range (low, high] for the best number of each scalar risk, the line to use there (``at``), and its witness."""
 
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     at: tuple[float, ...]
-    corners: tuple[Witness, ...]
+    witness: Witness
 
 
 @dataclass(frozen=True)
@@ -93,15 +96,35 @@ class Certificate:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def deliver(problem: Problem, policy: Array) -> Delivered:
-    """The exact occupancy of a policy, and its objective with an error bound."""
-    found = policy_occupancy(problem.mdp, policy)
-    d = found.occupancy
-    expected, risk = problem.expected_return(d), problem.risk_value(d)
+def deliver(
+    problem: Problem, policy: Array, states: Array | None = None, allowance: Callable[[float], float] | None = None
+) -> Delivered:
+    """The occupancy of a policy, and its objective with an error bound.
+
+    ``states`` (S,) is a first guess of its state marginal; ``allowance`` says what gap an objective is allowed, a small
+    part of which the occupancy's error may use up. Without it the occupancy is as exact as rounding permits.
+    """
+    if allowance is None:
+        return _worth(problem, policy, policy_occupancy(problem.mdp, policy, guess=states))
+    accuracy = ROUGH
+    while True:
+        found = _worth(problem, policy, policy_occupancy(problem.mdp, policy, accuracy, states))
+        room = ERROR_SHARE * allowance(found.objective)
+        if found.error <= room or found.occupancy.error > accuracy or accuracy <= 4 * EPS:
+            return found
+        accuracy *= max(0.5 * room / found.error, 1e-6)
+        states = found.occupancy.occupancy.sum(axis=1)
+
+
+def _worth(problem: Problem, policy: Array, found: PolicyOccupancy) -> Delivered:
+    d, horizon = found.occupancy, 1 / (1 - problem.mdp.discount)
+    paid, magnitude = checking.careful_dot(d.ravel(), problem.reward.ravel())
+    expected, risk = horizon * paid, problem.risk_value(d)
     if not _clear_of_floors(problem, found):
         risk = np.inf
     objective = expected if problem.neutral else expected - problem.caution * risk
-    return Delivered(policy, found, expected, risk, objective, _objective_error(problem, found, risk))
+    error = horizon * 16 * EPS * magnitude + _occupancy_effect(problem, found, risk)
+    return Delivered(policy, found, expected, risk, objective, error)
 
 
 def _clear_of_floors(problem: Problem, found: PolicyOccupancy) -> bool:
@@ -110,13 +133,12 @@ def _clear_of_floors(problem: Problem, found: PolicyOccupancy) -> bool:
     return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales()) for risk in barriers)
 
 
-def _objective_error(problem: Problem, found: PolicyOccupancy, risk: float) -> float:
-    """First-order effect of the occupancy's error, doubled, plus the rounding of the sums themselves."""
-    mdp, d = problem.mdp, found.occupancy
-    horizon = 1 / (1 - mdp.discount)
+def _occupancy_effect(problem: Problem, found: PolicyOccupancy, risk: float) -> float:
+    """First-order effect of the occupancy's error on the objective, doubled, plus the rounding of the risk."""
+    d = found.occupancy
     used = d > 0
     largest = float(np.abs(problem.reward[used]).max(initial=0.0))
-    error = horizon * (largest * found.error + 16 * EPS * float(np.sum(d * np.abs(problem.reward))))
+    error = largest * found.error / (1 - problem.mdp.discount)
     if not np.isfinite(risk):
         return error
     for weight, term in problem.terms:
@@ -165,13 +187,12 @@ def _plan_bound(problem: Problem, reward: Array, size: Array, v: Array) -> float
         np.isfinite(v[problem.active_states]).all() and np.isfinite(reward[active]).all()
     ):
         return np.inf
-    v, gamma = np.where(problem.active_states, v, 0.0), mdp.discount
-    advantage = reward + gamma * mdp.expect_next(v) - v[:, None]
-    size = size + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None]
-    widest = int(np.diff(mdp.transitions.indptr).max(initial=1))
-    worst = float((advantage + 2 * EPS * (widest + 8) * size)[active].max()) / (1 - gamma)
-    mean = float(mdp.start @ v)
-    return mean + worst + 8 * EPS * (abs(mean) + float(mdp.start @ np.abs(v)) + abs(worst))
+    v = np.where(problem.active_states, v, 0.0)
+    worst = checking.largest_advantage(
+        *mdp.csr, reward.ravel(), size.ravel(), active.ravel(), mdp.discount, v, 2 * EPS
+    ) / (1 - mdp.discount)
+    mean, magnitude = checking.careful_dot(mdp.start, v)
+    return float(mean + worst + 8 * EPS * (magnitude + abs(worst)))
 
 
 def _cover_bound(problem: Problem, cover: Cover) -> float:
@@ -181,40 +202,35 @@ def _cover_bound(problem: Problem, cover: Cover) -> float:
         return np.inf
     if not _covers([risk.interval() for _, risk in scalars], cover.boxes):
         return np.inf
-    gamma, worst = problem.mdp.discount, -np.inf
+    worst = -np.inf
     for box in cover.boxes:
-        lines = [
-            (weight, risk.minorant(low, high, at))
-            for (weight, risk), low, high, at in zip(scalars, box.lows, box.highs, box.at, strict=True)
-        ]
-        for ends, witness in zip(product((0, 1), repeat=len(lines)), box.corners, strict=True):
-            reward, offset, noise = problem.reward, 0.0, 0.0
-            for (weight, line), end in zip(lines, ends, strict=True):
-                table, constant = line[end]
-                reward = reward - (1 - gamma) * weight * table
-                offset += weight * constant
-                noise += 64 * EPS * weight * (abs(constant) + float(np.abs(table).max()))
-            worst = max(worst, _convex_bound(problem, reward, convex, witness, noise) - offset)
-            if np.isnan(offset):
-                return np.inf
+        reward, offset, noise = problem.reward, 0.0, 0.0
+        for (weight, risk), low, high, at in zip(scalars, box.lows, box.highs, box.at, strict=True):
+            table, constant = risk.line(low, high, at)
+            reward = reward - (1 - problem.mdp.discount) * weight * table
+            offset += weight * constant
+            noise += 64 * EPS * weight * (abs(constant) + float(np.abs(table).max()))
+        bound = _convex_bound(problem, reward, convex, box.witness, noise) - offset
+        # a box that proves nothing must not slip through the comparison
+        worst = np.inf if np.isnan(bound) else max(worst, bound)
     return worst
 
 
 def _covers(intervals: Sequence[tuple[float, float]], boxes: Sequence[Box]) -> bool:
     """Whether the boxes leave out nothing: every cell of the grid that all their edges make lies in some box."""
-    edges = [
-        sorted({low, high, *(e for box in boxes for e in (box.lows[k], box.highs[k]))})
-        for k, (low, high) in enumerate(intervals)
-    ]
-    cells = []
-    for (low, high), line in zip(intervals, edges, strict=True):
-        inside = [e for e in line if low <= e <= high]
-        pairs = list(pairwise(inside))
-        cells.append(pairs if pairs else [(low, low)])
-    return all(
-        any(all(box.lows[k] <= a and b <= box.highs[k] for k, (a, b) in enumerate(cell)) for box in boxes)
-        for cell in product(*cells)
-    )
+    edges = []
+    for k, (low, high) in enumerate(intervals):
+        every = np.array([low, high, *(edge for box in boxes for edge in (box.lows[k], box.highs[k]))])
+        edges.append(np.unique(every[(low <= every) & (every <= high)]))
+    covered = np.zeros([max(line.size - 1, 1) for line in edges], dtype=np.bool_)
+    for box in boxes:
+        cells = []
+        for line, low, high in zip(edges, box.lows, box.highs, strict=True):
+            # cell i lies between edge i and the next one; an interval that is a point is a cell too
+            starts, ends = (line[:-1], line[1:]) if line.size > 1 else (line, line)
+            cells.append((low <= starts) & (ends <= high))
+        covered[np.ix_(*cells)] = True
+    return bool(covered.all())
 
 
 def requirements(problem: Problem) -> tuple[list[str], sp.csr_array, Array]:

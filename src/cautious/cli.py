@@ -31,9 +31,9 @@ for command in (
     catalogue.worlds,
     demo.demo,
     catalogue.warmup,
-    catalogue.bench,
 ):
     app.command()(command)
+app.command(context_settings=catalogue.PASS_ON)(catalogue.bench)
 
 
 @app.callback()

@@ -17,6 +17,10 @@ class SolveError(CautiousError, RuntimeError):
     """A solution was required, and the solver did not deliver one (raised by ``Solution.require``)."""
 
 
+class MemoryLimitError(CautiousError, MemoryError):
+    """No method fits into the ``memory_limit``; the message says what the leanest one needs."""
+
+
 class SimulatorError(CautiousError, RuntimeError):
     """A simulator raised, hung, or returned something impossible; the message names the call and its seed."""
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.solution import Solution, Status
-from cautious.solvers.base import Callback
-from cautious.solvers.solve import solve, solve_from
+from cautious.solvers.base import Callback, Workspace
+from cautious.solvers.request import Request
+from cautious.solvers.solve import answer
 
 POINTS = 9
 
@@ -64,6 +66,9 @@ def frontier(
     time_limit_seconds: float | None = None,
     seed: int = 0,
     callback: Callback | None = None,
+    *,
+    threads: int | None = None,
+    memory_limit: float | None = None,
 ) -> Frontier:
     """Solve a problem for several cautions, from small to large.
 
@@ -74,7 +79,7 @@ def frontier(
     cautions
         At least 0; by default eight values around the exchange rate between return and risk in this model, and 0
         where the risk-neutral policy has a finite risk.
-    tolerance, time_limit_seconds, seed, callback
+    tolerance, time_limit_seconds, seed, callback, threads, memory_limit
         As in ``ca.solve``, for each point.
 
     Examples
@@ -86,12 +91,12 @@ def frontier(
     """
     if not isinstance(risk, Risk):
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
+    request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
     problem = Problem(mdp, risk)
-    wanted = _default_cautions(problem, tolerance, time_limit_seconds) if cautions is None else _checked(cautions)
-    points, before = Frontier(), None
+    wanted = _default_cautions(problem, request) if cautions is None else _checked(cautions)
+    points, before, workspace = Frontier(), None, Workspace()
     for caution in wanted:
-        here = problem.with_caution(caution)
-        before = solve_from(before, here, tolerance, time_limit_seconds, seed, callback)
+        before = answer(problem.with_caution(caution), request, before, workspace)
         points.append(before)
         if before.status is Status.STOPPED:
             break
@@ -107,10 +112,11 @@ def _checked(cautions: Iterable[float]) -> list[float]:
     return sorted(set(values))
 
 
-def _default_cautions(problem: Problem, tolerance: float, limit: float | None) -> Sequence[float]:
+def _default_cautions(problem: Problem, request: Request) -> Sequence[float]:
     """Around the caution at which all the return between two extremes buys all the risk between them."""
-    neutral = solve(problem.with_caution(0.0), tolerance, limit)
-    safest = solve(problem.part(np.zeros(problem.mdp.shape), problem.terms), tolerance, limit)
+    quietly = replace(request, callback=None)
+    neutral = answer(problem.with_caution(0.0), quietly)
+    safest = answer(problem.part(np.zeros(problem.mdp.shape), problem.terms), quietly)
     if problem.risk is None or not np.isfinite(safest.objective):
         return [1.0]
     top = neutral.expected_return

@@ -4,25 +4,26 @@ The occupancy d (S, A) of a policy pi is the discounted share of time spent in e
 
     x = (1 - gamma) xi + gamma P_pi' x,     d(s, a) = x(s) pi(a | s),     sum d = 1.
 
-One sparse solve gives x; refinement and the measured residual say how far it can be from the truth:
-||x - x_true||_1 <= ||residual||_1 / (1 - gamma), because P_pi' does not increase the 1-norm.
+A Krylov method gives x; the measured residual says how far it can be from the truth, and is solved for again until
+that is near enough:  ||x - x_true||_1 <= ||residual||_1 / (1 - gamma),  because P_pi' does not increase the 1-norm.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as sla
-import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
 from cautious._checks import as_policy, first_bad
 from cautious.arrays import Array, Mask
 from cautious.errors import InputError
+from cautious.kernels import residuals
+from cautious.models.chains import chain_of
+from cautious.models.encodings import frozen
 from cautious.models.tabular import MDP
 
-DENSE_STATES = 300
 EPS = float(np.finfo(np.float64).eps)
+# rows of the model and of the policy sum to one within this much
+ROUNDING = 4 * EPS
+REFINEMENTS = 8
 
 
 @dataclass(frozen=True)
@@ -48,36 +49,64 @@ def check_policy(mdp: MDP, policy: object) -> Array:
     return table
 
 
-def policy_occupancy(mdp: MDP, policy: Array) -> PolicyOccupancy:
-    """The occupancy of a checked policy: one linear solve, refined, its residual measured."""
-    chain = mdp.under(policy)
-    share = (1 - mdp.discount) * mdp.start
-    solve = _solver(sp.csr_array(chain.T), mdp.discount)
-    states = np.maximum(solve(share), 0.0)
-    residual = _residual(mdp, policy, states)
-    for _ in range(3):
-        refined = np.maximum(states + solve(residual), 0.0)
-        new_residual = _residual(mdp, policy, refined)
-        if np.abs(new_residual).sum() >= 0.5 * np.abs(residual).sum():
-            break
-        states, residual = refined, new_residual
-    reached = mdp.reachable(policy > 0)
-    states = np.where(reached, states, 0.0)
-    occupancy = policy * (states / states.sum())[:, None]
-    error = 2 * (float(np.abs(residual).sum()) + 4 * EPS) / (1 - mdp.discount)
-    return PolicyOccupancy(occupancy, reached, error)
+def policy_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array | None = None) -> PolicyOccupancy:
+    """The occupancy of a checked policy (S, A), solved until its ``error`` is at most ``accuracy``.
+
+    With accuracy 0, or where rounding permits no better, as exact as it gets. ``guess`` (S,) is a first idea of the
+    state marginal: any will do, the measured residual decides.
+    """
+    system = _Balance(mdp, policy)
+    found = system.solved(accuracy * (1 - mdp.discount) / 2 - ROUNDING, guess)
+    occupancy = policy * (found.states / found.states.sum())[:, None]
+    # setting the sum to one at most doubles the distance
+    error = 2 * (found.size + ROUNDING) / (1 - mdp.discount)
+    return PolicyOccupancy(occupancy, system.reached, error)
 
 
-def _residual(mdp: MDP, policy: Array, states: Array) -> Array:
-    """(1-gamma) start + gamma inflow - states, in extended precision: its size is what the error bound rests on."""
-    wide = np.longdouble
-    into = mdp.columns
-    mass = np.ravel(policy).astype(wide) * np.repeat(states, mdp.n_actions).astype(wide)
-    carried = np.concatenate([mass[into.indices] * into.data.astype(wide), np.zeros(1, wide)])
-    inflow = np.add.reduceat(carried, into.indptr[:-1])
-    inflow[np.diff(into.indptr) == 0] = 0
-    exact = (1 - wide(mdp.discount)) * mdp.start.astype(wide) + wide(mdp.discount) * inflow - states.astype(wide)
-    return np.asarray(exact, dtype=np.float64)
+@dataclass(frozen=True)
+class _Measured:
+    """``states`` (S,), the residual of their balance (S,) and its 1-norm."""
+
+    states: Array
+    residual: Array
+    size: float
+
+
+class _Balance:
+    """The equation x = (1 - gamma) xi + gamma P_pi' x of one policy."""
+
+    def __init__(self, mdp: MDP, policy: Array) -> None:
+        self.mdp, self.policy = mdp, frozen(policy).ravel()
+        self.chain = chain_of(mdp, policy)
+        self.reached = self.chain.reachable(mdp.start > 0)
+
+    def measured(self, states: Array) -> _Measured:
+        """Made a non-negative measure on the reached states, then put into the equation."""
+        states = np.where(self.reached, np.maximum(states, 0.0), 0.0)
+        mdp = self.mdp
+        return _Measured(states, *residuals.balance(*mdp.csr, self.policy, states, mdp.start, mdp.discount))
+
+    def solved(self, goal: float, guess: Array | None) -> _Measured:
+        """States whose residual is at most ``goal`` in the 1-norm, or as small as it gets."""
+        found = self.measured(np.zeros(self.mdp.n_states))
+        if guess is not None:
+            near = self.measured(guess)
+            found = near if near.size < found.size else found
+        for _ in range(REFINEMENTS):
+            if found.size <= goal:
+                return found
+            aim = max(0.5 * goal, 1e-9 * found.size)
+            step, _ = self.chain.krylov(self.mdp.discount, found.residual, aim, transposed=True)
+            better = self.measured(found.states + step)
+            slow = not better.size < 0.5 * found.size
+            found = better if better.size < found.size else found
+            if slow:
+                break
+        if found.size > max(goal, 16 * ROUNDING):
+            step = self.chain.direct(self.mdp.discount, found.residual, transposed=True)
+            better = self.measured(found.states + step)
+            found = better if better.size < found.size else found
+        return found
 
 
 def occupancy_policy(occupancy: Array, default: Array, floor: float = 0.0) -> Array:
@@ -99,37 +128,5 @@ def flow_residual(mdp: MDP, occupancy: Array) -> Array:
 
 def policy_values(mdp: MDP, policy: Array, reward: Array, discount: float | None = None) -> Array:
     """Discounted values (S,) of a policy under a reward table (S, A); the model's discount by default."""
-    solve = _solver(mdp.under(policy), mdp.discount if discount is None else discount)
-    return solve((policy * reward).sum(axis=1))
-
-
-def _solver(matrix: sp.csr_array, discount: float) -> Callable[[Array], Array]:
-    """A function that solves x = right + discount * matrix @ x, factored once where that pays."""
-    n = matrix.shape[0]
-    if n <= DENSE_STATES:
-        factors = sla.lu_factor(np.eye(n) - discount * matrix.toarray(), check_finite=False)
-        return lambda right: np.asarray(sla.lu_solve(factors, right, check_finite=False))
-    system = sp.csc_array(sp.eye_array(n) - discount * matrix)
-
-    def iterate(right: Array) -> Array:
-        """Short Krylov runs on the residual; factors of random models fill in, so those come last."""
-        whole = float(np.abs(right).sum())
-        x, residual, size = np.zeros(n), right, whole
-        for _ in range(6):
-            if size <= 1e-15 * whole:
-                break
-            # the iteration breaks down on small numbers: it is given a right-hand side of size one
-            step, failed = spla.bicgstab(system, residual / size, rtol=1e-6, atol=0.0, maxiter=500)
-            better = x + size * step
-            left = right - system @ better
-            if failed < 0 or not float(np.abs(left).sum()) < size:
-                break
-            x, residual, size = better, left, float(np.abs(left).sum())
-        return x if size <= 1e-11 * whole else _direct(system)(right)
-
-    return iterate
-
-
-def _direct(system: sp.csc_array) -> Callable[[Array], Array]:
-    factors = spla.splu(system)
-    return lambda right: np.asarray(factors.solve(right))
+    gain = np.einsum("sa,sa->s", policy, reward)
+    return chain_of(mdp, policy).values(mdp.discount if discount is None else discount, gain)[0]

@@ -5,8 +5,10 @@ states that can be reached,
 
     <xi, Tv> + gamma low / (1-gamma) <= value of the greedy policy <= optimum <= <xi, Tv> + gamma high / (1-gamma).
 
-Stopping rests on these two numbers alone, widened by what rounding can do. Modified policy iteration does the
-work; exact policy iteration takes over for small models and for discounts near one, where sweeps crawl.
+Stopping rests on these two numbers alone, widened by what rounding can do. Modified policy iteration does the work: a
+sweep over all pairs, a shift to the middle of the bounds, then cheap passes over the chain of the greedy policy. Where
+the policy has settled and passes crawl (discounts near one), its linear system is solved instead; and policy iteration
+with such solves takes over where good news has far to travel.
 """
 
 from dataclasses import dataclass
@@ -15,13 +17,22 @@ import numpy as np
 
 from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import sparse_rows
+from cautious.kernels import planning as kernels
+from cautious.kernels.threads import PIECE, over_pieces, pieces, threads_for
+from cautious.models.chains import Greedy
+from cautious.models.encodings import frozen
 from cautious.models.tabular import MDP
-from cautious.occupancy import DENSE_STATES, EPS, policy_values
+from cautious.occupancy import EPS
 
-PASSES = 20
-SWEEP_ROUNDS = 150
+PASSES = 10
+SWEEP_ROUNDS = 300
 POLICY_ROUNDS = 100
+WAVES = 10
+SMALL_STATES = 300
+SMALL_ROUNDS = 30
+# what a linear solve costs, in rounds of a sweep and passes; and a step of it, in passes
+ROUNDS_PER_SOLVE = 5
+PASSES_PER_STEP = 8
 
 
 @dataclass(frozen=True)
@@ -29,16 +40,31 @@ class Plan:
     """A policy that is best for a reward table, up to ``upper - lower``.
 
     ``actions`` (S,); ``values`` (S,) the multipliers that prove ``upper``; both bounds hold for <start, value>.
+    ``sweeps`` says what it cost, in sweeps over all pairs.
     """
 
     actions: Indices
     values: Array
     lower: float
     upper: float
+    sweeps: int = 0
 
     def policy(self, n_actions: int) -> Array:
         """The actions as a table (S, A) of zeros and ones."""
-        return np.eye(n_actions)[self.actions]
+        table = np.zeros((self.actions.size, n_actions))
+        table[np.arange(self.actions.size), self.actions] = 1.0
+        return table
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """T v (S,), how far the ``middle`` of the bounds is above it, their ``width``, how many actions changed."""
+
+    values: Array
+    middle: float
+    width: float
+    changed: int
+    done: bool
 
 
 def plan(
@@ -50,69 +76,105 @@ def plan(
     (``problem.active``): from a kept pair every successor has a kept pair.
     """
     allowed = mdp.allowed if allowed is None else allowed
-    search = _Search(mdp, np.ascontiguousarray(reward).ravel(), allowed, tolerance)
-    first = np.argmax(allowed, axis=1).astype(np.int64)
-    if warm is None:
-        values, actions = np.zeros(mdp.n_states), first
-    else:
-        kept = allowed[np.arange(mdp.n_states), warm.actions]
-        values, actions = warm.values, np.where(kept, warm.actions, first)
-    if mdp.n_states > DENSE_STATES:
-        values, actions, done = search.by_sweeps(values, actions)
-        if done:
-            return search.best
-    return search.by_policies(values, actions)
+    return _Search(mdp, reward, allowed, tolerance).run(warm)
 
 
 class _Search:
     """State of one planning call: the operator, the stopping rule and the best pair of bounds seen."""
 
     def __init__(self, mdp: MDP, reward: Array, allowed: Mask, tolerance: float) -> None:
-        self.mdp, self.reward, self.tolerance = mdp, reward, tolerance
-        self.allowed = np.ascontiguousarray(allowed).ravel()
-        self.scope = mdp.reachable(allowed) & states_of(allowed)
-        rows = mdp.transitions
-        self.csr = (rows.indptr, rows.indices, rows.data)
-        self.widest_row = int(np.diff(rows.indptr).max(initial=1))
-        self.largest_reward = float(np.abs(reward[self.allowed]).max(initial=0.0))
-        self.best: Plan = Plan(np.zeros(mdp.n_states, np.int64), np.zeros(mdp.n_states), -np.inf, np.inf)
+        self.mdp, self.tolerance, self.allowed = mdp, tolerance, allowed
+        self.every = bool(allowed.all())
+        known = self.every or allowed is mdp.allowed
+        self.scope = frozen(mdp.visitable if known else mdp.reachable(allowed) & states_of(allowed))
+        self.reward = frozen(reward if self.every else np.where(allowed, reward, -np.inf)).ravel()
+        used = reward if self.every else reward[allowed]
+        self.largest_reward = max(float(used.max(initial=0.0)), -float(used.min(initial=0.0)))
+        self.greedy = Greedy(mdp, self.reward)
+        self.threads = threads_for(mdp.transitions.nnz)
+        self.facts = np.empty((pieces(mdp.n_states), 5))
+        self.spent = 0.0
+        self.target = tolerance
+        self.best: Plan
 
-    def improve(self, values: Array, actions: Indices) -> tuple[Array, Indices, bool]:
-        """One sweep; records the bounds; says whether to stop."""
-        gamma = self.mdp.discount
-        actions = actions.copy()
-        swept = sparse_rows.bellman(*self.csr, self.reward, self.allowed, gamma, values, actions)
-        change = (swept - values)[self.scope]
-        largest = max(float(np.abs(swept).max(initial=0.0)), float(np.abs(values).max(initial=0.0)))
-        rounding = 4 * EPS * (self.widest_row + 4) * (self.largest_reward + largest)
-        low = (gamma * float(change.min()) - rounding) / (1 - gamma)
-        high = (gamma * float(change.max()) + rounding) / (1 - gamma)
-        base = float(self.mdp.start @ swept)
-        noise = 4 * EPS * self.mdp.n_states * largest * float(self.mdp.start.max())
-        centred = swept + (low + high) / 2
+    def run(self, warm: Plan | None) -> Plan:
+        """Sweeps, then whole policies; what it found."""
+        values, actions = np.zeros(self.mdp.n_states), np.zeros(self.mdp.n_states, np.int64)
+        if warm is not None:
+            values, actions = np.array(warm.values, np.float64), np.array(warm.actions, np.int64)
+        if not self.every:
+            kept = self.allowed[np.arange(self.mdp.n_states), actions]
+            actions = np.where(kept, actions, np.argmax(self.allowed, axis=1))
+        self.best = Plan(actions.copy(), values, -np.inf, np.inf)
+        values, done = self.by_sweeps(values, actions)
+        if not done:
+            self.by_policies(values, actions)
+        best = self.best
+        return Plan(best.actions, best.values, best.lower, best.upper, round(self.spent))
+
+    def improve(self, values: Array, actions: Indices) -> _Sweep:
+        """One sweep, which overwrites ``actions``; records the bounds."""
+        mdp, gamma = self.mdp, self.mdp.discount
+        swept, chosen, facts = np.empty(mdp.n_states), actions.view(np.uint64), self.facts
+        over_pieces(
+            mdp.n_states,
+            self.threads,
+            lambda first, last: kernels.bellman(
+                *mdp.csr, self.reward, gamma, values, self.scope, mdp.start, chosen, swept, facts, first, last
+            ),
+        )
+        self.spent += 1
+        largest = max(float(facts[:, 2].max()), float(values.max()), -float(values.min()))
+        rounding = 4 * EPS * (mdp.widest_row + 4) * (self.largest_reward + largest)
+        low = (gamma * float(facts[:, 0].min()) - rounding) / (1 - gamma)
+        high = (gamma * float(facts[:, 1].max()) + rounding) / (1 - gamma)
+        mean = float(facts[:, 3].sum())
+        noise = 4 * EPS * (min(PIECE, mdp.n_states) + len(facts)) * largest
+        middle = (low + high) / 2
         if high - low < self.best.upper - self.best.lower:
-            self.best = Plan(actions, centred, base + low - noise, base + high + noise)
-        floor = 4 * rounding / (1 - gamma)
-        return centred, actions, high - low <= max(self.tolerance, floor)
+            self.best = Plan(actions.copy(), swept + middle, mean + low - noise, mean + high + noise)
+        self.target = max(self.tolerance, 4 * rounding / (1 - gamma))
+        return _Sweep(swept, middle, high - low, int(facts[:, 4].sum()), high - low <= self.target)
 
-    def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, Indices, bool]:
-        for _ in range(SWEEP_ROUNDS):
-            values, actions, done = self.improve(values, actions)
-            if done:
-                return values, actions, True
-            values = sparse_rows.evaluate_passes(
-                *self.csr, self.reward, self.allowed, self.mdp.discount, values, actions, PASSES
-            )
-        return values, actions, False
+    def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, bool]:
+        """Modified policy iteration."""
+        last_width, settled = np.inf, False
+        for _ in range(SMALL_ROUNDS if self.mdp.n_states <= SMALL_STATES else SWEEP_ROUNDS):
+            swept = self.improve(values, actions)
+            if swept.done:
+                return swept.values, True
+            still = swept.changed == 0
+            shrunk = max(swept.width / last_width, 1e-300)
+            crawls = settled and still and swept.width * shrunk**ROUNDS_PER_SOLVE > self.target
+            values = self.evaluated(swept.values + swept.middle, actions, whole=crawls)
+            settled, last_width = still and not crawls, swept.width
+        return values, False
 
-    def by_policies(self, values: Array, actions: Indices) -> Plan:
-        table = self.reward.reshape(self.mdp.shape)
-        every = np.arange(self.mdp.n_states)
-        alive = self.allowed.reshape(self.mdp.shape)[every, actions]
+    def evaluated(self, values: Array, actions: Indices, *, whole: bool) -> Array:
+        """Values nearer to those of the policy: after some passes over its chain, or by solving its system."""
+        chain, gain = self.greedy.chain(actions)
+        gamma, share = self.mdp.discount, chain.chance.size / max(1, self.mdp.transitions.nnz)
+        if whole:
+            found, steps = chain.values(gamma, gain, values, 0.2 * (1 - gamma) * self.tolerance)
+            self.spent += PASSES_PER_STEP * steps * share
+            return found
+        self.spent += PASSES * share
+        return chain.swept(gamma, gain, values, PASSES)
+
+    def by_policies(self, values: Array, actions: Indices) -> None:
+        """Policy iteration with whole solves.
+
+        Between two solves, sweeps in place carry the news of a better region further than the one step that a change of
+        policy does. The values of a policy are below their sweep, so these sweeps only raise them.
+        """
         for _ in range(POLICY_ROUNDS):
-            policy = np.eye(self.mdp.n_actions)[actions] * alive[:, None]
-            before = actions
-            _, actions, done = self.improve(policy_values(self.mdp, policy, table), actions)
-            if done or np.array_equal(before, actions):
-                break
-        return self.best
+            swept = self.improve(self.evaluated(values, actions, whole=True), actions)
+            if swept.done or swept.changed == 0:
+                return
+            for number in range(WAVES):
+                kernels.bellman_in_place(*self.mdp.csr, self.reward, self.mdp.discount, swept.values, number % 2 == 1)
+            self.spent += WAVES
+            swept = self.improve(swept.values, actions)
+            if swept.done:
+                return
+            values = swept.values

@@ -39,7 +39,7 @@ from cautious.risks.base import Risk, Sum, terms_of
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.separable import KL, Entropy, Quadratic, TotalVariation
-from cautious.risks.transport import Wasserstein
+from cautious.risks.wasserstein import Wasserstein
 from cautious.solution import load
 
 LARGEST_FILE = 4 * 2**20

@@ -24,6 +24,7 @@ class Status(Enum):
     SOLVED = "solved: the gap is within the tolerance"
     STATIONARY = "stationary: no policy close by is better, but others may be (not convex)"
     TIME_LIMIT = "time limit reached: this is the best policy so far, with its gap"
+    MEMORY_LIMIT = "memory limit reached: this is the best policy so far, with its gap"
     STEP_LIMIT = "step limit reached: this is the best policy so far, with its gap"
     STOPPED = "stopped on request: this is the best policy so far, with its gap"
     STALLED = "stalled: the gap did not reach the tolerance; this is the best policy found, with its gap"
@@ -43,6 +44,8 @@ class Solution:
 
     A learned solution holds estimates and a ``history``. Its ``mdp`` is the counted model, or, where none was counted,
     a stand-in with the right sizes and names (``mdp.known_transitions`` is then False).
+
+    ``memory_bytes`` is the most memory the solve added to the process at any time, where the system says.
 
     ``problem`` is the one that was solved (the counted one of a learned solution). It lives in memory only: a risk may
     hold functions of the user's, so it is not saved, and ``ca.load`` gives None.
@@ -69,6 +72,7 @@ class Solution:
     method: str
     risk_terms: tuple[dict[str, Any], ...] = ()
     history: History | None = None
+    memory_bytes: int | None = None
     problem: Problem | None = field(default=None, repr=False)
 
     def require(self) -> "Solution":
@@ -117,6 +121,7 @@ class Solution:
             "risk_label": self.risk_label,
             "risk_terms": _plain(self.risk_terms),
             "steps": self.steps,
+            "memory_bytes": self.memory_bytes,
             "method": self.method,
             **{name: _plain(getattr(self, name)) for name in _NUMBERS},
         }
@@ -153,6 +158,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
             risk_terms=tuple(_number(header["risk_terms"])),
             steps=int(header["steps"]),
             method=str(header["method"]),
+            memory_bytes=header.get("memory_bytes"),
             history=_history(path, arrays),
             **numbers,
             **tables,

@@ -147,16 +147,16 @@ def test_stored_arrays_are_read_only():
             array[...] = 0
 
 
-def test_input_arrays_are_not_shared():
+def test_only_the_transitions_are_shared_with_the_caller():
     transitions, _, _ = arrays()
     table, start, rows = np.zeros((7, 3)), np.full(7, 1 / 7), sp.csr_array(transitions.reshape(21, 7))
     square = np.ones((7, 3))
     mdp = ca.MDP(rows, table, 0.9, start, reward_square=square)
-    for given in (table, start, rows.data, square):
+    for given in (table, start, square):
         given[...] = 5.0
     assert mdp.rewards.max() == 0
     assert mdp.start.max() < 1
-    assert mdp.transitions.data.max() <= 1
+    assert rows.data.flags.writeable
     assert mdp.reward_square.max() == 1
 
 

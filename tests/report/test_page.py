@@ -14,7 +14,7 @@ from cautious.report import trade
 from cautious.report.page import write_report
 from cautious.report.recipe import reproduction
 from cautious.report.words import number
-from cautious.solvers.solve import solve_from
+from cautious.solvers.solve import answer
 from page_reader import read
 
 
@@ -82,9 +82,9 @@ def test_a_loaded_solution_wants_its_own_model(tmp_path):
 def test_ctrl_c_ends_a_report(maze_solution, tmp_path, monkeypatch):
     def pressed(*arguments):
         os.kill(os.getpid(), signal.SIGINT)
-        return solve_from(*arguments)
+        return answer(*arguments)
 
-    monkeypatch.setattr(trade, "solve_from", pressed)
+    monkeypatch.setattr(trade, "answer", pressed)
     # neighbours are solved where that is quick, and a first solve may have had to compile
     quick = dataclasses.replace(maze_solution, seconds=0.1)
     with pytest.raises(KeyboardInterrupt):

@@ -1,5 +1,6 @@
 """``worlds``, ``warmup`` and ``bench``."""
 
+import inspect
 import runpy
 import sys
 import time
@@ -68,14 +69,23 @@ def warmup(as_json: AsJson = False) -> None:
         typer.echo(f"kernels are ready ({seconds:.1f} s)")
 
 
+# options of a benchmark are its own: they are passed on as they are
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
 def bench(
+    given: typer.Context,
     name: Annotated[str, typer.Argument(help="Which benchmark: a file of benchmarks/ without .py.")] = "solve",
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes only.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a benchmark of the source checkout in the current folder.
 
+    Further options go to the benchmark; python benchmarks/solve.py --help lists those of "solve".
+
     Example: cautious bench solve --quick
+
+    Example: cautious bench solve --states 1000 --risks KL,CVaR --out rows.json
     """
     import cautious as ca
 
@@ -88,9 +98,12 @@ def bench(
         )
     if name not in known:
         raise ca.InputError(f"there is no benchmark {name!r}; benchmarks/ has {', '.join(known)}")
-    started = time.perf_counter()
     # benchmarks share helpers, as scripts of one folder do
     sys.path.insert(0, str(folder))
-    result = runpy.run_path(str(folder / f"{name}.py"), run_name="cautious_benchmark")["main"](quick)
+    run = runpy.run_path(str(folder / f"{name}.py"), run_name="cautious_benchmark")["main"]
+    if given.args and len(inspect.signature(run).parameters) < 2:
+        raise ca.InputError(f"the benchmark {name!r} takes no further options, found {' '.join(given.args)}")
+    started = time.perf_counter()
+    result = run(quick, given.args) if given.args else run(quick)
     if as_json:
         print_json({"benchmark": name, "quick": quick, "seconds": time.perf_counter() - started, "result": result})

@@ -33,6 +33,11 @@ RiskText = Annotated[
 ]
 Tolerance = Annotated[float, typer.Option(help="Relative gap that counts as solved.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds after which the best policy so far is returned.")]
+Threads = Annotated[int | None, typer.Option(help="At most this many. Default: all cores where that pays.")]
+MemoryLimit = Annotated[
+    str | None, typer.Option(help="What may be added to the memory in use, such as 500MB or 2GB. Default: no limit.")
+]
+UNITS = {"": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 
 
 def read_problem(name: str, risk: str | None = None, caution: float | None = None) -> "Problem":
@@ -56,6 +61,20 @@ def read_problem(name: str, risk: str | None = None, caution: float | None = Non
         return found
     chosen: Risk | None = found.recipe if risk is None else parse_risk(risk)
     return Problem(found.mdp, chosen, found.caution if caution is None else caution)
+
+
+def as_bytes(text: str | None) -> float | None:
+    """A --memory-limit in bytes."""
+    from cautious import InputError
+
+    if text is None:
+        return None
+    digits = text.upper().rstrip("KMGB ")
+    unit = text.upper().removeprefix(digits).strip()
+    try:
+        return float(digits) * UNITS[unit]
+    except (ValueError, KeyError):
+        raise InputError(f"--memory-limit {text!r}: expected a number of bytes, KB, MB or GB, such as 2GB") from None
 
 
 def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None]) -> None:
@@ -88,6 +107,7 @@ def summary(solution: "Solution") -> dict[str, Any]:
         "risk_label": solution.risk_label,
         "method": solution.method,
         "steps": solution.steps,
+        "memory_bytes": solution.memory_bytes,
         "certificate": {"kind": solution.certificate.kind, "statement": solution.certificate.statement},
         "n_states": solution.policy.shape[0],
         "n_actions": solution.policy.shape[1],

@@ -7,12 +7,15 @@ import typer
 
 from cautious.commands.shared import (
     AsJson,
+    MemoryLimit,
     ProblemName,
     ProgressLine,
     Quiet,
     RiskText,
+    Threads,
     TimeLimit,
     Tolerance,
+    as_bytes,
     check_outputs,
     exit_code,
     plain,
@@ -30,6 +33,8 @@ def solve(
     risk: RiskText = None,
     tolerance: Tolerance = 1e-6,
     time_limit: TimeLimit = None,
+    threads: Threads = None,
+    memory_limit: MemoryLimit = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the solution (.npz).")] = None,
     quiet: Quiet = False,
@@ -46,7 +51,9 @@ def solve(
     check_outputs([out], [report])
     asked = read_problem(problem, risk, caution)
     line = ProgressLine(quiet or as_json)
-    solution = ca.solve(asked, tolerance, time_limit, callback=line)
+    solution = ca.solve(
+        asked, tolerance, time_limit, callback=line, threads=threads, memory_limit=as_bytes(memory_limit)
+    )
     line.done()
     if out is not None:
         solution.save(out)
@@ -69,6 +76,8 @@ def frontier(
     risk: RiskText = None,
     tolerance: Tolerance = 1e-6,
     time_limit: TimeLimit = None,
+    threads: Threads = None,
+    memory_limit: MemoryLimit = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier (.png).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the frontier.")] = None,
     quiet: Quiet = False,
@@ -88,7 +97,16 @@ def frontier(
     if asked.recipe is None:
         raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
     line = ProgressLine(quiet or as_json)
-    points = ca.frontier(asked.mdp, asked.recipe, _cautions(cautions), tolerance, time_limit, callback=line)
+    points = ca.frontier(
+        asked.mdp,
+        asked.recipe,
+        _cautions(cautions),
+        tolerance,
+        time_limit,
+        callback=line,
+        threads=threads,
+        memory_limit=as_bytes(memory_limit),
+    )
     line.done()
     if plot is not None:
         save_figure(plot_frontier(points), plot)

@@ -1,7 +1,6 @@
 """Loops over the rows of the transition matrix.
 
-Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); ``r`` (S*A,) a reward table;
-``allowed`` (S*A,) which pairs exist; ``gamma`` the discount; ``v`` (S,) values.
+Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); ``allowed`` (S*A,) which pairs exist.
 """
 
 import numpy as np
@@ -11,70 +10,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.kernels.random import first_above
 
 
-@njit(cache=True)
-def bellman(
-    indptr: Indices, indices: Indices, data: Array, r: Array, allowed: Mask, gamma: float, v: Array, action: Indices
-) -> Array:
-    """One optimality sweep: returns T v (S,) and overwrites ``action`` (S,), keeping it where it ties for best.
-
-    A state without pairs keeps its value: nothing that is kept leads there.
-    """
-    n_states = v.size
-    n_actions = r.size // n_states
-    out = np.empty(n_states)
-    for s in range(n_states):
-        best = -np.inf
-        kept = -np.inf
-        best_action = action[s]
-        for a in range(n_actions):
-            row = s * n_actions + a
-            if allowed[row]:
-                total = 0.0
-                for k in range(indptr[row], indptr[row + 1]):
-                    total += data[k] * v[indices[k]]
-                q = r[row] + gamma * total
-                if a == action[s]:
-                    kept = q
-                if q > best:
-                    best = q
-                    best_action = a
-        if kept < best:
-            action[s] = best_action
-        out[s] = best if best > -np.inf else v[s]
-    return out
-
-
-@njit(cache=True)
-def evaluate_passes(
-    indptr: Indices,
-    indices: Indices,
-    data: Array,
-    r: Array,
-    allowed: Mask,
-    gamma: float,
-    v: Array,
-    action: Indices,
-    passes: int,
-) -> Array:
-    """Apply the evaluation operator of a deterministic policy ``passes`` times."""
-    n_states = v.size
-    n_actions = r.size // n_states
-    old, new = v.copy(), np.empty(n_states)
-    for _ in range(passes):
-        for s in range(n_states):
-            row = s * n_actions + action[s]
-            if not allowed[row]:
-                new[s] = old[s]
-                continue
-            total = 0.0
-            for k in range(indptr[row], indptr[row + 1]):
-                total += data[k] * old[indices[k]]
-            new[s] = r[row] + gamma * total
-        old, new = new, old
-    return old
-
-
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def reach(indptr: Indices, indices: Indices, allowed: Mask, start: Mask) -> Mask:
     """States (S,) that some policy using allowed pairs can visit from the start states."""
     n_states = start.size
@@ -92,7 +28,7 @@ def reach(indptr: Indices, indices: Indices, allowed: Mask, start: Mask) -> Mask
         for row in range(s * n_actions, (s + 1) * n_actions):
             if allowed[row]:
                 for k in range(indptr[row], indptr[row + 1]):
-                    j = indices[k]
+                    j = np.int64(indices[k])
                     if not seen[j]:
                         seen[j] = True
                         stack[top] = j
@@ -100,7 +36,7 @@ def reach(indptr: Indices, indices: Indices, allowed: Mask, start: Mask) -> Mask
     return seen
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def keep_safe(indptr: Indices, indices: Indices, allowed: Mask, n_states: int) -> Mask:
     """Largest set of pairs (S*A,) with which an agent can go on for ever without leaving that set.
 
@@ -125,7 +61,44 @@ def keep_safe(indptr: Indices, indices: Indices, allowed: Mask, n_states: int) -
     return kept
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
+def well_formed(indptr: Indices, indices: Indices, n_states: int) -> bool:
+    """Whether the rows lie one after the other, each sorted, without duplicates and within bounds.
+
+    Indices are unsigned, so a negative one counts as too large.
+    """
+    if indptr[0] != 0 or indptr[indptr.size - 1] != indices.size:
+        return False
+    for row in range(indptr.size - 1):
+        if not indptr[row] <= indptr[row + 1] <= indices.size:
+            return False
+        last = np.int64(-1)
+        for k in range(indptr[row], indptr[row + 1]):
+            j = np.int64(indices[k])
+            if not last < j < n_states:
+                return False
+            last = j
+    return True
+
+
+@njit(cache=True, nogil=True)
+def are_probabilities(indptr: Indices, data: Array, allowed: Mask, eps: float) -> bool:
+    """Whether the rows need no repair: no stored zeros, sums of one to rounding, nothing where not allowed."""
+    for row in range(allowed.size):
+        length = np.int64(indptr[row + 1]) - np.int64(indptr[row])
+        if (length > 0) != allowed[row]:
+            return False
+        total = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            if not data[k] > 0.0:
+                return False
+            total += data[k]
+        if length > 0 and not abs(total - 1.0) <= eps * (2 + length):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def running_sums(indptr: Indices, data: Array) -> Array:
     """Running sums that restart in every row: one over all rows would lose digits in large models."""
     out = np.empty_like(data)
@@ -137,7 +110,7 @@ def running_sums(indptr: Indices, data: Array) -> Array:
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def draw_successors(indptr: Indices, cumulative: Array, rows: Indices, uniforms: Array) -> Indices:
     """For each row, the position in the CSR arrays of the successor that a uniform number selects."""
     out = np.empty(rows.size, dtype=np.int64)

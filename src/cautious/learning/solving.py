@@ -19,7 +19,7 @@ def best_outcome(
     target = Target(tolerance, Clock(None), start=start)
     outcome, name = Outcome(Status.STALLED), ""
     if start is not None and problem.usable(start.policy):
-        outcome.take(problem, Candidate(start.policy))
+        outcome.take(problem, Candidate(start.policy), target)
     for solver in choose(problem):
         name = solver.name
         outcome = run(solver, problem, target, lambda now: now.step >= MOST_STEPS or stopping(), outcome)

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from cautious._checks import as_floats, as_rows, check_finite, sum_tolerance
 from cautious.arrays import Array, Mask
 from cautious.errors import InputError
+from cautious.kernels import sparse_rows
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -35,12 +36,14 @@ def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
             )
         _refuse_empty(array.shape[0], array.shape[1])
         n_actions = array.shape[1]
-        rows = sp.csr_array(array.reshape(-1, array.shape[2]))
+        rows = _from_dense(array.reshape(-1, array.shape[2]))
     return rows, n_actions, tolerance
 
 
 def check_rows(rows: sp.csr_array, n_actions: int, allowed: Mask, tolerance: float, normalise: bool) -> sp.csr_array:
     """Refuse what is not a probability row; return rows renormalised to machine precision, empty where not allowed."""
+    if sparse_rows.are_probabilities(frozen(rows.indptr), frozen(rows.data), frozen(allowed).ravel(), EPS):
+        return sp.csr_array((frozen(rows.data), frozen(rows.indices), frozen(rows.indptr)), shape=rows.shape)
     bad = ~np.isfinite(rows.data) | (rows.data < 0)
     if bad.any():
         position = int(np.argmax(bad))
@@ -110,11 +113,45 @@ def weighted_rows(rows: sp.csr_array, values: Array) -> Array:
     return np.asarray(totals, dtype=np.float64)
 
 
+def frozen(array: Any) -> Any:
+    """A read-only view, its entries one after the other; the array itself stays as it was.
+
+    Compiled loops take their input in this form alone, so that each is compiled once.
+    """
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def _from_sparse(matrix: Any) -> tuple[sp.csr_array, int]:
     n_rows, n_states = matrix.shape
     if n_states == 0 or n_rows == 0 or n_rows % n_states:
         raise InputError(f"transitions has shape {matrix.shape}; a sparse matrix must be (S*A, S), row s*A + a")
-    return as_rows("transitions", matrix), n_rows // n_states
+    return (matrix if _is_in_order(matrix) else as_rows("transitions", matrix)), n_rows // n_states
+
+
+def _is_in_order(matrix: Any) -> bool:
+    """Whether a sparse matrix can be used without a copy: float64 rows, sorted, every index within bounds."""
+    if matrix.format != "csr" or matrix.dtype != np.float64:
+        return False
+    indptr, indices = matrix.indptr, matrix.indices
+    fits = indptr.size == matrix.shape[0] + 1 and indices.size == matrix.data.size
+    if not fits or indptr.dtype != indices.dtype or indices.dtype not in (np.int32, np.int64):
+        return False
+    unsigned = np.dtype(f"u{indices.itemsize}")
+    pointer, places = frozen(indptr).view(unsigned), frozen(indices).view(unsigned)
+    return bool(sparse_rows.well_formed(pointer, places, matrix.shape[1]))
+
+
+def _from_dense(table: Array) -> sp.csr_array:
+    """A table (S*A, S) as CSR; one without zeros is not copied: its rows are the data."""
+    n_rows, n_states = table.shape
+    if np.count_nonzero(table) < table.size:
+        return sp.csr_array(table)
+    kind = np.int32 if table.size < 2**31 else np.int64
+    indices = np.tile(np.arange(n_states, dtype=kind), n_rows)
+    indptr = np.arange(0, table.size + 1, n_states, dtype=kind)
+    return sp.csr_array((table.reshape(-1), indices, indptr), shape=table.shape, copy=False)
 
 
 def _is_matrix_sequence(value: Any) -> bool:

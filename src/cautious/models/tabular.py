@@ -15,7 +15,7 @@ from cautious._checks import as_array, as_distribution, as_floats, as_mask, as_n
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.kernels import sparse_rows
-from cautious.models.encodings import check_rows, reward_moments, transition_rows, weighted_rows
+from cautious.models.encodings import check_rows, frozen, reward_moments, transition_rows, weighted_rows
 from cautious.models.scene import Scene
 from cautious.models.simulators import Known, TableSimulator
 
@@ -28,7 +28,8 @@ class MDP:
     Parameters
     ----------
     transitions
-        (S, A, S) array, sparse (S*A, S) with row ``s*A + a``, or a sequence of A matrices (S, S).
+        (S, A, S) array, sparse (S*A, S) with row ``s*A + a``, or a sequence of A matrices (S, S). A float64 CSR matrix
+        whose rows are sorted and sum to one, or a float64 array without zeros, is used without a copy: leave it be.
     rewards
         (S, A), or per outcome: (S, A, S), sparse (S*A, S) where missing means zero, or A matrices (S, S).
     discount
@@ -91,7 +92,8 @@ class MDP:
         self.normalised = normalise and bool(np.any(np.abs(rows.sum(axis=1)[self.allowed.ravel()] - 1) > tolerance))
         expected, self.outcome_rewards = reward_moments(rewards, self.transitions, self.n_states, self.n_actions)
         self.rewards: Array = np.where(self.allowed, expected, 0.0)
-        self.reward_square = self._second_moment(reward_square)
+        if reward_square is not None:
+            self.reward_square = self._given_square(reward_square)
         if start is None:
             self.start: Array = np.full(self.n_states, 1 / self.n_states)
         else:
@@ -101,19 +103,23 @@ class MDP:
         self.scene = scene
         # a stand-in for a model that is only sampled says so: nothing may be computed from its transitions
         self.known_transitions = True
-        for array in (self.allowed, self.rewards, self.reward_square, self.start, self.transitions.data):
+        for array in (self.allowed, self.rewards, self.start, self.transitions.data):
             array.setflags(write=False)
 
-    def _second_moment(self, given: Any) -> Array:
+    @cached_property
+    def reward_square(self) -> Array:
+        """Second moment (S, A) of the reward: over the outcomes if they are known, else of the average."""
+        with np.errstate(over="ignore"):
+            square = self.rewards**2
+            if self.outcome_rewards is not None:
+                over_outcomes = weighted_rows(self.transitions, self.outcome_rewards**2)
+                square = np.maximum(over_outcomes.reshape(self.shape), square)
+        square.setflags(write=False)
+        return square
+
+    def _given_square(self, given: Any) -> Array:
         if self.outcome_rewards is not None:
-            if given is not None:
-                raise InputError("reward_square is computed from the outcome rewards; give one or the other")
-            with np.errstate(over="ignore"):
-                square = weighted_rows(self.transitions, self.outcome_rewards**2)
-                return np.maximum(square.reshape(self.rewards.shape), self.rewards**2)
-        if given is None:
-            with np.errstate(over="ignore"):
-                return self.rewards**2
+            raise InputError("reward_square is computed from the outcome rewards; give one or the other")
         if np.abs(self.rewards).max(initial=0.0) > 1e150:
             raise InputError(
                 f"reward_square: rewards up to {np.abs(self.rewards).max():g} have no square in double precision"
@@ -127,7 +133,9 @@ class MDP:
                 f"reward_square{list(where)} is {square[where]}; it cannot be below the squared mean "
                 f"{self.rewards[where] ** 2:.12g}"
             )
-        return np.where(self.allowed, np.maximum(square, self.rewards**2), 0.0)
+        square = np.where(self.allowed, np.maximum(square, self.rewards**2), 0.0)
+        square.setflags(write=False)
+        return square
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -158,14 +166,35 @@ class MDP:
         return sp.csr_array(chooser @ self.transitions)
 
     @cached_property
-    def columns(self) -> sp.csc_array:
-        """The transitions by next state."""
-        return sp.csc_array(self.transitions)
+    def csr(self) -> tuple[Any, Any, Array]:
+        """The transitions for compiled loops: indptr, indices, data, read-only.
+
+        Both kinds of indices are unsigned, which spares the loops a test for negative ones.
+        """
+        rows = self.transitions
+        unsigned = np.dtype(f"u{rows.indices.itemsize}")
+        indptr = np.asarray(rows.indptr, rows.indices.dtype)
+        return frozen(indptr).view(unsigned), frozen(rows.indices).view(unsigned), frozen(rows.data)
+
+    @cached_property
+    def widest_row(self) -> int:
+        """The most successors a pair has."""
+        return int(np.diff(self.transitions.indptr).max(initial=1))
+
+    @cached_property
+    def most_entries(self) -> int:
+        """The most stored transitions a deterministic policy can use."""
+        return int(np.diff(self.transitions.indptr).reshape(self.shape).max(axis=1).sum())
+
+    @cached_property
+    def visitable(self) -> Mask:
+        """States (S,) that some policy visits from the start."""
+        return self.reachable(self.allowed)
 
     def reachable(self, allowed: Mask) -> Mask:
         """States (S,) that some policy visits from the start, using only these pairs (S, A)."""
-        rows = self.transitions
-        return np.asarray(sparse_rows.reach(rows.indptr, rows.indices, np.ravel(allowed), self.start > 0))
+        indptr, indices, _ = self.csr
+        return np.asarray(sparse_rows.reach(indptr, indices, frozen(allowed).ravel(), self.start > 0))
 
     @property
     def reward_range(self) -> tuple[float, float]:

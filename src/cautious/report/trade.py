@@ -15,7 +15,8 @@ import numpy as np
 
 from cautious.report.words import is_learned, number
 from cautious.solution import Solution, Status
-from cautious.solvers.solve import solve_from
+from cautious.solvers.request import Request
+from cautious.solvers.solve import answer
 
 # longer runs are not repeated for a page
 QUICK_SECONDS = 2.0
@@ -97,7 +98,7 @@ def neighbours(solution: Solution) -> list[Point]:
     found = []
     for factor in FACTORS:
         problem = solution.problem.with_caution(factor * solution.caution)
-        one = solve_from(solution, problem, solution.tolerance, 2 * QUICK_SECONDS)
+        one = answer(problem, Request(solution.tolerance, 2 * QUICK_SECONDS), solution)
         here = point(one) if one.status is Status.SOLVED else None
         found += [] if here is None else [here]
     return found

@@ -161,16 +161,20 @@ class ScalarRisk(Risk):
         """A minimising t for an occupancy."""
 
     @abstractmethod
-    def minorant(self, low: float, high: float, at: float) -> tuple[tuple[Array, float], tuple[Array, float]]:
-        """(table, offset) at both ends of a line in t that stays below table(t), offset(t) on [low, high]."""
-
-    def tangent_point(self, low: float, high: float, rise: float) -> float:
-        """Where the line of ``minorant`` should touch, when the best values at the ends differ by ``rise``."""
-        return low + (high - low) / 2
+    def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
+        """(table (S, A), offset): <d, table> + offset <= risk(d) for every d whose best number is in the range."""
 
     @abstractmethod
-    def split(self, low: float, high: float) -> float | None:
-        """Where to cut an interval in two; None when the line of ``minorant`` is exact on it."""
+    def touch(self, low: float, high: float, favourite: float) -> float:
+        """A good ``at`` for the range, when the best policy known has ``favourite`` for its number."""
+
+    @abstractmethod
+    def around(self, d: Array, room: float) -> tuple[float, float]:
+        """A range with the best number of d in it, where the line that touches there loses about ``room`` at d."""
+
+    @abstractmethod
+    def cut_at(self, low: float, high: float, wanted: float) -> float | None:
+        """Where to cut a range in two, near ``wanted``; None when its line is exact already."""
 
     def value(self, d: Array) -> float:
         """The minimum over t."""

@@ -5,6 +5,15 @@
 
 Both are concave in d, so a deterministic policy is optimal, and fixing the number leaves an ordinary reward table.
 The reward of a step is that of the outcome (s, a, s'), not its average over s'.
+
+For a proof over all policies, occupancies are sorted by their best number. Those whose best number lies in (low, high]
+share lines below their risk, one for every ``at``:
+
+    Variance:  -m^2 + 2 at m is concave in the mean m, so it is least at an end of the range;
+    CVaR:      with loss l = -r, P(l > low) > 1 - level >= P(l > high). Then  at + E[l - at; l > low] / (1-level)
+               falls as ``at`` rises, and  at + E[l - at; l > high] / (1-level)  rises with it. At the best number
+               neither exceeds the CVaR; so the first is below it for ``at`` beyond the largest loss in the range,
+               the second before the smallest, and so are their averages.
 """
 
 from dataclasses import dataclass
@@ -17,6 +26,8 @@ from cautious.arrays import Array
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.tabular import MDP
 from cautious.risks.base import Recipe, ScalarRisk
+
+SMALL = 64
 
 
 @dataclass(frozen=True)
@@ -48,18 +59,22 @@ class RewardVariance(ScalarRisk):
         """The mean reward."""
         return float(np.sum(d * self.reward))
 
-    def minorant(self, low: float, high: float, at: float) -> tuple[tuple[Array, float], tuple[Array, float]]:
-        """The table is a line in t already; t^2 is kept above its tangent at ``at``."""
-        return (self.table(low), at * (2 * low - at)), (self.table(high), at * (2 * high - at))
+    def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
+        """The table of ``at``; see the module's text."""
+        return self.table(at), min(low * (2 * at - low), high * (2 * at - high))
 
-    def tangent_point(self, low: float, high: float, rise: float) -> float:
-        """Where the bounds at both ends are equal; ``rise`` is per unit of weight."""
-        return min(max(rise / (2 * (high - low)), low), high) if high > low else low
+    def touch(self, low: float, high: float, favourite: float) -> float:
+        """The middle, where the line loses least."""
+        return low + (high - low) / 2
 
-    def split(self, low: float, high: float) -> float | None:
-        """The middle, until double precision ends."""
-        middle = low + (high - low) / 2
-        return middle if low < middle < high else None
+    def around(self, d: Array, room: float) -> tuple[float, float]:
+        """The line of the middle loses the square of half the width."""
+        t, width = self.best(d), float(np.sqrt(room))
+        return t - width, t + width
+
+    def cut_at(self, low: float, high: float, wanted: float) -> float | None:
+        """Anywhere, until double precision ends."""
+        return wanted if low < wanted < high else None
 
     def gradient(self, d: Array) -> Array:
         """E[r^2] - 2 <d, r> r in the model's own units: the centring only adds a constant, taken out again."""
@@ -81,16 +96,12 @@ class Shortfall(ScalarRisk):
         return f"CVaR({self.level!r})"
 
     def interval(self) -> tuple[float, float]:
-        """The quantile is one of the losses."""
-        return float(self.atoms[0]), float(self.atoms[-1])
+        """The quantile is one of the losses; the start is left out of a range, so it comes just before them."""
+        return float(np.nextafter(self.atoms[0], -np.inf)), float(self.atoms[-1])
 
     def table(self, t: float) -> Array:
         """E[(-r - t)_+] / (1 - level)."""
         return self.mdp.outcome_expectation(lambda r: np.maximum(-r - t, 0.0)) / (1 - self.level)
-
-    def slope(self, t: float) -> Array:
-        """A derivative of ``table`` in t."""
-        return -self.mdp.outcome_expectation(lambda r: (-r > t).astype(np.float64)) / (1 - self.level)
 
     def offset(self, t: float) -> float:
         """The number t itself."""
@@ -99,26 +110,94 @@ class Shortfall(ScalarRisk):
     def best(self, d: Array) -> float:
         """The smallest loss that is exceeded with probability at most 1 - level."""
         losses, weights = self._losses(d)
-        order = np.argsort(losses, kind="stable")
-        beyond = weights.sum() - np.cumsum(weights[order])
-        return float(losses[order][int(np.argmax(beyond <= (1 - self.level)))])
+        return _upper_quantile(losses, weights, 1 - self.level)
 
-    def minorant(self, low: float, high: float, at: float) -> tuple[tuple[Array, float], tuple[Array, float]]:
-        """The table is convex in t: its tangent at ``at``."""
-        table, slope = self.table(at), self.slope(at)
-        return (table + (low - at) * slope, low), (table + (high - at) * slope, high)
+    def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
+        """One of the two lines of the module's text beyond the losses of the range, their average between these."""
+        least, most = self._losses_in(low, high)
+        if at >= most or at <= least:
+            return self._beyond(low if at >= most else high, at), at
+        share = (at - least) / (most - least)
+        table = share * self._beyond(low, most) + (1 - share) * self._beyond(high, least)
+        return table, share * most + (1 - share) * least
 
-    def split(self, low: float, high: float) -> float | None:
-        """The middle one of the losses inside; between neighbouring losses the table is a straight line."""
-        first, last = np.searchsorted(self.atoms, low, side="right"), np.searchsorted(self.atoms, high, side="left")
-        return float(self.atoms[(first + last) // 2]) if first < last else None
+    def _beyond(self, after: float, at: float) -> Array:
+        """E[l - at; l > after] / (1 - level) for every pair, l = -r the loss."""
+        return self.mdp.outcome_expectation(lambda r: np.where(-r > after, -r - at, 0.0)) / (1 - self.level)
+
+    def touch(self, low: float, high: float, favourite: float) -> float:
+        """The favourite itself, or the end of the range away from it: lines lose little there."""
+        least, most = self._losses_in(low, high)
+        if low < favourite <= high:
+            return favourite
+        return most if favourite <= low else least
+
+    def around(self, d: Array, room: float) -> tuple[float, float]:
+        """Ranges of losses next to the quantile of which d has too little to matter."""
+        losses, weights = self._losses(d)
+        t = _upper_quantile(losses, weights, 1 - self.level)
+        share = room * (1 - self.level) / 2
+        below, above = losses < t, losses > t
+        low = t - _reach(t - losses[below], weights[below], share)
+        high = t + _reach(losses[above] - t, weights[above], share)
+        first, last = int(np.searchsorted(self.atoms, t)), int(np.searchsorted(self.atoms, high, side="right"))
+        # no further than the losses that d has, but always beyond the neighbour: between losses nothing is lost
+        neighbour = float(self.atoms[first - 1]) if first > 0 else self.interval()[0]
+        low, high = min(low, neighbour), max(float(self.atoms[last - 1]), t)
+        table, offset = self.line(low, high, t)
+        # much weight just below the quantile makes an average of both lines lose more than each of them
+        return low, high if self.value(d) - float(np.sum(d * table)) - offset <= 2 * room else t
+
+    def cut_at(self, low: float, high: float, wanted: float) -> float | None:
+        """One of the losses inside; a range with a single loss is exact."""
+        first, last = int(np.searchsorted(self.atoms, low, side="right")), int(np.searchsorted(self.atoms, high))
+        if first >= last:
+            return None
+        nearest = int(np.searchsorted(self.atoms, wanted, side="right")) - 1
+        return float(self.atoms[min(max(nearest, first), last - 1)])
+
+    def _losses_in(self, low: float, high: float) -> tuple[float, float]:
+        """The smallest and the largest loss in a range; where there is none, nothing has to be proved."""
+        first, end = np.searchsorted(self.atoms, (low, high), side="right")
+        return (float(self.atoms[first]), float(self.atoms[end - 1])) if first < end else (high, high)
 
     def _losses(self, d: Array) -> tuple[Array, Array]:
+        """The losses that d can have, and how often."""
         mdp = self.mdp
         if mdp.outcome_rewards is None:
-            return -mdp.rewards[mdp.allowed], d[mdp.allowed]
-        per_row = np.repeat(np.ravel(d), np.diff(mdp.transitions.indptr))
-        return -mdp.outcome_rewards, per_row * mdp.transitions.data
+            used = mdp.allowed & (d > 0)
+            return -mdp.rewards[used], d[used]
+        weights = np.repeat(np.ravel(d), np.diff(mdp.transitions.indptr)) * mdp.transitions.data
+        return -mdp.outcome_rewards[weights > 0], weights[weights > 0]
+
+
+def _upper_quantile(losses: Array, weights: Array, tail: float) -> float:
+    """The smallest loss with at most ``tail`` of the weight beyond it, found by halving what is left."""
+    beyond = 0.0
+    while losses.size > SMALL:
+        pivot = np.partition(losses, losses.size // 2)[losses.size // 2]
+        above = losses > pivot
+        heavier = beyond + float(weights[above].sum())
+        keep = ~above if heavier <= tail else above
+        if keep.all():
+            break
+        beyond = heavier if heavier <= tail else beyond
+        losses, weights = losses[keep], weights[keep]
+    order = np.argsort(-losses, kind="stable")
+    reached = np.concatenate([[0.0], np.cumsum(weights[order])[:-1]]) + beyond
+    # beyond a loss lies what was counted before its first appearance
+    losses = losses[order]
+    new = np.flatnonzero(np.concatenate([[True], losses[1:] < losses[:-1]]))
+    return float(losses[new[int(np.flatnonzero(reached[new] <= tail)[-1])]])
+
+
+def _reach(distances: Array, weights: Array, room: float) -> float:
+    """How far one can go from zero before the distances times weights on the way add up to more than ``room``."""
+    order = np.argsort(distances, kind="stable")
+    sums, distances = np.cumsum(distances[order] * weights[order]), distances[order]
+    too_far = distances[sums > room][:1]
+    within = distances if too_far.size == 0 else distances[distances < too_far]
+    return float(within[-1]) if within.size else 0.0
 
 
 @dataclass(frozen=True)

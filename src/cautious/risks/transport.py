@@ -6,9 +6,6 @@ With D the ground distance, q the prior and x the marginal:
             = min over flows on the edges that carry x - q of sum weight |flow|        (metric given as a graph)
 
     line:   W(x, q) >= <f, x> - sum_j q_j max_i (f_i - D_ij)    for any potentials f (S,).
-
-A large matrix is not written out: plans start on each state's nearest neighbours, plus one hub that everything can
-pass at the largest distance, and pairs are added while the potentials say that they pay.
 """
 
 from abc import abstractmethod
@@ -21,30 +18,29 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import dijkstra
 
-from cautious._checks import as_rows, states_of
+from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import SolveError
-from cautious.models.tabular import MDP
-from cautious.risks.base import ConicRisk, Cut, Recipe
+from cautious.risks.base import ConicRisk, Cut
 from cautious.risks.epigraph import Epigraph, state_sums
-from cautious.risks.metrics import checked_graph, checked_matrix
-from cautious.risks.priors import resolve_state_prior
+from cautious.risks.graph_flow import SpanningTree, spanning_tree
 
-ALL_PAIRS_STATES = 100
-NEAREST = 6
 ROUNDS = 50
-FEW = 12
+FLOW_PRECISION = 1e-8
 
 
 @dataclass
 class Memory:
     """What computations with one risk have found out so far; it only saves time.
 
-    ``grown``: the risk with all arcs needed up to now; ``last``: the last marginal asked for, and the answer.
+    ``grown``: the risk with all arcs needed up to now; ``last``: the last marginal asked for, and the answer;
+    ``potentials`` (S,): those of the last line; ``flow``: on the arcs, as a solver found it with them.
     """
 
     grown: "TransportRisk | None" = None
     last: tuple[Array, tuple[float, Array]] | None = None
+    potentials: Array | None = None
+    flow: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +138,7 @@ class TransportRisk(ConicRisk):
         collected = self.priced(np.asarray(witness, dtype=np.float64), here)
         # the largest potentials with these collected prices: min over j of collected_j + D_ij
         potentials = -self.priced(-collected, np.ones_like(here))
+        self.memory.potentials = potentials
         return Cut(self._table(potentials), -float(self.prior @ collected))
 
     def epigraph(self, active: Mask) -> Epigraph:
@@ -177,6 +174,23 @@ class GraphTransport(TransportRisk):
         """Twice the largest distance from one state."""
         return 2 * float(dijkstra(self.graph, indices=0).max())
 
+    def ship(self, x: Array) -> tuple[float, Array]:
+        """A solver's flow, balanced, where its potentials prove that it is the cheapest; else from scratch."""
+        flow, potentials = self.memory.flow, self.memory.potentials
+        if flow is not None and potentials is not None:
+            missing = x / x.sum() - self.prior - np.asarray(self.incidence @ flow)
+            # opposite flows cancel; the tree carries the rest, which can only make the plan dearer than it need be
+            upper = float(self.cost @ flow) + self.tree.excess_cost(missing - missing.mean())
+            lower = float(potentials @ x) / x.sum() - float(self.prior @ self.priced(potentials, x > 0))
+            if upper - lower <= FLOW_PRECISION * max(upper, 0.01 * self.diameter):
+                return upper, potentials
+        return super().ship(x)
+
+    @cached_property
+    def tree(self) -> SpanningTree:
+        """For what a flow fails to balance."""
+        return spanning_tree(self.graph)
+
     def priced(self, potentials: Array, here: Mask) -> Array:
         """One shortest-path tree from an extra node that reaches i at the cost (largest f) - f_i."""
         n = self.graph.shape[0]
@@ -187,115 +201,3 @@ class GraphTransport(TransportRisk):
         entry = sp.csr_array((top - potentials[sources] + unit, (np.zeros_like(sources), sources)), shape=(1, n))
         extended = sp.block_array([[self.graph, None], [entry, sp.csr_array((1, 1))]], format="csr")
         return np.asarray(top + unit - dijkstra(extended, indices=n)[:n])
-
-
-@dataclass(frozen=True)
-class MatrixTransport(TransportRisk):
-    """Nodes: the states, a copy of each as its sink, and a hub; distances are the entries of a matrix."""
-
-    distance: Array
-
-    @property
-    def demand(self) -> Array:
-        """The prior, at the copies."""
-        return np.concatenate([np.zeros(self.prior.size), self.prior, [0.0]])
-
-    @cached_property
-    def diameter(self) -> float:
-        """The largest entry."""
-        return float(self.distance.max())
-
-    def priced(self, potentials: Array, here: Mask) -> Array:
-        """Column maxima of f_i - D_ij."""
-        return np.asarray((potentials[here, None] - self.distance[here]).max(axis=0))
-
-    @property
-    def partial(self) -> bool:
-        """Whether some pairs are not among the arcs."""
-        n = self.prior.size
-        return self.tail.size < n * n + 2 * n
-
-    def refined(self, witness: Any, active: Mask) -> "TransportRisk | None":
-        """Arcs from the best states of every column that the present arcs undervalue."""
-        if not self.partial:
-            return None
-        n = self.prior.size
-        grown = self.memory.grown
-        if grown is not None and grown.tail.size > self.tail.size:
-            return grown.refined(witness, active) or grown
-        potentials, here = np.asarray(witness), np.flatnonzero(states_of(active))
-        worth = potentials[here, None] - self.distance[here]
-        present = np.full(n, -np.inf)
-        direct = (self.head < 2 * n) & (self.tail < n)
-        np.maximum.at(present, self.head[direct] - n, potentials[self.tail[direct]] - self.cost[direct])
-        column = np.flatnonzero(worth.max(axis=0) > present + 1e-11 * max(self.diameter, 1e-300))
-        if column.size == 0:
-            return None
-        few = min(FEW, here.size)
-        best = np.argpartition(-worth[:, column], few - 1, axis=0)[:few]
-        tails, heads = here[best].ravel(), np.tile(column, few)
-        return matrix_transport(
-            self.prior,
-            self.shape,
-            self.distance,
-            np.concatenate([self.tail[direct], tails]),
-            np.concatenate([self.head[direct] - n, heads]),
-            self.memory,
-        )
-
-
-def matrix_transport(
-    prior: Array,
-    shape: tuple[int, int],
-    distance: Array,
-    origin: Indices,
-    target: Indices,
-    memory: Memory,
-) -> MatrixTransport:
-    """Plans on the pairs (origin, target), each once, plus the hub."""
-    n = prior.size
-    pairs = np.unique(origin * n + target)
-    origin, target = pairs // n, pairs % n
-    states = np.arange(n)
-    tail = np.concatenate([origin, states, np.full(n, 2 * n)])
-    head = np.concatenate([target + n, np.full(n, 2 * n), states + n])
-    cost = np.concatenate([distance[origin, target], np.full(n, distance.max()), np.zeros(n)])
-    return MatrixTransport(prior, shape, tail, head, cost, memory, distance)
-
-
-@dataclass(frozen=True, eq=False)
-class Wasserstein(Recipe):
-    """W1 distance between the state marginal and a prior (S,).
-
-    ``metric``: (S, S) array of distances, or a sparse undirected weighted graph (shortest-path distance).
-    """
-
-    prior: Any
-    metric: Any
-    smooth = False
-
-    def bind(self, mdp: MDP) -> TransportRisk:
-        """The distance in this model."""
-        prior = resolve_state_prior("Wasserstein.prior", self.prior, mdp)
-        n = mdp.n_states
-        metric = self.metric
-        if sp.issparse(metric) and n == 1:
-            # a graph without edges: one state is at distance 0 from itself
-            metric = as_rows("Wasserstein.metric", metric).toarray()
-        if sp.issparse(metric):
-            graph = checked_graph(metric, n)
-            edges = sp.coo_array(graph)
-            tail, head = edges.row.astype(np.int64), edges.col.astype(np.int64)
-            return GraphTransport(prior, mdp.shape, tail, head, edges.data, Memory(), graph)
-        distance = checked_matrix(metric, n)
-        few = n if n <= ALL_PAIRS_STATES else NEAREST
-        nearest = np.argpartition(distance, few - 1, axis=1)[:, :few]
-        states = np.repeat(np.arange(n), few)
-        return matrix_transport(
-            prior,
-            mdp.shape,
-            distance,
-            np.concatenate([states, nearest.ravel()]),
-            np.concatenate([nearest.ravel(), states]),
-            Memory(),
-        )

@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -31,6 +31,11 @@ from cautious.certificate import (
 )
 from cautious.problem import Problem
 from cautious.solution import Status
+from cautious.solvers.memory import MemoryWatch
+
+Kept = TypeVar("Kept")
+# tables (S, A) and vectors (S,) that a method without matrices of its own holds at its peak, certificate included
+TABLES, VECTORS = 12, 24
 
 
 @dataclass(frozen=True)
@@ -50,20 +55,26 @@ Callback = Callable[[Progress], Any]
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a solver proposes: a policy, a witness for an upper bound, a proof of conflict, or several of these."""
+    """What a solver proposes: a policy, a witness for an upper bound, a proof of conflict, or several of these.
+
+    ``states`` (S,) may say what the policy's state marginal is about: the certificate then starts from there.
+    """
 
     policy: Array | None = None
     witness: Witness | Cover | None = None
     conflict: Conflict | None = None
+    states: Array | None = None
 
 
 class Clock:
-    """Time limit and stop requests, asked by long computations."""
+    """Limits and stop requests, asked by long computations."""
 
-    def __init__(self, limit_seconds: float | None) -> None:
+    def __init__(self, limit_seconds: float | None, memory: MemoryWatch | None = None) -> None:
         self.started = time.perf_counter()
+        self.memory = MemoryWatch(None) if memory is None else memory
         self.limit = np.inf if limit_seconds is None else limit_seconds
         self.stop_requested = False
+        self.out_of_memory = False
 
     @property
     def seconds(self) -> float:
@@ -78,7 +89,30 @@ class Clock:
     @property
     def over(self) -> bool:
         """Whether to return at the next occasion."""
-        return self.stop_requested or self.left <= 0
+        return self.stop_requested or self.left <= 0 or self.out_of_memory
+
+    @property
+    def ended(self) -> Status:
+        """Why it is over."""
+        if self.stop_requested:
+            return Status.STOPPED
+        return Status.MEMORY_LIMIT if self.out_of_memory else Status.TIME_LIMIT
+
+
+class Workspace:
+    """What solves of the same model and risk leave for each other (another caution, another inner problem).
+
+    Every solver keeps one entry under its own name; nothing in it depends on the caution or is needed for a proof.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Any] = {}
+
+    def of(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """The entry of a solver, made at first use."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return cast(Kept, self._kept[name])
 
 
 _leaving_at_once = ContextVar("leaving_at_once", default=False)
@@ -131,6 +165,7 @@ class Target:
     clock: Clock
     absolute: float | None = None
     start: Start | None = None
+    workspace: Workspace = field(default_factory=Workspace)
 
     def allowance(self, objective: float) -> float:
         """The absolute gap that counts as solved."""
@@ -157,6 +192,11 @@ class Solver(ABC):
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """Better and better candidates."""
 
+    def memory(self, problem: Problem) -> int:
+        """About how many bytes it needs beyond the model, the solution included."""
+        n_states, n_actions = problem.mdp.shape
+        return 8 * n_states * (TABLES * n_actions + VECTORS)
+
 
 @dataclass
 class Outcome:
@@ -177,21 +217,21 @@ class Outcome:
         # an upper bound below the objective can only be rounding, which ``error`` covers
         return max(self.upper - self.delivered.objective, 0.0) + self.delivered.error
 
-    def take(self, problem: Problem, candidate: Candidate) -> None:
+    def take(self, problem: Problem, candidate: Candidate, target: Target) -> None:
         """Keep what is better."""
         self.steps += 1
-        if candidate.policy is not None:
-            found = deliver(problem, candidate.policy)
-            if self.delivered is None or found.objective > self.delivered.objective:
-                self.delivered = found
         if candidate.witness is not None:
             bound = judged(problem, candidate.witness)
             if bound < self.upper or (self.witness is None and not np.isnan(bound)):
                 self.upper, self.witness = bound, candidate.witness
+        if candidate.policy is not None:
+            found = deliver(problem, candidate.policy, candidate.states, target.allowance)
+            if self.delivered is None or found.objective > self.delivered.objective:
+                self.delivered = found
         if candidate.conflict is not None and conflict_bound(problem, candidate.conflict) <= 0:
             self.conflict = candidate.conflict
             if candidate.policy is not None:
-                self.delivered = deliver(problem, candidate.policy)
+                self.delivered = deliver(problem, candidate.policy, candidate.states)
 
 
 def judged(problem: Problem, witness: Witness | Cover) -> float:
@@ -209,7 +249,7 @@ def run(
     best.status = Status.STALLED
     clock = target.clock
     for candidate in solver.steps(problem, target):
-        best.take(problem, candidate)
+        best.take(problem, candidate, target)
         if best.conflict is not None:
             best.status = Status.INFEASIBLE
             break
@@ -224,11 +264,12 @@ def run(
             break
         if wants_stop:
             clock.stop_requested = True
+        clock.out_of_memory = clock.memory.over()
         if clock.over:
             break
     solved = best.delivered is not None and best.gap <= target.allowance(best.delivered.objective)
     if solved and best.conflict is None:
         best.status = Status.SOLVED
     elif best.status is Status.STALLED and clock.over:
-        best.status = Status.STOPPED if clock.stop_requested else Status.TIME_LIMIT
+        best.status = clock.ended
     return best

@@ -1,4 +1,12 @@
-"""Columns: deterministic behaviours found so far, each with its return and its features."""
+"""Columns: deterministic behaviours found so far, each with its return and its features.
+
+A column keeps its actions as small integers and, as long as they fit in ``STATES_SHARE`` of the model's own bytes, the
+share of time in each state. With those, its return under another reward table is one sum, so that a pool serves all
+cautions of a frontier and all inner problems of a search. Early columns are rough; ``sharpen`` mends those that matter.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,50 +18,152 @@ from cautious.problem import Problem
 
 LARGEST_POOL = 400
 RECENT = 20
+STATES_SHARE = 0.5
 
 
-class Columns:
-    """A pool of behaviours; ``price_out`` adds the best one for given prices of the features."""
+@dataclass
+class Column:
+    """``actions`` (S,) of a behaviour; its state marginal if kept (S,), and how wrong that can be."""
+
+    actions: np.ndarray
+    states: Array | None
+    error: float
+
+
+class Pool:
+    """Behaviours of one model; ``price_out`` adds the best one for given prices of the features."""
 
     def __init__(self, problem: Problem, features: sp.csr_array) -> None:
         self.problem, self.features = problem, features
         self.horizon = 1 / (1 - problem.mdp.discount)
-        self.tables: list[Array] = []
+        self.columns: list[Column] = []
         self.returns = np.empty(0)
         self.numbers = np.empty((features.shape[0], 0))
         self.last: Plan | None = None
+        self.guess: Array | None = None
+        self.spreads = _spreads(features)
+        rows = problem.mdp.transitions
+        room = STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
+        self.states_kept = max(2, int(room / (8 * problem.mdp.n_states)))
 
-    def price_out(self, reward: Array, prices: Array, tolerance: float) -> tuple[Plan, bool]:
-        """Plan for reward + (1-gamma) sum of prices * features; keep the behaviour, and say whether it is new."""
+    def serve(self, problem: Problem) -> None:
+        """Go on with another caution or another reward table of the same model."""
+        same = problem.reward is self.problem.reward or np.array_equal(problem.reward, self.problem.reward)
+        self.problem = problem
+        if not same:
+            self._choose(np.array([column.states is not None for column in self.columns], dtype=np.bool_))
+            self.returns = np.array([self._return(column) for column in self.columns])
+
+    def sensitivity(self, prices: Array) -> float:
+        """How much the priced return of a behaviour can change per unit of error in its occupancy."""
+        reward = self.problem.reward[self.problem.active]
+        return self.horizon * float(np.ptp(reward)) / 2 + float(np.abs(prices) @ self.spreads)
+
+    def price_out(self, reward: Array, prices: Array, tolerance: float, accuracy: float) -> Plan:
+        """Plan for reward + (1-gamma) sum of prices * features, and keep the behaviour."""
         shape = self.problem.mdp.shape
         priced = reward + np.asarray(self.features.T @ prices).reshape(shape) / self.horizon
         found = plan(self.problem.mdp, priced, tolerance=tolerance, allowed=self.problem.kept, warm=self.last)
         self.last = found
-        return found, self.add(found.policy(shape[1]))
+        column = Column(found.actions.astype(np.min_scalar_type(shape[1])), None, np.inf)
+        numbers = self._evaluate(column, accuracy)
+        self.columns.append(column)
+        self.returns = np.append(self.returns, self._return(column))
+        self.numbers = np.column_stack([self.numbers, numbers])
+        return found
 
-    def add(self, policy: Array) -> bool:
-        """Keep a behaviour, unless one with the same numbers is there already."""
-        d = policy_occupancy(self.problem.mdp, self.problem.completed(policy)).occupancy
-        value, numbers = self.horizon * float(np.sum(d * self.problem.reward)), np.asarray(self.features @ d.ravel())
-        known, new = np.vstack([self.returns, self.numbers]), np.append(value, numbers)
-        if np.any(np.all(np.abs(known - new[:, None]) <= 1e-15 * np.abs(new)[:, None], axis=0)):
-            return False
-        self.tables.append(d)
-        self.returns, self.numbers = np.append(self.returns, value), np.column_stack([self.numbers, numbers])
-        return True
+    def sharpen(self, weights: Array, accuracy: float) -> bool:
+        """Make every column with weight as accurate as this; says whether any number changed."""
+        rough = [k for k in np.flatnonzero(weights) if self.columns[k].error > accuracy]
+        changed = False
+        for k in rough:
+            column, before = self.columns[k], self.columns[k].error
+            self.numbers[:, k] = self._evaluate(column, accuracy)
+            self.returns[k] = self._return(column)
+            changed |= column.error < 0.5 * before
+        return changed
+
+    def mixture(self, weights: Array, accuracy: float) -> Array:
+        """The occupancy (S, A) of a mixture of the columns."""
+        total = np.zeros(self.problem.mdp.shape)
+        every = np.arange(len(total))
+        for k in np.flatnonzero(weights):
+            column = self.columns[k]
+            if column.states is None:
+                self._evaluate(column, accuracy)
+            assert column.states is not None
+            total[every, column.actions] += weights[k] * column.states
+            self.forget_states(weights)
+        return total
+
+    def default_policy(self) -> Array:
+        """Rows (S, A) for states that a mixture never visits: what the last plan does there."""
+        assert self.last is not None
+        return self.problem.completed(self.last.policy(self.problem.mdp.n_actions))
 
     def forget(self, weights: Array) -> None:
-        """Drop columns without weight when the pool is full; the newest always stay."""
-        if len(self.tables) > LARGEST_POOL:
-            weighty = np.append(weights > 1e-12, np.ones(len(self.tables) - weights.size, dtype=np.bool_))
-            chosen = np.flatnonzero(weighty | (np.arange(weighty.size) >= weighty.size - RECENT))
-            self.tables = [self.tables[k] for k in chosen]
-            self.returns, self.numbers = self.returns[chosen], self.numbers[:, chosen]
+        """Drop columns without weight when the pool is full, and states of columns beyond the room for them."""
+        if len(self.columns) > LARGEST_POOL:
+            weighty = np.append(weights > 0, np.ones(len(self.columns) - weights.size, dtype=np.bool_))
+            self._choose(weighty | (np.arange(weighty.size) >= weighty.size - RECENT))
+        self.forget_states(weights)
 
-    def mixture(self, weights: Array) -> Array:
-        """The occupancy (S, A) of a mixture of the first columns."""
-        total = np.zeros(self.problem.mdp.shape)
-        for weight, table in zip(weights, self.tables, strict=False):
-            if weight > 0:
-                total += weight * table
-        return total
+    def forget_states(self, weights: Array) -> None:
+        """Only the columns with the largest weights, and the newest, keep their states."""
+        keeping = [k for k, column in enumerate(self.columns) if column.states is not None]
+        if len(keeping) > self.states_kept:
+            important = np.append(weights, np.ones(len(self.columns) - weights.size))[keeping]
+            for i in np.lexsort((np.arange(len(keeping)), important))[: -self.states_kept]:
+                self.columns[keeping[i]].states = None
+
+    def _evaluate(self, column: Column, accuracy: float) -> Array:
+        """Solve for the column's occupancy; returns its numbers (m,)."""
+        problem = self.problem
+        policy = np.zeros(problem.mdp.shape)
+        policy[np.arange(len(policy)), column.actions] = 1.0
+        if not problem.active_states.all():
+            policy = problem.completed(policy)
+        guess = self.guess if column.states is None else column.states
+        found = policy_occupancy(problem.mdp, policy, accuracy, guess)
+        column.states, column.error = found.occupancy.sum(axis=1), found.error
+        self.guess = column.states
+        return np.asarray(self.features @ found.occupancy.ravel())
+
+    def _return(self, column: Column) -> float:
+        assert column.states is not None
+        earned = self.problem.reward[np.arange(column.actions.size), column.actions]
+        return self.horizon * float(column.states @ earned)
+
+    def _choose(self, chosen: np.ndarray) -> None:
+        self.columns = [column for column, keep in zip(self.columns, chosen, strict=True) if keep]
+        self.returns, self.numbers = self.returns[chosen], self.numbers[:, chosen]
+
+
+class PoolKeeper:
+    """The pool that solves of one model and risk share, made anew when it does not fit."""
+
+    def __init__(self) -> None:
+        self.pool: Pool | None = None
+        self.blocks: list[sp.csr_array] = []
+
+    def of(self, problem: Problem, blocks: list[sp.csr_array], features: sp.csr_array) -> Pool:
+        """A pool for the features of these risks, with what earlier solves left in it."""
+        known = self.pool
+        fits = known is not None and len(blocks) == len(self.blocks) and known.problem.mdp is problem.mdp
+        fits = fits and all(one is other for one, other in zip(blocks, self.blocks, strict=True))
+        if known is None or not fits or not np.array_equal(known.problem.kept, problem.kept):
+            self.pool, self.blocks = Pool(problem, features), blocks
+        else:
+            known.serve(problem)
+        assert self.pool is not None
+        return self.pool
+
+
+def _spreads(features: sp.csr_array) -> Array:
+    """Half the range of each feature (m,)."""
+    out = np.empty(features.shape[0])
+    for j, (start, end) in enumerate(pairwise(features.indptr)):
+        entries = features.data[start:end]
+        beyond = np.inf if entries.size == features.shape[1] else 0.0
+        out[j] = (entries.max(initial=-beyond) - entries.min(initial=beyond)) / 2
+    return out

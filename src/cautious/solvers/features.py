@@ -1,9 +1,9 @@
 """Risks of a few numbers (barriers, worst cases, sums of them): column generation.
 
 Each planning call, for the reward corrected by the present prices of the features, adds one deterministic behaviour;
-the small problem ``mix`` finds the best mixture of all behaviours so far and the next prices. While the gap is large,
-prices of worst cases are drawn towards the ones with the best bound so far, which saves calls; near the end, and for
-barriers, whose first prices are far too high, that would only slow down.
+the small problem ``mix`` finds the best mixture of all behaviours so far and the next prices. What the planner could
+earn at those prices bounds what any policy is worth. While that gap is large, everything is rough in proportion to
+it: plans, occupancies of columns, and how far prices may move (``levels.py``).
 """
 
 from collections.abc import Iterator
@@ -12,19 +12,24 @@ from typing import cast
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.arrays import Array, Mask
-from cautious.certificate import Conflict, Witness, requirements
+from cautious.arrays import Array
+from cautious.certificate import Witness
 from cautious.occupancy import occupancy_policy
-from cautious.planning import Plan
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.columns import Columns
-from cautious.solvers.mixing import Rows, mix
+from cautious.solvers.columns import Pool, PoolKeeper
+from cautious.solvers.levels import Level
+from cautious.solvers.mixing import Mixture, Rows, SmallProblem, few
+from cautious.solvers.phase_one import meet_floors
 
-CALLS = 500
-PULL = 0.5
-FAR = 1e-3
+CALLS = 1000
+SHOWN = 25
+PATIENCE = 15
+PLAN_SHARE = 0.1
+COLUMN_SHARE = 0.05
+FIRST_ROUGHNESS = 1e-2
+ANSWERS = 4
 
 
 class Features(Solver):
@@ -41,33 +46,81 @@ class Features(Solver):
         return f"cannot take {other[0]}" if other else None
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """One candidate per planning call."""
+        """Candidates when the gap looks closed, and now and then before."""
         features, rows = feature_rows(problem)
-        pool = Columns(problem, features)
-        sign = np.where(rows.barrier, 1.0, -1.0)
-        pool.price_out(problem.reward, np.zeros(sign.size), 0.0)
+        blocks = [cast(FeatureRisk, risk).features for _, risk in problem.terms]
+        pool = target.workspace.of(self.name, PoolKeeper).of(problem, blocks, features)
+        if not pool.columns:
+            rough = FIRST_ROUGHNESS * pool.sensitivity(np.zeros(rows.group.size))
+            pool.price_out(problem.reward, np.zeros(rows.group.size), rough, FIRST_ROUGHNESS)
         if rows.barrier.any():
-            yield from _meet_floors(problem, pool, rows.barrier, rows.floor, target)
-            if pool.numbers.size == 0 or mix(pool.returns, pool.numbers, rows) is None:
+            yield from meet_floors(pool, rows.barrier, rows.floor, target)
+        yield from _Search(problem, target, pool, rows, self.margin).run()
+
+
+class _Search:
+    """One run: the best bound so far with its witness, and how far apart bound and mixture are."""
+
+    def __init__(self, problem: Problem, target: Target, pool: Pool, rows: Rows, margin: float) -> None:
+        self.problem, self.target, self.pool, self.rows, self.margin = problem, target, pool, rows, margin
+        self.sign = np.where(rows.barrier, 1.0, -1.0)
+        self.upper, self.witness = np.inf, Witness(np.zeros(problem.mdp.n_states))
+        self.gaps: list[float] = []
+        self.level = Level()
+
+    def run(self) -> Iterator[Candidate]:
+        answers = 0
+        while answers < ANSWERS:
+            small = SmallProblem(self.pool.returns, self.pool.numbers, self.rows)
+            best = small.best()
+            if best is None or best.value == -np.inf:
                 return
-        centre, best_bound, fresh = np.zeros(sign.size), np.inf, False
-        for _ in range(CALLS):
-            mixture = mix(pool.returns, pool.numbers, rows)
-            if mixture is None:
-                return
-            pulling = fresh and best_bound - mixture.value > FAR * max(1.0, abs(mixture.value))
-            drawn = PULL * centre + (1 - PULL) * mixture.prices if pulling else mixture.prices
-            prices = _normalised(np.where(rows.barrier, mixture.prices, drawn), rows)
-            d = pool.mixture(mixture.weights)
-            allowance = target.allowance(mixture.value if np.isfinite(mixture.value) else 0.0)
-            found, fresh = pool.price_out(problem.reward, sign * prices, 1e-2 * allowance)
-            yield Candidate(_policy(problem, d, found), Witness(found.values, _cuts(problem, prices)))
-            bound = found.upper - _intercepts(prices, rows)
-            if bound < best_bound:
-                centre, best_bound = prices, bound
-            if not fresh and not pulling:
-                return
-            pool.forget(mixture.weights)
+            gap, goal = self.upper - best.value, self._goal(best.value, answers)
+            stuck = len(self.gaps) > PATIENCE and gap > 0.9 * self.gaps[-PATIENCE]
+            ended = stuck or len(self.gaps) >= CALLS or self.target.clock.over
+            if gap <= goal or ended:
+                if self._sharpened(best, goal):
+                    continue
+                yield self._answer(best, goal)
+                answers += 1
+                if ended:
+                    return
+                continue
+            if len(self.gaps) % SHOWN == SHOWN - 1:
+                yield self._answer(best, gap)
+            self._price_out(small, best, gap)
+            self.gaps.append(gap)
+
+    def _goal(self, value: float, answers: int) -> float:
+        """The gap at which to answer; smaller after each answer that did not convince."""
+        return 0.8 * self.margin * self.target.allowance(value) * 0.3**answers
+
+    def _price_out(self, small: SmallProblem, best: Mixture, gap: float) -> None:
+        """One more column, at prices that promise to close a good part of the gap."""
+        prices = self.level.prices(small, best, gap)
+        sensitivity = self.pool.sensitivity(prices)
+        rough = min(gap, FIRST_ROUGHNESS * sensitivity)
+        found = self.pool.price_out(
+            self.problem.reward, self.sign * prices, PLAN_SHARE * rough, COLUMN_SHARE * rough / sensitivity
+        )
+        bound = found.upper - self.rows.intercept(prices)
+        if bound < self.upper:
+            self.upper, self.level.centre = bound, prices
+            self.witness = Witness(found.values, _cuts(self.problem, prices))
+        self.pool.forget(best.weights)
+
+    def _sharpened(self, best: Mixture, goal: float) -> bool:
+        """Whether a column of the answer had to be made more accurate, so that the best mixture may be another one."""
+        weights = few(self.pool.returns, self.pool.numbers, best.weights)
+        return self.pool.sharpen(weights, self._accuracy(best, goal))
+
+    def _accuracy(self, best: Mixture, gap: float) -> float:
+        return COLUMN_SHARE * gap / self.pool.sensitivity(best.prices)
+
+    def _answer(self, best: Mixture, gap: float) -> Candidate:
+        weights = few(self.pool.returns, self.pool.numbers, best.weights)
+        d = self.pool.mixture(weights, self._accuracy(best, gap))
+        return Candidate(occupancy_policy(d, self.pool.default_policy()), self.witness, states=d.sum(axis=1))
 
 
 def feature_rows(problem: Problem) -> tuple[sp.csr_array, Rows]:
@@ -90,23 +143,7 @@ def feature_rows(problem: Problem) -> tuple[sp.csr_array, Rows]:
             group_caution.append(weight)
             blocks.append(risk.features)
     rows = Rows(np.array(caution), np.array(floor), np.array(group, dtype=np.int64), np.array(group_caution))
-    return sp.csr_array(sp.vstack(blocks)), rows
-
-
-def _normalised(prices: Array, rows: Rows) -> Array:
-    """Prices of a worst case sum to its caution; those of a barrier are positive."""
-    out = np.maximum(prices, 1e-300)
-    for g, caution in enumerate(rows.group_caution):
-        here = rows.group == g
-        out[here] *= caution / out[here].sum()
-    return out
-
-
-def _intercepts(prices: Array, rows: Rows) -> float:
-    """What the lines of the barriers add, in units of the objective."""
-    bar = rows.barrier
-    c, b, u = rows.caution[bar], rows.floor[bar], prices[bar]
-    return float(np.sum(c * (1 + np.log(u / c)) + u * b))
+    return blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks)), rows
 
 
 def _cuts(problem: Problem, prices: Array) -> tuple[Array, ...]:
@@ -117,58 +154,3 @@ def _cuts(problem: Problem, prices: Array) -> tuple[Array, ...]:
         cuts.append(prices[place : place + size] / weight)
         place += size
     return tuple(cuts)
-
-
-def _policy(problem: Problem, d: Array, found: Plan) -> Array:
-    return occupancy_policy(d, problem.completed(found.policy(problem.mdp.n_actions)))
-
-
-class PhaseOne(Solver):
-    """Barriers beside other risks: is there a policy that meets every floor? If not, prove it."""
-
-    name = "phase I"
-
-    def refusal(self, problem: Problem) -> str | None:
-        """Needs requirements."""
-        return None if requirements(problem)[0] else "has no requirement"
-
-    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """The policies closest to meeting all floors, with the conflict when there is one."""
-        _, features, floors = requirements(problem)
-        pool = Columns(problem, features)
-        pool.price_out(problem.reward, np.zeros(floors.size), 0.0)
-        yield from _meet_floors(problem, pool, np.ones(floors.size, dtype=np.bool_), floors, target)
-
-
-def _meet_floors(problem: Problem, pool: Columns, bar: Mask, floors: Array, target: Target) -> Iterator[Candidate]:
-    """Add columns until a mixture is clear of all floors; on the way, offer every proof that none can be.
-
-    maximise the smallest scaled slack: a worst case of the losses (floor - number) / scale.
-    """
-    m = int(bar.sum())
-    scale = np.concatenate([risk.scales() for _, risk in problem.terms if isinstance(risk, LogBarrier)])
-    rows = Rows(np.zeros(m), np.zeros(m), np.zeros(m, dtype=np.int64), np.ones(1))
-    nothing = np.zeros(problem.mdp.shape)
-    for _ in range(CALLS):
-        losses = (floors[bar, None] - pool.numbers[bar]) / scale[:, None]
-        mixture = mix(np.zeros(pool.returns.size), losses, rows)
-        if mixture is None:
-            return
-        worst = float((losses @ mixture.weights).max())
-        weights = _normalised(mixture.prices, rows)
-        # prices below rounding would only blur the proof
-        weights = np.where(weights < 1e-12, 0.0, weights) / scale
-        prices = np.zeros(bar.size)
-        prices[bar] = weights
-        found, fresh = pool.price_out(nothing, prices, 0.0)
-        reach = found.upper - float(weights @ floors[bar])
-        # clear of the floors by a good part of what is possible: enough for the barrier to start from
-        settled = worst < 0 and -worst > 0.1 * reach
-        needed = settled or reach <= 0 or not fresh
-        if needed or worst < 0:
-            losses = (floors[bar, None] - pool.numbers[bar]) / scale[:, None]
-            final = mix(np.zeros(pool.returns.size), losses, rows) if fresh else mixture
-            d = pool.mixture((final or mixture).weights)
-            yield Candidate(_policy(problem, d, found), conflict=Conflict(weights, pool.horizon * found.values))
-        if needed or target.clock.over:
-            return

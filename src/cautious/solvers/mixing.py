@@ -2,10 +2,7 @@
 
     maximise over w >= 0, sum w = 1:   R w  +  sum_j c_j log( Y_j w - b_j )  -  sum_g c_g max over i in g of Y_i w
 
-R (K,) are the returns of the columns, Y their features. It is a linear program in which the rows of the barriers have
-a fixed complementarity target c_j instead of one that goes to zero, so one primal-dual interior point serves all:
-
-    s = G z - h > 0,  u > 0,  s u = target,   p + G' u = nu a,   a z = 1,      z = (w, one t per group).
+R (K,) are the returns of the columns, Y their features. ``kernels/mixing.py`` solves it, scaled to numbers of size one.
 """
 
 from dataclasses import dataclass
@@ -13,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array, Indices, Mask
+from cautious.kernels.mixing import central_mixture, use_up
 
-ITERATIONS = 120
+SHARPEST = 1e-14
+LEAST_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -40,83 +39,88 @@ class Rows:
         """Which rows are barriers."""
         return np.asarray(self.group < 0)
 
+    def value(self, expected: float, numbers: Array) -> float:
+        """The objective of a behaviour with this return and these numbers (m,); -inf when a floor is missed."""
+        bar = self.barrier
+        slack = numbers[bar] - self.floor[bar]
+        if np.any(slack <= 0):
+            return -np.inf
+        tops = (c * numbers[self.group == g].max() for g, c in enumerate(self.group_caution))
+        return float(expected + self.caution[bar] @ np.log(slack) - sum(tops))
 
-def mix(returns: Array, features: Array, rows: Rows) -> Mixture | None:
-    """The best mixture of columns with these returns (K,) and features (m, K); None when rounding defeats it."""
-    n, groups = returns.size, rows.group_caution.size
-    scale = max(
-        float(np.ptp(returns)), float(rows.caution.max(initial=0.0)), float(rows.group_caution.max(initial=0.0))
-    )
-    scale = max(scale, 1e-300)
-    size = np.maximum(np.abs(features).max(axis=1), np.abs(rows.floor))
-    size = np.where(size > 0, size, 1.0)
-    for g in range(groups):
-        size[rows.group == g] = size[rows.group == g].max()
-    y = features / size[:, None]
-    bar = rows.barrier
-    own = np.zeros((rows.group.size, groups))
-    own[np.flatnonzero(~bar), rows.group[~bar]] = 1.0
-    g_matrix = np.block([[np.where(bar[:, None], y, -y), own], [np.eye(n), np.zeros((n, groups))]])
-    offset = np.concatenate([np.where(bar, rows.floor / size, 0.0), np.zeros(n)])
-    group_size = np.array([size[rows.group == g][0] for g in range(groups)])
-    profit = np.concatenate([(returns - returns.mean()) / scale, -rows.group_caution * group_size / scale])
-    fixed = np.concatenate([rows.caution / scale, np.zeros(n)])
-    found = _interior_point(profit, g_matrix, offset, fixed, n)
-    if found is None:
-        return None
-    z, u = found
-    weights = np.maximum(z[:n], 0.0)
-    weights = weights / weights.sum()
-    prices = u[: rows.group.size] * scale / size
-    return Mixture(weights, prices, _value(returns, features, rows, weights))
+    def normalised(self, prices: Array) -> Array:
+        """Prices of a worst case sum to its caution; those of a barrier are positive."""
+        out = np.maximum(prices, 1e-300)
+        for g, caution in enumerate(self.group_caution):
+            here = self.group == g
+            out[here] *= caution / out[here].sum()
+        return out
+
+    def intercept(self, prices: Array) -> float:
+        """What the lines of the barriers add, in units of the objective."""
+        bar = self.barrier
+        c, b, u = self.caution[bar], self.floor[bar], prices[bar]
+        return float(np.sum(c * (1 + np.log(u / c)) + u * b))
 
 
-def _value(returns: Array, features: Array, rows: Rows, weights: Array) -> float:
-    numbers, bar = features @ weights, rows.barrier
-    slack = numbers[bar] - rows.floor[bar]
-    if np.any(slack <= 0):
-        return -np.inf
-    worst = [c * numbers[rows.group == g].max() for g, c in enumerate(rows.group_caution)]
-    return float(returns @ weights + rows.caution[bar] @ np.log(slack) - sum(worst))
+class SmallProblem:
+    """The small problem of columns with these returns (K,) and features (m, K), scaled once for several solves."""
 
+    def __init__(self, returns: Array, features: Array, rows: Rows) -> None:
+        self.returns, self.features, self.rows = returns, features, rows
+        bar = rows.barrier
+        cautions = np.concatenate([rows.caution, rows.group_caution])
+        self.scale = max(float(np.ptp(returns)), float(cautions.max(initial=0.0)), 1e-300)
+        size = np.maximum(np.abs(features).max(axis=1), np.abs(rows.floor))
+        size[size == 0] = 1.0
+        tops = np.array([size[rows.group == g].max() for g in range(rows.group_caution.size)])
+        size[~bar] = tops[rows.group[~bar]]
+        self.size, self.sign = size, np.where(bar, 1.0, -1.0)
+        self.scaled = (
+            (returns - returns.mean()) / self.scale,
+            rows.group_caution * tops / self.scale,
+            (self.sign / size)[:, None] * features,
+            np.where(bar, rows.floor / size, 0.0),
+            rows.caution / self.scale,
+            rows.group,
+        )
 
-def _interior_point(p: Array, g: Array, h: Array, fixed: Array, n: int) -> tuple[Array, Array] | None:
-    a = np.zeros(p.size)
-    a[:n] = 1.0
-    z = np.concatenate([np.full(n, 1 / n), np.ones(p.size - n)])
-    s = np.maximum(g @ z - h, 0.1)
-    mu = 1.0
-    u, nu = (fixed + mu) / s, 0.0
-    moving = fixed == 0
-    for _ in range(ITERATIONS):
-        primal, dual, total = g @ z - h - s, p + g.T @ u - nu * a, 1 - a @ z
-        gap = float(np.mean((s * u)[moving])) if moving.any() else 0.0
-        off = float(np.abs(s * u - fixed)[~moving].max(initial=0.0))
-        residual = max(float(np.abs(primal).max()), float(np.abs(dual).max()), abs(float(total)), off)
-        if gap < 1e-13 and residual < 1e-11:
-            break
-        mu = 0.1 * min(gap, mu) if residual < 10 * gap + 1e-12 or gap > 1e-3 else 0.5 * gap
-        target = fixed + max(mu, 1e-16)
-        weight = u / s
-        push = (target - s * u - u * primal) / s
-        matrix = np.zeros((p.size + 1, p.size + 1))
-        matrix[:-1, :-1] = (g.T * weight) @ g + 1e-15 * np.eye(p.size)
-        matrix[:-1, -1] = matrix[-1, :-1] = a
-        right = np.concatenate([dual + g.T @ push, [total]])
-        try:
-            step = np.linalg.solve(matrix, right)
-        except np.linalg.LinAlgError:
-            step = np.linalg.lstsq(matrix, right)[0]
-        if not np.isfinite(step).all():
+    def best(self) -> Mixture | None:
+        """The best mixture; None when rounding defeats it."""
+        return self._solved(SHARPEST, np.zeros(self.size.size), np.zeros(self.size.size))
+
+    def centred(self) -> Mixture | None:
+        """Prices that spread a worst case over all its rows: a start, when nothing is known yet."""
+        return self._solved(1.0, np.zeros(self.size.size), np.zeros(self.size.size))
+
+    def near(self, centre: Array, stiffness: float) -> Mixture | None:
+        """Prices (m,) of worst cases pay a penalty: stiffness / 2 times their squared distance to ``centre``."""
+        held = np.where(self.rows.barrier, 0.0, stiffness)
+        return self._solved(SHARPEST, held, centre * self.size / self.scale)
+
+    def bound(self, prices: Array) -> float:
+        """What no mixture of these columns exceeds, for any normalised prices (m,)."""
+        priced = self.returns + (self.sign * prices) @ self.features
+        return float(priced.max()) - self.rows.intercept(prices)
+
+    def _solved(self, mu_end: float, held: Array, centre: Array) -> Mixture | None:
+        weights, prices, amiss = central_mixture(*self.scaled, held, centre, mu_end)
+        if not np.isfinite(amiss):
             return None
-        dz, dnu = step[:-1], step[-1]
-        ds = g @ dz + primal
-        du = push - weight * (ds - primal)
-        length = min(1.0, 0.99 * _room(s, ds), 0.99 * _room(u, du))
-        z, s, u, nu = z + length * dz, s + length * ds, u + length * du, nu + length * dnu
-    return (z, u) if np.isfinite(z).all() and np.isfinite(u).all() else None
+        weights = np.maximum(weights, 0.0)
+        weights = weights / weights.sum()
+        value = self.rows.value(float(self.returns @ weights), self.features @ weights)
+        return Mixture(weights, prices * self.scale / self.size, value)
 
 
-def _room(x: Array, dx: Array) -> float:
-    falling = dx < 0
-    return float((x[falling] / -dx[falling]).min()) if falling.any() else np.inf
+def few(returns: Array, features: Array, weights: Array) -> Array:
+    """Weights (K,) of at most m + 1 columns with the same features and no smaller return.
+
+    While more columns carry weight, some change of their weights leaves the features and the sum as they are
+    (Caratheodory); it is followed, return rising, until a weight is used up.
+    """
+    weights = np.where(weights > LEAST_WEIGHT * weights.max(), weights, 0.0)
+    size = np.abs(features).max(axis=1, initial=0.0)
+    system = np.vstack([features / np.where(size > 0, size, 1.0)[:, None], np.ones(weights.size)])
+    use_up(returns, system, weights)
+    return np.asarray(weights / weights.sum())

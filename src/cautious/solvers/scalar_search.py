@@ -1,27 +1,37 @@
-"""Variance and CVaR, alone or in sums: a search over their scalars with a proof over all values.
+"""Variance and CVaR, alone or in sums: a search over their scalars with a proof over all policies.
 
-Each such risk is min over t of <d, table(t)> + offset(t): the problem is a maximum over t of ordinary inner problems.
-On a box of t the tables and offsets are kept above a line in t; the inner optimum is then convex in t, and its largest
-corner bounds the box. Boxes that cannot beat the best policy are done; the others are cut in two, best bound first.
-All final boxes together are the witness (``Cover``) that the certificate recomputes.
+Each such risk is min over t of <d, table(t)> + offset(t). Alternating between the best policy for t and the best t of
+that policy climbs to a good policy. The proof sorts all policies by their best t: boxes of t cover everything, and for
+the policies of a box the risk stays above a line in d, which leaves one inner problem per box. A box whose inner
+optimum does not beat the best policy is done; any other is cut in two, near the t of its own best policy.
+
+How the boxes are laid out decides how many are needed. One small box holds the best t known, so small that its line
+loses less than the tolerance. From there the objective falls about as fast as the lines lose, so boxes grow in
+proportion to their distance; most of them are far from close, and a rough answer is enough to settle them.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import count, product
+from itertools import count
 
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.certificate import Box, Cover, Witness, deliver
+from cautious.certificate import Box, Cover, deliver
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
-from cautious.solution import Status
-from cautious.solvers.base import Candidate, Outcome, Solver, Target, run
+from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.inner_problems import Answer, Convex, InnerProblems, Planned
 
-INNER_SHARE = 0.1
+ROOM = 0.7  # share of the allowed gap that a box may use
+FINEST = 0.2  # share of it that an inner problem is solved to, where that matters
+LOST = 0.2  # share of it that the line of the box around the best policy may lose
+ROUGHEST = 1e3
+FINER = 30.0
+CLIMBS = 30
 LARGEST_SEARCH = 2000
+FIRST_REPORT = 32
 
 
 @dataclass(frozen=True)
@@ -39,127 +49,224 @@ class ScalarSearch(Solver):
         return f"cannot bound {rest[0]}, which is not convex" if rest else None
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """Policies as they are found, and the cover whenever its size has doubled."""
-        search = _Search(problem, target, self.choose)
-        yield from search.run()
+        """The policy it climbs to, better ones and the cover when that is complete or has doubled."""
+        convex: list[tuple[float, Risk]] = [(w, r) for w, r in problem.terms if not isinstance(r, ScalarRisk)]
+        inner = Convex(problem, target, convex, self.choose) if convex else Planned(problem, target.start)
+        yield from _Search(problem, target, inner).run()
+
+
+@dataclass(frozen=True)
+class _Favourite:
+    """The best policy so far, and a small range around each of its numbers."""
+
+    objective: float
+    policy: Array
+    states: Array
+    numbers: tuple[float, ...]
+    ranges: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A box to be settled; ``parent`` is a box around it that proves ``bound``."""
+
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    bound: float
+    parent: Box
+    near: Answer
 
 
 class _Search:
-    def __init__(self, problem: Problem, target: Target, choose: Callable[[Problem], list[Solver]]) -> None:
-        self.problem, self.target, self.choose = problem, target, choose
+    def __init__(self, problem: Problem, target: Target, inner: InnerProblems) -> None:
+        self.problem, self.target, self.inner = problem, target, inner
         self.scalars = [(w, risk) for w, risk in problem.terms if isinstance(risk, ScalarRisk)]
-        self.convex: list[tuple[float, Risk]] = [(w, r) for w, r in problem.terms if not isinstance(r, ScalarRisk)]
-        self.solved: dict[bytes, Outcome] = {}
-        self.best = -np.inf
-        self.fresh: list[Array] = []
-        self.heap: list[tuple[float, int, Box]] = []
-        self.done: list[Box] = []
+        self.best: _Favourite | None = None
+        self.heap: list[tuple[float, int, _Piece]] = []
+        self.done: dict[int, Box] = {}
         self.number = count()
-        self.stuck = 0
+        self.solved = 0
 
     def run(self) -> Iterator[Candidate]:
+        answer = self._climb()
+        if answer.conflict is not None:
+            found = self.inner.behaviour(answer, None)
+            yield Candidate(None if found is None else found[0], conflict=answer.conflict)
+            return
+        if self.best is None:
+            return
         intervals = [risk.interval() for _, risk in self.scalars]
-        self._push(tuple(low for low, _ in intervals), tuple(high for _, high in intervals))
-        self._climb(tuple(low + (high - low) / 2 for low, high in intervals))
-        yield from self._found()
-        announced = 1
-        while self.heap and not self.target.clock.over and len(self.solved) < LARGEST_SEARCH and self.stuck < 3:
-            bound, box = -self.heap[0][0], self.heap[0][2]
-            if bound <= self.best + self._room(0.5):
-                break
-            heappop(self.heap)
-            halves = self._halves(box)
-            if halves is None:
-                self.done.append(box)
-                continue
-            for lows, highs in halves:
-                self._push(lows, highs)
-            yield from self._found()
-            if len(self.heap) >= 2 * announced:
-                announced = len(self.heap)
-                yield Candidate(witness=self._cover())
-        yield Candidate(witness=self._cover())
+        lows, highs = tuple(low for low, _ in intervals), tuple(high for _, high in intervals)
+        whole = Box(lows, highs, self.best.numbers, answer.witness)
+        self._push(_Piece(lows, highs, np.inf, whole, answer))
+        yield self._report()
+        announced = FIRST_REPORT
+        while self.heap and not self.target.clock.over and self.solved < LARGEST_SEARCH:
+            self._settle(heappop(self.heap)[2])
+            if len(self.done) + len(self.heap) >= 2 * announced:
+                announced = len(self.done) + len(self.heap)
+                yield self._report()
+        yield self._report()
 
-    def _room(self, share: float) -> float:
-        return share * self.target.allowance(self.best)
+    def _report(self) -> Candidate:
+        assert self.best is not None
+        pending = {id(piece.parent): piece.parent for _, _, piece in self.heap}
+        cover = Cover(tuple((self.done | pending).values()))
+        return Candidate(self.best.policy, cover, states=self.best.states)
 
-    def _cover(self) -> Cover:
-        return Cover(tuple(self.done) + tuple(box for _, _, box in self.heap))
+    def _keep(self, box: Box) -> None:
+        """Both halves of a box may end up relying on the whole, which is then kept once."""
+        self.done[id(box)] = box
 
-    def _found(self) -> Iterator[Candidate]:
-        while self.fresh:
-            yield Candidate(policy=self.fresh.pop())
+    def _share(self, share: float) -> float:
+        return share * self.target.allowance(-np.inf if self.best is None else self.best.objective)
 
-    def _inner(self, reward: Array) -> Outcome:
-        """The inner problem of a reward table; solved once."""
-        key = reward.tobytes()
-        if key not in self.solved:
-            part = self.problem.part(reward, self.convex)
-            target = Target(self.target.tolerance, self.target.clock, INNER_SHARE * self.target.allowance(self.best))
-            outcome = Outcome(Status.STALLED)
-            for solver in self.choose(part):
-                outcome = run(solver, part, target, None, outcome)
-                if outcome.status is Status.SOLVED:
-                    break
-            self.solved[key] = outcome
-            # bounds of inner problems that do not close would keep every box open for ever
-            self.stuck += outcome.gap > 100 * self._room(1.0)
-            if outcome.delivered is not None:
-                found = deliver(self.problem, outcome.delivered.policy)
-                if found.objective > self.best:
-                    self.best = found.objective
-                    self.fresh.append(found.policy)
-        return self.solved[key]
+    @property
+    def _limit(self) -> float:
+        """What a box must not exceed."""
+        assert self.best is not None
+        return self.best.objective + self._share(ROOM)
 
-    def _reward(self, tables: list[Array]) -> Array:
-        reward = self.problem.reward
-        for (weight, _), table in zip(self.scalars, tables, strict=True):
+    def _solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+        self.solved += 1
+        return self.inner.solve(reward, tolerance, near)
+
+    def _priced(self, lines: list[tuple[Array, float]]) -> tuple[Array, float]:
+        """The reward after the tables of the scalar risks, and their offsets together."""
+        reward, offset = self.problem.reward, 0.0
+        for (weight, _), (table, constant) in zip(self.scalars, lines, strict=True):
             reward = reward - (1 - self.problem.mdp.discount) * weight * table
-        return reward
+            offset += weight * constant
+        return reward, offset
 
-    def _climb(self, t: tuple[float, ...]) -> None:
-        """Alternate between the best policy for t and the best t of that policy: a good start, no proof."""
-        for _ in range(50):
-            outcome = self._inner(self._reward([risk.table(x) for (_, risk), x in zip(self.scalars, t, strict=True)]))
-            if outcome.delivered is None or self.target.clock.over:
-                return
-            better = tuple(risk.best(outcome.delivered.occupancy.occupancy) for _, risk in self.scalars)
-            if better == t:
-                return
-            t = better
+    def _climb(self) -> Answer:
+        """From the best policy without the scalar risks to one that no change of its numbers improves: no proof."""
+        start, near, tolerance = self.target.start, None, self._share(ROUGHEST)
+        if start is not None and self.problem.usable(start.policy):
+            found = deliver(self.problem, start.policy, allowance=self.target.allowance)
+            self._consider(start.policy, found.occupancy.occupancy)
+        if self.best is None:
+            near = self._solve(self.problem.reward, tolerance, None)
+            self._meet(near)
+        answer = near
+        for _ in range(CLIMBS):
+            if self.best is None:
+                break
+            before = self.best
+            tables = [(risk.table(t), 0.0) for (_, risk), t in zip(self.scalars, before.numbers, strict=True)]
+            answer = self._solve(self._priced(tables)[0], tolerance, answer)
+            self._meet(answer)
+            if self.best.objective <= before.objective + self._share(ROOM):
+                if tolerance <= self._share(FINEST):
+                    break
+                tolerance = self._share(FINEST)
+            if self.target.clock.over:
+                break
+        assert answer is not None
+        return answer
 
-    def _push(self, lows: tuple[float, ...], highs: tuple[float, ...]) -> None:
-        at = tuple(risk.tangent_point(a, b, 0.0) for (_, risk), a, b in zip(self.scalars, lows, highs, strict=True))
-        bound, box = self._bounded(lows, highs, at)
-        if len(self.scalars) == 1:
-            (weight, risk), low, high = self.scalars[0], lows[0], highs[0]
-            ends = [self._inner(self._reward([line[0]])).upper for line in risk.minorant(low, high, at[0])]
-            better_at = risk.tangent_point(low, high, (ends[1] - ends[0]) / weight)
-            better = self._bounded(lows, highs, (better_at,)) if np.isfinite(better_at) else (np.inf, box)
-            bound, box = min((bound, box), better, key=lambda pair: pair[0])
-        heappush(self.heap, (-bound, next(self.number), box))
+    def _meet(self, answer: Answer) -> Array | None:
+        """The occupancy of an answer's policy, which may be the best so far."""
+        found = self.inner.behaviour(answer, None if self.best is None else self.best.states)
+        if found is None:
+            return None
+        self._consider(*found)
+        return found[1]
 
-    def _bounded(self, lows: tuple[float, ...], highs: tuple[float, ...], at: tuple[float, ...]) -> tuple[float, Box]:
-        lines = [risk.minorant(a, b, x) for (_, risk), a, b, x in zip(self.scalars, lows, highs, at, strict=True)]
-        bound, witnesses = -np.inf, []
-        for ends in product((0, 1), repeat=len(lines)):
-            outcome = self._inner(self._reward([line[end][0] for line, end in zip(lines, ends, strict=True)]))
-            offset = sum(w * line[end][1] for (w, _), line, end in zip(self.scalars, lines, ends, strict=True))
-            bound = max(bound, outcome.upper - offset)
-            nothing = Witness(np.zeros(self.problem.mdp.n_states))
-            witnesses.append(outcome.witness if isinstance(outcome.witness, Witness) else nothing)
-        return bound, Box(lows, highs, at, tuple(witnesses))
+    def _consider(self, policy: Array, d: Array) -> None:
+        if self.best is not None and self.problem.objective(d) <= self.best.objective:
+            return
+        exact = deliver(self.problem, policy, d.sum(axis=1), self.target.allowance)
+        if not np.isfinite(exact.objective) or (self.best is not None and exact.objective <= self.best.objective):
+            return
+        d = exact.occupancy.occupancy
+        room = LOST * self.target.allowance(exact.objective) / len(self.scalars)
+        self.best = _Favourite(
+            exact.objective,
+            policy,
+            d.sum(axis=1),
+            tuple(risk.best(d) for _, risk in self.scalars),
+            tuple(risk.around(d, room / weight) for weight, risk in self.scalars),
+        )
 
-    def _halves(self, box: Box) -> list[tuple[tuple[float, ...], tuple[float, ...]]] | None:
-        """Cut the scalar whose interval is widest, relative to where it started."""
-        widths = []
-        for (_, risk), low, high in zip(self.scalars, box.lows, box.highs, strict=True):
-            start, end = risk.interval()
-            widths.append((high - low) / (end - start) if end > start else 0.0)
-        for k in np.argsort(widths)[::-1]:
-            cut = self.scalars[k][1].split(box.lows[k], box.highs[k])
-            if cut is not None:
-                left = tuple(cut if i == k else high for i, high in enumerate(box.highs))
-                right = tuple(cut if i == k else low for i, low in enumerate(box.lows))
-                return [(box.lows, left), (right, box.highs)]
+    def _push(self, piece: _Piece) -> None:
+        heappush(self.heap, (-piece.bound, next(self.number), piece))
+
+    def _settle(self, piece: _Piece) -> None:
+        if piece.bound <= self._limit:
+            self._keep(piece.parent)
+            return
+        parts = self._parted(piece)
+        if parts is None:
+            self._bound(piece)
+            return
+        for part in parts:
+            self._push(part)
+
+    def _parted(self, piece: _Piece) -> list[_Piece] | None:
+        """A box with the favourite in it, cut so that only a small one still has it; None when it is that small."""
+        assert self.best is not None
+        lows, highs, boxes = piece.lows, piece.highs, []
+        if not all(low <= t <= high for low, t, high in zip(lows, self.best.numbers, highs, strict=True)):
+            return None
+        for k, (low, high) in enumerate(self.best.ranges):
+            if lows[k] < low < highs[k]:
+                boxes.append((lows, _replaced(highs, k, low)))
+                lows = _replaced(lows, k, low)
+            if lows[k] < high < highs[k]:
+                boxes.append((_replaced(lows, k, high), highs))
+                highs = _replaced(highs, k, high)
+        parts = [_Piece(*box, piece.bound, piece.parent, piece.near) for box in ((lows, highs), *boxes)]
+        return parts if boxes else None
+
+    def _bound(self, piece: _Piece) -> None:
+        """Bound a box by its inner problem, as exactly as it takes; cut it when it may hold something better."""
+        assert self.best is not None
+        sides = list(zip(self.scalars, piece.lows, piece.highs, self.best.numbers, strict=True))
+        at = tuple(risk.touch(low, high, t) for (_, risk), low, high, t in sides)
+        lines = [risk.line(low, high, x) for ((_, risk), low, high, _), x in zip(sides, at, strict=True)]
+        reward, offset = self._priced(lines)
+        answer, tolerance, cut = piece.near, self._share(ROUGHEST), None
+        while True:
+            answer = self._solve(reward, tolerance, answer)
+            last = tolerance <= self._share(FINEST) or self.target.clock.over
+            if answer.upper - offset > self._limit and (last or answer.lower - offset > self._limit):
+                d = self._meet(answer)
+                cut = None if d is None else self._cut(piece, lines, d)
+            # the policy just met may have raised the limit
+            settled, beaten = answer.upper - offset <= self._limit, answer.lower - offset > self._limit
+            if settled or last or (beaten and cut is not None):
+                break
+            tolerance = max(tolerance / FINER, self._share(FINEST))
+        bound, box = answer.upper - offset, Box(piece.lows, piece.highs, at, answer.witness)
+        # an inner problem that does not close says nothing about smaller boxes
+        closed = answer.upper - answer.lower <= 10 * tolerance
+        if settled or cut is None or not (beaten or closed):
+            self._keep(box)
+            return
+        k, t = cut
+        for lows, highs in (
+            (box.lows, _replaced(box.highs, k, t)),
+            (_replaced(box.lows, k, t), box.highs),
+        ):
+            self._push(_Piece(lows, highs, bound, box, answer))
+
+    def _cut(self, box: _Piece, lines: list[tuple[Array, float]], d: Array) -> tuple[int, float] | None:
+        """Which scalar to cut, and where: the one whose line is furthest below the risk of the box's own policy."""
+        lost = [
+            weight * (risk.value(d) - float(np.sum(d * table)) - offset)
+            for (weight, risk), (table, offset) in zip(self.scalars, lines, strict=True)
+        ]
+        for k in np.argsort(lost, kind="stable")[::-1]:
+            risk, low, high = self.scalars[k][1], box.lows[k], box.highs[k]
+            wanted, margin = risk.best(d), 0.05 * (high - low)
+            if not low < wanted < high:
+                wanted = low + (high - low) / 2
+            where = risk.cut_at(low, high, min(max(wanted, low + margin), high - margin))
+            if where is not None:
+                return int(k), where
         return None
+
+
+def _replaced(values: tuple[float, ...], k: int, value: float) -> tuple[float, ...]:
+    return (*values[:k], value, *values[k + 1 :])

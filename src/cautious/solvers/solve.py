@@ -1,18 +1,34 @@
 """``ca.solve``: match the risk's declared structure with a solver, run it, certify, wrap."""
 
-import numpy as np
-from threadpoolctl import threadpool_limits
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 
-from cautious._checks import as_count, as_number
-from cautious.errors import IncompatibleError
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from cautious.errors import IncompatibleError, MemoryLimitError
+from cautious.kernels.threads import use_threads
 from cautious.problem import Problem
 from cautious.solution import Solution, Status
-from cautious.solvers.base import Callback, Candidate, Clock, Interruption, Outcome, Solver, Start, Target, run
+from cautious.solvers.base import (
+    Callback,
+    Clock,
+    Interruption,
+    Outcome,
+    Solver,
+    Start,
+    Target,
+    Workspace,
+    run,
+)
 from cautious.solvers.black_box import BlackBox
 from cautious.solvers.conic import Conic
 from cautious.solvers.entropic import Entropic
 from cautious.solvers.features import Features
+from cautious.solvers.memory import MemoryWatch
 from cautious.solvers.neutral import Planner
+from cautious.solvers.request import Request
 from cautious.solvers.scalar_search import ScalarSearch
 from cautious.solvers.wrap import finished, forbidden, without_objective
 
@@ -23,6 +39,9 @@ def solve(
     time_limit_seconds: float | None = None,
     seed: int = 0,
     callback: Callback | None = None,
+    *,
+    threads: int | None = None,
+    memory_limit: float | None = None,
 ) -> Solution:
     """The best policy of a problem with a known model, and a proof of how good it is.
 
@@ -38,6 +57,11 @@ def solve(
         Same seed, same bytes. The exact solvers draw nothing that depends on it.
     callback
         Called with a ``Progress`` after every step; returning True stops the run.
+    threads
+        How many to use at most; None is all cores where the model is large enough for that to pay. Same bytes for any.
+    memory_limit
+        Bytes that may be added to what the process holds. Methods that need more are not tried; if none is left, a
+        ``MemoryLimitError`` says so before any work; a run that grows beyond it ends with its best policy so far.
 
     Examples
     --------
@@ -47,31 +71,39 @@ def solve(
     >>> solution.status.name, solution.certificate.kind
     ('SOLVED', 'global')
     """
-    return solve_from(None, problem, tolerance, time_limit_seconds, seed, callback)
+    return answer(problem, Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit))
 
 
-def solve_from(
-    warm: Solution | None,
-    problem: Problem,
-    tolerance: float = 1e-6,
-    time_limit_seconds: float | None = None,
-    seed: int = 0,
-    callback: Callback | None = None,
+def answer(
+    problem: Problem, request: Request, warm: Solution | None = None, workspace: Workspace | None = None
 ) -> Solution:
-    """As ``solve``, starting from the solution of a neighbouring problem of the same model."""
+    """As ``solve``; from the ``warm`` solution and the ``workspace`` of a neighbouring problem of the same model."""
     if not isinstance(problem, Problem):
         raise IncompatibleError(f"ca.solve needs a ca.Problem, found {type(problem).__name__}")
     problem.mdp.require_transitions("ca.solve")
-    tolerance = as_number("tolerance", tolerance, 0.0, 1.0, open_ends="(")
-    as_count("seed", seed, 0)
-    if callback is not None and not callable(callback):
-        raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
-    if time_limit_seconds is not None:
-        time_limit_seconds = as_number("time_limit_seconds", time_limit_seconds, 0.0, open_ends="(")
-    clock = Clock(time_limit_seconds)
-    start = None if warm is None else Start(warm.policy, warm.multipliers)
-    with threadpool_limits(limits=1), Interruption(clock):
-        return _solve(problem, Target(tolerance, clock, start=start), callback)
+    request.check()
+    clock = Clock(request.time_limit_seconds, MemoryWatch(request.memory_limit))
+    target = Target(
+        request.tolerance,
+        clock,
+        start=None if warm is None else Start(warm.policy, warm.multipliers),
+        workspace=Workspace() if workspace is None else workspace,
+    )
+    with one_blas_thread(), use_threads(request.threads), Interruption(clock):
+        return _solve(problem, target, request.callback)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Looking for the libraries takes milliseconds; they are all loaded by the first solve."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Small dense algebra is slower on many threads."""
+    with _blas().limit(limits=1):
+        yield
 
 
 def choose(problem: Problem) -> list[Solver]:
@@ -82,13 +114,26 @@ def choose(problem: Problem) -> list[Solver]:
     return [solver for solver in solvers if solver.refusal(problem) is None]
 
 
+def _within(limit: float | None, problem: Problem) -> list[Solver]:
+    """The solvers whose memory fits."""
+    solvers = choose(problem)
+    if limit is None:
+        return solvers
+    fitting = [solver for solver in solvers if solver.memory(problem) <= limit]
+    if not fitting:
+        least = min(solvers, key=lambda solver: solver.memory(problem))
+        raise MemoryLimitError(
+            f"{least.name} needs about {least.memory(problem) / 1e6:,.3g} MB beyond the model for "
+            f"{problem.mdp.n_states:,} states, and memory_limit is {limit / 1e6:,.3g} MB"
+        )
+    return fitting
+
+
 def _solve(problem: Problem, target: Target, callback: Callback | None) -> Solution:
     if problem.trapped is not None:
         return forbidden(problem, target)
     outcome, method = Outcome(Status.STALLED), ""
-    if target.start is not None and problem.usable(target.start.policy):
-        outcome.take(problem, Candidate(target.start.policy))
-    for solver in choose(problem):
+    for solver in _within(target.clock.memory.limit, problem):
         method = solver.name
         outcome = run(solver, problem, target, callback, outcome)
         if outcome.status is not Status.STALLED:

@@ -10,17 +10,16 @@ from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.solution import Solution, Status
-from cautious.solvers.base import Outcome, Target, judged, run
-from cautious.solvers.features import PhaseOne
+from cautious.solvers.base import Outcome, Target, run
+from cautious.solvers.phase_one import PhaseOne
 
 
 def finished(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
-    """A policy with a finite objective: certify it once more, from the data alone, and say what was proved."""
+    """A policy with a finite objective: say what the certificate proved about it."""
     assert outcome.delivered is not None
-    best = deliver(problem, outcome.delivered.policy)
-    bound = np.inf if outcome.witness is None else judged(problem, outcome.witness)
-    # rounding of the delivered objective belongs to the bound, so that gap = upper_bound - objective is safe
-    bound = max(bound, best.objective) + best.error
+    best = outcome.delivered
+    # rounding of the objective belongs to the bound, so that gap = upper_bound - objective is safe, and never zero
+    bound = float(np.nextafter(max(outcome.upper, best.objective) + best.error, np.inf))
     gap = bound - best.objective
     kind = _kind(problem)
     status = outcome.status
@@ -145,7 +144,7 @@ def forbidden(problem: Problem, target: Target) -> Solution:
 def _empty_handed(problem: Problem, target: Target, outcome: Outcome, names: list[str]) -> Solution:
     if outcome.delivered is None:
         outcome.delivered = deliver(problem, problem.default_rows)
-    interrupted = outcome.status in (Status.TIME_LIMIT, Status.STOPPED)
+    interrupted = outcome.status in (Status.TIME_LIMIT, Status.MEMORY_LIMIT, Status.STOPPED)
     status = outcome.status if interrupted else Status.UNDECIDED
     about = ", ".join(names) if names else "the risk's domain"
     statement = f"No policy with a finite objective was found, and none is excluded, for: {about}."
@@ -200,6 +199,7 @@ def _solution(
         seconds=target.clock.seconds,
         steps=outcome.steps,
         method=method,
+        memory_bytes=target.clock.memory.most,
         risk_terms=term_values(problem, found.occupancy),
         problem=problem,
     )

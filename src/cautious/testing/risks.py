@@ -188,25 +188,21 @@ class _Checker:
                 require(
                     t != best or abs(found - other) <= size, f"{self.name}.value is not that of its best t, {other}"
                 )
-        for _ in range(POINTS):
-            self._minorant(term, *sorted(self.rng.uniform(low, high, 2)))
+            for _ in range(POINTS):
+                self._line(term, d, best, *(abs(high - low) * self.rng.random(2)))
 
-    def _minorant(self, term: ScalarRisk, low: float, high: float) -> None:
-        line = call(f"{self.name}.minorant", term.minorant, low, high, float(self.rng.uniform(low, high)))
-        ends = [(np.asarray(table), float(offset)) for table, offset in line]
-        for share in np.linspace(0, 1, 9):
-            t = low + share * (high - low)
-            table, offset = np.asarray(term.table(t)), term.offset(t)
-            above = (1 - share) * ends[0][0] + share * ends[1][0] - table
-            worst = max(float(above[self.active].max()), (1 - share) * ends[0][1] + share * ends[1][1] - offset)
-            size = float(np.abs(table).max()) + abs(offset)
-            require(
-                worst <= LOOSE * size,
-                f"{self.name}.minorant on [{low:.6g}, {high:.6g}] is above the table or offset by "
-                f"{worst:.3g} at t = {t:.6g}",
-            )
-        middle = call(f"{self.name}.split", term.split, low, high)
-        require(middle is None or low < middle < high, f"{self.name}.split({low}, {high}) is {middle}, not inside")
+    def _line(self, term: ScalarRisk, d: Array, best: float, before: float, after: float) -> None:
+        """The line of a range that holds the best number of d stays below the risk of d."""
+        low, high, found = best - before, best + after, self.value(d)
+        at = float(self.rng.choice([low, high, best, self.rng.uniform(low - before, high + after)]))
+        table, offset = call(f"{self.name}.line", term.line, low, high, at)
+        height, size = float(np.sum(d * table)) + offset, float(np.sum(np.abs(d * table))) + abs(offset)
+        require(
+            height <= found + LOOSE * size,
+            f"{self.name}.line of ({low:.6g}, {high:.6g}] at {at:.6g} is above the risk by {height - found:.3g}",
+        )
+        where = call(f"{self.name}.cut_at", term.cut_at, low, high, best)
+        require(where is None or low < where < high, f"{self.name}.cut_at({low}, {high}) is {where}, not inside")
 
     def _conic(self, term: ConicRisk) -> None:
         form: Epigraph = call(f"{self.name}.epigraph", term.epigraph, self.active)

@@ -12,7 +12,7 @@ from cautious.risks.base import Risk
 from cautious.risks.features import PeakExposure, SafeSet, WorstTask
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.separable import KL, Entropy, Quadratic, TotalVariation
-from cautious.risks.transport import Wasserstein
+from cautious.risks.wasserstein import Wasserstein
 from cautious.solution import Status
 from cautious.solvers.base import Clock, Outcome, Solver, Target, run
 from cautious.testing.parts import CheckFailure, call, require

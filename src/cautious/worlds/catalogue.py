@@ -13,7 +13,7 @@ from cautious.risks.base import Risk
 from cautious.risks.features import PeakExposure, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.separable import KL, Entropy, Quadratic
-from cautious.risks.transport import Wasserstein
+from cautious.risks.wasserstein import Wasserstein
 from cautious.worlds.care import clinic, clinic_tasks
 from cautious.worlds.finance import liquidation
 from cautious.worlds.grids import drift, drift_prior, drift_prior_world, maze

@@ -1,0 +1,144 @@
+"""Our own side of the benchmark: ``ca.Problem`` and ``ca.solve``, timed together, and what their time is compared with.
+
+A short solve is repeated, every time on a freshly made model, and the fastest run counts. Processor seconds count: on
+one thread and an idle machine they are the seconds one waits for, and other work on the machine disturbs them least.
+"""
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+import _case
+import cautious as ca
+from _memory import Watch, model_megabytes
+
+REPEAT_SECONDS = 0.5
+MOST_RUNS = 5
+WARM_STATES = 400
+FRONTIER_POINTS = 30
+IN_SWEEPS = ("none", "KL", "Entropy")
+IN_PLANNING_SOLVES = ("Variance", "CVaR")
+
+
+def solve_options(
+    threads: int | None = 1, limit_seconds: float | None = None, function: Callable[..., Any] = ca.solve
+) -> dict[str, Any]:
+    """Arguments of ``ca.solve`` or ``ca.frontier``; None is all cores, where there is a choice."""
+    options: dict[str, Any] = {"time_limit_seconds": limit_seconds}
+    return options | ({"threads": threads} if "threads" in inspect.signature(function).parameters else {})
+
+
+def repeated(run: Callable[[], dict[str, Any]], clock: str = "seconds") -> dict[str, Any]:
+    """The fastest of a few runs, while they are short; threads are judged by the "wall_seconds"."""
+    rows = [run()]
+    while len(rows) < MOST_RUNS and sum(row["seconds"] for row in rows) < REPEAT_SECONDS:
+        rows.append(run())
+    return min(rows, key=lambda row: row[clock])
+
+
+def timed(mdp: ca.MDP, risk: ca.Risk | None, caution: float, options: dict[str, Any]) -> dict[str, Any]:
+    """One solve and what it proved."""
+    watch = Watch()
+    wall, cpu = time.perf_counter(), time.process_time()
+    solution = ca.solve(ca.Problem(mdp, risk, caution), **options)
+    seconds, wall_seconds = time.process_time() - cpu, time.perf_counter() - wall
+    beyond, model = watch.beyond(), model_megabytes(mdp)
+    gap = solution.gap / max(1.0, abs(solution.objective))
+    return {
+        "status": solution.status.name,
+        "method": solution.method,
+        "kind": solution.certificate.kind,
+        "seconds": seconds,
+        "wall_seconds": wall_seconds,
+        "gap": gap if np.isfinite(gap) else None,
+        "objective": solution.objective if np.isfinite(solution.objective) else None,
+        "risk_value": solution.risk if np.isfinite(solution.risk) else None,
+        "beyond_megabytes": beyond,
+        "model_megabytes": model,
+        # the model itself counts as one
+        "times_model": None if beyond is None else 1 + beyond / model,
+    }
+
+
+def warm_up(request: dict[str, Any]) -> None:
+    """Compiled kernels are loaded by solving a small problem of the same kind."""
+    mdp = _case.model(request["model"], WARM_STATES, request["discount"])
+    for name in ("none", request["risk"]):
+        risk = _case.risk_of(name, request["model"], mdp)
+        ca.solve(ca.Problem(mdp, risk, _case.CAUTIONS.get(name, 1.0)), **solve_options(limit_seconds=30.0))
+
+
+def solve_row(request: dict[str, Any], ready: Callable[[], object]) -> dict[str, Any]:
+    """One risk on one model; with the time of a Bellman sweep or of a risk-neutral solve where that is the measure."""
+    name, kind = request["risk"], request["model"]
+    warm_up(request)
+
+    def fresh() -> ca.MDP:
+        return _case.model(kind, request["n_states"], request["discount"])
+
+    # a model of its own, so that nothing the risk's data left behind helps or weighs
+    risk, caution = _case.risk_of(name, kind, fresh()), _case.CAUTIONS.get(name, 1.0)
+    options = solve_options(request.get("threads", 1), request["limit_seconds"])
+    ready()
+    clock = "wall_seconds" if request["table"] == "threads" else "seconds"
+    row = repeated(lambda: timed(fresh(), risk, caution, options), clock)
+    if name in IN_SWEEPS:
+        row["sweep_seconds"] = sweep_seconds(fresh())
+        row["sweeps"] = row["seconds"] / row["sweep_seconds"]
+    if name in IN_PLANNING_SOLVES:
+        row["neutral_seconds"] = repeated(lambda: timed(fresh(), None, 1.0, options))["seconds"]
+        row["planning_solves"] = row["seconds"] / row["neutral_seconds"]
+    return row
+
+
+def frontier_row(request: dict[str, Any], ready: Callable[[], object]) -> dict[str, Any]:
+    """Thirty points along caution, from a tenth of the table's caution to ten times it, against one solve."""
+    name, kind = request["risk"], request["model"]
+    warm_up(request)
+    mdp = _case.model(kind, request["n_states"], request["discount"])
+    risk, caution = _case.risk_of(name, kind, mdp), _case.CAUTIONS.get(name, 1.0)
+    assert risk is not None
+    ready()
+    single = repeated(lambda: timed(mdp, risk, caution, solve_options()))
+    options = solve_options(function=ca.frontier)
+    cpu = time.process_time()
+    points = ca.frontier(mdp, risk, caution * np.geomspace(0.1, 10.0, FRONTIER_POINTS), **options)
+    seconds = time.process_time() - cpu
+    gaps = [point.gap / max(1.0, abs(point.objective)) for point in points]
+    return {
+        "status": "SOLVED" if all(point.status is ca.Status.SOLVED for point in points) else "not all solved",
+        "seconds": seconds,
+        "single_seconds": single["seconds"],
+        "single_solves": seconds / single["seconds"],
+        "gap": max(gaps) if np.isfinite(gaps).all() else None,
+    }
+
+
+def sweep_seconds(mdp: ca.MDP) -> float:
+    """The yardstick: one plain Bellman sweep over all pairs, one thread; the fastest of at least ten."""
+    rows, v = mdp.transitions, np.zeros(mdp.n_states)
+    arguments = (rows.indptr, rows.indices, rows.data, mdp.rewards.ravel(), mdp.discount)
+    v = plain_sweep(*arguments, v)
+    times: list[float] = []
+    while len(times) < 10 or (sum(times) < 0.2 and len(times) < 1000):
+        started = time.perf_counter()
+        v = plain_sweep(*arguments, v)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+@njit(cache=True)
+def plain_sweep(indptr: Any, indices: Any, data: Any, reward: Any, gamma: float, v: Any) -> Any:
+    """max over actions of r + gamma E[v]."""
+    out = np.full(v.size, -np.inf)
+    n_actions = reward.size // v.size
+    for row in range(reward.size):
+        total = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            total += data[k] * v[indices[k]]
+        out[row // n_actions] = max(out[row // n_actions], reward[row] + gamma * total)
+    return out

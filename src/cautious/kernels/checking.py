@@ -1,0 +1,62 @@
+"""The certificate's own loops: no solver calls them, so that an error in a solver's kernel cannot hide in its proof.
+
+Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); ``r`` (S*A,) a reward table and
+``size`` (S*A,) what its rounding is relative to; ``active`` (S*A,) the pairs that count; ``gamma`` the discount;
+``v`` (S,) multipliers.
+"""
+
+import numpy as np
+from numba import njit
+
+from cautious.arrays import Array, Indices, Mask
+
+
+@njit(cache=True, nogil=True)
+def largest_advantage(
+    indptr: Indices,
+    indices: Indices,
+    data: Array,
+    r: Array,
+    size: Array,
+    active: Mask,
+    gamma: float,
+    v: Array,
+    unit: float,
+) -> float:
+    """Largest r + gamma E[v] - v over the active pairs, each raised by what rounding can hide; NaN if one is NaN.
+
+    ``unit`` is the rounding of one operation; a row of k successors takes about k + 8 of them.
+    """
+    n_actions = r.size // v.size
+    worst = -np.inf
+    for row in range(r.size):
+        if active[row]:
+            own = v[row // n_actions]
+            total, magnitude = 0.0, 0.0
+            for k in range(indptr[row], indptr[row + 1]):
+                part = data[k] * v[indices[k]]
+                total += part
+                magnitude += abs(part)
+            noise = unit * (indptr[row + 1] - indptr[row] + 8) * (size[row] + gamma * magnitude + abs(own))
+            advantage = r[row] + gamma * total - own + noise
+            if not advantage <= worst:
+                worst = advantage
+                if np.isnan(worst):
+                    break
+    return worst
+
+
+@njit(cache=True, nogil=True)
+def careful_dot(x: Array, y: Array) -> tuple[float, float]:
+    """(<x, y>, <|x|, |y|>); the first is summed with compensation, so that only the products round, however many."""
+    total, lost, size = 0.0, 0.0, 0.0
+    for i in range(x.size):
+        part = x[i] * y[i]
+        size += abs(part)
+        after = total + part
+        if abs(total) >= abs(part):
+            lost += (total - after) + part
+        else:
+            lost += (part - after) + total
+        total = after
+    return total + lost, size

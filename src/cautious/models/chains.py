@@ -1,0 +1,151 @@
+"""The Markov chain of one policy, and its two linear systems.
+
+    values      x = b + gamma P_pi x          occupancy      x = b + gamma P_pi' x
+
+Solved by BiCGStab with a symmetric Gauss-Seidel sweep as preconditioner; a factorisation takes over where that fails.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+from cautious.arrays import Array, Indices, Mask
+from cautious.kernels import planning, policy_systems, sparse_rows
+from cautious.kernels.threads import over_pieces, threads_for
+from cautious.models.encodings import EPS, frozen
+from cautious.models.tabular import MDP
+
+DENSE_STATES = 300
+STEPS = 300
+REFINEMENTS = 8
+
+
+@dataclass(frozen=True)
+class Chain:
+    """P_pi by rows: row s has ``successor`` and ``chance`` from ``pointer[s]`` to ``pointer[s+1]``."""
+
+    pointer: Any
+    successor: Any
+    chance: Array
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return int(self.pointer.size) - 1
+
+    @property
+    def arrays(self) -> tuple[Any, Any, Array]:
+        """For compiled loops."""
+        return self.pointer, self.successor, self.chance
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """As SciPy's matrix."""
+        signed = np.dtype(f"i{self.successor.itemsize}")
+        shape = (self.n_states, self.n_states)
+        return sp.csr_array((self.chance, self.successor.view(signed), self.pointer.view(signed)), shape=shape)
+
+    def reachable(self, start: Mask) -> Mask:
+        """States (S,) the chain visits from these."""
+        every = frozen(np.ones(self.n_states, np.bool_))
+        return np.asarray(sparse_rows.reach(self.pointer, self.successor, every, start))
+
+    def values(self, discount: float, right: Array, guess: Array | None = None, aim: float = 0.0) -> tuple[Array, int]:
+        """x = right + discount P_pi x, (S,), and the Krylov steps it took.
+
+        Stops when no entry of the residual is above ``aim``, or as rounding permits.
+        """
+        x = np.zeros(self.n_states) if guess is None else guess
+        residual, spent = self.missing(discount, right, x), 0
+        for _ in range(REFINEMENTS):
+            size, goal = _largest(residual), max(aim, EPS * (_largest(right) + _largest(x)))
+            if size <= goal:
+                return x, spent
+            step, steps = self.krylov(discount, residual, max(0.5 * goal, 1e-9 * size), transposed=False)
+            better, spent = self.missing(discount, right, x + step), spent + steps
+            if not _largest(better) < 0.5 * size:
+                break
+            x, residual = x + step, better
+        if _largest(residual) > max(aim, 64 * EPS * (_largest(right) + _largest(x))):
+            step = self.direct(discount, residual, transposed=False)
+            better = self.missing(discount, right, x + step)
+            x = x + step if _largest(better) < _largest(residual) else x
+        return x, spent
+
+    def missing(self, discount: float, right: Array, x: Array) -> Array:
+        """right + discount P_pi x - x, (S,)."""
+        swept = self.swept(discount, right, x, 1)
+        swept -= x
+        return swept
+
+    def swept(self, discount: float, right: Array, x: Array, passes: int) -> Array:
+        """x after x <- right + discount P_pi x, so many times; (S,)."""
+        threads = threads_for(self.chance.size)
+        if threads == 1:
+            return np.asarray(planning.evaluate_passes(*self.arrays, right, discount, x, passes))
+        old, new = np.empty(self.n_states), np.empty(self.n_states)
+        for _ in range(passes):
+            over_pieces(self.n_states, threads, partial(planning.evaluate, *self.arrays, right, discount, x, new))
+            x, old, new = new, new, old
+        return x
+
+    def krylov(self, discount: float, right: Array, tolerance: float, *, transposed: bool) -> tuple[Array, int]:
+        """A solution for a right-hand side (S,), to an absolute residual that is not proved; and the steps it took."""
+        size = float(np.abs(right).max(initial=0.0))
+        if size == 0.0:
+            return np.zeros(self.n_states), 0
+        # the iteration breaks down on small numbers: it is given a right-hand side of size one
+        inverse = policy_systems.inverse_diagonal(*self.arrays, discount)
+        x, steps = policy_systems.bicgstab(
+            *self.arrays, inverse, discount, transposed, right / size, tolerance / size, STEPS
+        )
+        return size * x, steps
+
+    def direct(self, discount: float, right: Array, *, transposed: bool) -> Array:
+        """A solution for a right-hand side (S,) by factors."""
+        n = self.n_states
+        if n <= DENSE_STATES:
+            factors = sla.lu_factor(np.eye(n) - discount * self.matrix.toarray(), check_finite=False)
+            return np.asarray(sla.lu_solve(factors, right, trans=int(transposed), check_finite=False))
+        sparse = spla.splu(sp.csc_array(sp.eye_array(n) - discount * self.matrix))
+        return np.asarray(sparse.solve(right, trans="T" if transposed else "N"))
+
+
+def chain_of(mdp: MDP, policy: Array) -> Chain:
+    """The chain of a policy (S, A)."""
+    indptr, indices, data = mdp.csr
+    pi = frozen(policy).ravel()
+    length = int(np.diff(indptr)[pi > 0].sum())
+    arrays = np.empty(mdp.n_states + 1, indptr.dtype), np.empty(length, indices.dtype), np.empty(length)
+    policy_systems.mix_rows(indptr, indices, data, pi, *arrays)
+    return _cut(*arrays)
+
+
+class Greedy:
+    """Chains of deterministic policies, one after the other in the same memory: a new one overwrites the last."""
+
+    def __init__(self, mdp: MDP, reward: Array) -> None:
+        """``reward`` (S*A,) is minus infinity on pairs that may not be used."""
+        indptr, indices, _ = mdp.csr
+        self.mdp, self.reward, size = mdp, reward, mdp.most_entries
+        self.room = np.empty(mdp.n_states + 1, indptr.dtype), np.empty(size, indices.dtype), np.empty(size)
+        self.gain = np.empty(mdp.n_states)
+
+    def chain(self, actions: Indices) -> tuple[Chain, Array]:
+        """The chain of actions (S,) and what they are paid (S,)."""
+        policy_systems.choose_rows(*self.mdp.csr, self.reward, actions.view(np.uint64), *self.room, self.gain)
+        return _cut(*self.room), self.gain
+
+
+def _cut(pointer: Any, successor: Any, chance: Array) -> Chain:
+    n = int(pointer[-1])
+    return Chain(frozen(pointer), frozen(successor[:n]), frozen(chance[:n]))
+
+
+def _largest(x: Array) -> float:
+    return max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))

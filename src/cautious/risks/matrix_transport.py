@@ -1,0 +1,121 @@
+"""Wasserstein-1 distance over a full matrix of distances.
+
+A large matrix is not written out as a plan: plans start on each state's nearest neighbours, plus one hub that everything
+can pass at the largest distance, and pairs are added while the potentials say that they pay.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import states_of
+from cautious.arrays import Array, Indices, Mask
+from cautious.risks.transport import FLOW_PRECISION, Memory, TransportRisk
+
+ALL_PAIRS_STATES = 100
+NEAREST = 6
+FEW = 12
+
+
+@dataclass(frozen=True)
+class MatrixTransport(TransportRisk):
+    """Nodes: the states, a copy of each as its sink, and a hub; distances are the entries of a matrix."""
+
+    distance: Array
+
+    @property
+    def demand(self) -> Array:
+        """The prior, at the copies."""
+        return np.concatenate([np.zeros(self.prior.size), self.prior, [0.0]])
+
+    @cached_property
+    def diameter(self) -> float:
+        """The largest entry."""
+        return float(self.distance.max())
+
+    def ship(self, x: Array) -> tuple[float, Array]:
+        """A solver's plan (S, S), made to fit, where its potentials prove that it is the cheapest; else from scratch."""
+        plan, potentials = self.memory.flow, self.memory.potentials
+        if plan is not None and potentials is not None:
+            x = x / x.sum()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                plan = plan * np.nan_to_num(np.minimum(x / plan.sum(axis=1), 1.0))[:, None]
+                plan = plan * np.nan_to_num(np.minimum(self.prior / plan.sum(axis=0), 1.0))[None, :]
+            # what then is left over goes everywhere in proportion: dear, but it is next to nothing
+            rest, wanted = np.maximum(x - plan.sum(axis=1), 0.0), np.maximum(self.prior - plan.sum(axis=0), 0.0)
+            extra = float(rest @ self.distance @ wanted) / max(float(wanted.sum()), 1e-300)
+            upper = float(np.sum(plan * self.distance)) + extra
+            lower = float(potentials @ x) - float(self.prior @ self.priced(potentials, x > 0))
+            if upper - lower <= FLOW_PRECISION * max(upper, 0.01 * self.diameter):
+                return upper, potentials
+        return super().ship(x)
+
+    def priced(self, potentials: Array, here: Mask) -> Array:
+        """Column maxima of f_i - D_ij."""
+        return np.asarray((potentials[here, None] - self.distance[here]).max(axis=0))
+
+    @property
+    def partial(self) -> bool:
+        """Whether some pairs are not among the arcs."""
+        n = self.prior.size
+        return self.tail.size < n * n + 2 * n
+
+    def refined(self, witness: Any, active: Mask) -> "TransportRisk | None":
+        """Arcs from the best states of every column that the present arcs undervalue."""
+        if not self.partial:
+            return None
+        n = self.prior.size
+        grown = self.memory.grown
+        if grown is not None and grown.tail.size > self.tail.size:
+            return grown.refined(witness, active) or grown
+        potentials, here = np.asarray(witness), np.flatnonzero(states_of(active))
+        worth = potentials[here, None] - self.distance[here]
+        present = np.full(n, -np.inf)
+        direct = (self.head < 2 * n) & (self.tail < n)
+        np.maximum.at(present, self.head[direct] - n, potentials[self.tail[direct]] - self.cost[direct])
+        column = np.flatnonzero(worth.max(axis=0) > present + 1e-11 * max(self.diameter, 1e-300))
+        if column.size == 0:
+            return None
+        few = min(FEW, here.size)
+        best = np.argpartition(-worth[:, column], few - 1, axis=0)[:few]
+        tails, heads = here[best].ravel(), np.tile(column, few)
+        return matrix_transport(
+            self.prior,
+            self.shape,
+            self.distance,
+            np.concatenate([self.tail[direct], tails]),
+            np.concatenate([self.head[direct] - n, heads]),
+            self.memory,
+        )
+
+
+def matrix_transport(
+    prior: Array,
+    shape: tuple[int, int],
+    distance: Array,
+    origin: Indices,
+    target: Indices,
+    memory: Memory,
+) -> MatrixTransport:
+    """Plans on the pairs (origin, target), each once, plus the hub."""
+    n = prior.size
+    pairs = np.unique(origin * n + target)
+    origin, target = pairs // n, pairs % n
+    states = np.arange(n)
+    tail = np.concatenate([origin, states, np.full(n, 2 * n)])
+    head = np.concatenate([target + n, np.full(n, 2 * n), states + n])
+    cost = np.concatenate([distance[origin, target], np.full(n, distance.max()), np.zeros(n)])
+    return MatrixTransport(prior, shape, tail, head, cost, memory, distance)
+
+
+def with_nearest(prior: Array, shape: tuple[int, int], distance: Array) -> MatrixTransport:
+    """Plans on each state's nearest neighbours, both ways; on all pairs of a small model."""
+    n = prior.size
+    few = n if n <= ALL_PAIRS_STATES else NEAREST
+    nearest = np.argpartition(distance, few - 1, axis=1)[:, :few]
+    states = np.repeat(np.arange(n), few)
+    there = np.concatenate([states, nearest.ravel()])
+    back = np.concatenate([nearest.ravel(), states])
+    return matrix_transport(prior, shape, distance, there, back, Memory())

@@ -1,0 +1,42 @@
+"""``ca.Wasserstein``: checks the metric and picks the form of the distance."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious._checks import as_rows
+from cautious.models.tabular import MDP
+from cautious.risks.base import Recipe
+from cautious.risks.matrix_transport import with_nearest
+from cautious.risks.metrics import checked_graph, checked_matrix
+from cautious.risks.priors import resolve_state_prior
+from cautious.risks.transport import GraphTransport, Memory, TransportRisk
+
+
+@dataclass(frozen=True, eq=False)
+class Wasserstein(Recipe):
+    """W1 distance between the state marginal and a prior (S,).
+
+    ``metric``: (S, S) array of distances, or a sparse undirected weighted graph (shortest-path distance).
+    """
+
+    prior: Any
+    metric: Any
+    smooth = False
+
+    def bind(self, mdp: MDP) -> TransportRisk:
+        """The distance in this model."""
+        prior = resolve_state_prior("Wasserstein.prior", self.prior, mdp)
+        n = mdp.n_states
+        metric = self.metric
+        if sp.issparse(metric) and n == 1:
+            # a graph without edges: one state is at distance 0 from itself
+            metric = as_rows("Wasserstein.metric", metric).toarray()
+        if sp.issparse(metric):
+            graph = checked_graph(metric, n)
+            edges = sp.coo_array(graph)
+            tail, head = edges.row.astype(np.int64), edges.col.astype(np.int64)
+            return GraphTransport(prior, mdp.shape, tail, head, edges.data, Memory(), graph)
+        return with_nearest(prior, mdp.shape, checked_matrix(metric, n))

@@ -1,0 +1,201 @@
+"""The dual of an entropic problem in units of its temperature.
+
+With C the caution of all entropies together, tau = C (1-gamma), mu the weighted geometric mean of their priors,
+u = multipliers / tau and B = gamma P - E,
+
+    phi(u) = (1-gamma) <xi, u> + log sum exp(ell),    ell = log mu + r / tau + B u,      C phi(u) >= any objective;
+    y = exp(ell) / sum                                is the occupancy where phi is least, and its rows the policy.
+
+    gradient  (1-gamma) xi + B' y,      Newton matrix  B' diag(y) B.
+
+(phi does not change along constants; leaving out the rank-one term of its Hessian fixes that direction and gives the
+same step, because the gradient sums to zero.) Prices of features (``Prices``) are further variables.
+
+Two changes make Newton's steps long. The policy moves in the exponents, where a state that lacks mass by a factor f
+asks for log f and not for f - 1: so y enters the matrix with the *logarithmic mean* of the mass a state has and the
+mass it should have, which the last step knows (the occupancy y + dy of the linear model balances exactly). And the
+line is searched.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+
+from cautious.arrays import Array
+from cautious.kernels import entropic as kernels
+from cautious.kernels.flow import flow_columns, flow_rows, normal_diagonal
+from cautious.problem import Problem
+from cautious.risks.separable import EntropicRisk
+from cautious.solvers.base import Clock
+from cautious.solvers.entropic_prices import Prices
+
+WINDOW = 8
+LONGEST_SOLVE = 4000
+CHUNK = 2 * 10**7
+LINE_POINTS = 25
+FLATTEST = 0.3
+TINY = 1e-290
+FALL, FLOOR = 0.05, 1e-9
+
+
+@dataclass(frozen=True)
+class Point:
+    """Multipliers ``u`` (S,), their exponents and policy (S*A,), log mass and mass of each state (S,), and phi."""
+
+    u: Array
+    ell: Array
+    policy: Array
+    log_states: Array
+    states: Array
+    value: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of multipliers (S,), prices (m,) and exponents (S*A,), the mass (S,) it aims at, and its promise."""
+
+    u: Array
+    omega: Array
+    ell: Array
+    states: Array
+    promise: float
+
+
+class Dual:
+    """phi and its Newton steps for one problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.gamma = problem, problem.mdp.discount
+        rows = problem.mdp.transitions
+        self.csr = (rows.indptr, rows.indices, rows.data)
+        self.xi = (1 - self.gamma) * problem.mdp.start
+        self.caution = sum(weight for weight, risk in problem.terms if isinstance(risk, EntropicRisk))
+        self.tau = self.caution * (1 - self.gamma)
+        self.prices = Prices(problem, self.caution)
+        active, reward = problem.active, problem.reward
+        # a constant reward changes nothing, and costs digits
+        self.middle = 0.5 * (float(reward[active].max()) + float(reward[active].min()))
+        self.base = self._base()
+        self.log_prior = self._log_prior()
+        self.passes = 0
+
+    def _base(self) -> Array:
+        """log mu + r / tau, minus infinity where a pair is not active; (S*A,)."""
+        active, reward = self.problem.active, self.problem.reward
+        base = (reward - self.middle) / self.tau
+        for weight, risk in self.problem.terms:
+            if isinstance(risk, EntropicRisk):
+                base += weight / self.caution * np.log(np.where(active, risk.prior, 1.0))
+        base[~active] = -np.inf
+        return np.asarray(base.ravel())
+
+    def _log_prior(self) -> Array:
+        """log of the mass that mu gives to each state, as if mu summed to one; (S,), 0 where nothing is active."""
+        active, reward = self.problem.active, self.problem.reward
+        log_mu = self.base - ((reward - self.middle) / self.tau).ravel()
+        log_states = np.empty(active.shape[0])
+        kernels.by_state(log_mu, log_states, np.empty(log_mu.size))
+        return np.where(self.problem.active_states, log_states - _log_sum(log_states), 0.0)
+
+    def at(self, u: Array) -> Point:
+        """Everything about u and the present prices."""
+        base = self.base
+        if self.prices.omega.size:
+            base = base + self.prices.exponents(self.prices.omega)
+        ell, policy, log_states = np.empty(base.size), np.empty(base.size), np.empty(u.size)
+        kernels.exponents(*self.csr, self.gamma, base, u, ell)
+        kernels.by_state(ell, log_states, policy)
+        self.passes += 1
+        total = _log_sum(log_states)
+        value = float(self.xi @ u) + total
+        return Point(u, ell - total, policy, log_states - total, np.exp(log_states - total), value)
+
+    def bound(self, point: Point) -> float:
+        """What no policy exceeds, by these multipliers and the present prices."""
+        prices, bar = self.prices, self.prices.barrier
+        kept = prices.target[bar]
+        own = -float(prices.floor[bar] @ prices.omega[bar])
+        # the line below a logarithm: -log x >= 1 + log w - w x
+        own -= float(np.sum(kept * (1 + np.log(prices.omega[bar] / (kept * prices.size[bar])))))
+        return self.middle / (1 - self.gamma) + self.caution * (point.value + own)
+
+    def step(self, point: Point, wanted: Array, share: float, clock: Clock) -> Step:
+        """The step from a point whose states should have about the mass ``wanted`` (S,); see the module's text.
+
+        Conjugate gradients stop when their last steps add no more than ``share`` of the promise.
+        """
+        n, prices = point.u.size, self.prices
+        y = point.policy * np.repeat(point.states, point.policy.size // n)
+        weights = np.empty(y.size)
+        kernels.spread_weights(point.policy, point.log_states, self.raised(wanted, point), weights)
+        right = np.empty(n + prices.basis.shape[1])
+        flow_columns(*self.csr, self.gamma, y, right[:n])
+        right[:n] = -(self.xi + right[:n])
+        right[n:] = -(prices.basis.T @ prices.slopes(prices.features @ y))
+        solution = self._solve(weights, right, share, clock)
+        omega, ell = prices.basis @ solution[n:], np.empty(y.size)
+        flow_rows(*self.csr, self.gamma, solution[:n], ell)
+        if omega.size:
+            ell += prices.exponents(omega)
+        self.passes += 2
+        y += weights * ell
+        return Step(solution[:n], omega, ell, y.reshape(n, -1).sum(axis=1), float(right @ solution))
+
+    def raised(self, wanted: Array, point: Point) -> Array:
+        """A guess of masses (S,) made positive: not far below what a state has, nor below all that matters."""
+        return np.maximum(np.maximum(wanted, FALL * point.states), FLOOR * np.exp(self.log_prior))
+
+    def _solve(self, weights: Array, right: Array, share: float, clock: Clock) -> Array:
+        """Newton matrix \\ right by conjugate gradients, its diagonal and the prices' block as preconditioner."""
+        n = self.xi.size
+        border, block = self._border(weights, n)
+        inverse = np.empty(n)
+        normal_diagonal(*self.csr, self.gamma, weights, inverse)
+        inverse = np.divide(1.0, inverse, out=np.zeros(n), where=inverse > TINY)
+        corner = np.ascontiguousarray(sla.pinvh(block)) if block.size else block
+        x, residual, direction, gains = np.zeros(right.size), right.copy(), np.empty(right.size), np.zeros(WINDOW + 1)
+        kernels.precondition(inverse, corner, residual, direction)
+        matrix = (*self.csr, self.gamma, weights, border, block, inverse, corner)
+        chunk = WINDOW * max(1, CHUNK // (WINDOW * self.csr[2].size))
+        for _ in range(0, LONGEST_SOLVE, chunk):
+            made = kernels.conjugate_gradients(*matrix, x, residual, direction, gains, share, chunk)
+            self.passes += abs(made)
+            if made < chunk or clock.over:
+                break
+        return x
+
+    def _border(self, weights: Array, n: int) -> tuple[Array, Array]:
+        """The columns and the block of the prices in the Newton matrix."""
+        prices = self.prices
+        k = prices.basis.shape[1]
+        border, column = np.empty((n, k)), np.empty(n)
+        block = prices.basis.T @ ((prices.slack / prices.omega)[:, None] * prices.basis)
+        for j in range(k):
+            weighted = weights * prices.exponents(prices.basis[:, j])
+            flow_columns(*self.csr, self.gamma, weighted, column)
+            border[:, j] = column
+            block[:, j] += prices.basis.T @ (prices.features @ weighted)
+        return border, np.ascontiguousarray(block)
+
+    def search(self, point: Point, step: Step) -> float:
+        """How far to go: to where phi is nearly flat along the step."""
+        linear, longest = float(self.xi @ step.u), self.prices.longest(step.omega)
+        length, low, high = min(1.0, longest), 0.0, longest
+        for _ in range(LINE_POINTS):
+            _, slope, curve = kernels.along(point.ell, step.ell, length, 0.0)
+            own = self.prices.line(step.omega, length)
+            slope, curve = linear + slope + own[0], curve + own[1]
+            if abs(slope) <= FLATTEST * step.promise or (length == longest and slope <= 0):
+                return length
+            low, high = (low, length) if slope > 0 else (length, high)
+            ahead = length - slope / curve if curve > 0 else np.inf
+            if not low < ahead < high:
+                ahead = 0.5 * (low + high) if high < 1e300 else 4 * length
+            length = min(ahead, 4 * length, longest)
+        return low
+
+
+def _log_sum(exponents: Array) -> float:
+    top = float(exponents.max())
+    return top + float(np.log(np.exp(exponents - top).sum()))

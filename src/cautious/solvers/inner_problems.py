@@ -1,0 +1,113 @@
+"""The inner problems of a scalar search: the same model and convex terms with another reward table.
+
+Without convex terms an inner problem is one planning call; otherwise it is a problem of its own, with its own solvers.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.certificate import Conflict, Witness
+from cautious.occupancy import policy_occupancy
+from cautious.planning import Plan, plan
+from cautious.problem import Problem
+from cautious.risks.base import Risk
+from cautious.solution import Status
+from cautious.solvers.base import Outcome, Solver, Start, Target, run
+
+ROUGH_OCCUPANCY = 1e-7
+
+
+@dataclass(frozen=True)
+class Answer:
+    """No policy gets more than ``upper`` from an inner problem, as ``witness`` proves, and some policy gets ``lower``.
+
+    ``plan`` or ``outcome`` is what it was read from: the policy, and where a neighbour starts.
+    """
+
+    upper: float
+    lower: float
+    witness: Witness
+    plan: Plan | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def conflict(self) -> Conflict | None:
+        """Proof that the convex terms cannot be met by any policy."""
+        return None if self.outcome is None else self.outcome.conflict
+
+
+class InnerProblems(ABC):
+    """Solves inner problems one after another."""
+
+    @abstractmethod
+    def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+        """The inner problem of a reward table (S, A) up to an absolute gap, starting from a neighbour's answer."""
+
+    @abstractmethod
+    def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
+        """Policy and occupancy (S, A) of an answer, if it has one; ``guess`` (S,) of the state marginal."""
+
+
+class Planned(InnerProblems):
+    """One planning call each."""
+
+    def __init__(self, problem: Problem, start: Start | None) -> None:
+        self.problem = problem
+        self.start = (
+            None if start is None else Plan(np.argmax(start.policy, axis=1), start.multipliers, -np.inf, np.inf)
+        )
+
+    def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+        """The plan's values are the witness."""
+        warm = self.start if near is None else near.plan
+        found = plan(self.problem.mdp, reward, tolerance=tolerance, allowed=self.problem.kept, warm=warm)
+        return Answer(found.upper, found.lower, Witness(found.values), plan=found)
+
+    def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
+        """The plan's actions."""
+        assert answer.plan is not None
+        policy = answer.plan.policy(self.problem.mdp.n_actions)
+        return policy, policy_occupancy(self.problem.mdp, policy, ROUGH_OCCUPANCY, guess).occupancy
+
+
+class Convex(InnerProblems):
+    """Problems with convex terms, for the solvers that ``choose`` gives."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        target: Target,
+        terms: list[tuple[float, Risk]],
+        choose: Callable[[Problem], list[Solver]],
+    ) -> None:
+        self.problem, self.target, self.terms, self.choose = problem, target, terms, choose
+
+    def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+        """The best of all solvers until one is done."""
+        part = self.problem.part(reward, self.terms)
+        asked = self.target
+        start = asked.start if near is None else self._start(near)
+        target = Target(asked.tolerance, asked.clock, tolerance, start, asked.workspace)
+        outcome = Outcome(Status.STALLED)
+        for solver in self.choose(part):
+            outcome = run(solver, part, target, None, outcome)
+            if outcome.status is not Status.STALLED:
+                break
+        lower = -np.inf if outcome.delivered is None else outcome.delivered.objective
+        known = isinstance(outcome.witness, Witness)
+        witness = outcome.witness if isinstance(outcome.witness, Witness) else Witness(np.zeros(part.mdp.n_states))
+        return Answer(outcome.upper if known else np.inf, lower, witness, outcome=outcome)
+
+    def _start(self, near: Answer) -> Start | None:
+        delivered = None if near.outcome is None else near.outcome.delivered
+        return None if delivered is None else Start(delivered.policy, near.witness.multipliers)
+
+    def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
+        """What the solvers delivered."""
+        assert answer.outcome is not None
+        delivered = answer.outcome.delivered
+        return None if delivered is None else (delivered.policy, delivered.occupancy.occupancy)

@@ -1,0 +1,283 @@
+"""Distances to a prior on models that factor well: a primal-dual interior point method on the occupancy program.
+
+Each step (Mehrotra) predicts where the products of variables and multipliers could go, aims at a share of that, and
+corrects for the second order; all of it needs one sparse factorisation (``interior_system``). The point starts from the
+prior's own behaviour, a little blurred, and its multipliers from a constant that overpays every pair. Steps end when
+the sum of the products, and what the multipliers miss, are below the allowed gap; the certificate then judges the
+policy read off the occupancy.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cautious.arrays import Array, Mask
+from cautious.certificate import Witness
+from cautious.occupancy import occupancy_policy, policy_occupancy
+from cautious.problem import Problem
+from cautious.risks.features import FeatureRisk
+from cautious.risks.separable import SeparableRisk
+from cautious.risks.transport import GraphTransport
+from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.interior_newton import Newton, Point
+from cautious.solvers.interior_system import System, edges_of
+from cautious.solvers.interior_terms import Form, formulate
+
+MOST_FEATURES = 24
+STEPS = 100
+FLOOR = 1e-3
+HARDLY = 1e-9
+SHORT = 0.99
+CORRECTIONS = 2
+NEAR = 5.0
+OVERPAID = 0.3
+BLUR = 0.2
+SHARES = (0.3, 0.03, 0.003, 0.0003)
+
+
+class Interior(Solver):
+    """Separable risks, transport on a graph, and their sums with a few features."""
+
+    name = "interior point"
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Needs separable terms, at most one transport on a graph, and few features."""
+        transports, features = 0, 0
+        for _, risk in problem.terms:
+            if isinstance(risk, FeatureRisk):
+                features += len(risk.names)
+            elif isinstance(risk, GraphTransport):
+                transports += 1
+            elif not isinstance(risk, SeparableRisk):
+                return f"needs {risk.label} entry by entry"
+        if transports > 1:
+            return "takes one transport distance only"
+        return f"takes at most {MOST_FEATURES} features" if features > MOST_FEATURES else None
+
+    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
+        """One candidate when the method's own gap is small enough; more while the certificate asks for more."""
+        graphs = [risk.graph for _, risk in problem.terms if isinstance(risk, GraphTransport)]
+        system = target.workspace.of(
+            self.name, lambda: System(problem.mdp, problem.active, edges_of(graphs[0]) if graphs else None)
+        )
+        if not system.affordable:
+            return
+        form = formulate(problem)
+        # floating-point trouble shows as numbers that are not finite: the run then ends with what it has
+        with np.errstate(all="ignore"):
+            yield from _run(problem, target, form, system)
+
+
+def _run(problem: Problem, target: Target, form: Form, system: System) -> Iterator[Candidate]:
+    point: Point | None = start(problem, form, system)
+    shares, best, best_gap = list(SHARES if form.transport is None else SHARES[1:]), None, np.inf
+    unit = form.scale / ((1 - problem.mdp.discount) * form.amount)
+    for _ in range(STEPS):
+        if point is None:
+            break
+        newton = Newton(form, system, point)
+        gap, allowed = unit * own_gap(form, newton), target.allowance(own_objective(problem, form, newton))
+        if not np.isfinite(gap) or target.clock.over:
+            break
+        if gap < best_gap:
+            best, best_gap = newton, gap
+        if gap <= shares[0] * allowed:
+            yield candidate(problem, form, newton)
+            shares = [share for share in shares if gap > share * allowed]
+            if not shares:
+                return
+        point = advance(form, newton)
+    if best is not None:
+        yield candidate(problem, form, best)
+
+
+def _table(problem: Problem, point: Point, form: Form) -> Array:
+    table = np.zeros(problem.mdp.shape)
+    table[problem.active] = point.primal[: form.reward.size] / form.amount
+    return table
+
+
+def own_objective(problem: Problem, form: Form, newton: Newton) -> float:
+    """About what the point's occupancy is worth; the cost of transport is that of the point's own flows."""
+    d = _table(problem, newton.point, form)
+    total = problem.expected_return(d)
+    for weight, risk in problem.terms:
+        if not isinstance(risk, GraphTransport):
+            total -= weight * risk.value(d)
+    if form.transport is not None:
+        weight, flows = problem.terms[form.transport.term][0], newton.point.primal / form.amount
+        carried = flows[form.transport.along] + flows[form.transport.against]
+        total -= weight * float(form.transport.edges.length @ carried)
+    return total
+
+
+def start(problem: Problem, form: Form, system: System) -> Point:
+    """The occupancy of the prior's own policy, blurred, and multipliers that overpay every pair."""
+    policy = problem.default_rows
+    for _, risk in problem.terms:
+        if isinstance(risk, SeparableRisk) and not risk.on_states:
+            policy = occupancy_policy(np.where(problem.active, risk.prior, 0.0), policy)
+            break
+    blurred = (1 - BLUR) * policy + BLUR * problem.default_rows
+    found = policy_occupancy(problem.mdp, problem.completed(blurred), 1e-6).occupancy[problem.active]
+    y = np.maximum(form.amount * found, FLOOR)
+    primal, dual = np.ones(form.size), np.ones(form.size)
+    primal[: y.size] = y
+    x, top = system.sums(y), np.zeros(0)
+    slope = np.zeros(y.size)
+    for term in form.smooth:
+        u = term.slope(x[form.states] if term.on_states else y)
+        slope += _spread(form, system, u) if term.on_states else u
+    for kink in form.kinks:
+        away = (x[form.states] if kink.on_states else y) - kink.prior
+        primal[kink.above] = np.maximum(away, 0) + 0.1
+        primal[kink.below] = primal[kink.above] - away
+        dual[kink.above] = dual[kink.below] = kink.weight / 2
+        slope += kink.weight / 2
+    if form.transport is not None:
+        for part in (form.transport.along, form.transport.against):
+            dual[part] = form.transport.weight * form.transport.edges.length
+            primal[part] = 1.0
+    if form.features is not None:
+        features = form.features
+        values = features.rows @ y - features.floors
+        top = np.array([float(-values[group > 0].min()) + 0.1 * form.amount for group in features.tops.T])
+        slack = np.maximum(values + features.tops @ top, 1e-3 * form.amount)
+        even = features.tops @ (features.totals / features.tops.sum(axis=0)) if features.totals.size else 0.0
+        primal[features.slack] = slack
+        dual[features.slack] = np.where(features.fixed > 0, features.fixed / slack, even)
+        slope -= dual[features.slack] @ features.rows
+    adjusted = form.reward - slope
+    v = np.zeros(system.size)
+    v[form.states] = (float(adjusted.max()) + OVERPAID) / (1 - problem.mdp.discount)
+    dual[: y.size] = adjusted.max() + OVERPAID - adjusted
+    return Point(primal, dual, v, top)
+
+
+def _spread(form: Form, system: System, per_state: Array) -> Array:
+    full = np.zeros(system.n_states)
+    full[form.states] = per_state
+    return np.asarray(full[system.pair_state])
+
+
+def products(form: Form, point: Point) -> tuple[Array, Mask]:
+    """The products of variables and multipliers, and which of them tend to zero."""
+    found, vanishing = point.primal * point.dual, np.ones(form.size, dtype=np.bool_)
+    if form.features is not None:
+        vanishing[form.features.slack] = form.features.fixed == 0
+    return found, vanishing
+
+
+def own_gap(form: Form, newton: Newton) -> float:
+    """What the products and the residuals say the gap is, in the method's units."""
+    found, vanishing = products(form, newton.point)
+    gap = float(found[vanishing].sum())
+    overpaid = newton.dual_residual - newton.z
+    gap += form.amount * max(float(overpaid.max()), 0.0)
+    if form.features is not None:
+        fixed = form.features.fixed
+        ratio = found[form.features.slack][fixed > 0] / fixed[fixed > 0]
+        gap += float(np.sum(fixed[fixed > 0] * (ratio - 1 - np.log(ratio))))
+    return gap
+
+
+def advance(form: Form, newton: Newton) -> Point | None:
+    """One predictor-corrector step; None when no progress is possible.
+
+    Further corrections (Gondzio) draw products that are far off towards the aim; they cost solves, not factorisations.
+    """
+    point = newton.point
+    now, vanishing = products(form, point)
+    fixed = np.zeros(form.size)
+    if form.features is not None:
+        fixed[form.features.slack] = form.features.fixed
+    mean = float(now[vanishing].mean())
+    predicted = newton.direction(fixed - now, rounds=1)
+    along, along_dual = _lengths(form, point, predicted, 1.0)
+    then = (point.primal + along * predicted.primal) * (point.dual + along_dual * predicted.dual)
+    centring = min(max(float(then[vanishing].mean()) / mean, 0.0), 1.0) ** 3
+    aim = np.where(vanishing, centring * mean, fixed)
+    most = 10 * np.maximum(aim, mean)
+    # the second order of a barrier's product says little far from its target
+    wanted = aim - now - np.where(vanishing, np.clip(predicted.primal * predicted.dual, -most, most), 0.0)
+    step = newton.direction(wanted)
+    along, along_dual = _lengths(form, point, step, SHORT)
+    for _ in range(CORRECTIONS if newton.system.slow else 0):
+        further = [min(1.0, 1.2 * length + 0.1) for length in (along, along_dual)]
+        then = (point.primal + further[0] * step.primal) * (point.dual + further[1] * step.dual)
+        change = np.where(vanishing, np.clip(np.clip(then, 0.1 * aim, 10 * aim) - then, -10 * aim, None), 0.0)
+        tried = newton.direction(wanted + change)
+        longer, longer_dual = _lengths(form, point, tried, SHORT)
+        if longer + longer_dual < along + along_dual + 0.05:
+            break
+        step, wanted, along, along_dual = tried, wanted + change, longer, longer_dual
+    if not np.isfinite(along + along_dual) or max(along, along_dual) < 1e-6:
+        return None
+    return _near_barriers(form, point.moved(step, along, along_dual))
+
+
+def _near_barriers(form: Form, point: Point) -> Point:
+    """Multipliers of barriers brought near what their slacks call for; the next step mends the dual equation."""
+    if form.features is not None:
+        part, fixed = form.features.slack, form.features.fixed
+        called = fixed / point.primal[part]
+        near = np.clip(point.dual[part], called / NEAR, called * NEAR)
+        point.dual[part] = np.where(fixed > 0, near, point.dual[part])
+    return point
+
+
+def _lengths(form: Form, point: Point, step: Point, share: float) -> tuple[float, float]:
+    """Step lengths: one for both sides where slopes depend on the occupancy."""
+    along, along_dual = (min(1.0, share * reach) for reach in point.reach(step))
+    if form.smooth or (form.features is not None and form.features.fixed.any()):
+        along = along_dual = min(along, along_dual)
+    return along, along_dual
+
+
+def candidate(problem: Problem, form: Form, newton: Newton) -> Candidate:
+    """Policy, witness and state marginal of a point; states with hardly any mass take their best paid action."""
+    mdp, point = problem.mdp, newton.point
+    occupancy = _table(problem, point, form)
+    paid = np.full(mdp.shape, -np.inf)
+    paid[problem.active] = newton.dual_residual - newton.z
+    greedy = problem.completed(np.eye(mdp.n_actions)[np.argmax(paid, axis=1)])
+    policy = problem.completed(occupancy_policy(occupancy, greedy, HARDLY / mdp.n_states))
+    v = np.where(problem.active_states, point.v[: mdp.n_states] * form.scale, 0.0)
+    # the reward was centred: a constant reward is worth a constant
+    v += float(problem.reward[problem.active].mean()) / (1 - mdp.discount)
+    if form.transport is not None:
+        _remember_flow(problem, form, newton)
+    return Candidate(policy, Witness(v, cuts(problem, form, newton)), states=occupancy.sum(axis=1))
+
+
+def _remember_flow(problem: Problem, form: Form, newton: Newton) -> None:
+    """Leave flow and potentials with the transport distance, which may then prove its value without a program."""
+    transport = form.transport
+    assert transport is not None
+    risk = problem.terms[transport.term][1]
+    assert isinstance(risk, GraphTransport)
+    n, edges, flows = problem.mdp.n_states, transport.edges, newton.point.primal / form.amount
+    net, arcs = flows[transport.along] - flows[transport.against], risk.tail * n + risk.head
+    sorted_arcs, carried = np.argsort(arcs), np.zeros(arcs.size)
+    for tail, head, amount in ((edges.tail, edges.head, net), (edges.head, edges.tail, -net)):
+        place = sorted_arcs[np.searchsorted(arcs[sorted_arcs], tail * n + head)]
+        carried[place] = np.maximum(amount, 0.0)
+    risk.memory.flow, risk.memory.potentials = carried, newton.point.v[n:] / transport.weight
+
+
+def cuts(problem: Problem, form: Form, newton: Newton) -> tuple[Any, ...]:
+    """What every risk's ``cut`` takes."""
+    found: list[Any] = [None] * len(problem.terms)
+    for term in form.smooth:
+        # the quadratic's weight is per unit of amount
+        weight = term.weight if term.entropic else term.weight * form.amount
+        found[term.term] = term.slope(newton.entries(term.on_states)) / weight
+    for kink in form.kinks:
+        found[kink.term] = newton.point.dual[kink.below] / kink.weight
+    if form.transport is not None:
+        found[form.transport.term] = newton.point.v[problem.mdp.n_states :] / form.transport.weight
+    if form.features is not None:
+        for k, part, factor in form.features.terms:
+            found[k] = newton.point.dual[form.features.slack][part] * factor
+    return tuple(found)

@@ -1,0 +1,229 @@
+"""One point of the interior point method, and its Newton directions.
+
+Non-negative variables and their multipliers are two long vectors, ``primal`` = (y, t, s, flows, slacks) and ``dual`` =
+(z, weight - u, u, lengths -+ differences, w), whose products tend to zero together, those of log barriers to a
+constant. With u the slopes of all risks and v = (multipliers of the flow, potentials of the graph):
+
+    z + r - u + G' w + B v = 0,      B' y = -arrival,      primal * dual = target.
+
+A direction for given changes of the products: everything but (v, w) is eliminated entry by entry and state by state, v
+by one sparse factorisation, w by a dense system of its few rows. Directions are refined until the flow balances.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.kernels.interior_blocks import longest_step
+from cautious.solvers.interior_system import System
+from cautious.solvers.interior_terms import Form, Kinks, Transport
+
+REFINEMENTS = 3
+BALANCED = 1e-10
+
+
+@dataclass
+class Point:
+    """Where the method is; ``top`` are the free tops of worst cases."""
+
+    primal: Array
+    dual: Array
+    v: Array
+    top: Array
+
+    def moved(self, step: "Point", along: float, along_dual: float) -> "Point":
+        """This point plus a step, of two lengths."""
+        return Point(
+            self.primal + along * step.primal,
+            self.dual + along_dual * step.dual,
+            self.v + along_dual * step.v,
+            self.top + along * step.top,
+        )
+
+    def reach(self, step: "Point") -> tuple[float, float]:
+        """How far each vector can go before it is negative."""
+        return float(longest_step(self.primal, step.primal)), float(longest_step(self.dual, step.dual))
+
+
+class Newton:
+    """The Newton system at a point, factored; ``direction`` may then be asked several times."""
+
+    def __init__(self, form: Form, system: System, point: Point) -> None:
+        self.form, self.system, self.point = form, system, point
+        self.y, self.z = point.primal[: form.reward.size], point.dual[: form.reward.size]
+        self.x = system.sums(self.y)
+        self.stiffness, self.coupling = self.z / self.y, np.zeros(system.n_states)
+        self._bend()
+        self.right = self._shortage()
+        conductance = None
+        if form.transport is not None:
+            flows = point.primal / point.dual
+            conductance = flows[form.transport.along] + flows[form.transport.against]
+        system.refactor(self.stiffness, self.coupling, conductance)
+        if form.features is not None:
+            self._border()
+
+    def entries(self, on_states: bool) -> Array:
+        """The active entries a separable risk looks at."""
+        return self.x[self.form.states] if on_states else self.y
+
+    def _bend(self) -> None:
+        """Curvatures of all separable terms; residual of the dual equation without multipliers of features."""
+        form, point = self.form, self.point
+        self.dual_residual = self.z + form.reward + self.system.forward(point.v)
+        self.kink_curvature: list[Array] = []
+        for term in form.smooth:
+            x = self.entries(term.on_states)
+            self._add(term.on_states, term.curvature(x), term.slope(x))
+        for kink in form.kinks:
+            t, s = point.primal[kink.above], point.primal[kink.below]
+            curvature = 1 / (t / point.dual[kink.above] + s / point.dual[kink.below])
+            self.kink_curvature.append(curvature)
+            self._add(kink.on_states, curvature, point.dual[kink.below])
+        if form.features is not None:
+            self.dual_residual = self.dual_residual + point.dual[form.features.slack] @ form.features.rows
+
+    def _add(self, on_states: bool, curvature: Array, slope: Array) -> None:
+        if on_states:
+            self.coupling[self.form.states] += curvature
+            self.dual_residual = self.dual_residual - self.spread(slope)
+        else:
+            self.stiffness = self.stiffness + curvature
+            self.dual_residual = self.dual_residual - slope
+
+    def spread(self, per_state: Array) -> Array:
+        """Values of the active states, on their pairs."""
+        full = np.zeros(self.system.n_states)
+        full[self.form.states] = per_state
+        return np.asarray(full[self.system.pair_state])
+
+    def weigh(self, pairs: Array) -> tuple[Array, Array]:
+        """The inverse Hessian of the pairs; and the changes of all slopes on states, together."""
+        return self.system.weigh(self.stiffness, self.coupling, pairs)
+
+    def _border(self) -> None:
+        """What the rows of the features add: C = B' W G', Z = M^-1 C, and the dense matrix of (w, top)."""
+        features = self.form.features
+        assert features is not None
+        weighed = np.stack([self.weigh(row)[0] for row in features.rows])
+        self.crossing = np.stack([self.system.backward(row) for row in weighed])
+        self.crossing_solved = np.stack([self.system.factor.solve(row) for row in self.crossing])
+        own = np.diag(self.point.primal[features.slack] / self.point.dual[features.slack])
+        inner = features.rows @ weighed.T - self.crossing @ self.crossing_solved.T + own
+        corner = np.zeros((features.tops.shape[1],) * 2)
+        self.small = np.block([[0.5 * (inner + inner.T), features.tops], [features.tops.T, corner]])
+
+    def _shortage(self) -> Array:
+        """What the flow, and the transport, still miss: -(arrival, demand) - B' y - (0, divergence)."""
+        missing = -self.system.backward(self.y)
+        missing[: self.system.n_states] -= self.form.arrival
+        transport = self.form.transport
+        if transport is not None:
+            net = self.point.primal[transport.along] - self.point.primal[transport.against]
+            missing[self.system.n_states :] -= transport.demand + transport.edges.divergence(net, self.system.n_states)
+        return missing
+
+    def direction(self, wanted: Array, rounds: int = REFINEMENTS) -> Point:
+        """The step for which primal * change of dual + dual * change of primal = ``wanted``, solved in some rounds."""
+        form, point = self.form, self.point
+        push = self.dual_residual + wanted[: self.y.size] / self.y
+        offsets = [self._kink_offset(kink, c, wanted) for kink, c in zip(form.kinks, self.kink_curvature, strict=True)]
+        for kink, offset in zip(form.kinks, offsets, strict=True):
+            push = push - (self.spread(offset) if kink.on_states else offset)
+        step = Point(np.zeros(form.size), np.zeros(form.size), np.zeros(self.system.size), np.zeros_like(point.top))
+        shift = self._solve(push, wanted, step, rounds)
+        dy = step.primal[: self.y.size]
+        step.dual[: self.y.size] = (wanted[: self.y.size] - self.z * dy) / self.y
+        for kink, curvature, offset in zip(form.kinks, self.kink_curvature, offsets, strict=True):
+            share = (shift / self.coupling)[form.states] if kink.on_states else dy
+            du = offset + curvature * share
+            step.dual[kink.above], step.dual[kink.below] = -du, du
+            for part in (kink.above, kink.below):
+                step.primal[part] = (wanted[part] - point.primal[part] * step.dual[part]) / point.dual[part]
+        return step
+
+    def _kink_offset(self, kink: Kinks, curvature: Array, wanted: Array) -> Array:
+        """The change of u when x does not change."""
+        point = self.point
+        t, s = point.primal[kink.above], point.primal[kink.below]
+        residual = self.entries(kink.on_states) - kink.prior - t + s
+        moved = wanted[kink.below] / point.dual[kink.below] - wanted[kink.above] / point.dual[kink.above]
+        return np.asarray(curvature * (residual + moved))
+
+    def _solve(self, push: Array, wanted: Array, step: Point, rounds: int) -> Array:
+        """Fill in the changes of y, v, flows and features, refined until the flow balances; the shift of ``weigh``."""
+        form, n_pairs = self.form, self.y.size
+        if form.transport is not None:
+            self._ship(form.transport, wanted, step)
+        right = self.right
+        size = float(np.abs(right).max()) + float(form.arrival.max())
+        slack_right = self._feature_right(wanted)
+        step.primal[:n_pairs], shift = self.weigh(push)
+        missing = self._missing(right, step)
+        for _ in range(rounds):
+            self._correct(missing, slack_right, step, wanted)
+            step.primal[:n_pairs], shift = self.weigh(push + self.system.forward(step.v) + self._features_push(step))
+            missing = self._missing(right, step)
+            if float(np.abs(missing).max()) <= BALANCED * size:
+                break
+        if form.features is not None:
+            part = form.features.slack
+            step.primal[part] = (wanted[part] - self.point.primal[part] * step.dual[part]) / self.point.dual[part]
+        return shift
+
+    def _missing(self, right: Array, step: Point) -> Array:
+        """What a step still lacks of balancing the flow and the transport."""
+        missing, transport = right - self.system.backward(step.primal[: self.y.size]), self.form.transport
+        if transport is not None:
+            net = step.primal[transport.along] - step.primal[transport.against]
+            missing[self.system.n_states :] -= transport.edges.divergence(net, self.system.n_states)
+        return missing
+
+    def _ship(self, transport: Transport, wanted: Array, step: Point) -> None:
+        """Changes of the flows and of their multipliers for the present change of the potentials."""
+        change = transport.edges.differences(step.v[self.system.n_states :])
+        for part, sign in ((transport.along, -1.0), (transport.against, 1.0)):
+            step.dual[part] = sign * change
+            step.primal[part] = (wanted[part] - self.point.primal[part] * step.dual[part]) / self.point.dual[part]
+
+    def _feature_right(self, wanted: Array) -> Array:
+        """Right-hand side of the slacks: what (slack/w) dw + G dy + dtop has to be."""
+        features = self.form.features
+        if features is None:
+            return np.zeros(0)
+        slack, w = self.point.primal[features.slack], self.point.dual[features.slack]
+        residual = features.rows @ self.y - features.floors + features.tops @ self.point.top - slack
+        return np.asarray(wanted[features.slack] / w - residual)
+
+    def _features_push(self, step: Point) -> Array | float:
+        features = self.form.features
+        return 0.0 if features is None else step.dual[features.slack] @ features.rows
+
+    def _correct(self, missing: Array, slack_right: Array, step: Point, wanted: Array) -> None:
+        """Solve for the part of (v, w, top) that is still missing, and add it to the step."""
+        form, features = self.form, self.form.features
+        dv = self.system.factor.solve(missing)
+        if features is not None:
+            dw_now, w = step.dual[features.slack], self.point.dual[features.slack]
+            own = self.point.primal[features.slack] / w
+            dy = step.primal[: self.y.size]
+            lacking = slack_right - own * dw_now - features.rows @ dy - features.tops @ step.top
+            total = features.totals - features.tops.T @ (w + dw_now)
+            small = np.concatenate([lacking - self.crossing @ dv, total])
+            found = _solve(self.small, small)
+            dw = found[: dw_now.size]
+            dv = dv - dw @ self.crossing_solved
+            step.dual[features.slack] += dw
+            step.top += found[dw_now.size :]
+        step.v += dv
+        if form.transport is not None:
+            self._ship(form.transport, wanted, step)
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    """A small symmetric system, scaled: its rows may differ by many orders of magnitude."""
+    if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+        return np.full(right.size, np.nan)
+    scale = 1 / np.sqrt(np.maximum(np.abs(matrix).max(axis=1), 1e-300))
+    return np.asarray(scale * np.linalg.lstsq(matrix * scale * scale[:, None], right * scale, rcond=1e-15)[0])

@@ -1,0 +1,145 @@
+"""The Newton matrix of the interior point method: pairs eliminated state by state, the rest factored.
+
+The unknowns are the multipliers v (S,) of the flow and, for a transport distance on a graph, the potentials f (S,) of
+its nodes. With B = gamma P - E, extended by -E for f, W the inverse Hessian of the pairs (a block per state) and L the
+Laplacian of the graph, the matrix is  B' W B + L;  its pattern never changes, so it is analysed once.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious.arrays import Array, Indices, Mask
+from cautious.kernels import interior_blocks as kernels
+from cautious.models.tabular import MDP
+from cautious.solvers.interior_factor import Factor, Pattern, ordered
+
+# a factor of this many entries takes half a gigabyte, and one of this many operations some seconds
+MOST_NONZEROS = 60_000_000
+MOST_FLOPS = 4e10
+# operations per entry of the factor
+SLOW = 200
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Undirected edges ``tail`` < ``head`` of a graph on the states, with their lengths."""
+
+    tail: Indices
+    head: Indices
+    length: Array
+
+    def differences(self, f: Array) -> Array:
+        """f at the tail minus f at the head."""
+        return np.asarray(f[self.tail] - f[self.head])
+
+    def divergence(self, flow: Array, n: int) -> Array:
+        """What leaves each node minus what enters it."""
+        return np.asarray(
+            np.bincount(self.tail, weights=flow, minlength=n) - np.bincount(self.head, weights=flow, minlength=n)
+        )
+
+
+def edges_of(graph: sp.csr_array) -> Edges:
+    """The edges of a symmetric graph."""
+    half = sp.coo_array(sp.triu(graph, k=1))
+    return Edges(half.row.astype(np.int64), half.col.astype(np.int64), np.asarray(half.data, dtype=np.float64))
+
+
+class System:
+    """Operators and factorisation on the active pairs of a model; ``edges`` adds the potentials of a graph."""
+
+    def __init__(self, mdp: MDP, active: Mask, edges: Edges | None) -> None:
+        self.n_states, self.edges, self.active = mdp.n_states, edges, active
+        self.size = mdp.n_states * (1 if edges is None else 2)
+        rows, extended = mdp.transitions, edges is not None
+        self.pair_start = np.concatenate([[0], np.cumsum(active.sum(axis=1))])
+        self.pair_state = np.repeat(np.arange(mdp.n_states), np.diff(self.pair_start))
+        self.start, self.coefficient_start = kernels.clique_sizes(rows.indptr, rows.indices, active, extended)
+        self.members = np.empty(self.start[-1], np.int64)
+        self.coefficients = np.zeros(self.coefficient_start[-1])
+        where = (self.start, self.coefficient_start, self.members, self.coefficients)
+        kernels.fill_blocks(rows.indptr, rows.indices, rows.data, mdp.discount, active, extended, *where)
+        self._blocks = (self.pair_start, *where)
+
+    @cached_property
+    def cliques(self) -> tuple[Indices, Indices]:
+        """(start, members) of the matrix's dense blocks: states, then edges."""
+        if self.edges is None:
+            return self.start, self.members
+        ends = np.stack([self.edges.tail, self.edges.head], axis=1).ravel() + self.n_states
+        more = self.start[-1] + 2 * np.arange(1, self.edges.tail.size + 1)
+        return np.concatenate([self.start, more]), np.concatenate([self.members, ends])
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """Pattern and order, with the factor's size."""
+        return ordered(*self.cliques, self.size, MOST_NONZEROS)
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the factor is small enough; cheap to ask."""
+        return self.pattern.nonzeros <= MOST_NONZEROS and self.pattern.flops <= MOST_FLOPS
+
+    @property
+    def slow(self) -> bool:
+        """Whether factoring takes so much longer than solving that a step may use several more solves."""
+        return self.pattern.flops > SLOW * self.pattern.nonzeros
+
+    @cached_property
+    def factor(self) -> Factor:
+        """The reusable factorisation."""
+        return Factor(self.pattern, *self.cliques)
+
+    def forward(self, x: Array) -> Array:
+        """B x on the active pairs."""
+        return np.asarray(kernels.forward(*self._blocks, x))
+
+    def backward(self, y: Array) -> Array:
+        """B' y."""
+        out = np.empty(self.size)
+        kernels.backward(*self._blocks, y, out)
+        return out
+
+    def sums(self, y: Array) -> Array:
+        """Sums over the pairs of each state; (S,)."""
+        return np.asarray(np.bincount(self.pair_state, weights=y, minlength=self.n_states))
+
+    def weigh(self, stiffness: Array, coupling: Array, y: Array) -> tuple[Array, Array]:
+        """W y, and coupling times its sums over the pairs of each state (S,)."""
+        out, shift = np.empty(y.size), np.empty(self.n_states)
+        kernels.weigh(self.pair_start, stiffness, coupling, y, out, shift)
+        return out, shift
+
+    def refactor(self, stiffness: Array, coupling: Array, conductance: Array | None) -> None:
+        """Assemble and factor the matrix for these Hessians; ``conductance`` are the weights of the edges."""
+        factor = self.factor
+        values = np.zeros(factor.n_entries)
+        kernels.assemble(
+            self.pair_start,
+            self.start,
+            self.coefficient_start,
+            self.coefficients,
+            stiffness,
+            coupling,
+            factor.clique_place,
+            factor.clique_entries,
+            values,
+        )
+        if conductance is not None:
+            kernels.add_edges(conductance, factor.clique_entries, int(factor.clique_place[self.n_states]), values)
+            # all flows sum to one already: one node's balance follows from the others
+            pinned = factor.diagonal_entries[factor.place[self.n_states]]
+            values[pinned] *= 2
+        # unknowns of inactive states meet nothing
+        diagonal = values[factor.diagonal_entries]
+        values[factor.diagonal_entries[diagonal == 0]] = 1.0
+        factor.update(values)
+
+
+def factor_cost(mdp: MDP, active: Mask) -> tuple[int, float]:
+    """(nonzeros, operations) of the factor for these pairs; at least, where counting stopped at the limit."""
+    pattern = System(mdp, active, None).pattern
+    return pattern.nonzeros, pattern.flops

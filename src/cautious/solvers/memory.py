@@ -1,0 +1,46 @@
+"""How much memory a solve takes: watched while it runs, and kept below a limit.
+
+The operating system's own figures are used, so that compiled code and solvers of others count too. Where it has none,
+nothing is reported.
+"""
+
+from pathlib import Path
+
+STATUS = Path("/proc/self/status")
+
+
+class MemoryWatch:
+    """Resident memory since the start of a solve; ``limit`` is what may be added, in bytes."""
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit = limit
+        self.before, self._record = _resident()
+        self._seen = self.before
+
+    def over(self) -> bool:
+        """Look now: has more than the limit been added?"""
+        self._seen = max(self._seen, _resident()[0])
+        return self.limit is not None and self._seen - self.before > self.limit
+
+    @property
+    def most(self) -> int | None:
+        """The most that was added at any time, in bytes; None where the system does not say."""
+        now, record = _resident()
+        if not now:
+            return None
+        # a record broken since the start is exact; otherwise what was seen while looking has to do
+        return max((record if record > self._record else max(now, self._seen)) - self.before, 0)
+
+
+def _resident() -> tuple[int, int]:
+    """Bytes held now, and the most ever held; zeros where the system does not say."""
+    try:
+        lines = STATUS.read_text().splitlines()
+    except OSError:
+        return 0, 0
+    found = {line.split(":")[0]: line for line in lines if line.startswith(("VmRSS", "VmHWM"))}
+    return _bytes(found.get("VmRSS")), _bytes(found.get("VmHWM"))
+
+
+def _bytes(line: str | None) -> int:
+    return 0 if line is None else 1024 * int(line.split()[1])

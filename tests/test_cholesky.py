@@ -1,0 +1,107 @@
+"""The sparse factorisation against dense NumPy, on patterns of every kind."""
+
+import numpy as np
+import pytest
+
+from cautious.kernels import cholesky_order, cholesky_pattern, cholesky_symbolic
+from cautious.solvers.interior_factor import Factor, ordered
+
+LIMIT = 10**9
+
+
+def cliques(rng, kind, n):
+    """Random cliques, as lists of unknowns."""
+    if kind == "diagonal":
+        return [[i] for i in range(n)]
+    if kind == "dense":
+        return [list(range(n))]
+    if kind == "star":
+        return [[0, i] for i in range(1, n)]
+    if kind == "path":
+        return [[i, i + 1] for i in range(n - 1)]
+    if kind == "islands":
+        return [sorted({int(i) for i in 10 * (c % (n // 10)) + rng.integers(10, size=3)}) for c in range(n)]
+    if kind == "grid":
+        side = int(n**0.5)
+        return [[i, *([i + 1] if i % side < side - 1 else []), *([i + side] if i + side < n else [])] for i in range(n)]
+    return [sorted({int(i) for i in rng.integers(n, size=rng.integers(1, 6))}) for _ in range(n)]
+
+
+def packed(blocks):
+    start = np.concatenate([[0], np.cumsum([len(block) for block in blocks])]).astype(np.int64)
+    return start, np.concatenate(blocks).astype(np.int64)
+
+
+def fill(factor, blocks, squares, n):
+    """The same matrix twice: entries for the factor, and dense."""
+    values, dense = np.zeros(factor.n_entries), np.zeros((n, n))
+    for c, (block, square) in enumerate(zip(blocks, squares, strict=True)):
+        lower = [square[i, j] for i in range(len(block)) for j in range(i + 1)]
+        places = factor.clique_entries[factor.clique_place[c] : factor.clique_place[c + 1]]
+        np.add.at(values, places, lower)
+        dense[np.ix_(block, block)] += square
+    values[factor.diagonal_entries] += 1e-3
+    return values, dense + 1e-3 * np.eye(n)
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "dense", "star", "path", "islands", "grid", "random"])
+@pytest.mark.parametrize("n", [10, 121, 400])
+def test_solves_like_dense(kind, n):
+    rng = np.random.default_rng([n, len(kind)])
+    blocks = [[i for i in block if i < n] for block in cliques(rng, kind, n)]
+    start, members = packed(blocks)
+    pattern = ordered(start, members, n, LIMIT)
+    factor = Factor(pattern, start, members)
+    for _ in range(2):
+        squares = []
+        for block in blocks:
+            half = rng.normal(size=(len(block), len(block)))
+            squares.append(half @ half.T)
+        values, dense = fill(factor, blocks, squares, n)
+        assert factor.update(values) == 0
+        right = rng.normal(size=n)
+        x = factor.solve(right)
+        expected = np.linalg.solve(dense, right)
+        assert np.abs(x - expected).max() <= 1e-8 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("kind", ["star", "grid", "random"])
+def test_counts_are_those_of_the_dense_factor(kind):
+    rng, n = np.random.default_rng(3), 64
+    blocks = [[i for i in block if i < n] for block in cliques(rng, kind, n)]
+    pattern = ordered(*packed(blocks), n, LIMIT)
+    matrix = 100.0 * n * np.eye(n)
+    for block in blocks:
+        matrix[np.ix_(block, block)] += rng.uniform(0.5, 1, size=(len(block), 1)) + np.ones(len(block))
+    matrix = np.tril(matrix) + np.tril(matrix, -1).T
+    lower = np.linalg.cholesky(matrix[np.ix_(pattern.order, pattern.order)])
+    assert pattern.nonzeros == np.count_nonzero(lower)
+    assert np.array_equal(pattern.counts, np.count_nonzero(lower, axis=0))
+
+
+def test_counting_stops_at_the_limit():
+    start, members = packed([list(range(200))])
+    assert 5_000 < ordered(start, members, 200, 5_000).nonzeros < 200 * 201 // 2
+
+
+def test_dissection_is_an_order_and_keeps_grids_sparse():
+    n = 1600
+    start, members = packed(cliques(np.random.default_rng(0), "grid", n))
+    indptr, indices = cholesky_pattern.neighbours(start, members, n)
+    order = cholesky_order.dissect(indptr, indices)
+    assert np.array_equal(np.sort(order), np.arange(n))
+    rows = np.arange(n)
+    tree = cholesky_symbolic.elimination_tree(indptr, indices, rows, rows)
+    _, row_by_row = cholesky_symbolic.column_counts(indptr, indices, rows, rows, tree, LIMIT)
+    assert ordered(start, members, n, LIMIT).nonzeros < 0.6 * row_by_row
+
+
+def test_vanishing_pivots_leave_their_unknown_at_zero():
+    start, members = packed([[0, 1], [2]])
+    factor = Factor(ordered(start, members, 3, LIMIT), start, members)
+    values = np.zeros(factor.n_entries)
+    values[factor.clique_entries] = [1.0, 1.0, 1.0, 4.0]
+    assert factor.update(values) == 1
+    x = factor.solve(np.array([2.0, 2.0, 4.0]))
+    assert x[2] == pytest.approx(1.0)
+    assert sorted(np.abs(x[:2])) == pytest.approx([0.0, 2.0])

@@ -1,0 +1,192 @@
+"""KL and entropy on pairs, alone and beside features: kernels against NumPy, answers against CVXPY, hard cases."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+import cautious as ca
+import reference
+from cautious.kernels import entropic as kernels
+from cautious.solvers.base import Clock, Target, Workspace
+from cautious.solvers.entropic import Entropic
+from cautious.solvers.entropic_dual import Dual
+from random_models import random_case
+
+GAMMA = 0.9
+
+
+@pytest.fixture
+def parts():
+    """A sparse model of 30 states and 3 actions as CSR arrays, B as a dense matrix, and some vectors."""
+    rng = np.random.default_rng(5)
+    dense = rng.dirichlet(np.ones(30), size=90) * (rng.random((90, 30)) < 0.2)
+    dense[:, 0] += 0.01
+    dense /= dense.sum(axis=1, keepdims=True)
+    rows = sp.csr_array(dense)
+    b = GAMMA * dense - np.repeat(np.eye(30), 3, axis=0)
+    base = rng.normal(size=90)
+    base[[4, 60, 61, 62]] = -np.inf
+    return (rows.indptr, rows.indices, rows.data), b, base, rng
+
+
+def test_exponents_and_their_sums_by_state(parts):
+    csr, b, base, rng = parts
+    u, ell, states, policy = rng.normal(size=30), np.empty(90), np.empty(30), np.empty(90)
+    top = kernels.exponents(*csr, GAMMA, base, u, ell)
+    expected = base + b @ u
+    assert np.allclose(ell, expected, rtol=1e-13)
+    assert top == ell.max()
+    kernels.by_state(ell, states, policy)
+    table = expected.reshape(30, 3)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        assert np.allclose(states, logsumexp(table, axis=1))
+        rows = np.where(np.isfinite(table), np.exp(table - logsumexp(table, axis=1)[:, None]), 0.0)
+    assert np.allclose(policy.reshape(30, 3), rows, atol=1e-15)
+
+
+def test_logarithmic_mean_of_masses():
+    policy = np.array([0.25, 0.75, 1.0, 0.0, 0.5, 0.5])
+    mass, wanted, out = np.array([1e-3, 2.0, 0.1]), np.array([1.0, 1.0, 0.1]), np.empty(6)
+    kernels.spread_weights(policy, np.log(mass), wanted, out)
+    mean = np.array([(1 - 1e-3) / np.log(1e3), 1 / np.log(2), 0.1])
+    assert np.allclose(out, policy * np.repeat(mean, 2))
+    kernels.spread_weights(policy, np.array([-2000.0, 0, 0]), wanted, out)
+    assert out[1] == pytest.approx(0.75 / 2000)
+
+
+@pytest.mark.parametrize("length", [0.0, 0.5, 1e4])
+def test_log_sum_along_a_line(parts, length):
+    _, _, base, rng = parts
+    p = rng.normal(size=90)
+    finite = np.isfinite(base)
+    value, first, second = kernels.along(base, p, length, 0.0)
+    exponents = base[finite] + length * p[finite]
+    y = np.exp(exponents - logsumexp(exponents))
+    assert value == pytest.approx(logsumexp(exponents), rel=1e-12)
+    assert first == pytest.approx(y @ p[finite], rel=1e-10)
+    assert second == pytest.approx(y @ p[finite] ** 2 - (y @ p[finite]) ** 2, abs=1e-9)
+
+
+def test_bordered_system(parts):
+    csr, b, _, rng = parts
+    y, features = rng.random(90) * (rng.random(90) < 0.8), rng.normal(size=(2, 90))
+    joint = np.hstack([b, features.T])
+    matrix = joint.T @ (y[:, None] * joint) + np.diag(np.r_[np.zeros(30), 0.3, 0.2])
+    border, block = np.ascontiguousarray(matrix[:30, 30:]), np.ascontiguousarray(matrix[30:, 30:])
+    x, out = rng.normal(size=32), np.empty(32)
+    kernels.bordered_product(*csr, GAMMA, y, border, block, x, out)
+    assert np.allclose(out, matrix @ x, rtol=1e-12)
+    inverse, corner, right = 1 / np.diag(matrix)[:30].copy(), np.linalg.inv(block), rng.normal(size=32)
+    start, residual, direction, gains = np.zeros(32), right.copy(), np.empty(32), np.zeros(9)
+    squared = kernels.precondition(inverse, corner, residual, direction)
+    assert np.allclose(direction, np.r_[inverse * right[:30], corner @ right[30:]])
+    assert squared == pytest.approx(right @ direction)
+    arrays = (*csr, GAMMA, y, border, block, inverse, corner, start, residual, direction, gains)
+    # going on after an interruption is the same as not being interrupted
+    for _ in range(20):
+        if kernels.conjugate_gradients(*arrays, 1e-24, 8) < 8:
+            break
+    solution = np.linalg.solve(matrix, right)
+    assert np.allclose(start, solution, rtol=1e-6, atol=1e-8 * np.abs(solution).max())
+    assert gains[-1] == pytest.approx(right @ solution, rel=1e-9)
+
+
+SUMS = (
+    ("KL", "PeakExposure"),
+    ("KL", "SafeSet"),
+    ("Entropy", "TaskFloors"),
+    ("KL", "WorstTask"),
+    ("KL", "Entropy", "PeakExposure", "SafeSet"),
+)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kinds", SUMS, ids="+".join)
+def test_sums_with_features_match_cvxpy(kinds, seed):
+    case = random_case(np.random.default_rng([77, len(kinds), SUMS.index(kinds), seed]), kinds)
+    solution = ca.solve(case.problem())
+    answers = reference.reference_answers(case.raw, case.terms, case.caution)
+    proved = max((answer.proved for answer in answers), default=-np.inf)
+    if solution.status is ca.Status.INFEASIBLE:
+        assert proved == -np.inf
+        return
+    size = max(1.0, abs(solution.objective))
+    assert solution.status is ca.Status.SOLVED
+    assert solution.method == Entropic.name
+    assert solution.objective >= proved - 1e-6 * size
+    assert solution.upper_bound >= proved - 1e-12 * size
+    assert case.objective(solution.policy) == pytest.approx(solution.objective, abs=1e-9 * size)
+
+
+def test_what_it_takes():
+    mdp = ca.worlds.river_swim()
+    pairs, states = np.full(mdp.shape, 1 / (mdp.n_states * mdp.n_actions)), np.full(mdp.n_states, 1 / mdp.n_states)
+    takes = [
+        ca.KL(pairs),
+        ca.Entropy(),
+        ca.KL(pairs) + ca.Entropy() + ca.SafeSet([0], 0.9) + ca.PeakExposure([[1], [2]]),
+    ]
+    leaves = [ca.KL(states), ca.KL(pairs) + ca.KL(states), ca.PeakExposure([[1]]), ca.Entropy() + ca.Quadratic(pairs)]
+    assert [Entropic().refusal(ca.Problem(mdp, risk)) for risk in takes] == [None] * 3
+    assert all(Entropic().refusal(ca.Problem(mdp, risk)) for risk in leaves)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.9, 0.9999, 1 - 1e-6])
+@pytest.mark.parametrize("caution", [1e-9, 1e-3, 1.0, 1e9])
+def test_every_temperature_is_certified(discount, caution):
+    rng = np.random.default_rng(3)
+    small = ca.worlds.garnet(20, n_actions=3, n_successors=3, discount=discount, seed=2)
+    prior = rng.dirichlet(np.full(60, 0.05)).reshape(20, 3) + 1e-200
+    for risk in (ca.KL(prior / prior.sum()), ca.Entropy()):
+        assert ca.solve(ca.Problem(small, risk, caution)).status is ca.Status.SOLVED
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e8, 1e290])
+def test_rewards_of_any_size(scale):
+    mdp = ca.worlds.garnet(15, n_actions=2, n_successors=3, discount=0.9, seed=1)
+    scaled = ca.MDP(mdp.transitions, mdp.rewards * scale, 0.9)
+    solution = ca.solve(ca.Problem(scaled, ca.Entropy(), caution=scale))
+    once = ca.solve(ca.Problem(mdp, ca.Entropy(), caution=1.0))
+    assert solution.status is ca.Status.SOLVED
+    assert solution.objective == pytest.approx(scale * once.objective, rel=1e-5 if scale > 1 else None, abs=2e-6)
+
+
+def test_zeros_of_the_prior_and_states_never_reached():
+    transitions = np.zeros((4, 2, 4))
+    transitions[0, 0, 1] = transitions[0, 1, 2] = transitions[1, :, 0] = transitions[2, :, 0] = transitions[3, :, 3] = (
+        1.0
+    )
+    prior = np.array([[0.5, 0.0], [0.25, 0.25], [0.0, 0.0], [0.0, 0.0]])
+    solution = ca.solve(ca.Problem(ca.MDP(transitions, np.eye(4)[:, :2], 0.9, np.eye(4)[0]), ca.KL(prior), 0.5))
+    assert solution.status is ca.Status.SOLVED
+    assert solution.policy[0, 1] == 0
+    assert np.all(solution.occupancy[2:] == 0)
+
+
+def test_one_state_has_the_closed_form():
+    """With one state the answer is the prior tilted by the rewards."""
+    reward, prior = np.array([[1.0, 2.0, -1.0]]), np.array([[0.2, 0.1, 0.7]])
+    mdp = ca.MDP(np.ones((1, 3, 1)), reward, discount=0.8)
+    solution = ca.solve(ca.Problem(mdp, ca.KL(prior), caution=3.0))
+    tilted = prior * np.exp(reward / (3.0 * 0.2))
+    assert solution.objective == pytest.approx(3.0 * np.log(tilted.sum()), abs=1e-6)
+    assert np.allclose(solution.policy, tilted / tilted.sum(), atol=1e-3)
+
+
+def test_floors_out_of_reach_end_infeasible():
+    mdp = ca.worlds.garnet(30, n_actions=3, n_successors=3, discount=0.9, seed=4)
+    floors = ca.TaskFloors(mdp.rewards[None], [mdp.rewards.max() / (1 - mdp.discount) + 0.1])
+    assert ca.solve(ca.Problem(mdp, ca.Entropy() + floors)).status is ca.Status.INFEASIBLE
+
+
+def test_a_workspace_saves_passes(monkeypatch):
+    mdp = ca.worlds.garnet(300, n_actions=3, n_successors=4, discount=0.95, seed=4)
+    problem, made = ca.Problem(mdp, ca.Entropy() + ca.PeakExposure([[0, 1], [2, 3]])), []
+    initialise = Dual.__init__
+    monkeypatch.setattr(Dual, "__init__", lambda self, given: (made.append(self), initialise(self, given))[1])
+    workspace = Workspace()
+    for caution in (1.0, 1.1):
+        next(Entropic().steps(problem.with_caution(caution), Target(1e-6, Clock(None), workspace=workspace)))
+    next(Entropic().steps(problem.with_caution(1.1), Target(1e-6, Clock(None))))
+    assert made[1].passes < made[2].passes

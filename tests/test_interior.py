@@ -1,0 +1,202 @@
+"""The interior point method: its kernels against NumPy, its answers against CVXPY and against proofs."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cautious as ca
+import reference
+from cautious.kernels import interior_blocks
+from cautious.solvers.base import Clock, Outcome, Target, Workspace, run
+from cautious.solvers.interior import Interior
+from cautious.solvers.interior_system import System, edges_of, factor_cost
+from random_models import random_case, random_model
+
+SINGLE = ["KL states", "TotalVariation", "TotalVariation states", "Quadratic", "Quadratic states", "Wasserstein graph"]
+SUMS = [
+    ("SafeSet", "Quadratic"),
+    ("KL states", "PeakExposure"),
+    ("TotalVariation", "WorstTask"),
+    ("Wasserstein graph", "KL"),
+    ("Quadratic", "Entropy", "TaskFloors"),
+    ("TotalVariation states", "Wasserstein graph", "SafeSet"),
+    ("PeakExposure", "WorstTask", "Quadratic states"),
+]
+
+
+def solved_by_interior(problem, tolerance=1e-6, workspace=None):
+    target = Target(tolerance, Clock(None), workspace=workspace or Workspace())
+    return run(Interior(), problem, target, None, Outcome(ca.Status.STALLED))
+
+
+def check_against_reference(case):
+    problem = case.problem()
+    if problem.trapped is not None:
+        return
+    assert Interior().refusal(problem) is None
+    found = solved_by_interior(problem)
+    assert found.status is ca.Status.SOLVED
+    best = reference.solve_convex(case.raw, case.terms, case.caution, "CLARABEL")
+    size = max(1.0, abs(best.proved))
+    # what a policy reaches must be reached, and nobody may claim that it cannot be
+    assert found.delivered.objective >= best.proved - 1.1e-6 * size
+    assert found.upper >= best.proved - 1e-12 * size
+    assert found.delivered.objective == pytest.approx(case.objective(found.delivered.policy), abs=1e-7 * size)
+
+
+@pytest.mark.parametrize("kind", SINGLE)
+@pytest.mark.parametrize("seed", range(3))
+def test_single_risks_match_the_reference(kind, seed):
+    check_against_reference(random_case(np.random.default_rng([41, seed, len(kind)]), [kind], "small"))
+
+
+@pytest.mark.parametrize("kinds", SUMS, ids=" + ".join)
+@pytest.mark.parametrize("seed", range(2))
+def test_sums_match_the_reference(kinds, seed):
+    check_against_reference(random_case(np.random.default_rng([42, seed, len(kinds)]), list(kinds), "small"))
+
+
+def corridor(discount, n=60):
+    """A walk with a slip, started at one end: far states are hardly ever visited."""
+    cells = np.arange(n)
+    rows = np.zeros((n, 3, n))
+    for a, move in enumerate((-1, 0, 1)):
+        rows[cells, a, np.clip(cells + move, 0, n - 1)] += 0.9
+        rows[cells, a, np.clip(cells - move, 0, n - 1)] += 0.1
+    rewards = np.repeat(np.sin(cells)[:, None], 3, axis=1)
+    return ca.MDP(rows, rewards, discount, np.eye(n)[0])
+
+
+def path_graph(n):
+    cells = np.arange(n - 1)
+    return sp.csr_array((np.ones(n - 1), (cells, cells + 1)), shape=(n, n))
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.99, 0.999, 0.9999])
+@pytest.mark.parametrize("risk", ["KL", "TV", "TV states", "Quadratic", "Wasserstein"])
+def test_discounts_up_to_one(discount, risk):
+    mdp = corridor(discount)
+    even = np.full(60, 1 / 60)
+    pairs = np.full((60, 3), 1 / 180)
+    risks = {
+        "KL": ca.KL(even),
+        "TV": ca.TotalVariation(pairs),
+        "TV states": ca.TotalVariation(even),
+        "Quadratic": ca.Quadratic(pairs),
+        "Wasserstein": ca.Wasserstein(even, path_graph(60)),
+    }
+    assert solved_by_interior(ca.Problem(mdp, risks[risk], 1 / (1 - discount))).status is ca.Status.SOLVED
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_units_do_not_matter(scale):
+    plain = corridor(0.9)
+    mdp = ca.MDP(plain.transitions, scale * plain.rewards, 0.9, plain.start)
+    found = solved_by_interior(ca.Problem(mdp, ca.Quadratic(np.full(60, 1 / 60)), 10.0 * scale), 1e-7)
+    assert found.status is ca.Status.SOLVED
+    assert found.gap <= 1e-6 * abs(found.delivered.objective) or scale < 1
+
+
+@pytest.mark.parametrize("caution", [1e-9, 1e-3, 1e3, 1e9])
+def test_extreme_cautions(caution):
+    mdp = corridor(0.95)
+    assert (
+        solved_by_interior(ca.Problem(mdp, ca.TotalVariation(np.full(60, 1 / 60)), caution)).status is ca.Status.SOLVED
+    )
+
+
+def test_unreachable_states_and_forbidden_pairs():
+    rng = np.random.default_rng(8)
+    rows = np.zeros((12, 2, 12))
+    rows[:6, :, :6] = rng.dirichlet(np.ones(6), size=(6, 2))
+    rows[6:, :, 6:] = rng.dirichlet(np.ones(6), size=(6, 2))
+    allowed = np.ones((12, 2), dtype=bool)
+    allowed[2, 0] = False
+    mdp = ca.MDP(rows, rng.normal(size=(12, 2)), 0.9, np.eye(12)[0], allowed=allowed)
+    for risk in (ca.Quadratic(np.full((12, 2), 1 / 24)), ca.Wasserstein(np.full(12, 1 / 12), path_graph(12))):
+        found = solved_by_interior(ca.Problem(mdp, risk, 3.0))
+        assert found.status is ca.Status.SOLVED
+        assert found.delivered.policy[2, 0] == 0
+        assert not found.delivered.occupancy.occupancy[6:].any()
+
+
+def test_one_state_and_one_action():
+    lonely = ca.MDP(np.ones((1, 2, 1)), np.array([[1.0, 0.0]]), 0.9)
+    found = solved_by_interior(ca.Problem(lonely, ca.Quadratic(np.array([[0.5, 0.5]])), 4.0))
+    # 10 (1 - b) - 4 b'^2 has its best at the border: all on the first action
+    assert found.delivered.policy[0, 0] == pytest.approx(1.0, abs=1e-4)
+    forced = ca.MDP(np.full((3, 1, 3), 1 / 3), np.zeros((3, 1)), 0.9)
+    assert solved_by_interior(ca.Problem(forced, ca.TotalVariation(np.array([1.0, 0, 0])))).status is ca.Status.SOLVED
+
+
+def test_analysis_is_kept_between_solves():
+    mdp, workspace = corridor(0.9), Workspace()
+    for caution in (1.0, 2.0):
+        solved_by_interior(ca.Problem(mdp, ca.Quadratic(np.full(60, 1 / 60)), caution), workspace=workspace)
+    kept = workspace.of("interior point", lambda: None)
+    assert kept is not None
+    assert kept.factor.n == 60
+
+
+def test_refuses_what_it_cannot_take():
+    mdp = ca.worlds.garnet(20)
+    even = np.full(20, 1 / 20)
+    distances = 1.0 - np.eye(20)
+    assert Interior().refusal(ca.Problem(mdp, ca.Wasserstein(even, distances))) is not None
+    two = ca.Wasserstein(even, path_graph(20)) + ca.Wasserstein(even, path_graph(20))
+    assert "one transport" in Interior().refusal(ca.Problem(mdp, two))
+    many = ca.Quadratic(even) + ca.PeakExposure([[i] for i in range(20)]) + ca.PeakExposure([[i] for i in range(5)])
+    assert "features" in Interior().refusal(ca.Problem(mdp, many))
+
+
+def test_large_factors_are_not_started():
+    entangled = ca.worlds.garnet(12_000, n_actions=4, n_successors=6)
+    nonzeros, _ = factor_cost(entangled, entangled.allowed)
+    assert nonzeros > 10_000_000
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not System(entangled, entangled.allowed, None).affordable
+
+
+def dense_operator(raw, extended):
+    """B on the allowed pairs, with the columns of the potentials if asked for."""
+    owner = np.repeat(np.arange(raw.n_states), raw.n_actions)
+    flow = raw.discount * raw.kernel.reshape(-1, raw.n_states) - np.eye(raw.n_states)[owner]
+    columns = [flow, -np.eye(raw.n_states)[owner]] if extended else [flow]
+    return np.hstack(columns)[raw.allowed.ravel()], owner[raw.allowed.ravel()]
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_kernels_match_dense_algebra(extended):
+    rng = np.random.default_rng(5)
+    raw = random_model(rng, "small")
+    mdp, n = raw.mdp(), raw.n_states
+    edges = edges_of(sp.csr_array(path_graph(n) + path_graph(n).T)) if extended else None
+    system = System(mdp, mdp.allowed, edges)
+    dense, owner = dense_operator(raw, extended)
+    v, y = rng.normal(size=system.size), rng.normal(size=owner.size)
+    assert np.allclose(system.forward(v), dense @ v)
+    assert np.allclose(system.backward(y), dense.T @ y)
+    stiffness, coupling = rng.exponential(size=owner.size) + 0.1, rng.exponential(size=n) * 10
+    hessian = np.diag(stiffness) + coupling[owner][:, None] * (owner[:, None] == owner[None, :])
+    weighed, shift = system.weigh(stiffness, coupling, y)
+    expected = np.linalg.solve(hessian, y)
+    assert np.allclose(weighed, expected)
+    assert np.allclose(shift, coupling * np.bincount(owner, weights=expected, minlength=n))
+    matrix = dense.T @ np.linalg.solve(hessian, dense)
+    conductance = None
+    if extended:
+        conductance = rng.exponential(size=n - 1)
+        ends = np.eye(n)[:-1] - np.eye(n)[1:]
+        matrix[n:, n:] += ends.T @ (conductance[:, None] * ends)
+        matrix[n, n] *= 2
+    system.refactor(stiffness, coupling, conductance)
+    right = rng.normal(size=system.size)
+    assert np.allclose(matrix @ system.factor.solve(right), right, atol=1e-7)
+
+
+def test_longest_step():
+    assert interior_blocks.longest_step(np.array([1.0, 2.0, 3.0]), np.array([-0.5, 1.0, -6.0])) == 0.5
+    assert interior_blocks.longest_step(np.array([1.0]), np.array([0.0])) == 1e30
