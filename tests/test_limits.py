@@ -30,9 +30,7 @@ def test_bad_limits_are_refused(given, message):
 
 def test_too_small_a_limit_is_refused_before_any_work():
     called = []
-    with pytest.raises(
-        ca.MemoryLimitError, match="planning needs about .* MB beyond the model"
-    ) as caught:
+    with pytest.raises(ca.MemoryLimitError, match=r"planning needs about .* MB beyond the model") as caught:
         ca.solve(ca.Problem(MAZE), memory_limit=10, callback=called.append)
     assert isinstance(caught.value, MemoryError)
     assert not called

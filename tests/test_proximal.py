@@ -10,6 +10,7 @@ from cautious.kernels import proximal as kernels
 from cautious.solution import Status
 from cautious.solvers.base import Clock, Start, Target, run
 from cautious.solvers.proximal import Proximal
+from cautious.solvers.proximal_search import Search
 from cautious.solvers.proximal_system import ActivePart, NewtonSystem, Responses
 from random_models import random_case
 
@@ -166,14 +167,18 @@ def test_rewards_of_any_size(scale):
     assert policies[0] == pytest.approx(policies[1], abs=1e-6)
 
 
-def test_warm_start_solves_the_neighbour():
+def test_warm_start_takes_fewer_steps(monkeypatch):
     mdp = ca.worlds.garnet(200, 4, 5, seed=1)
     prior = np.random.default_rng(1).dirichlet(np.ones(200))
-    cold = solve(ca.Problem(mdp, ca.Quadratic(prior), 100.0))
-    near = ca.Problem(mdp, ca.Quadratic(prior), 102.0)
-    warm = solve(near, start=Start(cold.delivered.policy, cold.witness.multipliers))
+    before = solve(ca.Problem(mdp, ca.Quadratic(prior), 100.0))
+    near, taken, step = ca.Problem(mdp, ca.Quadratic(prior), 102.0), [], Search.step
+    monkeypatch.setattr(Search, "step", lambda search, clock: (taken.append(1), step(search, clock)))
+    cold = solve(near)
+    n_cold = len(taken)
+    warm = solve(near, start=Start(before.delivered.policy, before.witness.multipliers))
     assert warm.status is Status.SOLVED
-    assert warm.delivered.objective == pytest.approx(solve(near).delivered.objective, rel=2e-6)
+    assert warm.delivered.objective == pytest.approx(cold.delivered.objective, rel=2e-6)
+    assert len(taken) - n_cold < n_cold
 
 
 def test_time_limit_leaves_a_candidate():

@@ -1,7 +1,7 @@
 """The flow operator of a model and its adjoint, without building a matrix.
 
-Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); B = gamma P - E (S*A, S), where E picks
-the state of a pair; ``x`` (S,), ``y`` (S*A,), ``w`` (S*A,) weights. Pairs of weight zero are skipped.
+Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); B = gamma P - E (S*A, S), where E
+picks the state of a pair; ``x`` (S,), ``y`` (S*A,), ``w`` (S*A,) weights. Pairs of weight zero are skipped.
 
 Unsigned indices spare numba's test for negative ones, which is half of the time.
 """

@@ -1,7 +1,7 @@
 """Wasserstein-1 distance over a full matrix of distances.
 
-A large matrix is not written out as a plan: plans start on each state's nearest neighbours, plus one hub that everything
-can pass at the largest distance, and pairs are added while the potentials say that they pay.
+A large matrix is not written out as a plan: plans start on each state's nearest neighbours, plus one hub that
+everything can pass at the largest distance, and pairs are added while the potentials say that they pay.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class MatrixTransport(TransportRisk):
         return float(self.distance.max())
 
     def ship(self, x: Array) -> tuple[float, Array]:
-        """A solver's plan (S, S), made to fit, where its potentials prove that it is the cheapest; else from scratch."""
+        """A solver's plan (S, S), made to fit, where its potentials prove it cheapest; else from scratch."""
         plan, potentials = self.memory.flow, self.memory.potentials
         if plan is not None and potentials is not None:
             x = x / x.sum()

@@ -5,8 +5,8 @@ With d the pairs, F >= 0 (S, S) the plan, D the distances, q the prior, A the fl
     minimise  -<r, d> + w <D, F>     such that   A'd = (1-gamma) xi,   E'd = F 1,   F'1 = q,    d, F >= 0.
 
 Multipliers (v, f, g) belong to the three groups. A Newton step eliminates d and F, which are diagonal, and then g,
-which is diagonal too; one dense symmetric matrix in (v, f) remains, 2S by 2S, and the product F diag F' in it is the cost
-of an iteration. The start is a policy's own occupancy with the product plan, which balances exactly.
+which is diagonal too; one dense symmetric matrix in (v, f) remains, 2S by 2S, and the product F diag F' in it is the
+cost of an iteration. The start is a policy's own occupancy with the product plan, which balances exactly.
 """
 
 from collections.abc import Iterator

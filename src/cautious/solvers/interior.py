@@ -33,6 +33,9 @@ CORRECTIONS = 2
 NEAR = 5.0
 OVERPAID = 0.3
 BLUR = 0.2
+# a transport whose flow is this precise needs no program of its own to be valued; some steps are worth that
+FLOW_GAP = 2e-9
+PATIENCE = 5
 SHARES = (0.3, 0.03, 0.003, 0.0003)
 
 
@@ -72,7 +75,7 @@ class Interior(Solver):
 def _run(problem: Problem, target: Target, form: Form, system: System) -> Iterator[Candidate]:
     point: Point | None = start(problem, form, system)
     shares, best, best_gap = list(SHARES if form.transport is None else SHARES[1:]), None, np.inf
-    unit = form.scale / ((1 - problem.mdp.discount) * form.amount)
+    unit, patience = form.scale / ((1 - problem.mdp.discount) * form.amount), PATIENCE
     for _ in range(STEPS):
         if point is None:
             break
@@ -82,7 +85,8 @@ def _run(problem: Problem, target: Target, form: Form, system: System) -> Iterat
             break
         if gap < best_gap:
             best, best_gap = newton, gap
-        if gap <= shares[0] * allowed:
+        patience -= gap <= shares[0] * allowed
+        if gap <= shares[0] * allowed and (patience < 0 or flow_gap(form, point) <= FLOW_GAP):
             yield candidate(problem, form, newton)
             shares = [share for share in shares if gap > share * allowed]
             if not shares:
@@ -96,6 +100,15 @@ def _table(problem: Problem, point: Point, form: Form) -> Array:
     table = np.zeros(problem.mdp.shape)
     table[problem.active] = point.primal[: form.reward.size] / form.amount
     return table
+
+
+def flow_gap(form: Form, point: Point) -> float:
+    """How far flows and potentials of a transport are from proving each other, relative to its cost."""
+    if form.transport is None:
+        return 0.0
+    parts, both = (form.transport.along, form.transport.against), np.tile(form.transport.edges.length, 2)
+    flows, prices = (np.concatenate([side[part] for part in parts]) for side in (point.primal, point.dual))
+    return float(flows @ prices) / (form.transport.weight * max(float(both @ flows), 1e-300))
 
 
 def own_objective(problem: Problem, form: Form, newton: Newton) -> float:

@@ -16,8 +16,8 @@ from cautious.kernels import interior_blocks as kernels
 from cautious.models.tabular import MDP
 from cautious.solvers.interior_factor import Factor, Pattern, ordered
 
-# a factor of this many entries takes half a gigabyte, and one of this many operations some seconds
-MOST_NONZEROS = 60_000_000
+# a factor of this many entries takes about 300 megabytes, and one of this many operations some seconds
+MOST_NONZEROS = 30_000_000
 MOST_FLOPS = 4e10
 # operations per entry of the factor
 SLOW = 200

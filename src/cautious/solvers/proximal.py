@@ -28,7 +28,7 @@ FEATURES = 20
 SHARE = 0.3
 LATE, STALLED = 12, 40
 FALL = 100.0
-UNIFORM_SHARE = 0.1
+UNIFORM_SHARE = 0.01
 LEAST_MASS = 1e-9
 # arrays held at the peak: per pair, per state, and per entry of a block with variables of its own
 PER_PAIR, PER_STATE, PER_ENTRY = 18, 40, 14

@@ -28,6 +28,7 @@ KINKED_REACH, CURVED_REACH = 0.6, 0.8
 KINKED_SHARE, CURVED_SHARE = 0.5, 0.1
 LINEAR_STEPS = 1000
 BOUNDARY = 0.99
+WARM_PRICE = 0.01
 LEAST_CENTRING, MOST_CENTRING = 0.05, 0.8
 
 
@@ -57,6 +58,10 @@ class Search:
         self.slacks: list[Slacks] = []
         self.kinks: dict[int, Kink] = {}
         self._take([(weight / self.unit, risk) for weight, risk in scaled])
+        if multipliers is not None:
+            # a neighbour's multipliers say what each pair loses
+            lost = self.z - self.dual_residual(part.gather(self.d))
+            self.z = np.maximum(lost, WARM_PRICE)
 
     def _take(self, terms: list[tuple[float, object]]) -> None:
         features = []

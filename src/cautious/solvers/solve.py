@@ -24,10 +24,13 @@ from cautious.solvers.base import (
 )
 from cautious.solvers.black_box import BlackBox
 from cautious.solvers.conic import Conic
+from cautious.solvers.dense_transport import DenseTransport
 from cautious.solvers.entropic import Entropic
 from cautious.solvers.features import Features
+from cautious.solvers.interior import Interior
 from cautious.solvers.memory import MemoryWatch
 from cautious.solvers.neutral import Planner
+from cautious.solvers.proximal import Proximal
 from cautious.solvers.request import Request
 from cautious.solvers.scalar_search import ScalarSearch
 from cautious.solvers.wrap import finished, forbidden, without_objective
@@ -110,7 +113,16 @@ def choose(problem: Problem) -> list[Solver]:
     """The solvers to try, in order, by what the terms of the risk declare."""
     if problem.neutral:
         return [Planner()]
-    solvers: list[Solver] = [ScalarSearch(choose), Features(), Entropic(), Conic(), BlackBox()]
+    solvers: list[Solver] = [
+        ScalarSearch(choose),
+        Features(),
+        Entropic(),
+        DenseTransport(),
+        Interior(),
+        Proximal(),
+        Conic(),
+        BlackBox(),
+    ]
     return [solver for solver in solvers if solver.refusal(problem) is None]
 
 
