@@ -5,6 +5,7 @@ import runpy
 import sys
 import time
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -49,16 +50,25 @@ def warmup(as_json: AsJson = False) -> None:
     Example: cautious warmup
     """
     import numpy as np
+    import scipy.sparse as sp
 
     import cautious as ca
+    from cautious.solvers.base import Clock, Target, run
+    from cautious.solvers.interior import Interior
+    from cautious.solvers.proximal import Proximal
 
     started = time.perf_counter()
     # more states than the dense limit, so that the sparse kernels of planning are compiled as well
     mdp = ca.worlds.garnet(n_states=400)
-    ca.solve(ca.Problem(mdp))
-    ca.solve(
-        ca.Problem(mdp, ca.KL(np.full(mdp.shape, 1 / (mdp.n_states * mdp.n_actions))), caution=1.0), tolerance=1e-3
-    )
+    even = np.full(mdp.n_states, 1 / mdp.n_states)
+    halves = [np.arange(200), np.arange(200, 400)]
+    entropies = (ca.Entropy(), ca.Entropy() + ca.PeakExposure(halves))
+    for risk in (None, *entropies, ca.SafeSet(halves[0], 1.0), ca.PeakExposure(halves), ca.Variance(), ca.CVaR(0.9)):
+        ca.solve(ca.Problem(mdp, risk), tolerance=1e-3)
+    ring = sp.csr_array((np.ones(400), (np.arange(400), (np.arange(400) + 1) % 400)), shape=(400, 400))
+    distances = (ca.TotalVariation(even), ca.Quadratic(even), ca.KL(even), ca.Wasserstein(even, ring))
+    for solver, distance in product((Interior(), Proximal()), distances):
+        run(solver, ca.Problem(mdp, distance), Target(1e-3, Clock(None)), None)
     ca.evaluate(mdp, np.full(mdp.shape, 1 / mdp.n_actions), episodes=2)
     for method in ("plug-in", "primal-dual", "paper"):
         ca.learn(mdp.simulator(), ca.Entropy(), caution=1.0, samples=4 * mdp.allowed.size, method=method)

@@ -12,8 +12,6 @@ from numba import njit
 from cautious.arrays import Array, Indices
 
 BLOCK = 32
-ROWS = 128
-FEW_ROWS = 96
 TINY_PIVOT = 1e-15
 HUGE = 1e100
 
@@ -59,33 +57,55 @@ def subtract(out: Array, size: int, turned: Array, weights: Array, count: int) -
         t += 1
 
 
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def subtract_two(one: Array, two: Array, size: int, turned: Array, u: Array, v: Array, count: int) -> None:
+    """As ``subtract`` for two outputs at once: every number of ``turned`` that is read is used twice."""
+    t = 0
+    while t + 4 <= count:
+        a, b, c, d = u[t], u[t + 1], u[t + 2], u[t + 3]
+        e, f, g, h = v[t], v[t + 1], v[t + 2], v[t + 3]
+        p, q, r, s = turned[t], turned[t + 1], turned[t + 2], turned[t + 3]
+        for i in range(size):
+            one[i] -= a * p[i] + b * q[i] + c * r[i] + d * s[i]
+            two[i] -= e * p[i] + f * q[i] + g * r[i] + h * s[i]
+        t += 4
+    while t < count:
+        a, e, p = u[t], v[t], turned[t]
+        for i in range(size):
+            one[i] -= a * p[i]
+            two[i] -= e * p[i]
+        t += 1
+
+
 @njit(cache=True, nogil=True)
 def factor_below(front: Array, begin: int, end: int, turned: Array) -> None:
     """The rows below a factored block; ``turned`` holds them as columns, so that loops run along memory."""
-    rows = front.shape[0] - end
-    for i in range(rows):
-        for j in range(end - begin):
-            turned[j, i] = front[end + i, begin + j]
+    rows, count = front.shape[0] - end, np.uint64(end - begin)
+    for i in range(np.uint64(0), np.uint64(rows)):
+        row = front[end + i, begin:end]
+        for j in range(np.uint64(0), count):
+            turned[j, i] = row[j]
     for j in range(end - begin):
-        subtract(turned[j], rows, turned, front[begin + j, begin:end], j)
-        turned[j, :rows] /= front[begin + j, begin + j]
-    for i in range(rows):
-        for j in range(end - begin):
-            front[end + i, begin + j] = turned[j, i]
+        out, share = turned[j], 1 / front[begin + j, begin + j]
+        subtract(out, rows, turned, front[begin + j, begin:end], j)
+        for i in range(rows):
+            out[i] *= share
+    for i in range(np.uint64(0), np.uint64(rows)):
+        row = front[end + i, begin:end]
+        for j in range(np.uint64(0), count):
+            row[j] = turned[j, i]
 
 
 @njit(cache=True, nogil=True)
 def update_rest(front: Array, begin: int, end: int, turned: Array) -> None:
     """Subtract what the columns begin:end contribute to everything after them (lower triangle)."""
     rows, count = front.shape[0] - end, end - begin
-    if rows < FEW_ROWS:
-        for i in range(end, front.shape[0]):
-            subtract(front[i, end:], i + 1 - end, turned, front[i, begin:end], count)
-        return
-    panel = front[end:, begin:end].copy()
-    for low in range(0, rows, ROWS):
-        high = min(low + ROWS, rows)
-        front[end + low : end + high, end : end + high] -= np.dot(panel[low:high], panel[:high].T)
+    for i in range(end, front.shape[0] - 1, 2):
+        one, two = front[i, end:], front[i + 1, end:]
+        # the first row's entry beyond its diagonal is nobody's
+        subtract_two(one, two, i + 2 - end, turned, front[i, begin:end], front[i + 1, begin:end], count)
+    if rows % 2 == 1:
+        subtract(front[-1, end:], rows, turned, front[-1, begin:end], count)
 
 
 @njit(cache=True, nogil=True)
@@ -104,9 +124,18 @@ def factor_front(front: Array, columns: int, least: Array, turned: Array) -> int
 def extend_add(front: Array, left_over: Array, inside: Indices) -> None:
     """Add a child's left-over (lower triangle) at its places in the front."""
     for i in range(inside.size):
-        row = inside[i]
-        for j in range(i + 1):
-            front[row, inside[j]] += left_over[i, j]
+        into, of = front[inside[i]], left_over[i]
+        for j in range(np.uint64(0), np.uint64(i + 1)):
+            into[np.uint64(inside[j])] += of[j]
+
+
+@njit(cache=True, nogil=True)
+def keep(rows: Array, begin: int, out: Array) -> None:
+    """out = rows[:, begin : begin + its width], whose rows are short: a loop of its own is quicker than a slice."""
+    for i in range(out.shape[0]):
+        of, into = rows[i, begin:], out[i]
+        for j in range(into.size):
+            into[j] = of[j]
 
 
 @njit(cache=True, nogil=True)
@@ -137,10 +166,10 @@ def factor(
     for k in range(made):
         columns, size = first[k + 1] - first[k], row_start[k + 1] - row_start[k]
         front = space[: size * size].reshape(size, size)
-        front[:] = 0.0
         flat = space[: size * size]
-        for e in range(entry_start[k], entry_start[k + 1]):
-            flat[entry_place[e]] += values[e]
+        flat[:] = 0.0
+        for e in range(np.uint64(entry_start[k]), np.uint64(entry_start[k + 1])):
+            flat[np.uint64(entry_place[e])] += values[e]
         for _ in range(n_children[k]):
             held -= 1
             child = waiting[held]
@@ -149,10 +178,10 @@ def factor(
             top -= left * left
             extend_add(front, stack[top : top + left * left].reshape(left, left), inside[begin : begin + left])
         bad += factor_front(front, columns, TINY_PIVOT * diagonal[first[k] : first[k + 1]], turned)
-        blocks[block_start[k] : block_start[k + 1]].reshape(size, columns)[:] = front[:, :columns]
+        keep(front, 0, blocks[block_start[k] : block_start[k + 1]].reshape(size, columns))
         if above[k] >= 0:
             left = size - columns
-            stack[top : top + left * left].reshape(left, left)[:] = front[columns:, columns:]
+            keep(front[columns:], columns, stack[top : top + left * left].reshape(left, left))
             top += left * left
             waiting[held] = k
             held += 1
@@ -175,12 +204,12 @@ def solve(first: Indices, row_start: Indices, rows: Indices, block_start: Indice
             total = 0.0
             for j in range(columns):
                 total += block[i, j] * own[j]
-            x[rows[row_start[k] + i]] -= total
+            x[np.uint64(rows[row_start[k] + i])] -= total
     for k in range(made - 1, -1, -1):
         begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
         block, own = blocks[block_start[k] : block_start[k + 1]].reshape(size, columns), x[begin : begin + columns]
         for i in range(columns, size):
-            weight = x[rows[row_start[k] + i]]
+            weight = x[np.uint64(rows[row_start[k] + i])]
             for j in range(columns):
                 own[j] -= block[i, j] * weight
         for i in range(columns - 1, -1, -1):

@@ -1,7 +1,7 @@
 """The flow operator state by state, and its normal matrix, for methods that eliminate the pairs of each state.
 
 Legend: pairs ``pair_start[s]:pair_start[s+1]`` belong to state s; their rows of B = gamma P - E live on the unknowns
-``members[start[s]:start[s+1]]`` and are stored densely, pair by pair, from ``coefficient_start[s]``. ``stiffness`` D^-1
+``members[start[s]:start[s+1]]`` and are stored densely, pair by pair, from ``coefficient_start[s]``. ``softness`` D
 (pairs,) and ``coupling`` h (states,) are the Hessian diag(D^-1) + h 1 1' of each state; its inverse is W.
 """
 
@@ -80,12 +80,12 @@ def forward(
     """B x on the active pairs."""
     out = np.empty(pair_start[-1])
     for s in range(start.size - 1):
-        at = coefficient_start[s]
+        at = np.uint64(coefficient_start[s])
         for p in range(pair_start[s], pair_start[s + 1]):
             total = 0.0
-            for e in range(start[s], start[s + 1]):
-                total += coefficients[at] * x[members[e]]
-                at += 1
+            for e in range(np.uint64(start[s]), np.uint64(start[s + 1])):
+                total += coefficients[at] * x[np.uint64(members[e])]
+                at += np.uint64(1)
             out[p] = total
     return out
 
@@ -100,31 +100,74 @@ def backward(
     y: Array,
     out: Array,
 ) -> None:
-    """out = B' y."""
-    out[:] = 0.0
+    """out += B' y."""
     for s in range(start.size - 1):
-        at = coefficient_start[s]
+        at = np.uint64(coefficient_start[s])
         for p in range(pair_start[s], pair_start[s + 1]):
             mass = y[p]
-            for e in range(start[s], start[s + 1]):
-                out[members[e]] += coefficients[at] * mass
-                at += 1
+            for e in range(np.uint64(start[s]), np.uint64(start[s + 1])):
+                out[np.uint64(members[e])] += coefficients[at] * mass
+                at += np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
-def weigh(pair_start: Indices, stiffness: Array, coupling: Array, y: Array, out: Array, shift: Array) -> None:
-    """out = W y, state by state (Sherman and Morrison); ``shift`` (S,) is coupling times the sums of ``out``.
+def sums(pair_start: Indices, y: Array) -> Array:
+    """Sums over the pairs of each state."""
+    out = np.zeros(pair_start.size - 1)
+    for s in range(out.size):
+        for p in range(pair_start[s], pair_start[s + 1]):
+            out[s] += y[p]
+    return out
 
-    The shift is taken before the division: afterwards a stiff coupling would magnify rounding.
+
+@njit(cache=True, nogil=True)
+def weigh(softness: Array, coupling: float, begin: int, end: int, out: Array) -> float:
+    """out <- W out for the pairs begin:end of one state (Sherman and Morrison); returns coupling times their sum.
+
+    That is taken before the division: afterwards a stiff coupling would magnify rounding.
     """
-    for s in range(pair_start.size - 1):
-        mass, total = 0.0, 0.0
+    mass, total = 0.0, 0.0
+    for p in range(np.uint64(begin), np.uint64(end)):
+        total += out[p] * softness[p]
+        mass += softness[p]
+    shift = coupling * total / (1 + coupling * mass)
+    for p in range(np.uint64(begin), np.uint64(end)):
+        out[p] = (out[p] - shift) * softness[p]
+    return shift
+
+
+@njit(cache=True, nogil=True)
+def respond(
+    pair_start: Indices,
+    start: Indices,
+    coefficient_start: Indices,
+    members: Indices,
+    coefficients: Array,
+    softness: Array,
+    coupling: Array,
+    push: Array,
+    x: Array,
+    out: Array,
+    shift: Array,
+    missing: Array,
+) -> None:
+    """out = W (push + B x),  shift (S,) = coupling times its sums,  missing -= B' out: one pass over the pairs."""
+    for s in range(start.size - 1):
+        first, last = np.uint64(start[s]), np.uint64(start[s + 1])
+        at, one = np.uint64(coefficient_start[s]), np.uint64(1)
         for p in range(pair_start[s], pair_start[s + 1]):
-            total += y[p] / stiffness[p]
-            mass += 1 / stiffness[p]
-        shift[s] = coupling[s] * total / (1 + coupling[s] * mass)
+            total = push[p]
+            for e in range(first, last):
+                total += coefficients[at] * x[np.uint64(members[e])]
+                at += one
+            out[p] = total
+        shift[s] = weigh(softness, coupling[s], pair_start[s], pair_start[s + 1], out)
+        at = np.uint64(coefficient_start[s])
         for p in range(pair_start[s], pair_start[s + 1]):
-            out[p] = (y[p] - shift[s]) / stiffness[p]
+            mass = out[p]
+            for e in range(first, last):
+                missing[np.uint64(members[e])] -= coefficients[at] * mass
+                at += one
 
 
 @njit(cache=True, nogil=True)
@@ -133,7 +176,7 @@ def assemble(
     start: Indices,
     coefficient_start: Indices,
     coefficients: Array,
-    stiffness: Array,
+    softness: Array,
     coupling: Array,
     entry_start: Indices,
     entries: Indices,
@@ -146,46 +189,51 @@ def assemble(
     widest = 1
     for s in range(start.size - 1):
         widest = max(widest, start[s + 1] - start[s])
-    mean, row = np.empty(widest), np.empty(widest)
+    mean, row, block = np.zeros(widest), np.empty(widest), np.empty(widest * (widest + 1) // 2)
     for s in range(start.size - 1):
-        size, mass, at = start[s + 1] - start[s], 0.0, coefficient_start[s]
-        mean[:size] = 0.0
-        for p in range(pair_start[s], pair_start[s + 1]):
-            mass += 1 / stiffness[p]
-            for e in range(size):
-                mean[e] += coefficients[at] / stiffness[p]
-                at += 1
-        if coupling[s] == 0.0:
-            mean[:size] = 0.0
-        elif size > 0:
-            mean[:size] /= mass
-            add_square(mean, size, mass / (1 + coupling[s] * mass), entries, entry_start[s], values)
+        size, begin, end = start[s + 1] - start[s], pair_start[s], pair_start[s + 1]
+        if size == 0:
+            continue
+        block[:] = 0.0
+        if coupling[s] != 0.0:
+            mass = mean_row(coefficients, coefficient_start[s], size, softness[begin:end], mean)
+            add_square(mean, size, mass / (1 + coupling[s] * mass), block)
+        else:
+            mean[:] = 0.0
         at = coefficient_start[s]
-        for p in range(pair_start[s], pair_start[s + 1]):
+        for p in range(begin, end):
             for e in range(size):
-                row[e] = coefficients[at] - mean[e]
-                at += 1
-            add_square(row, size, 1 / stiffness[p], entries, entry_start[s], values)
+                row[e] = coefficients[at + e] - mean[e]
+            at += size
+            add_square(row, size, softness[p], block)
+        place = np.uint64(entry_start[s])
+        for k in range(np.uint64(0), np.uint64(size * (size + 1) // 2)):
+            values[np.uint64(entries[place + k])] += block[k]
 
 
 @njit(cache=True, nogil=True)
-def add_square(row: Array, size: int, weight: float, entries: Indices, at: int, values: Array) -> None:
-    """Add weight * row row' to the entries of a clique."""
-    for a in range(size):
+def mean_row(coefficients: Array, at: int, size: int, softness: Array, mean: Array) -> float:
+    """The weighted mean of a state's rows; returns the sum of the weights."""
+    mass = 0.0
+    mean[:] = 0.0
+    for weight in softness:
+        mass += weight
+        for e in range(size):
+            mean[e] += coefficients[at + e] * weight
+        at += size
+    mean[:] /= mass
+    return mass
+
+
+@njit(cache=True, nogil=True)
+def add_square(row: Array, size: int, weight: float, block: Array) -> None:
+    """Add weight * row row' to the lower triangle of a block, stored row by row."""
+    at = np.uint64(0)
+    for a in range(np.uint64(0), np.uint64(size)):
         scaled = weight * row[a]
-        for b in range(a + 1):
-            values[entries[at]] += scaled * row[b]
-            at += 1
-
-
-@njit(cache=True, nogil=True)
-def longest_step(x: Array, change: Array) -> float:
-    """The largest step, at most 1e30, that keeps x + step * change >= 0."""
-    step = 1e30
-    for i in range(x.size):
-        if change[i] < 0 and -x[i] > step * change[i]:
-            step = -x[i] / change[i]
-    return step
+        for b in range(np.uint64(0), a + np.uint64(1)):
+            block[at] += scaled * row[b]
+            at += np.uint64(1)
 
 
 @njit(cache=True, nogil=True)

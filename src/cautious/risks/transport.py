@@ -26,7 +26,7 @@ from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.graph_flow import SpanningTree, spanning_tree
 
 ROUNDS = 50
-FLOW_PRECISION = 1e-8
+FLOW_PRECISION = 1e-7
 
 
 @dataclass

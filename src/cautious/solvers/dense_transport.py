@@ -133,7 +133,7 @@ class _Program:
     def solve(self, target: Target) -> _Point:
         """Mehrotra's predictor and corrector, until the gap is a small part of what is allowed or rounding ends it."""
         point = self.start()
-        precision = max(0.02 * self.share * target.allowance(0.0), FINEST)
+        precision = max(0.1 * self.share * target.allowance(0.0), FINEST)
         for _ in range(ITERATIONS):
             residuals = self.residuals(point)
             # what the constraints miss by then is rounding, and is mended when the policy is read off

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cautious.arrays import Array, Mask
+from cautious.arrays import Array
 from cautious.certificate import Witness
+from cautious.kernels import interior_steps as kernels
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
@@ -174,24 +175,17 @@ def _spread(form: Form, system: System, per_state: Array) -> Array:
     return np.asarray(full[system.pair_state])
 
 
-def products(form: Form, point: Point) -> tuple[Array, Mask]:
-    """The products of variables and multipliers, and which of them tend to zero."""
-    found, vanishing = point.primal * point.dual, np.ones(form.size, dtype=np.bool_)
-    if form.features is not None:
-        vanishing[form.features.slack] = form.features.fixed == 0
-    return found, vanishing
-
-
 def own_gap(form: Form, newton: Newton) -> float:
     """What the products and the residuals say the gap is, in the method's units."""
-    found, vanishing = products(form, newton.point)
-    gap = float(found[vanishing].sum())
+    point = newton.point
+    gap = float(point.primal @ point.dual)
     overpaid = newton.dual_residual - newton.z
     gap += form.amount * max(float(overpaid.max()), 0.0)
     if form.features is not None:
-        fixed = form.features.fixed
-        ratio = found[form.features.slack][fixed > 0] / fixed[fixed > 0]
-        gap += float(np.sum(fixed[fixed > 0] * (ratio - 1 - np.log(ratio))))
+        part, fixed = form.features.slack, form.features.fixed
+        barrier, found = fixed > 0, point.primal[part] * point.dual[part]
+        ratio = found[barrier] / fixed[barrier]
+        gap += float(np.sum(fixed[barrier] * (ratio - 1 - np.log(ratio)))) - float(found[barrier].sum())
     return gap
 
 
@@ -200,34 +194,26 @@ def advance(form: Form, newton: Newton) -> Point | None:
 
     Further corrections (Gondzio) draw products that are far off towards the aim; they cost solves, not factorisations.
     """
-    point = newton.point
-    now, vanishing = products(form, point)
-    fixed = np.zeros(form.size)
-    if form.features is not None:
-        fixed[form.features.slack] = form.features.fixed
-    mean = float(now[vanishing].mean())
-    predicted = newton.direction(fixed - now, rounds=1)
-    along, along_dual = _lengths(form, point, predicted, 1.0)
-    then = (point.primal + along * predicted.primal) * (point.dual + along_dual * predicted.dual)
-    centring = min(max(float(then[vanishing].mean()) / mean, 0.0), 1.0) ** 3
-    aim = np.where(vanishing, centring * mean, fixed)
-    most = 10 * np.maximum(aim, mean)
-    # the second order of a barrier's product says little far from its target
-    wanted = aim - now - np.where(vanishing, np.clip(predicted.primal * predicted.dual, -most, most), 0.0)
+    point, targets = newton.point, form.targets
+    here = point.primal, point.dual
+    predicted = newton.direction(kernels.straight(*here, targets), rounds=1)
+    lengths = _lengths(form, point, predicted, 1.0)
+    mean, then = kernels.mean_product(*here, predicted.primal, predicted.dual, *lengths, targets)
+    aim = min(max(then / mean, 0.0), 1.0) ** 3 * mean
+    wanted = kernels.curved(*here, predicted.primal, predicted.dual, aim, 10 * mean, targets)
     step = newton.direction(wanted)
-    along, along_dual = _lengths(form, point, step, SHORT)
-    for _ in range(CORRECTIONS if newton.system.slow else 0):
-        further = [min(1.0, 1.2 * length + 0.1) for length in (along, along_dual)]
-        then = (point.primal + further[0] * step.primal) * (point.dual + further[1] * step.dual)
-        change = np.where(vanishing, np.clip(np.clip(then, 0.1 * aim, 10 * aim) - then, -10 * aim, None), 0.0)
-        tried = newton.direction(wanted + change)
-        longer, longer_dual = _lengths(form, point, tried, SHORT)
-        if longer + longer_dual < along + along_dual + 0.05:
+    lengths = _lengths(form, point, step, SHORT)
+    for _ in range(CORRECTIONS):
+        further = [min(1.0, 1.2 * length + 0.1) for length in lengths]
+        changed = kernels.centred(*here, step.primal, step.dual, *further, aim, targets, wanted)
+        tried = newton.direction(changed)
+        longer = _lengths(form, point, tried, SHORT)
+        if sum(longer) < sum(lengths) + 0.05:
             break
-        step, wanted, along, along_dual = tried, wanted + change, longer, longer_dual
-    if not np.isfinite(along + along_dual) or max(along, along_dual) < 1e-6:
+        step, wanted, lengths = tried, changed, longer
+    if not np.isfinite(sum(lengths)) or max(lengths) < 1e-6:
         return None
-    return _near_barriers(form, point.moved(step, along, along_dual))
+    return _near_barriers(form, point.moved(step, *lengths))
 
 
 def _near_barriers(form: Form, point: Point) -> Point:

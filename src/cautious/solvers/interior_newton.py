@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.kernels.interior_blocks import longest_step
+from cautious.kernels import interior_steps as kernels
 from cautious.solvers.interior_system import System
 from cautious.solvers.interior_terms import Form, Kinks, Transport
 
@@ -43,7 +43,7 @@ class Point:
 
     def reach(self, step: "Point") -> tuple[float, float]:
         """How far each vector can go before it is negative."""
-        return float(longest_step(self.primal, step.primal)), float(longest_step(self.dual, step.dual))
+        return float(kernels.longest_step(self.primal, step.primal)), float(kernels.longest_step(self.dual, step.dual))
 
 
 class Newton:
@@ -55,12 +55,13 @@ class Newton:
         self.x = system.sums(self.y)
         self.stiffness, self.coupling = self.z / self.y, np.zeros(system.n_states)
         self._bend()
+        self.softness = 1 / self.stiffness
         self.right = self._shortage()
         conductance = None
         if form.transport is not None:
-            flows = point.primal / point.dual
-            conductance = flows[form.transport.along] + flows[form.transport.against]
-        system.refactor(self.stiffness, self.coupling, conductance)
+            along, against = form.transport.along, form.transport.against
+            conductance = point.primal[along] / point.dual[along] + point.primal[against] / point.dual[against]
+        system.refactor(self.softness, self.coupling, conductance)
         if form.features is not None:
             self._border()
 
@@ -98,16 +99,15 @@ class Newton:
         full[self.form.states] = per_state
         return np.asarray(full[self.system.pair_state])
 
-    def weigh(self, pairs: Array) -> tuple[Array, Array]:
-        """The inverse Hessian of the pairs; and the changes of all slopes on states, together."""
-        return self.system.weigh(self.stiffness, self.coupling, pairs)
-
     def _border(self) -> None:
         """What the rows of the features add: C = B' W G', Z = M^-1 C, and the dense matrix of (w, top)."""
         features = self.form.features
         assert features is not None
-        weighed = np.stack([self.weigh(row)[0] for row in features.rows])
-        self.crossing = np.stack([self.system.backward(row) for row in weighed])
+        nothing = np.zeros(self.system.size)
+        found = [
+            self.system.respond(self.softness, self.coupling, row, nothing, nothing) for row in features.rows
+        ]
+        weighed, self.crossing = np.stack([one[0] for one in found]), -np.stack([one[2] for one in found])
         self.crossing_solved = np.stack([self.system.factor.solve(row) for row in self.crossing])
         own = np.diag(self.point.primal[features.slack] / self.point.dual[features.slack])
         inner = features.rows @ weighed.T - self.crossing @ self.crossing_solved.T + own
@@ -133,59 +133,47 @@ class Newton:
             push = push - (self.spread(offset) if kink.on_states else offset)
         step = Point(np.zeros(form.size), np.zeros(form.size), np.zeros(self.system.size), np.zeros_like(point.top))
         shift = self._solve(push, wanted, step, rounds)
-        dy = step.primal[: self.y.size]
-        step.dual[: self.y.size] = (wanted[: self.y.size] - self.z * dy) / self.y
+        n_pairs = self.y.size
+        dy = step.primal[:n_pairs]
+        kernels.changes(self.y, self.z, wanted[:n_pairs], dy, step.dual[:n_pairs])
         for kink, curvature, offset in zip(form.kinks, self.kink_curvature, offsets, strict=True):
             share = (shift / self.coupling)[form.states] if kink.on_states else dy
             du = offset + curvature * share
-            step.dual[kink.above], step.dual[kink.below] = -du, du
-            for part in (kink.above, kink.below):
-                step.primal[part] = (wanted[part] - point.primal[part] * step.dual[part]) / point.dual[part]
+            for part, sign in ((kink.above, -1.0), (kink.below, 1.0)):
+                sides = point.primal[part], point.dual[part], wanted[part]
+                kernels.kink_changes(du, *sides, sign, step.primal[part], step.dual[part])
         return step
 
     def _kink_offset(self, kink: Kinks, curvature: Array, wanted: Array) -> Array:
         """The change of u when x does not change."""
-        point = self.point
-        t, s = point.primal[kink.above], point.primal[kink.below]
-        residual = self.entries(kink.on_states) - kink.prior - t + s
-        moved = wanted[kink.below] / point.dual[kink.below] - wanted[kink.above] / point.dual[kink.above]
-        return np.asarray(curvature * (residual + moved))
+        vectors = self.point.primal, wanted, self.point.dual
+        sides = [vector[part] for vector in vectors for part in (kink.above, kink.below)]
+        return np.asarray(kernels.kink_offset(self.entries(kink.on_states), kink.prior, *sides, curvature))
 
     def _solve(self, push: Array, wanted: Array, step: Point, rounds: int) -> Array:
-        """Fill in the changes of y, v, flows and features, refined until the flow balances; the shift of ``weigh``."""
-        form, n_pairs = self.form, self.y.size
-        if form.transport is not None:
-            self._ship(form.transport, wanted, step)
-        right = self.right
-        size = float(np.abs(right).max()) + float(form.arrival.max())
+        """Fill in the changes of y, v, flows and features, refined until the flow balances; the shift of the slopes."""
+        form, features = self.form, self.form.features
+        enough = BALANCED * (float(np.abs(self.right).max()) + float(form.arrival.max()))
         slack_right = self._feature_right(wanted)
-        step.primal[:n_pairs], shift = self.weigh(push)
-        missing = self._missing(right, step)
-        for _ in range(rounds):
-            self._correct(missing, slack_right, step, wanted)
-            step.primal[:n_pairs], shift = self.weigh(push + self.system.forward(step.v) + self._features_push(step))
-            missing = self._missing(right, step)
-            if float(np.abs(missing).max()) <= BALANCED * size:
+        for number in range(rounds + 1):
+            pushed = push if features is None else push + step.dual[features.slack] @ features.rows
+            found = self.system.respond(self.softness, self.coupling, pushed, step.v, self.right)
+            step.primal[: self.y.size], shift, missing = found
+            if form.transport is not None:
+                self._ship(form.transport, wanted, step, missing[self.system.n_states :])
+            if number == rounds or (number > 0 and float(np.abs(missing).max()) <= enough):
                 break
-        if form.features is not None:
-            part = form.features.slack
+            self._correct(missing, slack_right, step)
+        if features is not None:
+            part = features.slack
             step.primal[part] = (wanted[part] - self.point.primal[part] * step.dual[part]) / self.point.dual[part]
         return shift
 
-    def _missing(self, right: Array, step: Point) -> Array:
-        """What a step still lacks of balancing the flow and the transport."""
-        missing, transport = right - self.system.backward(step.primal[: self.y.size]), self.form.transport
-        if transport is not None:
-            net = step.primal[transport.along] - step.primal[transport.against]
-            missing[self.system.n_states :] -= transport.edges.divergence(net, self.system.n_states)
-        return missing
-
-    def _ship(self, transport: Transport, wanted: Array, step: Point) -> None:
+    def _ship(self, transport: Transport, wanted: Array, step: Point, missing: Array) -> None:
         """Changes of the flows and of their multipliers for the present change of the potentials."""
-        change = transport.edges.differences(step.v[self.system.n_states :])
-        for part, sign in ((transport.along, -1.0), (transport.against, 1.0)):
-            step.dual[part] = sign * change
-            step.primal[part] = (wanted[part] - self.point.primal[part] * step.dual[part]) / self.point.dual[part]
+        part, edges = slice(transport.along.start, transport.against.stop), transport.edges
+        sides = self.point.primal[part], self.point.dual[part], wanted[part], step.primal[part], step.dual[part]
+        kernels.flow_changes(edges.tail, edges.head, step.v[self.system.n_states :], *sides, missing)
 
     def _feature_right(self, wanted: Array) -> Array:
         """Right-hand side of the slacks: what (slack/w) dw + G dy + dtop has to be."""
@@ -196,13 +184,9 @@ class Newton:
         residual = features.rows @ self.y - features.floors + features.tops @ self.point.top - slack
         return np.asarray(wanted[features.slack] / w - residual)
 
-    def _features_push(self, step: Point) -> Array | float:
-        features = self.form.features
-        return 0.0 if features is None else step.dual[features.slack] @ features.rows
-
-    def _correct(self, missing: Array, slack_right: Array, step: Point, wanted: Array) -> None:
+    def _correct(self, missing: Array, slack_right: Array, step: Point) -> None:
         """Solve for the part of (v, w, top) that is still missing, and add it to the step."""
-        form, features = self.form, self.form.features
+        features = self.form.features
         dv = self.system.factor.solve(missing)
         if features is not None:
             dw_now, w = step.dual[features.slack], self.point.dual[features.slack]
@@ -217,8 +201,6 @@ class Newton:
             step.dual[features.slack] += dw
             step.top += found[dw_now.size :]
         step.v += dv
-        if form.transport is not None:
-            self._ship(form.transport, wanted, step)
 
 
 def _solve(matrix: Array, right: Array) -> Array:

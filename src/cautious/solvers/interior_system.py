@@ -31,10 +31,6 @@ class Edges:
     head: Indices
     length: Array
 
-    def differences(self, f: Array) -> Array:
-        """f at the tail minus f at the head."""
-        return np.asarray(f[self.tail] - f[self.head])
-
     def divergence(self, flow: Array, n: int) -> Array:
         """What leaves each node minus what enters it."""
         return np.asarray(
@@ -99,21 +95,23 @@ class System:
 
     def backward(self, y: Array) -> Array:
         """B' y."""
-        out = np.empty(self.size)
+        out = np.zeros(self.size)
         kernels.backward(*self._blocks, y, out)
         return out
 
     def sums(self, y: Array) -> Array:
         """Sums over the pairs of each state; (S,)."""
-        return np.asarray(np.bincount(self.pair_state, weights=y, minlength=self.n_states))
+        return np.asarray(kernels.sums(self.pair_start, y))
 
-    def weigh(self, stiffness: Array, coupling: Array, y: Array) -> tuple[Array, Array]:
-        """W y, and coupling times its sums over the pairs of each state (S,)."""
-        out, shift = np.empty(y.size), np.empty(self.n_states)
-        kernels.weigh(self.pair_start, stiffness, coupling, y, out, shift)
-        return out, shift
+    def respond(
+        self, softness: Array, coupling: Array, push: Array, x: Array, right: Array
+    ) -> tuple[Array, Array, Array]:
+        """y = W (push + B x), coupling times its sums over the pairs of each state (S,), and right - B' y."""
+        out, shift, missing = np.empty(push.size), np.empty(self.n_states), right.copy()
+        kernels.respond(*self._blocks, softness, coupling, push, x, out, shift, missing)
+        return out, shift, missing
 
-    def refactor(self, stiffness: Array, coupling: Array, conductance: Array | None) -> None:
+    def refactor(self, softness: Array, coupling: Array, conductance: Array | None) -> None:
         """Assemble and factor the matrix for these Hessians; ``conductance`` are the weights of the edges."""
         factor = self.factor
         values = np.zeros(factor.n_entries)
@@ -122,7 +120,7 @@ class System:
             self.start,
             self.coefficient_start,
             self.coefficients,
-            stiffness,
+            softness,
             coupling,
             factor.clique_place,
             factor.clique_entries,

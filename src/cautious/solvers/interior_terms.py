@@ -86,7 +86,10 @@ class Features:
 
 @dataclass(frozen=True)
 class Form:
-    """A problem in the method's units; ``states`` are the active ones, ``size`` counts the non-negative variables."""
+    """A problem in the method's units; ``states`` are the active ones.
+
+    ``targets`` is what the products of the non-negative variables and their multipliers tend to: zero but for barriers.
+    """
 
     reward: Array
     arrival: Array
@@ -97,7 +100,12 @@ class Form:
     kinks: tuple[Kinks, ...]
     transport: Transport | None
     features: Features | None
-    size: int
+    targets: Array
+
+    @property
+    def size(self) -> int:
+        """How many non-negative variables there are."""
+        return self.targets.size
 
 
 def heaviest_slope(weight: float, risk: Risk) -> float:
@@ -139,11 +147,11 @@ def formulate(problem: Problem) -> Form:
             transport = Transport(k, weight, amount * risk.prior, edges, along, against)
             size = against.stop
     features = _features(problem, amount, (1 - gamma) / scale, size)
-    size = size if features is None else features.slack.stop
+    targets = np.zeros(size) if features is None else np.concatenate([np.zeros(size), features.fixed])
     # a constant added to every reward changes nothing but the digits lost
     centred = (reward - reward.mean()) / scale
     arrival = (1 - gamma) * amount * mdp.start
-    return Form(centred, arrival, amount, scale, states, tuple(smooth), tuple(kinks), transport, features, size)
+    return Form(centred, arrival, amount, scale, states, tuple(smooth), tuple(kinks), transport, features, targets)
 
 
 def _features(problem: Problem, amount: float, unit: float, begin: int) -> Features | None:

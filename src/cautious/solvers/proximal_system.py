@@ -4,6 +4,7 @@ Pairs and states that no occupancy can use are left out; where everything is act
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from cautious.solvers.base import Clock
 
 RIDGE = 1e-12
 CHUNK_ENTRIES = 5_000_000
+# pairs below this share of every diagonal entry they touch are left out, if that leaves out half of the transitions
+LIGHT, MOST_HEAVY = 1e-4, 0.5
+# with some left out: how far each solve goes, and what the next has to gain
+HEAVY_SHARE, FALL = 0.7, 2.0
 EMPTY = np.zeros(0)
 NOWHERE = np.zeros(0, dtype=np.int64)
 
@@ -45,7 +50,7 @@ class ActivePart:
         rows = mdp.transitions
         if self.pairs.size < problem.active.size:
             rows = rows[self.pairs][:, self.states]
-        self.csr = (self.first, rows.indptr, rows.indices, rows.data, self.gamma)
+        self.csr = (self.first.view(np.uint64), *unsigned(rows.indptr, rows.indices), rows.data, self.gamma)
         self.inflow: Array = (1 - self.gamma) * mdp.start[self.states]
         self.n_entries = int(rows.nnz)
 
@@ -71,7 +76,11 @@ class ActivePart:
 
 
 class NewtonSystem:
-    """One Newton matrix (see ``kernels.proximal``), ready for several right-hand sides."""
+    """One Newton matrix (see ``kernels.proximal``), ready for several right-hand sides.
+
+    Near the solution few pairs still answer prices, about as many as there are states: steps are made with these alone,
+    and what the others add is mended by repeating the solve with the residual of the whole matrix.
+    """
 
     def __init__(self, part: ActivePart, responses: Responses) -> None:
         self.part, self.responses = part, responses
@@ -79,6 +88,8 @@ class NewtonSystem:
         kernels.newton_diagonal(*part.csr, responses.free, responses.damp, own, marginal)
         self.ridge = RIDGE * own + np.finfo(float).tiny
         self.own = own + self.ridge
+        # all prices up by one: every pair loses 1 - gamma
+        self.common = 1 / max((1 - part.gamma) ** 2 * float(marginal.sum()), np.finfo(float).tiny)
         ends = np.concatenate([responses.tail, responses.head])
         node: Array = np.bincount(ends, np.tile(responses.ease, 2), responses.n_nodes).astype(np.float64)
         if responses.n_nodes:
@@ -86,35 +97,74 @@ class NewtonSystem:
             # the corner of each block a little smaller than it is, so that rounding cannot make the block singular
             marginal = (1 - 1e-6) * np.minimum(marginal, np.sqrt(self.own * node[responses.at]))
         self.node, self.across = np.maximum(node, np.finfo(float).tiny), marginal
+        at, tail, head = unsigned(responses.at, responses.tail, responses.head)
+        self._rest = (responses.damp, self.ridge, at, tail, head, responses.ease)
+        self._heavy = self._heavy_rows()
         self.steps = 0
+
+    def _heavy_rows(self) -> tuple[Any, ...]:
+        """The pairs that count, their transitions and weights; all of them when that spares little."""
+        csr, free = self.part.csr, self.responses.free
+        heavy = np.empty(free.size, np.bool_)
+        n_rows, n_entries = kernels.mark_heavy(*csr, free, self.own, LIGHT, heavy)
+        if n_entries > MOST_HEAVY * self.part.n_entries:
+            return (*csr, free)
+        first, indptr, indices, data, gamma = csr
+        kept = (np.empty_like(first), np.empty(n_rows + 1, indptr.dtype), np.empty(n_entries, indices.dtype))
+        new_data, new_free = np.empty(n_entries), np.empty(n_rows)
+        kernels.copy_heavy(first, indptr, indices, data, free, heavy, *kept, new_data, new_free)
+        return (*kept, new_data, gamma, new_free)
 
     def solve(self, right: Array, right_nodes: Array, stop: float, limit: int, clock: Clock) -> tuple[Array, Array]:
         """Prices (S,) and (nodes,) whose residual has a 1-norm of at most ``stop``, if ``limit`` steps get there."""
-        part, r = self.part, self.responses
+        everything = (*self.part.csr, self.responses.free)
+        rows, last = self._heavy, self.steps + limit
+        x, f = np.zeros_like(right), np.zeros_like(right_nodes)
+        left, left_nodes, before = right, right_nodes, np.inf
+        while self.steps < last and not clock.over:
+            more, more_nodes = self._descend(rows, left, left_nodes, HEAVY_SHARE * stop, last, clock)
+            x += more
+            f += more_nodes
+            if rows[-1] is everything[-1]:
+                break
+            left, left_nodes = np.empty_like(right), np.empty_like(right_nodes)
+            kernels.apply_newton(*everything, *self._rest, x, f, left, left_nodes)
+            left, left_nodes = right - left, right_nodes - left_nodes
+            size = float(np.abs(left).sum() + np.abs(left_nodes).sum())
+            if size <= stop:
+                break
+            if size > before / FALL:
+                rows = everything
+            before = size
+        return x, f
+
+    def _descend(
+        self, rows: tuple[Any, ...], right: Array, right_nodes: Array, stop: float, last: int, clock: Clock
+    ) -> tuple[Array, Array]:
+        """Conjugate gradients with some of the pairs, in chunks between which the clock is asked."""
         vectors, node_vectors = np.zeros((3, right.size)), np.zeros((3, right_nodes.size))
         vectors[1], node_vectors[1] = right, right_nodes
-        inner, chunk = 0.0, max(1, CHUNK_ENTRIES // part.n_entries)
-        while limit > 0 and not clock.over:
+        inner, chunk = 0.0, max(1, CHUNK_ENTRIES // (rows[3].size + 1))
+        while self.steps < last and not clock.over:
             inner, taken = kernels.conjugate_gradients(
-                *part.csr,
-                r.free,
-                r.damp,
-                self.ridge,
-                r.at,
-                r.tail,
-                r.head,
-                r.ease,
+                *rows,
+                *self._rest,
                 self.own,
                 self.node,
                 self.across,
+                self.common,
                 vectors,
                 node_vectors,
                 inner,
                 stop,
-                min(chunk, limit),
+                min(chunk, last - self.steps),
             )
             self.steps += taken
-            limit -= taken
             if inner == 0.0:
                 break
-        return vectors[0].copy(), node_vectors[0].copy()
+        return vectors[0], node_vectors[0]
+
+
+def unsigned(*indices: Indices) -> tuple[Any, ...]:
+    """The same numbers for compiled loops, not copied."""
+    return tuple(some.view(f"u{some.itemsize}") for some in indices)
