@@ -6,10 +6,11 @@ import scipy.sparse as sp
 
 import cautious as ca
 import reference
-from cautious.kernels import interior_blocks
+from cautious.kernels import interior_steps
+from cautious.kernels.cholesky_order import widest_level
 from cautious.solvers.base import Clock, Outcome, Target, Workspace, run
 from cautious.solvers.interior import Interior
-from cautious.solvers.interior_system import System, edges_of, factor_cost
+from cautious.solvers.interior_system import System, edges_of, fills_in
 from random_models import random_case, random_model
 
 SINGLE = ["KL states", "TotalVariation", "TotalVariation states", "Quadratic", "Quadratic states", "Wasserstein graph"]
@@ -151,13 +152,34 @@ def test_refuses_what_it_cannot_take():
 
 def test_large_factors_are_not_started():
     entangled = ca.worlds.garnet(10_000, n_actions=4, n_successors=5)
-    assert not System(entangled, entangled.allowed, None).affordable
+    assert fills_in(entangled)
+    assert not fills_in(ca.worlds.garnet(1_000, n_actions=4, n_successors=5))
+    ring = sp.csr_array((np.ones(5000), (np.arange(5000), (np.arange(5000) + 1) % 5000)), shape=(5000, 5000))
+    assert not fills_in(ca.MDP(ring, np.zeros((5000, 1))))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_widest_level(seed):
+    rng = np.random.default_rng(seed)
+    table = rng.random((30, 2, 30)) * (rng.random((30, 2, 30)) < 0.05)
+    table[np.arange(30), 0, rng.integers(30, size=30)] += 0.1
+    chain = sp.csr_array(table.reshape(60, 30))
+    linked, seen, widest = table.sum(axis=1) > 0, np.zeros(30, dtype=bool), 0
+    for root in range(30):
+        level = np.zeros(30, dtype=bool)
+        level[root] = not seen[root]
+        while level.any():
+            seen |= level
+            widest = max(widest, int(level.sum()))
+            level = linked[level].any(axis=0) & ~seen
+    assert widest_level(chain.indptr, chain.indices, 30) == widest
 
 
 def test_cost_of_a_factor_counts_its_entries():
     # a dense model of n states has a full lower triangle, whose columns of k entries cost k^2
     mdp = ca.MDP(np.full((20, 2, 20), 1 / 20), np.zeros((20, 2)), 0.9)
-    assert factor_cost(mdp, mdp.allowed) == (210, sum(k * k for k in range(1, 21)))
+    pattern = System(mdp, mdp.allowed, None).pattern
+    assert (pattern.nonzeros, pattern.flops) == (210, sum(k * k for k in range(1, 21)))
 
 
 def dense_operator(raw, extended):
@@ -181,10 +203,13 @@ def test_kernels_match_dense_algebra(extended):
     assert np.allclose(system.backward(y), dense.T @ y)
     stiffness, coupling = rng.exponential(size=owner.size) + 0.1, rng.exponential(size=n) * 10
     hessian = np.diag(stiffness) + coupling[owner][:, None] * (owner[:, None] == owner[None, :])
-    weighed, shift = system.weigh(stiffness, coupling, y)
-    expected = np.linalg.solve(hessian, y)
-    assert np.allclose(weighed, expected)
+    assert np.allclose(system.sums(y), np.bincount(owner, weights=y, minlength=n))
+    right = rng.normal(size=system.size)
+    response, shift, missing = system.respond(1 / stiffness, coupling, y, v, right)
+    expected = np.linalg.solve(hessian, y + dense @ v)
+    assert np.allclose(response, expected)
     assert np.allclose(shift, coupling * np.bincount(owner, weights=expected, minlength=n))
+    assert np.allclose(missing, right - dense.T @ expected)
     matrix = dense.T @ np.linalg.solve(hessian, dense)
     conductance = None
     if extended:
@@ -192,11 +217,65 @@ def test_kernels_match_dense_algebra(extended):
         ends = np.eye(n)[:-1] - np.eye(n)[1:]
         matrix[n:, n:] += ends.T @ (conductance[:, None] * ends)
         matrix[n, n] *= 2
-    system.refactor(stiffness, coupling, conductance)
-    right = rng.normal(size=system.size)
+    system.refactor(1 / stiffness, coupling, conductance)
     assert np.allclose(matrix @ system.factor.solve(right), right, atol=1e-7)
 
 
 def test_longest_step():
-    assert interior_blocks.longest_step(np.array([1.0, 2.0, 3.0]), np.array([-0.5, 1.0, -6.0])) == 0.5
-    assert interior_blocks.longest_step(np.array([1.0]), np.array([0.0])) == 1e30
+    assert interior_steps.longest_step(np.array([1.0, 2.0, 3.0]), np.array([-0.5, 1.0, -6.0])) == 0.5
+    assert interior_steps.longest_step(np.array([1.0]), np.array([0.0])) == 1e30
+
+
+def test_products_match_their_formulas():
+    rng = np.random.default_rng(3)
+    x, z = rng.exponential(size=(2, 30)) + 0.01
+    dx, dz, wanted = rng.normal(size=(3, 30))
+    targets = np.where(np.arange(30) >= 26, 2.0, 0.0)
+    vanishing, aim, most = targets == 0, 0.3, 0.5
+    then = (x + 0.4 * dx) * (z + 0.6 * dz)
+    means = interior_steps.mean_product(x, z, dx, dz, 0.4, 0.6, targets)
+    assert np.allclose(means, ((x * z)[vanishing].mean(), then[vanishing].mean()))
+    assert np.allclose(interior_steps.straight(x, z, targets), targets - x * z)
+    second = np.where(vanishing, np.clip(dx * dz, -most, most), 0.0)
+    curved = interior_steps.curved(x, z, dx, dz, aim, most, targets)
+    assert np.allclose(curved, np.where(vanishing, aim, targets) - x * z - second)
+    drawn = np.maximum(np.clip(then, 0.1 * aim, 10 * aim) - then, -10 * aim)
+    centred = interior_steps.centred(x, z, dx, dz, 0.4, 0.6, aim, targets, wanted)
+    assert np.allclose(centred, wanted + np.where(vanishing, drawn, 0.0))
+
+
+def test_changes_make_the_products_change_as_wanted():
+    rng = np.random.default_rng(4)
+    x, z = rng.exponential(size=(2, 12)) + 0.1
+    wanted, dx, dz = rng.normal(size=(3, 12))
+    interior_steps.changes(x, z, wanted, dx, dz)
+    assert np.allclose(x * dz + z * dx, wanted)
+    slope = rng.normal(size=12)
+    interior_steps.kink_changes(slope, x, z, wanted, -1.0, dx, dz)
+    assert np.allclose(dz, -slope)
+    assert np.allclose(x * dz + z * dx, wanted)
+
+
+def test_kinks_balance_when_their_slope_moves_by_the_offset():
+    rng = np.random.default_rng(6)
+    entries, prior, t, s, of_t, of_s = rng.exponential(size=(6, 9)) + 0.1
+    wanted_t, wanted_s = rng.normal(size=(2, 9))
+    curvature = 1 / (t / of_t + s / of_s)
+    du = interior_steps.kink_offset(entries, prior, t, s, wanted_t, wanted_s, of_t, of_s, curvature)
+    dt, ds = (wanted_t + t * du) / of_t, (wanted_s - s * du) / of_s
+    assert np.allclose((t + dt) - (s + ds), entries - prior)
+
+
+def test_flows_follow_the_potentials():
+    rng = np.random.default_rng(7)
+    tail, head = np.array([0, 1, 0]), np.array([1, 2, 2])
+    x, z = rng.exponential(size=(2, 6)) + 0.1
+    wanted, dx, dz = rng.normal(size=(3, 6))
+    potentials, missing = rng.normal(size=(2, 3))
+    before = missing.copy()
+    interior_steps.flow_changes(tail, head, potentials, x, z, wanted, dx, dz, missing)
+    difference = potentials[tail] - potentials[head]
+    assert np.allclose(dz, np.concatenate([-difference, difference]))
+    assert np.allclose(x * dz + z * dx, wanted)
+    incidence = np.eye(3)[:, tail] - np.eye(3)[:, head]
+    assert np.allclose(before - missing, incidence @ (dx[:3] - dx[3:]))

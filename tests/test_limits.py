@@ -1,6 +1,7 @@
 """Threads, memory limits and what a solve reports about them."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -53,6 +54,19 @@ def test_the_watch_sees_what_is_added():
     assert watch.most is not None
     assert 100e6 < watch.most < 300e6
     assert block.sum() == block.size
+
+
+def test_a_peak_that_is_gone_again_is_seen():
+    # the record is set before, so that only the watching thread can see what comes
+    block = np.ones(40_000_000)
+    del block
+    watch = MemoryWatch(limit=None)
+    with watch:
+        block = np.ones(20_000_000)
+        time.sleep(0.1)
+        del block
+    assert watch.most is not None
+    assert 120e6 < watch.most < 250e6
 
 
 def test_where_the_system_says_nothing(monkeypatch, tmp_path):

@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 import cautious as ca
 import reference
 from cautious.kernels import threads
+from cautious.models.chains import Greedy
 from cautious.planning import plan
 from random_models import random_model
 
@@ -260,3 +261,38 @@ def test_masks_leave_dead_states_alone():
     assert found.actions[:2].tolist() == [0, 1]
     assert found.lower <= 20.0 <= found.upper
     assert found.upper - found.lower < 1e-10
+
+
+def test_a_known_value_ends_planning_early_and_soundly():
+    """What is known changes when planning stops, never which side of the optimum its bounds are on."""
+    mdp = ca.worlds.garnet(60, n_actions=3, n_successors=4, discount=0.99)
+    exact = plan(mdp, mdp.rewards)
+    for missing in (1e-9, 1e-3, 1.0):
+        found = plan(mdp, mdp.rewards, tolerance=1e-6, known=exact.lower - missing)
+        assert found.lower <= exact.upper
+        assert found.upper >= exact.lower
+        left = found.upper - (exact.lower - missing)
+        assert left <= 1e-6 or found.upper - found.lower <= 0.2 * left + 1e-12
+    assert plan(mdp, mdp.rewards, known=exact.lower - 1.0).sweeps < exact.sweeps
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_chain_changed_in_place_is_the_chain_made_anew(seed):
+    """Rows of equal and of different lengths; the flow solves the transposed system."""
+    rng = np.random.default_rng(seed)
+    dense = rng.random((20, 3, 20)) * (rng.random((20, 3, 20)) < (0.2 if seed % 2 else 1.0))
+    dense[:, :, 0] += 0.1
+    dense /= dense.sum(axis=2, keepdims=True)
+    mdp = ca.MDP(sp.csr_array(dense.reshape(60, 20)), rng.random((20, 3)), 0.9)
+    chains = Greedy(mdp, mdp.rewards.ravel())
+    every = np.arange(20)
+    for _ in range(5):
+        actions = rng.integers(0, 3, 20)
+        chain, gain = chains.chain(actions)
+        np.testing.assert_array_equal(chain.matrix.toarray(), dense[every, actions])
+        np.testing.assert_array_equal(gain, mdp.rewards[every, actions])
+        states, size = chain.flow(0.9, 0.1 * mdp.start, None, 1e-10)
+        truth = np.linalg.solve(np.eye(20) - 0.9 * dense[every, actions].T, 0.1 * mdp.start)
+        np.testing.assert_allclose(states, truth, atol=1e-8)
+        residual = 0.1 * mdp.start + 0.9 * dense[every, actions].T @ states - states
+        assert size == pytest.approx(np.abs(residual).sum(), abs=1e-14)

@@ -24,14 +24,18 @@ from cautious.models.encodings import frozen
 from cautious.models.tabular import MDP
 from cautious.occupancy import EPS
 
-PASSES = 10
+# passes between two sweeps: more where few actions still change and the passes so far did little
+PASSES, MORE_PASSES = 10, 20
+FEW_CHANGES = 0.01
+SLOW = 0.3
 SWEEP_ROUNDS = 300
 POLICY_ROUNDS = 100
 WAVES = 10
+KNOWN_SHARE = 0.2
 SMALL_STATES = 300
 SMALL_ROUNDS = 30
 # what a linear solve costs, in rounds of a sweep and passes; and a step of it, in passes
-ROUNDS_PER_SOLVE = 5
+ROUNDS_PER_SOLVE = 8
 PASSES_PER_STEP = 8
 
 
@@ -68,22 +72,30 @@ class _Sweep:
 
 
 def plan(
-    mdp: MDP, reward: Array, *, tolerance: float = 0.0, allowed: Mask | None = None, warm: Plan | None = None
+    mdp: MDP,
+    reward: Array,
+    *,
+    tolerance: float = 0.0,
+    allowed: Mask | None = None,
+    warm: Plan | None = None,
+    known: float = -np.inf,
 ) -> Plan:
     """Best policy for ``reward`` (S, A) among the ``allowed`` pairs.
 
     Stops when ``upper - lower <= tolerance``, or when rounding prevents anything better. ``allowed`` must be closed
-    (``problem.active``): from a kept pair every successor has a kept pair.
+    (``problem.active``): from a kept pair every successor has a kept pair. Who knows a behaviour worth ``known`` wants
+    to hear how much better another one is: then it stops when ``upper - known <= tolerance``, or when the bounds are
+    close together compared with that.
     """
     allowed = mdp.allowed if allowed is None else allowed
-    return _Search(mdp, reward, allowed, tolerance).run(warm)
+    return _Search(mdp, reward, allowed, tolerance, known).run(warm)
 
 
 class _Search:
     """State of one planning call: the operator, the stopping rule and the best pair of bounds seen."""
 
-    def __init__(self, mdp: MDP, reward: Array, allowed: Mask, tolerance: float) -> None:
-        self.mdp, self.tolerance, self.allowed = mdp, tolerance, allowed
+    def __init__(self, mdp: MDP, reward: Array, allowed: Mask, tolerance: float, known: float) -> None:
+        self.mdp, self.tolerance, self.allowed, self.known = mdp, tolerance, allowed, known
         self.every = bool(allowed.all())
         known = self.every or allowed is mdp.allowed
         self.scope = frozen(mdp.visitable if known else mdp.reachable(allowed) & states_of(allowed))
@@ -133,8 +145,11 @@ class _Search:
         middle = (low + high) / 2
         if high - low < self.best.upper - self.best.lower:
             self.best = Plan(actions.copy(), swept + middle, mean + low - noise, mean + high + noise)
-        self.target = max(self.tolerance, 4 * rounding / (1 - gamma))
-        return _Sweep(swept, middle, high - low, int(facts[:, 4].sum()), high - low <= self.target)
+        left = self.best.upper - self.known
+        wanted = self.tolerance if np.isinf(left) else KNOWN_SHARE * left
+        self.target = max(wanted, 4 * rounding / (1 - gamma))
+        done = high - low <= self.target or left <= self.tolerance
+        return _Sweep(swept, middle, high - low, int(facts[:, 4].sum()), done)
 
     def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, bool]:
         """Modified policy iteration."""
@@ -146,20 +161,22 @@ class _Search:
             still = swept.changed == 0
             shrunk = max(swept.width / last_width, 1e-300)
             crawls = settled and still and swept.width * shrunk**ROUNDS_PER_SOLVE > self.target
-            values = self.evaluated(swept.values + swept.middle, actions, whole=crawls)
+            steady = swept.changed <= FEW_CHANGES * self.mdp.n_states and shrunk > SLOW
+            passes = MORE_PASSES if steady else PASSES
+            values = self.evaluated(swept.values + swept.middle, actions, None if crawls else passes)
             settled, last_width = still and not crawls, swept.width
         return values, False
 
-    def evaluated(self, values: Array, actions: Indices, *, whole: bool) -> Array:
-        """Values nearer to those of the policy: after some passes over its chain, or by solving its system."""
+    def evaluated(self, values: Array, actions: Indices, passes: int | None = None) -> Array:
+        """Values nearer to those of the policy: after some ``passes`` over its chain, or by solving its system."""
         chain, gain = self.greedy.chain(actions)
         gamma, share = self.mdp.discount, chain.chance.size / max(1, self.mdp.transitions.nnz)
-        if whole:
-            found, steps = chain.values(gamma, gain, values, 0.2 * (1 - gamma) * self.tolerance)
+        if passes is None:
+            found, steps = chain.values(gamma, gain, values, 0.2 * (1 - gamma) * self.target)
             self.spent += PASSES_PER_STEP * steps * share
             return found
-        self.spent += PASSES * share
-        return chain.swept(gamma, gain, values, PASSES)
+        self.spent += passes * share
+        return chain.swept(gamma, gain, values, passes)
 
     def by_policies(self, values: Array, actions: Indices) -> None:
         """Policy iteration with whole solves.
@@ -168,7 +185,7 @@ class _Search:
         policy does. The values of a policy are below their sweep, so these sweeps only raise them.
         """
         for _ in range(POLICY_ROUNDS):
-            swept = self.improve(self.evaluated(values, actions, whole=True), actions)
+            swept = self.improve(self.evaluated(values, actions), actions)
             if swept.done or swept.changed == 0:
                 return
             for number in range(WAVES):

@@ -96,6 +96,9 @@ class Problem:
         """The largest set of permitted pairs with which one can go on for ever."""
         if self.permitted.all() or np.array_equal(self.permitted, self.mdp.allowed):
             return self.mdp.allowed
+        if self.mdp.discount == 0:
+            # nothing after the first step counts
+            return self.permitted
         rows = self.mdp.transitions
         kept = sparse_rows.keep_safe(rows.indptr, rows.indices, self.permitted.ravel(), self.mdp.n_states)
         return np.asarray(kept).reshape(self.mdp.shape)
@@ -103,7 +106,8 @@ class Problem:
     @cached_property
     def active(self) -> Mask:
         """Kept pairs of the states that can be reached with kept pairs: the support of every occupancy that counts."""
-        return self.kept & self.mdp.reachable(self.kept)[:, None]
+        counts = self.mdp.start > 0 if self.mdp.discount == 0 else self.mdp.reachable(self.kept)
+        return self.kept & counts[:, None]
 
     @cached_property
     def trapped(self) -> int | None:

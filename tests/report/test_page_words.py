@@ -107,7 +107,7 @@ def test_a_barrier_says_what_is_left(tmp_path):
 @pytest.mark.usefixtures("quick_pictures")
 def test_a_run_that_was_cut_short_says_so(tmp_path):
     problem = ca.Problem(ca.worlds.garnet(), ca.Entropy(), 2.0)
-    stopped = ca.solve(problem, tolerance=1e-12, callback=lambda progress: True)
+    stopped = ca.solve(problem, tolerance=1e-16, callback=lambda progress: True)
     assert stopped.status is ca.Status.STOPPED
     stopped.report(tmp_path / "page.html")
     _, page = read(tmp_path / "page.html")

@@ -130,12 +130,25 @@ def extend_add(front: Array, left_over: Array, inside: Indices) -> None:
 
 
 @njit(cache=True, nogil=True)
-def keep(rows: Array, begin: int, out: Array) -> None:
-    """out = rows[:, begin : begin + its width], whose rows are short: a loop of its own is quicker than a slice."""
-    for i in range(out.shape[0]):
-        of, into = rows[i, begin:], out[i]
-        for j in range(into.size):
-            into[j] = of[j]
+def clear(front: Array) -> None:
+    """Zero the lower triangle; what is above the diagonal is never read."""
+    for i in range(front.shape[0]):
+        row = front[i]
+        for j in range(i + 1):
+            row[j] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def keep(front: Array, columns: int, block: Array, left_over: Array) -> None:
+    """Copy the lower triangle: own columns into ``block``, what is left for the parent into ``left_over``."""
+    for i in range(front.shape[0]):
+        row, own = front[i], block[i]
+        for j in range(min(i + 1, columns)):
+            own[j] = row[j]
+        if i >= columns and left_over.size > 0:
+            rest, into = row[columns:], left_over[i - columns]
+            for j in range(i + 1 - columns):
+                into[j] = rest[j]
 
 
 @njit(cache=True, nogil=True)
@@ -167,7 +180,7 @@ def factor(
         columns, size = first[k + 1] - first[k], row_start[k + 1] - row_start[k]
         front = space[: size * size].reshape(size, size)
         flat = space[: size * size]
-        flat[:] = 0.0
+        clear(front)
         for e in range(np.uint64(entry_start[k]), np.uint64(entry_start[k + 1])):
             flat[np.uint64(entry_place[e])] += values[e]
         for _ in range(n_children[k]):
@@ -178,10 +191,10 @@ def factor(
             top -= left * left
             extend_add(front, stack[top : top + left * left].reshape(left, left), inside[begin : begin + left])
         bad += factor_front(front, columns, TINY_PIVOT * diagonal[first[k] : first[k + 1]], turned)
-        keep(front, 0, blocks[block_start[k] : block_start[k + 1]].reshape(size, columns))
+        left = size - columns if above[k] >= 0 else 0
+        left_over = stack[top : top + left * left].reshape(left, left)
+        keep(front, columns, blocks[block_start[k] : block_start[k + 1]].reshape(size, columns), left_over)
         if above[k] >= 0:
-            left = size - columns
-            keep(front[columns:], columns, stack[top : top + left * left].reshape(left, left))
             top += left * left
             waiting[held] = k
             held += 1

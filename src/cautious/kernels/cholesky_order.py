@@ -154,3 +154,32 @@ def dissect(indptr: Indices, indices: Indices) -> Indices:
         low[top + 1], high[top + 1] = begin + first, begin + first + second
         top += 2
     return nodes
+
+
+@njit(cache=True, nogil=True)
+def widest_level(indptr: Indices, indices: Indices, n_states: int) -> int:
+    """The most states at the same number of steps from one state, over all actions; parts are searched one by one.
+
+    Where it is a large part of all states, as with random successors, so is every set that cuts the model in two.
+    """
+    n_actions = (indptr.size - 1) // n_states
+    seen = np.zeros(n_states, dtype=np.bool_)
+    queue = np.empty(n_states, dtype=np.int64)
+    widest = 0
+    for root in range(n_states):
+        if seen[root]:
+            continue
+        seen[root], queue[0] = True, root
+        first, last = 0, 1
+        while first < last:
+            widest = max(widest, last - first)
+            end = last
+            for k in range(first, last):
+                for entry in range(indptr[queue[k] * n_actions], indptr[(queue[k] + 1) * n_actions]):
+                    successor = np.int64(indices[entry])
+                    if not seen[successor]:
+                        seen[successor] = True
+                        queue[end] = successor
+                        end += 1
+            first, last = last, end
+    return widest

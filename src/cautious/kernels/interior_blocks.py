@@ -121,22 +121,6 @@ def sums(pair_start: Indices, y: Array) -> Array:
 
 
 @njit(cache=True, nogil=True)
-def weigh(softness: Array, coupling: float, begin: int, end: int, out: Array) -> float:
-    """out <- W out for the pairs begin:end of one state (Sherman and Morrison); returns coupling times their sum.
-
-    That is taken before the division: afterwards a stiff coupling would magnify rounding.
-    """
-    mass, total = 0.0, 0.0
-    for p in range(np.uint64(begin), np.uint64(end)):
-        total += out[p] * softness[p]
-        mass += softness[p]
-    shift = coupling * total / (1 + coupling * mass)
-    for p in range(np.uint64(begin), np.uint64(end)):
-        out[p] = (out[p] - shift) * softness[p]
-    return shift
-
-
-@njit(cache=True, nogil=True)
 def respond(
     pair_start: Indices,
     start: Indices,
@@ -151,23 +135,39 @@ def respond(
     shift: Array,
     missing: Array,
 ) -> None:
-    """out = W (push + B x),  shift (S,) = coupling times its sums,  missing -= B' out: one pass over the pairs."""
+    """out = W (push + B x),  shift (S,) = coupling times its sums,  missing -= B' out: one pass over the pairs.
+
+    The numbers of a state's members are fetched once and returned once, not once per pair.
+    """
+    widest = np.uint64(np.max(start[1:] - start[:-1]))
+    here, change = np.empty(widest), np.empty(widest)
+    one = np.uint64(1)
     for s in range(start.size - 1):
-        first, last = np.uint64(start[s]), np.uint64(start[s + 1])
-        at, one = np.uint64(coefficient_start[s]), np.uint64(1)
-        for p in range(pair_start[s], pair_start[s + 1]):
+        member, size = np.uint64(start[s]), np.uint64(start[s + 1] - start[s])
+        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + 1])
+        for e in range(size):
+            here[e], change[e] = x[np.uint64(members[member + e])], 0.0
+        at = np.uint64(coefficient_start[s])
+        mass, paid = 0.0, 0.0
+        for p in range(begin, end):
             total = push[p]
-            for e in range(first, last):
-                total += coefficients[at] * x[np.uint64(members[e])]
+            for e in range(size):
+                total += coefficients[at] * here[e]
                 at += one
             out[p] = total
-        shift[s] = weigh(softness, coupling[s], pair_start[s], pair_start[s + 1], out)
+            paid += total * softness[p]
+            mass += softness[p]
+        # taken before the division: afterwards a stiff coupling would magnify rounding
+        shift[s] = coupling[s] * paid / (1 + coupling[s] * mass)
         at = np.uint64(coefficient_start[s])
-        for p in range(pair_start[s], pair_start[s + 1]):
-            mass = out[p]
-            for e in range(first, last):
-                missing[np.uint64(members[e])] -= coefficients[at] * mass
+        for p in range(begin, end):
+            total = (out[p] - shift[s]) * softness[p]
+            out[p] = total
+            for e in range(size):
+                change[e] += coefficients[at] * total
                 at += one
+        for e in range(size):
+            missing[np.uint64(members[member + e])] -= change[e]
 
 
 @njit(cache=True, nogil=True)

@@ -46,22 +46,21 @@ def bellman(
     largest |T v|, <xi, T v> and how many actions changed. A state without pairs keeps its value.
     """
     n_actions = np.uint64(r.size // v.size)
+    q = np.empty(n_actions)
     for piece in range(first, last):
         states = range(np.uint64(piece * PIECE), np.uint64(min((piece + 1) * PIECE, v.size)))
         changed = 0
         for s in states:
-            best, mine = -np.inf, action[s]
-            choice = mine
+            best = -np.inf
             for a in range(n_actions):
                 row = s * n_actions + a
-                q = r[row] + gamma * expectation(indptr, indices, data, v, row)
-                if q > best:
-                    best, choice = q, a
-                elif q == best and a == mine:
-                    choice = a
-            if choice != mine:
-                action[s] = choice
+                q[a] = r[row] + gamma * expectation(indptr, indices, data, v, row)
+                best = max(best, q[a])
+            # looking for the best action only where it changed keeps hard-to-predict branches out of the loop above
+            if q[action[s]] < best:
                 changed += 1
+                # the first of the best
+                action[s] = np.argmax(q)
             out[s] = best if best > -np.inf else v[s]
         low, high, largest, mean = np.inf, -np.inf, 0.0, 0.0
         for s in states:

@@ -42,6 +42,38 @@ def choose_rows(
 
 
 @njit(cache=True, nogil=True)
+def change_rows(
+    indptr: Indices,
+    indices: Indices,
+    data: Array,
+    r: Array,
+    action: Indices,
+    held: Indices,
+    pointer: Indices,
+    successor: Indices,
+    chance: Array,
+    b: Array,
+) -> bool:
+    """Bring the chain of the ``held`` actions (S,) to those of ``action``; False if a row has not the same length.
+
+    Everything must be as ``choose_rows`` left it. After False the chain is of no use.
+    """
+    n_actions = np.uint64(r.size // action.size)
+    for s in range(np.uint64(action.size)):
+        if action[s] != held[s]:
+            row, n = s * n_actions + action[s], pointer[s]
+            if indptr[row + ONE] - indptr[row] != pointer[s + ONE] - n:
+                return False
+            for k in range(indptr[row], indptr[row + ONE]):
+                successor[n] = indices[k]
+                chance[n] = data[k]
+                n += ONE
+            b[s] = r[row] if r[row] > -np.inf else 0.0
+            held[s] = action[s]
+    return True
+
+
+@njit(cache=True, nogil=True)
 def mix_rows(
     indptr: Indices, indices: Indices, data: Array, pi: Array, pointer: Indices, successor: Indices, chance: Array
 ) -> None:
@@ -68,6 +100,22 @@ def mix_rows(
                         chance[n] = weight * data[k]
                         n += ONE
     pointer[n_states] = n
+
+
+@njit(cache=True, nogil=True)
+def missing_flow(
+    pointer: Indices, successor: Indices, chance: Array, gamma: float, b: Array, x: Array
+) -> tuple[Array, float]:
+    """b + gamma P' x - x, (S,), and its 1-norm."""
+    out, size = b - x, 0.0
+    for s in range(np.uint64(x.size)):
+        carried = gamma * x[s]
+        if carried != 0.0:
+            for k in range(pointer[s], pointer[s + ONE]):
+                out[successor[k]] += carried * chance[k]
+    for s in range(out.size):
+        size += abs(out[s])
+    return out, size
 
 
 @njit(cache=True, nogil=True)

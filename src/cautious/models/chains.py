@@ -77,6 +77,26 @@ class Chain:
             x = x + step if _largest(better) < _largest(residual) else x
         return x, spent
 
+    def flow(self, discount: float, right: Array, guess: Array | None, aim: float) -> tuple[Array, float]:
+        """x >= 0 with x = right + discount P_pi' x, (S,), and the 1-norm of its residual: mostly at most ``aim``.
+
+        Neither careful nor proved, unlike ``occupancy.py``: for numbers that a search can live with.
+        """
+        x = np.zeros(self.n_states) if guess is None else guess
+        residual, size = policy_systems.missing_flow(*self.arrays, discount, right, x)
+        for _ in range(REFINEMENTS):
+            if size <= aim:
+                break
+            step, _ = self.krylov(discount, residual, max(0.5 * aim, 1e-9 * size), transposed=True)
+            better = np.maximum(x + step, 0.0)
+            residual, left = policy_systems.missing_flow(*self.arrays, discount, right, better)
+            if not left < size:
+                break
+            x, slow, size = better, left > 0.5 * size, left
+            if slow:
+                break
+        return x, size
+
     def missing(self, discount: float, right: Array, x: Array) -> Array:
         """right + discount P_pi x - x, (S,)."""
         swept = self.swept(discount, right, x, 1)
@@ -135,10 +155,16 @@ class Greedy:
         self.mdp, self.reward, size = mdp, reward, mdp.most_entries
         self.room = np.empty(mdp.n_states + 1, indptr.dtype), np.empty(size, indices.dtype), np.empty(size)
         self.gain = np.empty(mdp.n_states)
+        self.held: Any = None
 
     def chain(self, actions: Indices) -> tuple[Chain, Array]:
         """The chain of actions (S,) and what they are paid (S,)."""
-        policy_systems.choose_rows(*self.mdp.csr, self.reward, actions.view(np.uint64), *self.room, self.gain)
+        chosen, csr = actions.view(np.uint64), self.mdp.csr
+        if self.held is None or not policy_systems.change_rows(
+            *csr, self.reward, chosen, self.held, *self.room, self.gain
+        ):
+            policy_systems.choose_rows(*csr, self.reward, chosen, *self.room, self.gain)
+            self.held = chosen.copy()
         return _cut(*self.room), self.gain
 
 

@@ -42,7 +42,7 @@ def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
 
 def check_rows(rows: sp.csr_array, n_actions: int, allowed: Mask, tolerance: float, normalise: bool) -> sp.csr_array:
     """Refuse what is not a probability row; return rows renormalised to machine precision, empty where not allowed."""
-    if sparse_rows.are_probabilities(frozen(rows.indptr), frozen(rows.data), frozen(allowed).ravel(), EPS):
+    if are_probabilities(rows, allowed):
         return sp.csr_array((frozen(rows.data), frozen(rows.indices), frozen(rows.indptr)), shape=rows.shape)
     bad = ~np.isfinite(rows.data) | (rows.data < 0)
     if bad.any():
@@ -123,14 +123,19 @@ def frozen(array: Any) -> Any:
     return view
 
 
+def are_probabilities(rows: sp.csr_array, allowed: Mask) -> bool:
+    """Whether rows need no repair: they sum to one up to rounding, and are empty where nothing is allowed."""
+    return bool(sparse_rows.are_probabilities(frozen(rows.indptr), frozen(rows.data), frozen(allowed).ravel(), EPS))
+
+
 def _from_sparse(matrix: Any) -> tuple[sp.csr_array, int]:
     n_rows, n_states = matrix.shape
     if n_states == 0 or n_rows == 0 or n_rows % n_states:
         raise InputError(f"transitions has shape {matrix.shape}; a sparse matrix must be (S*A, S), row s*A + a")
-    return (matrix if _is_in_order(matrix) else as_rows("transitions", matrix)), n_rows // n_states
+    return (matrix if is_in_order(matrix) else as_rows("transitions", matrix)), n_rows // n_states
 
 
-def _is_in_order(matrix: Any) -> bool:
+def is_in_order(matrix: Any) -> bool:
     """Whether a sparse matrix can be used without a copy: float64 rows, sorted, every index within bounds."""
     if matrix.format != "csr" or matrix.dtype != np.float64:
         return False

@@ -15,7 +15,15 @@ from cautious._checks import as_array, as_distribution, as_floats, as_mask, as_n
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.kernels import sparse_rows
-from cautious.models.encodings import check_rows, frozen, reward_moments, transition_rows, weighted_rows
+from cautious.models.encodings import (
+    are_probabilities,
+    check_rows,
+    frozen,
+    is_in_order,
+    reward_moments,
+    transition_rows,
+    weighted_rows,
+)
 from cautious.models.scene import Scene
 from cautious.models.simulators import Known, TableSimulator
 
@@ -103,6 +111,7 @@ class MDP:
         self.scene = scene
         # a stand-in for a model that is only sampled says so: nothing may be computed from its transitions
         self.known_transitions = True
+        self._as_given = self._looked_over()
         for array in (self.allowed, self.rewards, self.start, self.transitions.data):
             array.setflags(write=False)
 
@@ -143,12 +152,21 @@ class MDP:
         return self.n_states, self.n_actions
 
     def require_transitions(self, what: str) -> None:
-        """Refuse to compute from a stand-in."""
+        """Refuse to compute from a stand-in, or from arrays that somebody has changed since."""
         if not self.known_transitions:
             raise IncompatibleError(
                 f"{what} needs the model's transitions, and this one is a stand-in for a simulator: only its sizes, "
                 "names and discount are real"
             )
+        if self._as_given != self._looked_over():
+            raise InputError(
+                "the transitions were changed after the model was made: it shares them with the matrix it was given; "
+                "make a new model"
+            )
+
+    def _looked_over(self) -> tuple[bool, bool]:
+        """What compiled loops rely on: indices within bounds, rows that sum to one."""
+        return is_in_order(self.transitions), are_probabilities(self.transitions, self.allowed)
 
     def expect_next(self, values: Array) -> Array:
         """E[values(s') | s, a] for values (S,); (S, A), zero for forbidden pairs."""

@@ -139,7 +139,11 @@ class ConicRisk(Risk):
 
 
 class ScalarRisk(Risk):
-    """A risk that is the minimum over one number t of something linear in d:  min_t <d, table(t)> + offset(t)."""
+    """A risk that is the minimum over one number t of something linear in d:  min_t <d, table(t)> + offset(t).
+
+    Write ``interval``, ``table``, ``offset``, ``best`` and ``line``; ranges are (low, high], without their start. The
+    other methods only save time.
+    """
 
     convex = False
     smooth = False
@@ -164,17 +168,18 @@ class ScalarRisk(Risk):
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """(table (S, A), offset): <d, table> + offset <= risk(d) for every d whose best number is in the range."""
 
-    @abstractmethod
     def touch(self, low: float, high: float, favourite: float) -> float:
         """A good ``at`` for the range, when the best policy known has ``favourite`` for its number."""
+        return low + (high - low) / 2
 
-    @abstractmethod
     def around(self, d: Array, room: float) -> tuple[float, float]:
         """A range with the best number of d in it, where the line that touches there loses about ``room`` at d."""
+        t = self.best(d)
+        return float(np.nextafter(t, -np.inf)), t
 
-    @abstractmethod
     def cut_at(self, low: float, high: float, wanted: float) -> float | None:
-        """Where to cut a range in two, near ``wanted``; None when its line is exact already."""
+        """Where to cut a range in two, near ``wanted``; None when its line is exact already, or has no inside."""
+        return wanted if low < wanted < high else None
 
     def value(self, d: Array) -> float:
         """The minimum over t."""

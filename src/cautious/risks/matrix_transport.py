@@ -12,7 +12,7 @@ import numpy as np
 
 from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
-from cautious.risks.transport import FLOW_PRECISION, Memory, TransportRisk
+from cautious.risks.transport import Memory, TransportRisk
 
 ALL_PAIRS_STATES = 100
 NEAREST = 6
@@ -48,7 +48,7 @@ class MatrixTransport(TransportRisk):
             extra = float(rest @ self.distance @ wanted) / max(float(wanted.sum()), 1e-300)
             upper = float(np.sum(plan * self.distance)) + extra
             lower = float(potentials @ x) - float(self.prior @ self.priced(potentials, x > 0))
-            if upper - lower <= FLOW_PRECISION * max(upper, 0.01 * self.diameter):
+            if self.precise(upper, lower):
                 return upper, potentials
         return super().ship(x)
 

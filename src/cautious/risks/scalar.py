@@ -63,18 +63,10 @@ class RewardVariance(ScalarRisk):
         """The table of ``at``; see the module's text."""
         return self.table(at), min(low * (2 * at - low), high * (2 * at - high))
 
-    def touch(self, low: float, high: float, favourite: float) -> float:
-        """The middle, where the line loses least."""
-        return low + (high - low) / 2
-
     def around(self, d: Array, room: float) -> tuple[float, float]:
         """The line of the middle loses the square of half the width."""
         t, width = self.best(d), float(np.sqrt(room))
         return t - width, t + width
-
-    def cut_at(self, low: float, high: float, wanted: float) -> float | None:
-        """Anywhere, until double precision ends."""
-        return wanted if low < wanted < high else None
 
     def gradient(self, d: Array) -> Array:
         """E[r^2] - 2 <d, r> r in the model's own units: the centring only adds a constant, taken out again."""

@@ -241,6 +241,16 @@ def judged(problem: Problem, witness: Witness | Cover) -> float:
     return upper_bound(problem, witness)
 
 
+def _quietly(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    """The same without NumPy's warnings: a solver may overflow on its way, and its proposals are judged anyway."""
+    while True:
+        with np.errstate(all="ignore"):
+            candidate = next(candidates, None)
+        if candidate is None:
+            return
+        yield candidate
+
+
 def run(
     solver: Solver, problem: Problem, target: Target, callback: Callback | None, outcome: Outcome | None = None
 ) -> Outcome:
@@ -248,7 +258,7 @@ def run(
     best = Outcome(Status.STALLED) if outcome is None else outcome
     best.status = Status.STALLED
     clock = target.clock
-    for candidate in solver.steps(problem, target):
+    for candidate in _quietly(solver.steps(problem, target)):
         best.take(problem, candidate, target)
         if best.conflict is not None:
             best.status = Status.INFEASIBLE

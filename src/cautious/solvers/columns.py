@@ -5,13 +5,16 @@ share of time in each state. With those, its return under another reward table i
 cautions of a frontier and all inner problems of a search. Early columns are rough; ``sharpen`` mends those that matter.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.arrays import Array
+from cautious.arrays import Array, Indices
+from cautious.models.chains import Greedy
+from cautious.models.encodings import frozen
 from cautious.occupancy import policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
@@ -19,6 +22,8 @@ from cautious.problem import Problem
 LARGEST_POOL = 400
 RECENT = 20
 STATES_SHARE = 0.5
+
+Accuracy = float | Callable[[Plan], float]
 
 
 @dataclass
@@ -42,6 +47,7 @@ class Pool:
         self.last: Plan | None = None
         self.guess: Array | None = None
         self.spreads = _spreads(features)
+        self.chains = Greedy(problem.mdp, frozen(problem.reward).ravel())
         rows = problem.mdp.transitions
         room = STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
         self.states_kept = max(2, int(room / (8 * problem.mdp.n_states)))
@@ -57,16 +63,25 @@ class Pool:
     def sensitivity(self, prices: Array) -> float:
         """How much the priced return of a behaviour can change per unit of error in its occupancy."""
         reward = self.problem.reward[self.problem.active]
-        return self.horizon * float(np.ptp(reward)) / 2 + float(np.abs(prices) @ self.spreads)
+        felt = self.horizon * float(np.ptp(reward)) / 2 + float(np.abs(prices) @ self.spreads)
+        # with equal rewards and constant features any occupancy will do
+        return max(felt, 1e-300)
 
-    def price_out(self, reward: Array, prices: Array, tolerance: float, accuracy: float) -> Plan:
-        """Plan for reward + (1-gamma) sum of prices * features, and keep the behaviour."""
+    def price_out(
+        self, reward: Array, prices: Array, tolerance: float, accuracy: Accuracy, known: float = -np.inf
+    ) -> Plan:
+        """Plan for reward + (1-gamma) sum of prices * features, and keep the behaviour.
+
+        ``tolerance`` and ``known`` as in ``plan``; ``accuracy``, which may look at what it found, is how wrong the
+        occupancy may be.
+        """
         shape = self.problem.mdp.shape
         priced = reward + np.asarray(self.features.T @ prices).reshape(shape) / self.horizon
-        found = plan(self.problem.mdp, priced, tolerance=tolerance, allowed=self.problem.kept, warm=self.last)
+        problem = self.problem
+        found = plan(problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=self.last, known=known)
         self.last = found
         column = Column(found.actions.astype(np.min_scalar_type(shape[1])), None, np.inf)
-        numbers = self._evaluate(column, accuracy)
+        numbers = self._evaluate(column, accuracy(found) if callable(accuracy) else accuracy)
         self.columns.append(column)
         self.returns = np.append(self.returns, self._return(column))
         self.numbers = np.column_stack([self.numbers, numbers])
@@ -118,16 +133,29 @@ class Pool:
 
     def _evaluate(self, column: Column, accuracy: float) -> Array:
         """Solve for the column's occupancy; returns its numbers (m,)."""
-        problem = self.problem
-        policy = np.zeros(problem.mdp.shape)
-        policy[np.arange(len(policy)), column.actions] = 1.0
-        if not problem.active_states.all():
-            policy = problem.completed(policy)
+        mdp, actions = self.problem.mdp, column.actions.astype(np.int64)
         guess = self.guess if column.states is None else column.states
-        found = policy_occupancy(problem.mdp, policy, accuracy, guess)
-        column.states, column.error = found.occupancy.sum(axis=1), found.error
+        chain, _ = self.chains.chain(actions)
+        states, size = chain.flow(
+            mdp.discount, (1 - mdp.discount) * mdp.start, guess, 0.5 * accuracy * (1 - mdp.discount)
+        )
+        # setting the sum to one at most doubles the distance
+        column.error = 2 * size * self.horizon
+        if column.error <= accuracy and states.any():
+            column.states = states / states.sum()
+        else:
+            # what the quick way cannot reach, the careful one may
+            found = policy_occupancy(mdp, self._policy(actions), accuracy, states)
+            column.states, column.error = found.occupancy.sum(axis=1), found.error
         self.guess = column.states
-        return np.asarray(self.features @ found.occupancy.ravel())
+        table = np.zeros(mdp.shape)
+        table[np.arange(actions.size), actions] = column.states
+        return np.asarray(self.features @ table.ravel())
+
+    def _policy(self, actions: Indices) -> Array:
+        table = np.zeros(self.problem.mdp.shape)
+        table[np.arange(actions.size), actions] = 1.0
+        return table if self.problem.active_states.all() else self.problem.completed(table)
 
     def _return(self, column: Column) -> float:
         assert column.states is not None

@@ -26,8 +26,7 @@ from cautious.solvers.phase_one import meet_floors
 CALLS = 1000
 SHOWN = 25
 PATIENCE = 15
-PLAN_SHARE = 0.1
-COLUMN_SHARE = 0.05
+COLUMN_SHARE = 0.15
 FIRST_ROUGHNESS = 1e-2
 ANSWERS = 4
 
@@ -88,20 +87,24 @@ class _Search:
                 continue
             if len(self.gaps) % SHOWN == SHOWN - 1:
                 yield self._answer(best, gap)
-            self._price_out(small, best, gap)
+            self._price_out(small, best, gap, goal)
             self.gaps.append(gap)
 
     def _goal(self, value: float, answers: int) -> float:
         """The gap at which to answer; smaller after each answer that did not convince."""
         return 0.8 * self.margin * self.target.allowance(value) * 0.3**answers
 
-    def _price_out(self, small: SmallProblem, best: Mixture, gap: float) -> None:
+    def _price_out(self, small: SmallProblem, best: Mixture, gap: float, goal: float) -> None:
         """One more column, at prices that promise to close a good part of the gap."""
         prices = self.level.prices(small, best, gap)
         sensitivity = self.pool.sensitivity(prices)
-        rough = min(gap, FIRST_ROUGHNESS * sensitivity)
+        known = best.value + self.rows.intercept(prices)
         found = self.pool.price_out(
-            self.problem.reward, self.sign * prices, PLAN_SHARE * rough, COLUMN_SHARE * rough / sensitivity
+            self.problem.reward,
+            self.sign * prices,
+            goal,
+            lambda found: COLUMN_SHARE * min(gap, found.upper - known, FIRST_ROUGHNESS * sensitivity) / sensitivity,
+            known,
         )
         bound = found.upper - self.rows.intercept(prices)
         if bound < self.upper:

@@ -22,7 +22,7 @@ from cautious.risks.separable import SeparableRisk
 from cautious.risks.transport import GraphTransport
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.interior_newton import Newton, Point
-from cautious.solvers.interior_system import System, edges_of
+from cautious.solvers.interior_system import System, edges_of, fills_in
 from cautious.solvers.interior_terms import Form, formulate
 
 MOST_FEATURES = 24
@@ -31,13 +31,14 @@ FLOOR = 1e-3
 HARDLY = 1e-9
 SHORT = 0.99
 CORRECTIONS = 2
+BENT = 1.0
 NEAR = 5.0
 OVERPAID = 0.3
 BLUR = 0.2
 # a transport whose flow is this precise needs no program of its own to be valued; some steps are worth that
 FLOW_GAP = 2e-9
 PATIENCE = 5
-SHARES = (0.3, 0.03, 0.003, 0.0003)
+SHARES = (1.0, 0.3, 0.03, 0.003, 0.0003)
 
 
 class Interior(Solver):
@@ -61,6 +62,8 @@ class Interior(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """One candidate when the method's own gap is small enough; more while the certificate asks for more."""
+        if fills_in(problem.mdp):
+            return
         graphs = [risk.graph for _, risk in problem.terms if isinstance(risk, GraphTransport)]
         system = target.workspace.of(
             self.name, lambda: System(problem.mdp, problem.active, edges_of(graphs[0]) if graphs else None)
@@ -145,7 +148,7 @@ def start(problem: Problem, form: Form, system: System) -> Point:
         slope += _spread(form, system, u) if term.on_states else u
     for kink in form.kinks:
         away = (x[form.states] if kink.on_states else y) - kink.prior
-        primal[kink.above] = np.maximum(away, 0) + 0.1
+        primal[kink.above] = np.maximum(away, 0) + OVERPAID / kink.weight
         primal[kink.below] = primal[kink.above] - away
         dual[kink.above] = dual[kink.below] = kink.weight / 2
         slope += kink.weight / 2
@@ -177,15 +180,15 @@ def _spread(form: Form, system: System, per_state: Array) -> Array:
 
 def own_gap(form: Form, newton: Newton) -> float:
     """What the products and the residuals say the gap is, in the method's units."""
-    point = newton.point
-    gap = float(point.primal @ point.dual)
+    point, end = newton.point, form.size if form.features is None else form.features.slack.start
+    gap = float(point.primal[:end] @ point.dual[:end])
     overpaid = newton.dual_residual - newton.z
     gap += form.amount * max(float(overpaid.max()), 0.0)
     if form.features is not None:
-        part, fixed = form.features.slack, form.features.fixed
-        barrier, found = fixed > 0, point.primal[part] * point.dual[part]
+        fixed, found = form.features.fixed, point.primal[end:] * point.dual[end:]
+        barrier = fixed > 0
         ratio = found[barrier] / fixed[barrier]
-        gap += float(np.sum(fixed[barrier] * (ratio - 1 - np.log(ratio)))) - float(found[barrier].sum())
+        gap += float(np.sum(fixed[barrier] * (ratio - 1 - np.log(ratio)))) + float(found[~barrier].sum())
     return gap
 
 
@@ -203,8 +206,10 @@ def advance(form: Form, newton: Newton) -> Point | None:
     wanted = kernels.curved(*here, predicted.primal, predicted.dual, aim, 10 * mean, targets)
     step = newton.direction(wanted)
     lengths = _lengths(form, point, step, SHORT)
-    for _ in range(CORRECTIONS):
-        further = [min(1.0, 1.2 * length + 0.1) for length in lengths]
+    # steps that are long where a slope bends leave the dual equation behind
+    bent = float(np.abs(newton.dual_residual).max()) > BENT * mean
+    for _ in range(0 if bent else CORRECTIONS):
+        further = [min(1.0, 1.5 * length + 0.3) for length in lengths]
         changed = kernels.centred(*here, step.primal, step.dual, *further, aim, targets, wanted)
         tried = newton.direction(changed)
         longer = _lengths(form, point, tried, SHORT)

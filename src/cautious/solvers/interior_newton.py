@@ -20,7 +20,7 @@ from cautious.solvers.interior_system import System
 from cautious.solvers.interior_terms import Form, Kinks, Transport
 
 REFINEMENTS = 3
-BALANCED = 1e-10
+BALANCED = 1e-8
 
 
 @dataclass
@@ -104,9 +104,7 @@ class Newton:
         features = self.form.features
         assert features is not None
         nothing = np.zeros(self.system.size)
-        found = [
-            self.system.respond(self.softness, self.coupling, row, nothing, nothing) for row in features.rows
-        ]
+        found = [self.system.respond(self.softness, self.coupling, row, nothing, nothing) for row in features.rows]
         weighed, self.crossing = np.stack([one[0] for one in found]), -np.stack([one[2] for one in found])
         self.crossing_solved = np.stack([self.system.factor.solve(row) for row in self.crossing])
         own = np.diag(self.point.primal[features.slack] / self.point.dual[features.slack])

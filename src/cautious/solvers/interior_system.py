@@ -13,14 +13,14 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import interior_blocks as kernels
+from cautious.kernels.cholesky_order import widest_level
 from cautious.models.tabular import MDP
 from cautious.solvers.interior_factor import Factor, Pattern, ordered
 
 # a factor of this many entries takes about 300 megabytes, and one of this many operations some seconds
 MOST_NONZEROS = 30_000_000
 MOST_FLOPS = 4e10
-# operations per entry of the factor
-SLOW = 200
+SMALL_STATES, MOST_FLOPS_OF_A_CUT = 2000, 1e9
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,8 @@ class System:
 
     @property
     def affordable(self) -> bool:
-        """Whether the factor is small enough; cheap to ask."""
+        """Whether the factor is small enough."""
         return self.pattern.nonzeros <= MOST_NONZEROS and self.pattern.flops <= MOST_FLOPS
-
-    @property
-    def slow(self) -> bool:
-        """Whether factoring takes so much longer than solving that a step may use several more solves."""
-        return self.pattern.flops > SLOW * self.pattern.nonzeros
 
     @cached_property
     def factor(self) -> Factor:
@@ -137,7 +132,10 @@ class System:
         factor.update(values)
 
 
-def factor_cost(mdp: MDP, active: Mask) -> tuple[int, float]:
-    """(nonzeros, operations) of the factor for these pairs; at least, where counting stopped at the limit."""
-    pattern = System(mdp, active, None).pattern
-    return pattern.nonzeros, pattern.flops
+def fills_in(mdp: MDP) -> bool:
+    """Whether factors are hopeless at first sight, before anything of their size is held in memory."""
+    rows = mdp.transitions
+    if mdp.n_states < SMALL_STATES:
+        return False
+    widest = widest_level(rows.indptr, rows.indices, mdp.n_states)
+    return bool(widest > mdp.n_states / 8 and widest**3 / 3 > MOST_FLOPS_OF_A_CUT)

@@ -13,7 +13,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.solvers.mixing import Mixture, SmallProblem
 
-LEAST_PROMISE, LARGEST_PROMISE = 0.4, 0.85
+LEAST_PROMISE, LARGEST_PROMISE = 0.5, 0.92
 TRIALS = 5
 FACTOR = 10.0
 

@@ -79,7 +79,7 @@ class SmallProblem:
         self.scaled = (
             (returns - returns.mean()) / self.scale,
             rows.group_caution * tops / self.scale,
-            (self.sign / size)[:, None] * features,
+            np.ascontiguousarray((self.sign / size)[:, None] * features),
             np.where(bar, rows.floor / size, 0.0),
             rows.caution / self.scale,
             rows.group,

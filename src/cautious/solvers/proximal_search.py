@@ -26,7 +26,8 @@ from cautious.solvers.proximal_terms import Arcs, Kink, Slacks, room, slacks_of
 # with kinks: a shorter reach, and linear solves that need not be exact, for there will be many steps anyway
 KINKED_REACH, CURVED_REACH = 0.6, 0.8
 KINKED_SHARE, CURVED_SHARE = 0.5, 0.1
-LINEAR_STEPS = 1000
+# steps of a linear solve, at first: more would hardly help a transport; they double where unbalanced flow becomes dear
+LINEAR_STEPS, TRANSPORT_STEPS, MOST_LINEAR_STEPS = 1000, 400, 4000
 BOUNDARY = 0.99
 WARM_PRICE = 0.01
 LEAST_CENTRING, MOST_CENTRING = 0.05, 0.8
@@ -49,7 +50,7 @@ class Search:
         self.v = np.zeros(part.states.size)
         if multipliers is not None:
             self.v = (multipliers[part.states] - self.middle / (1 - gamma)) / self.unit
-        self.centring, self.linear_steps = 0.5, 0
+        self.centring, self.linear_steps, self.cut_short = 0.5, 0, False
         # (quadratic, entropic) curvature of pairs and of states
         self.on_pairs, self.on_states = np.zeros(2), np.zeros(2)
         self.pair_kinks: list[Kink] = []
@@ -58,6 +59,7 @@ class Search:
         self.slacks: list[Slacks] = []
         self.kinks: dict[int, Kink] = {}
         self._take([(weight / self.unit, risk) for weight, risk in scaled])
+        self.limit = TRANSPORT_STEPS if self.arcs else LINEAR_STEPS
         if multipliers is not None:
             # a neighbour's multipliers say what each pair loses
             lost = self.z - self.dual_residual(part.gather(self.d))
@@ -127,11 +129,15 @@ class Search:
 
     def gap(self) -> float:
         """About how far from optimal, as an objective: products, unbalanced flow, barriers off their own products."""
-        # a constant in v only speaks of the total mass, which the policy mends by itself
-        relative = self.v - float(self.part.inflow @ self.v) / (1 - self.part.gamma)
-        cost = self.complementarity()[0] + abs(float(relative @ self.imbalance()))
+        cost = self.complementarity()[0] + self.unbalanced(self.imbalance())
         cost += sum(slacks.off() for slacks in self.slacks)
         return cost * self.unit / (1 - self.part.gamma)
+
+    def unbalanced(self, imbalance: Array) -> float:
+        """What an imbalance of flow is worth."""
+        # a constant in v only speaks of the total mass, which the policy mends by itself
+        relative = self.v - float(self.part.inflow @ self.v) / (1 - self.part.gamma)
+        return abs(float(relative @ imbalance))
 
     def step(self, clock: Clock) -> None:
         """One Newton step; the target of the products follows from how far the last step could go."""
@@ -154,7 +160,10 @@ class Search:
         system = NewtonSystem(part, responses)
         share = KINKED_SHARE if self.kinked else CURVED_SHARE
         stop = max(share * mu * total_products[1] / max(float(np.ptp(self.v)), 1.0), 1e-15)
-        price_step, node_step = self._solve(system, states, push, self.imbalance(), missing, stop, clock)
+        imbalance = self.imbalance()
+        if self.cut_short and self.unbalanced(imbalance) > total_products[0]:
+            self.limit = min(2 * self.limit, MOST_LINEAR_STEPS)
+        price_step, node_step = self._solve(system, states, push, imbalance, missing, stop, clock)
         for slacks in self.slacks:
             effects, prices, nodes = self._feature_answers(system, states, slacks, stop, clock)
             change = self._answer(states, push, price_step, node_step)
@@ -163,6 +172,7 @@ class Search:
             price_step, node_step = price_step + weights @ prices, node_step + weights @ nodes
         change = self._answer(states, push, price_step, node_step)
         self.linear_steps += system.steps
+        self.cut_short = system.steps >= self.limit
         self._move(miss, change, price_step, node_step)
 
     def _reach(self, products: float) -> float:
@@ -200,7 +210,7 @@ class Search:
         right_nodes = missing.copy()
         if missing.size:
             right_nodes[self.arcs[0].at] += self.part.gather(alone)
-        return system.solve(-imbalance - self.part.flow(alone), right_nodes, stop, LINEAR_STEPS, clock)
+        return system.solve(-imbalance - self.part.flow(alone), right_nodes, stop, self.limit, clock)
 
     def _answer(self, states: "StateResponse", push: Array, prices: Array, nodes: Array) -> Array:
         """The step of d (n,) for a push on the pairs and steps of v and of the nodes' prices."""

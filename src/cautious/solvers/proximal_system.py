@@ -10,6 +10,7 @@ import numpy as np
 
 from cautious.arrays import Array, Indices
 from cautious.kernels import proximal as kernels
+from cautious.kernels import proximal_heavy as heavy_kernels
 from cautious.problem import Problem
 from cautious.solvers.base import Clock
 
@@ -99,26 +100,26 @@ class NewtonSystem:
         self.node, self.across = np.maximum(node, np.finfo(float).tiny), marginal
         at, tail, head = unsigned(responses.at, responses.tail, responses.head)
         self._rest = (responses.damp, self.ridge, at, tail, head, responses.ease)
-        self._heavy = self._heavy_rows()
+        self.heavy = self._heavy_rows()
         self.steps = 0
 
     def _heavy_rows(self) -> tuple[Any, ...]:
         """The pairs that count, their transitions and weights; all of them when that spares little."""
         csr, free = self.part.csr, self.responses.free
         heavy = np.empty(free.size, np.bool_)
-        n_rows, n_entries = kernels.mark_heavy(*csr, free, self.own, LIGHT, heavy)
+        n_rows, n_entries = heavy_kernels.mark_heavy(*csr, free, self.own, LIGHT, heavy)
         if n_entries > MOST_HEAVY * self.part.n_entries:
             return (*csr, free)
         first, indptr, indices, data, gamma = csr
         kept = (np.empty_like(first), np.empty(n_rows + 1, indptr.dtype), np.empty(n_entries, indices.dtype))
         new_data, new_free = np.empty(n_entries), np.empty(n_rows)
-        kernels.copy_heavy(first, indptr, indices, data, free, heavy, *kept, new_data, new_free)
+        heavy_kernels.copy_heavy(first, indptr, indices, data, free, heavy, *kept, new_data, new_free)
         return (*kept, new_data, gamma, new_free)
 
     def solve(self, right: Array, right_nodes: Array, stop: float, limit: int, clock: Clock) -> tuple[Array, Array]:
         """Prices (S,) and (nodes,) whose residual has a 1-norm of at most ``stop``, if ``limit`` steps get there."""
         everything = (*self.part.csr, self.responses.free)
-        rows, last = self._heavy, self.steps + limit
+        rows, last = self.heavy, self.steps + limit
         x, f = np.zeros_like(right), np.zeros_like(right_nodes)
         left, left_nodes, before = right, right_nodes, np.inf
         while self.steps < last and not clock.over:

@@ -17,6 +17,8 @@ from cautious.arrays import Array, Indices
 from cautious.risks.features import FeatureRisk, LogBarrier
 from cautious.risks.transport import TransportRisk
 
+LARGEST = 1e100
+
 
 def room(x: Array, step: Array) -> float:
     """How far a positive x can go along a step, at most 1."""
@@ -31,9 +33,10 @@ class Kink:
         self.weight, self.prior = weight, prior
         apart = x - prior
         # a light weight needs large parts, so that all products begin alike
-        typical = float(x.mean()) * max(1.0, 1 / weight)
-        self.above = 0.5 * (apart + np.sqrt(apart**2 + typical**2))
-        self.below = self.above - apart
+        typical = float(x.mean()) * min(max(1.0, 1 / weight), LARGEST)
+        longer = 0.5 * (np.abs(apart) + np.hypot(apart, typical))
+        shorter = 0.5 * typical * (0.5 * typical / longer)
+        self.above, self.below = np.where(apart > 0, longer, shorter), np.where(apart > 0, shorter, longer)
         self.slope = np.zeros_like(x)
 
     def complementarity(self) -> tuple[float, int]:
@@ -74,7 +77,7 @@ class Arcs:
         self.tail, self.head, self.cost = risk.tail, risk.head, weight * risk.cost
         self.n_nodes = risk.demand.size
         self.prices = np.zeros(self.n_nodes)
-        self.margin = np.maximum(self.cost, 1e-3 * float(self.cost.mean()) if self.cost.size else 1.0)
+        self.margin = np.maximum(self.cost, 1e-3 * float(self.cost.mean()) if self.cost.any() else 1.0)
         # cheap arcs begin with large flows, so that all products begin alike
         self.flow = np.maximum(1 / max(self.cost.size, 1), product / self.margin)
 

@@ -92,7 +92,7 @@ def answer(
         start=None if warm is None else Start(warm.policy, warm.multipliers),
         workspace=Workspace() if workspace is None else workspace,
     )
-    with one_blas_thread(), use_threads(request.threads), Interruption(clock):
+    with one_blas_thread(), use_threads(request.threads), clock.memory, Interruption(clock):
         return _solve(problem, target, request.callback)
 
 
