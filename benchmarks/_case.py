@@ -86,7 +86,8 @@ class _Data:
         """Points (S, 2) of the plane."""
         if self.kind == "grid":
             return np.stack(np.divmod(np.arange(self.n), self.side), axis=1).astype(float)
-        assert self.tasks.size, "the generator draws the tasks first"
+        # the generator draws the tasks first
+        _ = self.tasks
         return self.random_rows[1].random((self.n, 2))
 
     @property
@@ -108,7 +109,7 @@ class _Data:
     @property
     def safe_set(self) -> ca.Risk:
         """At most 15 % of the time in the first danger set; 20 % on large grids, which nobody leaves in time."""
-        slack = 0.2 if self.n > LARGE_GRID else 0.15
+        slack = 0.2 if self.kind == "grid" and self.n > LARGE_GRID else 0.15
         return ca.SafeSet(np.setdiff1d(np.arange(self.n), self.zones[0]), slack=slack)
 
     @property

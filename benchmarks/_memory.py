@@ -34,5 +34,5 @@ class Watch:
 def model_megabytes(mdp: ca.MDP) -> float:
     """What the model's own arrays take."""
     rows = mdp.transitions
-    arrays = (rows.data, rows.indices, rows.indptr, mdp.rewards, mdp.reward_square, mdp.start, mdp.allowed)
+    arrays = (rows.data, rows.indices, rows.indptr, mdp.rewards, mdp.start, mdp.allowed)
     return float(sum(array.nbytes for array in arrays)) / 1e6

@@ -4,7 +4,6 @@ A short solve is repeated, every time on a freshly made model, and the fastest r
 one thread and an idle machine they are the seconds one waits for, and other work on the machine disturbs them least.
 """
 
-import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,18 +17,15 @@ from _memory import Watch, model_megabytes
 
 REPEAT_SECONDS = 0.5
 MOST_RUNS = 5
-WARM_STATES = 400
+WARM_STATES, LARGE_GARNET = 400, 3000
 FRONTIER_POINTS = 30
 IN_SWEEPS = ("none", "KL", "Entropy")
 IN_PLANNING_SOLVES = ("Variance", "CVaR")
 
 
-def solve_options(
-    threads: int | None = 1, limit_seconds: float | None = None, function: Callable[..., Any] = ca.solve
-) -> dict[str, Any]:
-    """Arguments of ``ca.solve`` or ``ca.frontier``; None is all cores, where there is a choice."""
-    options: dict[str, Any] = {"time_limit_seconds": limit_seconds}
-    return options | ({"threads": threads} if "threads" in inspect.signature(function).parameters else {})
+def solve_options(threads: int | None = 1, limit_seconds: float | None = None) -> dict[str, Any]:
+    """Arguments of ``ca.solve`` or ``ca.frontier``; None is all cores."""
+    return {"time_limit_seconds": limit_seconds, "threads": threads}
 
 
 def repeated(run: Callable[[], dict[str, Any]], clock: str = "seconds") -> dict[str, Any]:
@@ -66,7 +62,9 @@ def timed(mdp: ca.MDP, risk: ca.Risk | None, caution: float, options: dict[str, 
 
 def warm_up(request: dict[str, Any]) -> None:
     """Compiled kernels are loaded by solving a small problem of the same kind."""
-    mdp = _case.model(request["model"], WARM_STATES, request["discount"])
+    # large random models are solved by another method than small ones
+    large = request["model"] == "garnet" and request["n_states"] > LARGE_GARNET
+    mdp = _case.model(request["model"], LARGE_GARNET if large else WARM_STATES, request["discount"])
     for name in ("none", request["risk"]):
         risk = _case.risk_of(name, request["model"], mdp)
         ca.solve(ca.Problem(mdp, risk, _case.CAUTIONS.get(name, 1.0)), **solve_options(limit_seconds=30.0))
@@ -82,7 +80,7 @@ def solve_row(request: dict[str, Any], ready: Callable[[], object]) -> dict[str,
 
     # a model of its own, so that nothing the risk's data left behind helps or weighs
     risk, caution = _case.risk_of(name, kind, fresh()), _case.CAUTIONS.get(name, 1.0)
-    options = solve_options(request.get("threads", 1), request["limit_seconds"])
+    options = solve_options(request["threads"], request["limit_seconds"])
     ready()
     clock = "wall_seconds" if request["table"] == "threads" else "seconds"
     row = repeated(lambda: timed(fresh(), risk, caution, options), clock)
@@ -104,7 +102,7 @@ def frontier_row(request: dict[str, Any], ready: Callable[[], object]) -> dict[s
     assert risk is not None
     ready()
     single = repeated(lambda: timed(mdp, risk, caution, solve_options()))
-    options = solve_options(function=ca.frontier)
+    options = solve_options()
     cpu = time.process_time()
     points = ca.frontier(mdp, risk, caution * np.geomspace(0.1, 10.0, FRONTIER_POINTS), **options)
     seconds = time.process_time() - cpu

@@ -1,6 +1,6 @@
 """Tables of the benchmark of ``ca.solve``: on the screen, and as Markdown for docs/benchmarks.md."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -10,7 +10,6 @@ from _rows import GROUPS, best_of_group
 from _targets import Line, growth, pick
 from _workers import Row
 
-Cells = Callable[[Row], tuple[str, ...]]
 OWN = ("model", "risk", "status", "gap", "seconds", "MB")
 THEIRS = ("best peer", "its gap", "its seconds", "solver alone", "its MB", "ratio")
 BEGIN, END = "<!-- begin: cautious bench solve -->", "<!-- end: cautious bench solve -->"

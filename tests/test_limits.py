@@ -38,7 +38,7 @@ def test_too_small_a_limit_is_refused_before_any_work():
 
 
 def test_a_run_that_grows_too_much_ends_with_its_best_policy(monkeypatch):
-    monkeypatch.setattr(MemoryWatch, "over", lambda watch: True)
+    monkeypatch.setattr(MemoryWatch, "exceeded", property(lambda watch: True))
     problem = ca.Problem(MAZE, ca.PeakExposure([[1, 2, 3], [40, 41], [60, 61, 62]]), 5.0)
     solution = ca.solve(problem, tolerance=1e-14)
     assert solution.status is ca.Status.MEMORY_LIMIT
@@ -48,12 +48,14 @@ def test_a_run_that_grows_too_much_ends_with_its_best_policy(monkeypatch):
 
 def test_the_watch_sees_what_is_added():
     watch = MemoryWatch(limit=50e6)
-    assert not watch.over()
-    block = np.ones(16_000_000)
-    assert watch.over()
-    assert watch.most is not None
-    assert 100e6 < watch.most < 300e6
-    assert block.sum() == block.size
+    with watch:
+        assert not watch.exceeded
+        block = np.ones(16_000_000)
+        time.sleep(0.2)
+        assert watch.exceeded
+        assert watch.most is not None
+        assert 100e6 < watch.most < 300e6
+        assert block.sum() == block.size
 
 
 def test_a_peak_that_is_gone_again_is_seen():
@@ -72,7 +74,7 @@ def test_a_peak_that_is_gone_again_is_seen():
 def test_where_the_system_says_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr("cautious.solvers.memory.STATUS", tmp_path / "none")
     watch = MemoryWatch(limit=1)
-    assert not watch.over()
+    assert not watch.exceeded
     assert watch.most is None
     assert Clock(None).memory.most is None
 

@@ -97,8 +97,8 @@ class _Search:
     def __init__(self, mdp: MDP, reward: Array, allowed: Mask, tolerance: float, known: float) -> None:
         self.mdp, self.tolerance, self.allowed, self.known = mdp, tolerance, allowed, known
         self.every = bool(allowed.all())
-        known = self.every or allowed is mdp.allowed
-        self.scope = frozen(mdp.visitable if known else mdp.reachable(allowed) & states_of(allowed))
+        usual = self.every or allowed is mdp.allowed
+        self.scope = frozen(mdp.visitable if usual else mdp.reachable(allowed) & states_of(allowed))
         self.reward = frozen(reward if self.every else np.where(allowed, reward, -np.inf)).ravel()
         used = reward if self.every else reward[allowed]
         self.largest_reward = max(float(used.max(initial=0.0)), -float(used.min(initial=0.0)))

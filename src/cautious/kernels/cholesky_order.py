@@ -160,7 +160,8 @@ def dissect(indptr: Indices, indices: Indices) -> Indices:
 def widest_level(indptr: Indices, indices: Indices, n_states: int) -> int:
     """The most states at the same number of steps from one state, over all actions; parts are searched one by one.
 
-    Where it is a large part of all states, as with random successors, so is every set that cuts the model in two.
+    Where it is a large part of all states, as with random successors, so are the sets that cut the model in two; models
+    like trees are the exception.
     """
     n_actions = (indptr.size - 1) // n_states
     seen = np.zeros(n_states, dtype=np.bool_)

@@ -49,7 +49,7 @@ def flow_columns(indptr: Indices, indices: Indices, data: Array, gamma: float, y
 def normal_product(
     indptr: Indices, indices: Indices, data: Array, gamma: float, w: Array, x: Array, out: Array
 ) -> None:
-    """out = B' diag(w) B x in one pass over the transitions: the product of every Newton method here."""
+    """out = B' diag(w) B x in one pass over the transitions."""
     n_actions = w.size // x.size
     row, one = np.uint64(0), np.uint64(1)
     out[:] = 0.0

@@ -74,7 +74,6 @@ class Clock:
         self.memory = MemoryWatch(None) if memory is None else memory
         self.limit = np.inf if limit_seconds is None else limit_seconds
         self.stop_requested = False
-        self.out_of_memory = False
 
     @property
     def seconds(self) -> float:
@@ -89,14 +88,14 @@ class Clock:
     @property
     def over(self) -> bool:
         """Whether to return at the next occasion."""
-        return self.stop_requested or self.left <= 0 or self.out_of_memory
+        return self.stop_requested or self.left <= 0 or self.memory.exceeded
 
     @property
     def ended(self) -> Status:
         """Why it is over."""
         if self.stop_requested:
             return Status.STOPPED
-        return Status.MEMORY_LIMIT if self.out_of_memory else Status.TIME_LIMIT
+        return Status.MEMORY_LIMIT if self.memory.exceeded else Status.TIME_LIMIT
 
 
 class Workspace:
@@ -274,7 +273,6 @@ def run(
             break
         if wants_stop:
             clock.stop_requested = True
-        clock.out_of_memory = clock.memory.over()
         if clock.over:
             break
     solved = best.delivered is not None and best.gap <= target.allowance(best.delivered.objective)

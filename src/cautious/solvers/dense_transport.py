@@ -41,6 +41,11 @@ class DenseTransport(Solver):
             return "needs a Wasserstein risk with a matrix of distances, alone"
         return "has too many states" if problem.mdp.n_states > MOST_STATES else None
 
+    def memory(self, problem: Problem) -> int:
+        """Two matrices over twice the states, the flow as a table, and about twenty tables of the plan's size."""
+        n = problem.mdp.n_states
+        return super().memory(problem) + 8 * (2 * (2 * n) ** 2 + n * problem.active.size + 20 * n * n)
+
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """One answer: iterations are cheap enough to go straight to the end."""
         weight, risk = problem.terms[0]

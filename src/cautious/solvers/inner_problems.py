@@ -93,7 +93,10 @@ class Convex(InnerProblems):
         start = asked.start if near is None else self._start(near)
         target = Target(asked.tolerance, asked.clock, tolerance, start, asked.workspace)
         outcome = Outcome(Status.STALLED)
+        limit = asked.clock.memory.limit
         for solver in self.choose(part):
+            if limit is not None and solver.memory(part) > limit:
+                continue
             outcome = run(solver, part, target, None, outcome)
             if outcome.status is not Status.STALLED:
                 break

@@ -98,8 +98,3 @@ class Factor:
         x = right[self.order]
         cholesky_numeric.solve(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
         return np.asarray(x[self.place])
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the factor and its workspace."""
-        return 8 * (self._blocks.size + self._space.size + self._stack.size)

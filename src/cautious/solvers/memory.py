@@ -15,33 +15,30 @@ EVERY_SECONDS = 0.02
 class MemoryWatch:
     """Resident memory since the start of a solve; ``limit`` is what may be added, in bytes.
 
-    While entered, a thread looks every few milliseconds: compiled loops do not hold the interpreter, so it gets to.
+    While entered, a thread looks every 20 ms: compiled loops do not hold the interpreter, so it gets to.
     """
 
     def __init__(self, limit: float | None) -> None:
         self.limit = limit
         self.before, self._record = _resident()
         self._seen = self.before
-        self._over = threading.Event()
+        self._ended = threading.Event()
 
     def __enter__(self) -> None:
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
+        self._ended.set()
         self._watcher.join()
 
     def _watch(self) -> None:
-        while not self._over.wait(EVERY_SECONDS):
-            self._look()
+        while not self._ended.wait(EVERY_SECONDS):
+            self._seen = max(self._seen, _resident()[0])
 
-    def _look(self) -> None:
-        self._seen = max(self._seen, _resident()[0])
-
-    def over(self) -> bool:
-        """Look now: has more than the limit been added?"""
-        self._look()
+    @property
+    def exceeded(self) -> bool:
+        """Whether more than the limit was ever seen to be added."""
         return self.limit is not None and self._seen - self.before > self.limit
 
     @property

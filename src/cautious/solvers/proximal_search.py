@@ -50,7 +50,7 @@ class Search:
         self.v = np.zeros(part.states.size)
         if multipliers is not None:
             self.v = (multipliers[part.states] - self.middle / (1 - gamma)) / self.unit
-        self.centring, self.linear_steps, self.cut_short = 0.5, 0, False
+        self.centring, self.cut_short = 0.5, False
         # (quadratic, entropic) curvature of pairs and of states
         self.on_pairs, self.on_states = np.zeros(2), np.zeros(2)
         self.pair_kinks: list[Kink] = []
@@ -171,7 +171,6 @@ class Search:
             push = push + slacks.rows.T @ weights
             price_step, node_step = price_step + weights @ prices, node_step + weights @ nodes
         change = self._answer(states, push, price_step, node_step)
-        self.linear_steps += system.steps
         self.cut_short = system.steps >= self.limit
         self._move(miss, change, price_step, node_step)
 
