@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import log
 from typing import Any
 
-from _rows import PEERS, SUMS, best_of_group, proved, ratio
+from _rows import PEERS, SUMS, best_of_group, group_of, proved, ratio
 from _workers import Row
 
 LEVEL = 0.8
@@ -98,6 +98,11 @@ def _one(values: Sequence[float | None]) -> str:
     return "no proof" if not values or values[0] is None else f"{values[0]:.3g}"
 
 
+def _contested(rows: Iterable[Row], group: str | None = None) -> list[Row]:
+    """The rows in which a peer (of a group) took part."""
+    return [row for row in rows if any(group in (None, group_of(peer["solver"])) for peer in row["peers"])]
+
+
 def _at_least(least: float, group: str | None = None) -> Callable[[Row], tuple[float | None, bool]]:
     """The ratio to the best peer (of a group); a peer without a proof is no competition."""
 
@@ -132,19 +137,22 @@ def _gap_within(most: float | None) -> Callable[[Row], tuple[float | None, bool]
 def _neutral(rows: Sequence[Row]) -> list[Line]:
     large = pick(rows, model="grid", n_states=10_000, risk="none")
     compared, near = pick(large, table="compare"), pick(large, table="near one", discount=0.999)
-    found = [_all("neutral against CVXPY", ">= 80 times", pick(compared, discount=0.95), _at_least(80, "CVXPY"))]
+    by_cvxpy = _contested(pick(compared, discount=0.95), "CVXPY")
+    found = [_all("neutral against CVXPY", ">= 80 times", by_cvxpy, _at_least(80, "CVXPY"))]
     for group in ("QuantEcon", "Storm"):
         required = f"level at discounts .95 and .99 (>= {LEVEL:g} times)"
-        found.append(_all(f"neutral against {group}", required, compared, _at_least(LEVEL, group)))
-        found.append(_all(f"neutral against {group}, discount .999", ">= 5 times", near, _at_least(5, group)))
-    found.append(_all("neutral against MDPSolver", ">= 5 times", compared, _at_least(5, "MDPSolver")))
+        what, there = f"neutral against {group}", _contested(near, group)
+        found.append(_all(what, required, _contested(compared, group), _at_least(LEVEL, group)))
+        found.append(_all(f"{what}, discount .999", ">= 5 times", there, _at_least(5, group)))
+    rows = _contested(compared, "MDPSolver")
+    found.append(_all("neutral against MDPSolver", ">= 5 times", rows, _at_least(5, "MDPSolver")))
     return found
 
 
 def _against_peers(rows: Sequence[Row]) -> list[Line]:
     large = pick(rows, table="compare", model="grid", n_states=10_000, discount=0.95)
     found = [
-        _all(f"{risk} against the best peer", f">= {least} times", pick(large, risk=risk), _at_least(least))
+        _all(f"{risk} against the best peer", f">= {least} times", _contested(pick(large, risk=risk)), _at_least(least))
         for risk, least in TIMES.items()
     ]
     for risk in SCALAR:
@@ -188,7 +196,7 @@ def _at_scale(rows: Sequence[Row]) -> list[Line]:
 
 def _everywhere(rows: Sequence[Row]) -> list[Line]:
     compared = pick(rows, table="compare")
-    small, middle = pick(compared, n_states=100), pick(compared, n_states=1000)
+    small, middle = pick(compared, n_states=100), _contested(pick(compared, n_states=1000))
     garnets = pick(compared, model="garnet", n_states=10_000)
     every = tuple(risk for risk in PEERS if risk != "Wasserstein (matrix)")
     variation = pick(garnets, risk=("TotalVariation", "TotalVariation (states)"))
