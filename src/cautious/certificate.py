@@ -25,7 +25,8 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array
 from cautious.kernels import checking
-from cautious.occupancy import EPS, PolicyOccupancy, policy_occupancy
+from cautious.models.encodings import EPS
+from cautious.occupancy import PolicyOccupancy, policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk, ScalarRisk
 from cautious.risks.features import LogBarrier

@@ -17,11 +17,10 @@ from cautious.arrays import Array, Mask
 from cautious.errors import InputError
 from cautious.kernels import residuals
 from cautious.models.chains import chain_of
-from cautious.models.encodings import frozen
+from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
 
 LOOSEST = 0.5
-EPS = float(np.finfo(np.float64).eps)
 # rows of the model and of the policy sum to one within this much
 ROUNDING = 4 * EPS
 REFINEMENTS = 8

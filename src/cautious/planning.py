@@ -20,9 +20,8 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import planning as kernels
 from cautious.kernels.threads import PIECE, over_pieces, pieces, threads_for
 from cautious.models.chains import Greedy
-from cautious.models.encodings import frozen
+from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
-from cautious.occupancy import EPS
 
 # passes between two sweeps: more where few actions still change and the passes so far did little
 PASSES, MORE_PASSES = 10, 20

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg as sla
 
 from cautious.arrays import Array
+from cautious.kernels.mixing import room
 from cautious.occupancy import policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.matrix_transport import MatrixTransport
@@ -94,8 +95,9 @@ class _Point:
 
     def room(self, step: "_Point") -> tuple[float, float]:
         """How far along a direction the primal and the dual part stay positive, at most 1."""
-        primal = min(_room(self.d, step.d), _room(self.plan, step.plan))
-        return min(primal, 1.0), min(_room(self.slack_d, step.slack_d), _room(self.slack_f, step.slack_f), 1.0)
+        primal = min(room(self.d, step.d), room(self.plan.ravel(), step.plan.ravel()))
+        dual = min(room(self.slack_d, step.slack_d), room(self.slack_f.ravel(), step.slack_f.ravel()))
+        return min(primal, 1.0), min(dual, 1.0)
 
 
 class _Program:
@@ -222,9 +224,3 @@ class _Newton:
         d = (target_d - point.d * slack_d) / point.slack_d
         plan = (target_f - point.plan * slack_f) / point.slack_f
         return _Point(d, plan, slack_d, slack_f, dv, df, dg)
-
-
-def _room(x: Array, dx: Array) -> float:
-    """How far x can go along dx before an entry vanishes."""
-    with np.errstate(divide="ignore"):
-        return float(np.where(dx < 0, x / -dx, np.inf).min())

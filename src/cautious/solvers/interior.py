@@ -149,7 +149,7 @@ def start(problem: Problem, form: Form, system: System) -> Point:
     slope = np.zeros(y.size)
     for term in form.smooth:
         u = term.slope(x[form.states] if term.on_states else y)
-        slope += _spread(form, system, u) if term.on_states else u
+        slope += system.spread(form.states, u) if term.on_states else u
     for kink in form.kinks:
         away = (x[form.states] if kink.on_states else y) - kink.prior
         primal[kink.above] = np.maximum(away, 0) + OVERPAID / kink.weight
@@ -174,12 +174,6 @@ def start(problem: Problem, form: Form, system: System) -> Point:
     v[form.states] = (float(adjusted.max()) + OVERPAID) / (1 - problem.mdp.discount)
     dual[: y.size] = adjusted.max() + OVERPAID - adjusted
     return Point(primal, dual, v, top)
-
-
-def _spread(form: Form, system: System, per_state: Array) -> Array:
-    full = np.zeros(system.n_states)
-    full[form.states] = per_state
-    return np.asarray(full[system.pair_state])
 
 
 def own_gap(form: Form, newton: Newton) -> float:

@@ -95,9 +95,7 @@ class Newton:
 
     def spread(self, per_state: Array) -> Array:
         """Values of the active states, on their pairs."""
-        full = np.zeros(self.system.n_states)
-        full[self.form.states] = per_state
-        return np.asarray(full[self.system.pair_state])
+        return self.system.spread(self.form.states, per_state)
 
     def _border(self) -> None:
         """What the rows of the features add: C = B' W G', Z = M^-1 C, and the dense matrix of (w, top)."""

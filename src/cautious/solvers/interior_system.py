@@ -94,6 +94,12 @@ class System:
         kernels.backward(*self._blocks, y, out)
         return out
 
+    def spread(self, states: Indices, per_state: Array) -> Array:
+        """Values of these states on their pairs, zero on those of others."""
+        full = np.zeros(self.n_states)
+        full[states] = per_state
+        return np.asarray(full[self.pair_state])
+
     def sums(self, y: Array) -> Array:
         """Sums over the pairs of each state; (S,)."""
         return np.asarray(kernels.sums(self.pair_start, y))
