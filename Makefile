@@ -24,8 +24,6 @@ long: .venv/ready
 	$(BIN)/pytest -n $(WORKERS) -m slow
 
 bench: .venv/ready
-	$(BIN)/pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint requirements.lock --group bench
 	$(BIN)/cautious bench
 
 docs: .venv/ready
