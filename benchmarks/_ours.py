@@ -14,9 +14,8 @@ from numba import njit
 import _case
 import cautious as ca
 from _memory import Watch, model_megabytes
+from cautious.peers.timing import repeated
 
-REPEAT_SECONDS = 0.5
-MOST_RUNS = 5
 WARM_STATES, LARGE_GARNET = 400, 3000
 FRONTIER_POINTS = 30
 IN_SWEEPS = ("none", "KL", "Entropy")
@@ -26,14 +25,6 @@ IN_PLANNING_SOLVES = ("Variance", "CVaR")
 def solve_options(threads: int | None = 1, limit_seconds: float | None = None) -> dict[str, Any]:
     """Arguments of ``ca.solve`` or ``ca.frontier``; None is all cores."""
     return {"time_limit_seconds": limit_seconds, "threads": threads}
-
-
-def repeated(run: Callable[[], dict[str, Any]], clock: str = "seconds") -> dict[str, Any]:
-    """The fastest of a few runs, while they are short; threads are judged by the "wall_seconds"."""
-    rows = [run()]
-    while len(rows) < MOST_RUNS and sum(row["seconds"] for row in rows) < REPEAT_SECONDS:
-        rows.append(run())
-    return min(rows, key=lambda row: row[clock])
 
 
 def timed(mdp: ca.MDP, risk: ca.Risk | None, caution: float, options: dict[str, Any]) -> dict[str, Any]:

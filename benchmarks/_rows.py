@@ -8,19 +8,16 @@ have taken clearly longer. A peer that is not installed is a row that says so.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from typing import Any
 
 from _workers import Row, Workers
+from cautious.peers.roster import CONES, LINEAR, QUADRATIC, missing, owner
 
 TOLERANCE = 1e-6
 # a solver of ours looks at its clock between steps, and is killed only when it does not
 OVERTIME_SECONDS = 60.0
 DENSE_PLAN_STATES = 1000
 
-CONES = ("CLARABEL", "CLARABEL 1e-10", "SCS")
-LINEAR = ("PIQP", "CLARABEL 1e-10", "CLARABEL", "HIGHS IPM", "SCS", "HIGHS", "HIGHS PDLP")
-QUADRATIC = ("PIQP", *CONES)
 PLANNERS = ("QuantEcon MPI", "QuantEcon PI", "Storm", "Storm PI", "MDPSolver VI", "MDPSolver MPI")
 PEERS: dict[str, tuple[str, ...]] = {
     "none": (*PLANNERS, *LINEAR),
@@ -45,9 +42,6 @@ PEERS: dict[str, tuple[str, ...]] = {
 }
 SUMS = tuple(name for name in PEERS if " + " in name)
 NOT_CONVEX = "not convex"
-GROUPS = ("CVXPY", "QuantEcon", "Storm", "MDPSolver")
-MODULES = {"CLARABEL": "clarabel", "SCS": "scs", "HIGHS": "highspy", "PIQP": "piqp"}
-MODULES |= {"QuantEcon": "quantecon", "MDPSolver": "mdpsolver", "Storm": "stormpy"}
 
 
 @dataclass(frozen=True)
@@ -94,22 +88,10 @@ class Limits:
     own_seconds: float
 
 
-def group_of(solver: str) -> str:
-    """Which part of the comparison a solver belongs to."""
-    first = solver.split()[0]
-    return first if first in GROUPS else "CVXPY"
-
-
-def missing(solver: str) -> bool:
-    """Whether something the solver needs is not installed."""
-    needed = [MODULES[solver.split()[0]]] + (["cvxpy"] if group_of(solver) == "CVXPY" else [])
-    return any(find_spec(module) is None for module in needed)
-
-
 def measure(workers: Workers, case: Case, solver: str, limit_seconds: float) -> Row:
     """A case by one solver in its own process; what went wrong is in ``status``."""
     empty = {"solver": solver, "seconds": None, "gap": None, "objective": None}
-    if solver != "cautious" and missing(solver):
+    if solver != "cautious" and missing(solver) is not None:
         return empty | {"status": "not installed"}
     work = "frontier" if case.table == "frontier" else "solve"
     request = asdict(case) | {"work": work, "solver": solver, "limit_seconds": limit_seconds}
@@ -132,7 +114,7 @@ def best_of(peers: Iterable[Row]) -> Row | None:
 
 def best_of_group(row: Row, group: str) -> Row | None:
     """The best peer of one group."""
-    return best_of(peer for peer in row["peers"] if group_of(peer["solver"]) == group)
+    return best_of(peer for peer in row["peers"] if owner(peer["solver"]) == group)
 
 
 def ratio(own: Row, peer: Row | None) -> float | None:
@@ -146,7 +128,7 @@ def compare(workers: Workers, case: Case, limits: Limits, peers_wanted: Sequence
     own = unmeasured if skip_own else measure(workers, case, "cautious", limits.own_seconds)
     peers: list[Row] = []
     for solver in (solver for solver in case.peers if solver in peers_wanted):
-        rivals = [row["wall_seconds"] for row in peers if proved(row) and group_of(row["solver"]) == group_of(solver)]
+        rivals = [row["wall_seconds"] for row in peers if proved(row) and owner(row["solver"]) == owner(solver)]
         # a rival's time, and a little more: both are measured with some noise
         peers.append(
             measure(workers, case, solver, min([limits.peer_seconds, *(1.0 + 1.5 * seconds for seconds in rivals)]))

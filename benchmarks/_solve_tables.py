@@ -6,9 +6,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from _rows import GROUPS, best_of_group
+from _rows import best_of_group
 from _targets import Line, growth, pick
 from _workers import Row
+from cautious.peers.roster import OWNERS
 
 OWN = ("model", "risk", "status", "gap", "seconds", "MB")
 THEIRS = ("best peer", "its gap", "its seconds", "solver alone", "its MB", "ratio")
@@ -57,7 +58,7 @@ def measured_cells(row: Row) -> tuple[str, ...]:
 def group_cells(row: Row) -> tuple[str, ...]:
     """A risk-neutral row against each group of peers."""
     cells = []
-    for group in GROUPS:
+    for group in OWNERS:
         best = best_of_group(row, group)
         cells.append("-" if best is None else f"{best['solver']}: {seconds(best['seconds'])} ({best['gap']:.0e})")
     return own_cells(row)[0], seconds(row["own"]["seconds"]), *cells
@@ -87,7 +88,7 @@ def growth_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 def parts(rows: Sequence[Row], targets: Iterable[Line]) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
     """(title, headings, cells) of every table that has rows."""
-    groups = ("model", "ours", *GROUPS)
+    groups = ("model", "ours", *OWNERS)
     neutral = [row for row in pick(rows, table=("compare", "near one"), risk="none") if row["peers"]]
     kinds: list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]] = [
         (

@@ -11,8 +11,9 @@ from itertools import pairwise
 from math import log
 from typing import Any
 
-from _rows import PEERS, SUMS, best_of_group, group_of, proved, ratio
+from _rows import PEERS, SUMS, best_of_group, proved, ratio
 from _workers import Row
+from cautious.peers.roster import owner
 
 LEVEL = 0.8
 GROWTH = 1.2
@@ -100,7 +101,7 @@ def _one(values: Sequence[float | None]) -> str:
 
 def _contested(rows: Iterable[Row], group: str | None = None) -> list[Row]:
     """The rows in which a peer (of a group) took part."""
-    return [row for row in rows if any(group in (None, group_of(peer["solver"])) for peer in row["peers"])]
+    return [row for row in rows if any(group in (None, owner(peer["solver"])) for peer in row["peers"])]
 
 
 def _at_least(least: float, group: str | None = None) -> Callable[[Row], tuple[float | None, bool]]:

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: the pages of this folder, three pages of the root, and the gallery, which is executed.
+"""How Sphinx builds the site: the pages of this folder, three pages of the root, notebooks and gallery, both executed.
 
 Build it from the root of a checkout: make docs
 """
@@ -14,11 +14,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "_site"), os
 
 project = "cautious"
 author = "the cautious developers"
-extensions = ["myst_parser", "sphinx_gallery.gen_gallery", "site_pages"]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext", ".page": "markdown"}
-exclude_patterns = ["_build", "_site", "gallery"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery", "site_pages"]
+source_suffix = {".md": "myst-nb", ".rst": "restructuredtext", ".page": "myst-nb"}
+# the gallery also writes its scripts as notebooks, to be downloaded
+exclude_patterns = ["_build", "_site", "gallery", "auto_gallery/*.ipynb"]
 root_doc = "index"
 nitpicky = True
+# types of other packages have pages elsewhere, and the site is built offline
+nitpick_ignore_regex = [("py:.*", ".*")]
 
 html_theme = "furo"
 html_title = "cautious"
@@ -33,6 +36,21 @@ pygments_dark_style = "monokai"
 
 # headings are link targets under the names that GitHub gives them
 myst_heading_anchors = 4
+
+# the reference says in words which shapes and types are meant; their annotations fill lines
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+python_maximum_signature_line_length = 88
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_attr_annotations = False
+
+# every build executes the notebooks, and a cell that fails ends it
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from cautious import cli
+from cautious.report import pieces
 
 
 @pytest.fixture
@@ -19,3 +20,9 @@ def run(monkeypatch, capsys):
         return caught.value.code or 0, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def quick_pictures(monkeypatch):
+    """Pages are drawn, but their pictures are not turned into files: most of the time of a page, and no text."""
+    monkeypatch.setattr(pieces, "png", lambda figure: b"picture")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import cautious as ca
+from cautious.solvers.neutral import Planner
+from cautious.solvers.solve import risk_solvers
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -79,6 +81,12 @@ def test_every_risk_is_listed(page):
 def test_every_status_is_explained():
     text = (ROOT / "docs" / "which-solver.md").read_text()
     assert not {status.name for status in ca.Status if f"`{status.name}`" not in text}
+
+
+def test_every_solver_and_learner_is_explained():
+    text = (ROOT / "docs" / "which-solver.md").read_text()
+    names = {solver.name for solver in (Planner(), *risk_solvers())} | {ca.PlugIn.name, ca.PrimalDual.name}
+    assert not {name for name in names if name not in text}
 
 
 def test_every_page_is_in_the_index():

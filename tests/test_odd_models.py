@@ -1,5 +1,7 @@
 """Models at the edge of what is allowed, each of which once gave a wrong answer, a crash or a warning."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -84,3 +86,23 @@ def test_a_matrix_changed_behind_the_models_back_is_refused(change):
         ca.solve(problem)
     with pytest.raises(ca.InputError, match="the transitions were changed after the model was made"):
         ca.evaluate(mdp, np.full((5, 2), 0.5))
+
+
+@pytest.mark.parametrize("discount", [1 - 1e-4, 1 - 1e-5, 1 - 1e-6])
+def test_an_end_that_absorbs_is_proved_at_discounts_near_one(discount):
+    """The occupancy is nearly all in the end, where rounding hides what the rest of it says about the return."""
+    steps, chance = 12, 0.3
+    transitions = np.zeros((steps + 1, 2, steps + 1))
+    for state in range(steps):
+        transitions[state, 0, [state, state + 1]] = 1 - chance, chance
+        transitions[state, 1, state] = 1.0
+    transitions[steps, :, steps] = 1.0
+    rewards = np.full((steps + 1, 2), -1.0)
+    rewards[steps] = 0.0
+    mdp = ca.MDP(transitions, rewards, discount, start=np.eye(steps + 1)[0])
+    gamma, exact = Fraction(discount), Fraction(0)
+    for _ in range(steps):
+        exact = (-1 + gamma * Fraction(chance) * exact) / (1 - gamma * (1 - Fraction(chance)))
+    solution = ca.solve(ca.Problem(mdp))
+    assert solution.status is ca.Status.SOLVED
+    assert solution.objective - solution.gap <= exact <= solution.upper_bound

@@ -1,10 +1,15 @@
 """Problem files: every risk of the table, and refusals that name what they refuse."""
 
+import shutil
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.problem_file import CLASSES, FIELDS, read_problem
+from cautious.problem_files.reading import read_problem
+from cautious.problem_files.risks import CLASSES, FIELDS
 
 MODEL = '[model]\nworld = "river_swim"\n'
 
@@ -79,6 +84,36 @@ def test_world_parameters_and_model_files(swim, tmp_path):
     assert read_problem(write(tmp_path, '[model]\nfile = "swim.npz"\n')).mdp.shape == (6, 2)
 
 
+def test_tables_of_outcomes_and_of_transitions_under_other_names(tmp_path):
+    (tmp_path / "m.csv").write_text("s,a,t,probability,reward\nx,go,y,1,2\ny,go,x,1,0\n")
+    called = 'columns = { state = "s", action = "a", next_state = "t" }\ndiscount = 0.5\nstart = "x"\n'
+    found = read_problem(write(tmp_path, f'[model]\nfile = "m.csv"\n{called}')).mdp
+    assert (found.state_names, found.start.tolist()) == (("x", "y"), [1.0, 0.0])
+    assert ca.solve(ca.Problem(found)).objective == pytest.approx(2 / (1 - 0.25))
+    (tmp_path / "log.csv").write_text("s,a,reward,t\n0,go,2,1\n1,go,0,0\n")
+    rest = f'transitions = "log.csv"\n{called}'.replace('"x"', "0")
+    found = read_problem(write(tmp_path, f"[model]\n{rest}")).mdp
+    assert found.counts.tolist() == [[1], [1]]
+    assert ca.solve(ca.Problem(found)).objective == pytest.approx(2 / (1 - 0.25))
+
+
+def test_an_environment_takes_parameters(tmp_path):
+    pytest.importorskip("gymnasium", reason="extra gym")
+    text = '[model]\ngym = "FrozenLake-v1"\ndiscount = 0.99\nat_end = "absorb"\nparameters = { is_slippery = false }\n'
+    found = ca.solve(read_problem(write(tmp_path, text)))
+    # six steps to the goal, all of them sure
+    assert found.objective == pytest.approx(0.99**5)
+
+
+def test_states_by_name(tmp_path):
+    text = '[model]\nworld = "machine_replacement"\n[risk]\nkind = "PeakExposure"\nsets = [["{}"], ["{}"]]\n'
+    names = ca.worlds.machine_replacement().state_names
+    found = read_problem(write(tmp_path, text.format(names[1], names[3])))
+    d = np.zeros(found.mdp.shape)
+    d[1, 0], d[3, 0] = 0.25, 0.5
+    assert found.risk_value(d) == 0.5
+
+
 def test_arrays_come_from_files_beside_the_problem(swim, tmp_path):
     prior = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(6, 2)
     np.save(tmp_path / "prior.npy", prior)
@@ -92,12 +127,21 @@ def test_arrays_come_from_files_beside_the_problem(swim, tmp_path):
 
 
 REFUSED = {
-    "unknown top key": ("cautoin = 1\n" + MODEL, r"unknown key 'cautoin'; allowed: model, risk, caution"),
+    "unknown top key": (
+        "cautoin = 1\n" + MODEL,
+        r"unknown key 'cautoin'; did you mean 'caution'\? allowed: model",
+    ),
     "no model": ("caution = 1.0\n", r"\[model\] is missing"),
     "model is a number": ("model = 3\n", r"\[model\] must be a table"),
-    "unknown model key": ('[model]\nwrld = "maze"\n', "unknown key 'wrld'; allowed: world, file, parameters"),
-    "world and file": ('[model]\nworld = "maze"\nfile = "x.npz"\n', "exactly one of world and file"),
-    "unknown world": ('[model]\nworld = "from_grid"\n', "world is 'from_grid'; the worlds are maze"),
+    "unknown model key": (
+        '[model]\nwrld = "maze"\n',
+        r"unknown key 'wrld'; did you mean 'world'\?",
+    ),
+    "world and file": (
+        '[model]\nworld = "maze"\nfile = "x.npz"\n',
+        "transitions, found world and file",
+    ),
+    "unknown world": ('[model]\nworld = "from_grid"\n', "world is 'from_grid'; .*it can be maze, drift"),
     "unknown parameter": (
         '[model]\nworld = "river_swim"\nparameters = { q = 1 }\n',
         "unknown key 'q'; allowed: n_states",
@@ -105,11 +149,11 @@ REFUSED = {
     "parameter of wrong type": ('[model]\nworld = "maze"\nparameters = { p = "x" }\n', "p must be a number"),
     "missing file": ('[model]\nfile = "gone.npz"\n', "no such file"),
     "negative caution": ("caution = -1.0\n" + MODEL, "caution is -1"),
-    "unknown kind": (MODEL + '[risk]\nkind = "Fear"\n', "kind is 'Fear'; the kinds are SafeSet"),
+    "unknown kind": (MODEL + '[risk]\nkind = "Fear"\n', "kind is 'Fear'; it can be SafeSet, TaskFloors"),
     "no kind": (MODEL + "[risk]\nslack = 1\n", "needs kind"),
     "unknown field": (
         MODEL + '[risk]\nkind = "CVaR"\nlevle = 0.9\n',
-        "unknown key 'levle'; allowed: kind, weight, level",
+        r"unknown key 'levle'; did you mean 'level'\? allowed: kind, weight, level",
     ),
     "missing field": (MODEL + '[risk]\nkind = "CVaR"\n', "of kind CVaR needs level"),
     "second of two": (MODEL + '[[risk]]\nkind = "Entropy"\n[[risk]]\nkind = "Fear"\n', r"\[\[risk\]\] number 2 kind"),
@@ -127,6 +171,22 @@ REFUSED = {
         r"edges\[0\] is \[0, 7, 1\]",
     ),
     "not toml": ("model = [", "not valid TOML"),
+    "parameters of a file": (
+        '[model]\nfile = "x.npz"\nparameters = { p = 1 }\n',
+        "unknown key 'parameters'; allowed: file",
+    ),
+    "untried of a world": ('[model]\nworld = "maze"\nuntried = "forbid"\n', r"\[model\] with world has an unknown key"),
+    "code": ('[model]\ngym = "os:Nothing-v0"\ndiscount = 0.9\nat_end = "absorb"\n', "imports no code"),
+    "no such environment": ('[model]\ngym = "Gone-v0"\ndiscount = 0.9\nat_end = "absorb"\n', "cannot be made"),
+    "environment without discount": ('[model]\ngym = "FrozenLake-v1"\n', "gym:FrozenLake-v1 needs discount"),
+    "environment without end": ('[model]\ngym = "FrozenLake-v1"\ndiscount = 0.9\n', "needs at_end"),
+    "parameters of an environment": (
+        '[model]\ngym = "FrozenLake-v1"\ndiscount = 0.9\nat_end = "absorb"\nparameters = { sides = 3 }\n',
+        "gym:FrozenLake-v1 cannot be made",
+    ),
+    "missing log": ('[model]\ntransitions = "gone.csv"\ndiscount = 0.9\n', r"gone\.csv: no such file"),
+    "columns": ('[model]\nfile = "problem.toml"\ncolumns = ["s"]\n', "columns must be a table"),
+    "mixed states": (MODEL + '[risk]\nkind = "SafeSet"\nstates = [1, "a"]\nslack = 0.1\n', "mixes numbers and names"),
 }
 
 
@@ -155,3 +215,48 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ca.FileError, match="not valid TOML"):
         read_problem(tmp_path / "binary.toml")
+
+
+def test_damaged_files_are_refused_by_typed_errors(tmp_path):
+    """Lines of the examples are dropped, doubled, cut and changed, four hundred times."""
+    folder = Path(__file__).parents[1] / "examples"
+    for path in folder.glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    rng = np.random.default_rng(0)
+    refused = 0
+    texts = [(folder / f"{name}.toml").read_text() for name in ("maintenance", "ward", "maze")]
+    for _ in range(400):
+        text = bytearray(texts[rng.integers(3)].encode())
+        for _ in range(rng.integers(1, 4)):
+            at, length = int(rng.integers(len(text))), int(rng.integers(1, 12))
+            change = rng.integers(4)
+            piece = bytes(text[at : at + length])
+            text[at : at + length] = [b"", piece * 2, bytes([rng.integers(256)]), rng.choice(WORDS).encode()][change]
+        path = tmp_path / "problem.toml"
+        path.write_bytes(bytes(text))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ca.CautiousWarning)
+                read_problem(path)
+        except ca.CautiousError:
+            refused += 1
+    assert 150 < refused < 400
+
+
+WORDS = [
+    '"',
+    "[",
+    "{",
+    "nan",
+    "inf",
+    "-1",
+    "1e400",
+    "true",
+    '""',
+    "[[",
+    "\n[model]\n",
+    "9" * 30,
+    "world =",
+    '"good"',
+    "0",
+]

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import cautious as ca
 from cautious.cli import app
+from cautious.peers import convex, planners, roster
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 sys.path.append(str(FOLDER))
@@ -47,7 +48,7 @@ def test_groups_of_peers():
     assert rows.best_of_group(found, "Storm")["solver"] == "Storm"
     assert rows.best_of_group(found, "CVXPY")["solver"] == "CLARABEL"
     assert rows.best_of_group(found, "QuantEcon") is None
-    assert {rows.group_of(name) for name in rows.PLANNERS} == {"QuantEcon", "Storm", "MDPSolver"}
+    assert {roster.owner(name) for name in rows.PLANNERS} == {"QuantEcon", "Storm", "MDPSolver"}
 
 
 def test_a_target_is_met_missed_or_not_measured():
@@ -205,7 +206,7 @@ def test_a_solver_that_fails_hangs_or_is_missing_is_a_row_and_not_an_error(monke
         assert rows.measure(workers, one, "HIGHS", 60.0) == failed
         late = rows.measure(workers, one, "SCS", 0.001)
         assert (late["status"], late["gap"]) == ("over 0.001 s", None)
-        monkeypatch.setitem(rows.MODULES, "SCS", "no_such_solver")
+        monkeypatch.setitem(roster.MODULES, "SCS", "no_such_solver")
         assert rows.measure(workers, one, "SCS", 60.0)["status"] == "not installed"
 
 
@@ -231,10 +232,9 @@ def test_every_risk_of_the_table_binds_and_is_solved(kind):
 )
 def test_a_peers_answer_is_certified(risk, solver):
     pytest.importorskip("cvxpy")
-    peers = importlib.import_module("_cvxpy_peers")
     mdp = case.model("grid", 25, 0.9)
     problem = ca.Problem(mdp, case.risk_of(risk, "grid", mdp), case.CAUTIONS.get(risk, 1.0))
-    stats, judgement = peers.attempt(problem, solver)
+    stats, judgement = convex.attempt(problem, solver)
     found = judgement()
     assert stats["seconds"] > 0
     assert -1e-12 <= found["gap"] <= 1e-7
@@ -243,11 +243,10 @@ def test_a_peers_answer_is_certified(risk, solver):
 
 @pytest.mark.parametrize("solver", rows.PLANNERS)
 def test_a_risk_neutral_package_agrees(solver):
-    if rows.missing(solver):
+    if roster.missing(solver) is not None:
         pytest.skip(f"{solver} is not installed")
-    peers = importlib.import_module("_planning_peers")
     mdp = case.model("grid", 25, 0.9)
-    found = peers.attempt(ca.Problem(mdp), peers.prepare(mdp, solver))[1]()
+    found = planners.attempt(ca.Problem(mdp), planners.prepare(mdp, solver))[1]()
     assert -1e-12 <= found["gap"] <= 1e-7
 
 

@@ -2,7 +2,9 @@
 
 Three pages live in the root of the repository: they are copied to ``auto_root``, under a suffix of their own because
 every ``.md`` below ``docs`` is a page that people edit. Links are written as paths in the repository; while Sphinx
-reads a page they become paths among its sources. The sidebar follows the lists of ``index.md``.
+reads a page they become paths among its sources. The sidebar follows the lists of ``index.md``. Docstrings are written
+for people in front of a prompt: the bars of an absolute value are no markup, and text after the parameters is no
+parameter.
 """
 
 import os
@@ -20,6 +22,9 @@ LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 LISTED = re.compile(r"^- \[([^\]]*)\]\(([^)\s#]+)\)", re.MULTILINE)
 NAMED = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)\)")
+LITERAL = re.compile(r"(``.*?``)")
+RULE = re.compile(r"-{3,}")
+PARAMETERS = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*")
 
 
 def place_on_site(path: str) -> str:
@@ -92,8 +97,37 @@ def copy_root_pages(app: Sphinx, config: Any) -> None:
             copy.write_text(text)
 
 
+def plain_docstring(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Called by Sphinx with the lines of every docstring, which it may change."""
+    lines[:] = [_without_markup(line) for line in _with_notes(lines)]
+
+
+def _without_markup(line: str) -> str:
+    """A line with the bars of absolute values kept as they are; literals and examples are left alone."""
+    if line.lstrip().startswith((">>>", "...")):
+        return line
+    parts = LITERAL.split(line)
+    parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+    return "".join(parts)
+
+
+def _with_notes(lines: list[str]) -> list[str]:
+    """The lines with a heading before the free text that follows a list of parameters."""
+    found: list[str] = []
+    section = ""
+    for i, line in enumerate(lines):
+        if i + 1 < len(lines) and line and RULE.fullmatch(lines[i + 1]):
+            section = line
+        elif section == "Parameters" and line[:1].strip() and not (PARAMETERS.fullmatch(line) or RULE.fullmatch(line)):
+            found += ["Notes", "-----"]
+            section = "Notes"
+        found.append(line)
+    return found
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx once."""
     app.connect("config-inited", copy_root_pages)
     app.connect("source-read", read_page)
+    app.connect("autodoc-process-docstring", plain_docstring, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

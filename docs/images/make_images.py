@@ -1,14 +1,17 @@
-"""Draw the picture of the README: two ways through the maze, and the returns they earn.
+"""Draw the picture of the README (two ways through the maze) and those of the tutorial and the teachers' page.
 
 Run from the root of a checkout: python docs/images/make_images.py
 """
 
 from pathlib import Path
 
+from page_code import run_page
+
 import cautious as ca
 from cautious.report.canvas import LIGHT, new_figure, png, title
 from cautious.report.compare import compare
 from cautious.report.drawings import draw_map, draw_returns, draw_time_bar, time_scale
+from cautious.report.plots import plot_side_by_side
 
 HERE = Path(__file__).parent
 CAUTION = 10.0
@@ -37,5 +40,20 @@ def maze_picture() -> bytes:
     return png(figure, dpi=110)
 
 
+def tutorial_pictures() -> dict[str, bytes]:
+    """What caution costs and buys, and what the machine of the tutorial does with and without it."""
+    names = run_page("tutorial.md")
+    both = plot_side_by_side([names["neutral"], names["solution"]], ["without the contract", "with it"])
+    return {"tutorial-frontier": png(names["points"].plot(), dpi=90), "tutorial-machine": png(both, dpi=90)}
+
+
+def bridge_picture() -> bytes:
+    """Over the bridge and round it."""
+    points = run_page("how-to/teacher.md")["points"]
+    return png(plot_side_by_side([points[0], points[2]]), dpi=90)
+
+
 if __name__ == "__main__":
-    (HERE / "maze.png").write_bytes(maze_picture())
+    pictures = {"maze": maze_picture(), "bridge": bridge_picture(), **tutorial_pictures()}
+    for name, picture in pictures.items():
+        (HERE / f"{name}.png").write_bytes(picture)

@@ -14,7 +14,18 @@ _HOME = {
     "Simulator": "cautious.models.simulators",
     "FunctionSimulator": "cautious.models.function_simulators",
     "GymSimulator": "cautious.models.gym",
+    "from_gym": "cautious.models.gym_tables",
+    "to_gym": "cautious.models.gym_environment",
+    "from_function": "cautious.models.exploration",
+    "ExploredMDP": "cautious.models.exploration",
+    "ExplorationProgress": "cautious.models.exploration_progress",
+    "LoggedMDP": "cautious.models.logged",
+    "from_transitions": "cautious.models.logged",
     "read_model": "cautious.models.files",
+    "read_labels": "cautious.models.files",
+    "Inspection": "cautious.models.inspection",
+    "inspect_model": "cautious.models.inspection",
+    "read_problem": "cautious.problem_files.reading",
     "Problem": "cautious.problem",
     "Risk": "cautious.risks.base",
     "SafeSet": "cautious.risks.features",
@@ -47,6 +58,10 @@ _HOME = {
     "block_ascent": "cautious.learning.block_ascent",
     "evaluate": "cautious.evaluation",
     "Evaluation": "cautious.evaluation",
+    "compare": "cautious.comparison.compare",
+    "Comparison": "cautious.comparison.results",
+    "off_policy": "cautious.log_values",
+    "OffPolicy": "cautious.log_values",
     "frontier": "cautious.frontiers",
     "Frontier": "cautious.frontiers",
     "CautiousError": "cautious.errors",
@@ -70,9 +85,12 @@ __all__ = [
     "CautiousError",
     "CautiousWarning",
     "Certificate",
+    "Comparison",
     "Demonstrations",
     "Entropy",
     "Evaluation",
+    "ExplorationProgress",
+    "ExploredMDP",
     "FileError",
     "Frontier",
     "FunctionSimulator",
@@ -80,9 +98,12 @@ __all__ = [
     "History",
     "IncompatibleError",
     "InputError",
+    "Inspection",
     "LearningProgress",
+    "LoggedMDP",
     "MemoryLimitError",
     "MissingExtraError",
+    "OffPolicy",
     "PeakExposure",
     "PlugIn",
     "PrimalDual",
@@ -104,14 +125,23 @@ __all__ = [
     "Wasserstein",
     "WorstTask",
     "block_ascent",
+    "compare",
     "demonstrations",
     "evaluate",
+    "from_function",
+    "from_gym",
+    "from_transitions",
     "frontier",
+    "inspect_model",
     "learn",
     "load",
+    "off_policy",
+    "read_labels",
     "read_model",
+    "read_problem",
     "solve",
     "testing",
+    "to_gym",
     "worlds",
 ]
 
@@ -133,6 +163,8 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from cautious import testing, worlds
     from cautious.certificate import Certificate
+    from cautious.comparison.compare import compare
+    from cautious.comparison.results import Comparison
     from cautious.episodes.demonstrations import Demonstrations, demonstrations
     from cautious.errors import (
         CautiousError,
@@ -156,13 +188,21 @@ if TYPE_CHECKING:
     from cautious.learning.plug_in import PlugIn
     from cautious.learning.primal_dual import PrimalDual
     from cautious.learning.tensorboard import TensorBoard
-    from cautious.models.files import read_model
+    from cautious.log_values import OffPolicy, off_policy
+    from cautious.models.exploration import ExploredMDP, from_function
+    from cautious.models.exploration_progress import ExplorationProgress
+    from cautious.models.files import read_labels, read_model
     from cautious.models.function_simulators import FunctionSimulator
     from cautious.models.gym import GymSimulator
+    from cautious.models.gym_environment import to_gym
+    from cautious.models.gym_tables import from_gym
+    from cautious.models.inspection import Inspection, inspect_model
+    from cautious.models.logged import LoggedMDP, from_transitions
     from cautious.models.scene import Scene
     from cautious.models.simulators import Simulator
     from cautious.models.tabular import MDP
     from cautious.problem import Problem
+    from cautious.problem_files.reading import read_problem
     from cautious.risks.base import Risk
     from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
     from cautious.risks.scalar import CVaR, Variance

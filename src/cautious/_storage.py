@@ -6,7 +6,7 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +23,7 @@ LARGEST_RATIO = 200
 LARGEST_HEADER = 64 * 2**20
 # the zip epoch: equal contents give equal bytes
 DATE = (1980, 1, 1, 0, 0, 0)
+DAMAGE = (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, zlib.error)
 
 
 def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
@@ -68,9 +69,31 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
             }
     except FileNotFoundError:
         raise FileError(f"{source}: no such file") from None
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, zlib.error) as error:
+    except DAMAGE as error:
         raise FileError(f"{source}: not a readable cautious file, or damaged ({error})") from None
     return header, arrays
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file has our header; anything unreadable counts as ours, so that reading it says what is wrong."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return HEADER in archive.namelist() or "P.npy" not in archive.namelist()
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError):
+        return True
+
+
+def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Arrays out of any file of ``np.savez``, those of these names that it has."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            wanted = {name: infos[name] for name in names if name in infos}
+            for info in wanted.values():
+                _check_ratio(path, info)
+            return {name: _read_array(path, archive, info) for name, info in wanted.items()}
+    except DAMAGE as error:
+        raise FileError(f"{path}: not a readable npz file, or damaged ({error})") from None
 
 
 def as_path(path: Any) -> Path:
@@ -90,12 +113,16 @@ def take(path: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[An
 
 def _check_members(source: Path, archive: zipfile.ZipFile) -> None:
     for info in archive.infolist():
-        if info.file_size > LARGEST_RATIO * max(1, info.compress_size):
-            raise FileError(
-                f"{source}: {info.filename!r} would expand {info.compress_size} bytes to {info.file_size}; refused"
-            )
+        _check_ratio(source, info)
         if info.filename != HEADER and not info.filename.endswith(".npy"):
             raise FileError(f"{source}: unexpected member {info.filename!r}")
+
+
+def _check_ratio(source: Path, info: zipfile.ZipInfo) -> None:
+    if info.file_size > LARGEST_RATIO * max(1, info.compress_size):
+        raise FileError(
+            f"{source}: {info.filename!r} would expand {info.compress_size} bytes to {info.file_size}; refused"
+        )
 
 
 def _read_header(source: Path, archive: zipfile.ZipFile, kind: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array
 from cautious.kernels import checking
 from cautious.models.encodings import EPS
-from cautious.occupancy import PolicyOccupancy, policy_occupancy
+from cautious.occupancy import PolicyOccupancy, policy_occupancy, policy_values
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk, ScalarRisk
 from cautious.risks.features import LogBarrier
@@ -84,8 +84,26 @@ class Delivered:
 class Certificate:
     """What was checked, and by how much.
 
-    ``kind``: "optimal" (convex, the gap bounds the lost value), "global" (non-convex, bounded over all policies),
-    "stationary" (non-convex, first order only), "infeasible" (proved), "undecided" or "estimated".
+    Attributes
+    ----------
+    kind
+        "optimal" (convex, the gap bounds the lost value), "global" (not convex, bounded over all policies),
+        "stationary" (not convex, first order only), "infeasible" (proved), "undecided" or "estimated".
+    statement
+        The same in a sentence.
+    upper_bound, gap
+        What no policy exceeds, and how far the delivered one is below it, rounding included.
+    occupancy_error, objective_error
+        What rounding can have done to the occupancy (1-norm) and to the objective.
+    facts
+        What a kind adds: the requirements that fail and the best reachable values, samples and confidence.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> certificate = ca.solve(ca.worlds.problem("queue")).certificate
+    >>> certificate.kind, certificate.gap < 1e-3
+    ('optimal', True)
     """
 
     kind: str
@@ -111,21 +129,47 @@ def deliver(
     while True:
         found = _worth(problem, policy, policy_occupancy(problem.mdp, policy, accuracy, states))
         room = ERROR_SHARE * allowance(found.objective)
-        if found.error <= room or found.occupancy.error > accuracy or accuracy <= 4 * EPS:
+        if found.error <= room:
             return found
+        if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
+            return _worth(problem, policy, found.occupancy, policy_values(problem.mdp, policy, problem.reward))
         accuracy *= max(0.5 * room / found.error, 1e-6)
         states = found.occupancy.occupancy.sum(axis=1)
 
 
-def _worth(problem: Problem, policy: Array, found: PolicyOccupancy) -> Delivered:
+def _worth(problem: Problem, policy: Array, found: PolicyOccupancy, values: Array | None = None) -> Delivered:
+    expected, error = _expected_return(problem, found)
+    if values is not None:
+        expected, error = min((expected, error), _return_by_values(problem, found, values), key=lambda pair: pair[1])
+    risk = problem.risk_value(found.occupancy) if _clear_of_floors(problem, found) else np.inf
+    objective = expected if problem.neutral else expected - problem.caution * risk
+    return Delivered(policy, found, expected, risk, objective, error + _risk_error(problem, found, risk))
+
+
+def _expected_return(problem: Problem, found: PolicyOccupancy) -> tuple[float, float]:
+    """<d, r> / (1-gamma), and how wrong it can be."""
     d, horizon = found.occupancy, 1 / (1 - problem.mdp.discount)
     paid, magnitude = checking.careful_dot(d.ravel(), problem.reward.ravel())
-    expected, risk = horizon * paid, problem.risk_value(d)
-    if not _clear_of_floors(problem, found):
-        risk = np.inf
-    objective = expected if problem.neutral else expected - problem.caution * risk
-    error = horizon * 16 * EPS * magnitude + _occupancy_effect(problem, found, risk)
-    return Delivered(policy, found, expected, risk, objective, error)
+    largest = float(np.abs(problem.reward[d > 0]).max(initial=0.0))
+    return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
+
+
+def _return_by_values(problem: Problem, found: PolicyOccupancy, v: Array) -> tuple[float, float]:
+    """The same return as  <xi, v> + <d, r + gamma E[v] - v> / (1-gamma),  true for any v (S,), and its error.
+
+    With v near the policy's values the bracket is near zero wherever the policy goes, so that an error of d hardly
+    counts. Near a discount of one nothing else will do: d cannot be known better than rounding / (1-gamma).
+    """
+    mdp, used = problem.mdp, found.occupancy > 0
+    gamma, horizon = mdp.discount, 1 / (1 - mdp.discount)
+    advantage = np.where(used, problem.reward + gamma * mdp.expect_next(v) - v[:, None], 0.0)
+    size = np.abs(problem.reward) + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None]
+    rounding = 2 * EPS * (mdp.widest_row + 8) * float(size[used].max(initial=0.0))
+    largest = float(np.abs(advantage).max(initial=0.0)) + rounding
+    paid, magnitude = checking.careful_dot(found.occupancy.ravel(), advantage.ravel())
+    first, whole = checking.careful_dot(mdp.start, v)
+    error = horizon * (16 * EPS * magnitude + largest * found.error + rounding) + 8 * EPS * whole
+    return first + horizon * paid, error
 
 
 def _clear_of_floors(problem: Problem, found: PolicyOccupancy) -> bool:
@@ -134,14 +178,12 @@ def _clear_of_floors(problem: Problem, found: PolicyOccupancy) -> bool:
     return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales()) for risk in barriers)
 
 
-def _occupancy_effect(problem: Problem, found: PolicyOccupancy, risk: float) -> float:
-    """First-order effect of the occupancy's error on the objective, doubled, plus the rounding of the risk."""
-    d = found.occupancy
-    used = d > 0
-    largest = float(np.abs(problem.reward[used]).max(initial=0.0))
-    error = largest * found.error / (1 - problem.mdp.discount)
+def _risk_error(problem: Problem, found: PolicyOccupancy, risk: float) -> float:
+    """First-order effect of the occupancy's error on the risk, doubled, plus the rounding of the risk."""
+    d, error = found.occupancy, 0.0
     if not np.isfinite(risk):
         return error
+    used = d > 0
     for weight, term in problem.terms:
         slope = float(np.abs(np.asarray(term.gradient(d))[used]).max(initial=0.0))
         error += weight * (2 * slope * found.error + 32 * EPS * (abs(risk) + slope))

@@ -1,25 +1,49 @@
 """The command line: ``cautious solve maze --caution 10 --report maze.html``.
 
 Exit codes: 0 solved or learned, 1 a fault of ours, 2 wrong input, 3 infeasible, 4 limit reached, no proof, or a
-simulator that failed, 130 interrupted.
+simulator that failed, 130 interrupted. An error is one line on standard error; with --json standard output has
+``{"error": {"kind": ..., "message": ..., "exit_code": ...}}`` as well.
 The library is imported inside the commands, so that ``--help`` answers at once.
 """
 
 import sys
 import traceback
-from typing import Annotated
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
-from cautious.commands import catalogue, demo, learning, paper, shared, solving
+import cautious
+from cautious.commands import catalogue, comparing, demo, learning, models, paper, shared, solving
 from cautious.errors import CautiousError, SimulatorError, SolveError
+
+# typer brings its own copy of click: the base of its errors about the command line is reached through a public one
+USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+
+
+class Interrupted(Exception):
+    """Ctrl-C in a command; typer would leave at once, and say nothing."""
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    @wraps(command)
+    def call(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+    return call
+
 
 app = typer.Typer(
     name="cautious",
     help="Risk-aware policies for Markov decision processes, each with a proof of how good it is.",
     epilog="Exit codes: 0 solved, 2 wrong input, 3 infeasible, 4 limit reached or simulator failed, 130 interrupted.",
-    no_args_is_help=True,
-    add_completion=False,
+    # help drawn by rich takes twice the time of the plain one
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 for command in (
@@ -27,18 +51,30 @@ for command in (
     learning.learn,
     solving.frontier,
     solving.evaluate,
-    paper.paper,
+    comparing.compare,
+    models.check,
+    models.convert,
     catalogue.worlds,
     demo.demo,
+    paper.paper,
     catalogue.warmup,
 ):
-    app.command()(command)
-app.command(context_settings=catalogue.PASS_ON)(catalogue.bench)
+    app.command()(_interruptible(command))
+app.command(context_settings=catalogue.PASS_ON)(_interruptible(catalogue.bench))
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cautious {cautious.__version__}")
+        raise typer.Exit
 
 
 @app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; allowed anywhere.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_tell_version, is_eager=True)
+    ] = False,
 ) -> None:
     """Take the options before the command; ``main`` has read --debug already, wherever it stood."""
 
@@ -46,22 +82,47 @@ def options(
 def main() -> None:
     """Run the command line; errors are one line on standard error, and an exit code."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    debug = len(arguments) < len(sys.argv) - 1
+    failed = Failure("--debug" in sys.argv[1:], "--json" in arguments)
     try:
-        app(arguments, prog_name="cautious")
-    except KeyboardInterrupt:
-        sys.exit(_fail("interrupted", debug, shared.INTERRUPTED))
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            sys.exit(app(arguments or ["--help"], prog_name="cautious", standalone_mode=False))
+    except (Interrupted, KeyboardInterrupt):
+        sys.exit(failed("Interrupted", "interrupted", shared.INTERRUPTED))
+    except USAGE_ERROR as error:
+        sys.exit(failed("UsageError", usage(error), shared.WRONG_INPUT))
     except (SolveError, SimulatorError) as error:
-        sys.exit(_fail(str(error), debug, shared.LIMIT))
+        sys.exit(failed(type(error).__name__, str(error), shared.LIMIT))
     except (CautiousError, OSError) as error:
-        sys.exit(_fail(str(error), debug, shared.WRONG_INPUT))
+        sys.exit(failed(type(error).__name__, str(error), shared.WRONG_INPUT))
     except Exception as error:
         text = f"unexpected {type(error).__name__}: {error} (--debug shows where)"
-        sys.exit(_fail(text, debug, 1))
+        sys.exit(failed(type(error).__name__, text, 1))
 
 
-def _fail(text: str, debug: bool, code: int) -> int:
-    if debug:
-        traceback.print_exc()
-    sys.stderr.write("cautious: " + " ".join(text.split()) + "\n")
-    return code
+class Failure:
+    """Says what went wrong, to people and to programs."""
+
+    def __init__(self, debug: bool, as_json: bool) -> None:
+        self.debug, self.as_json = debug, as_json
+
+    def __call__(self, kind: str, text: str, code: int) -> int:
+        """Say it; gives the exit code."""
+        if self.debug:
+            traceback.print_exc()
+        line = " ".join(text.split())
+        if self.as_json:
+            shared.print_json({"error": {"kind": kind, "message": line, "exit_code": code}})
+        sys.stderr.write(f"cautious: {line}\n")
+        return code
+
+
+def _warn(message: Warning | str, *place: Any, **more: Any) -> None:
+    """A warning in one line: where in the library it was raised helps nobody here."""
+    sys.stderr.write(f"cautious: warning: {' '.join(str(message).split())}\n")
+
+
+def usage(error: Any) -> str:
+    """What is wrong with the line that was typed, and where to look."""
+    place = "cautious" if error.ctx is None else error.ctx.command_path
+    return f"{error.format_message().rstrip('.')} ({place} --help shows how)"

@@ -36,10 +36,30 @@ PERCENTS = (5, 25, 50, 75, 95)
 class Evaluation:
     """What ``ca.evaluate`` returns; returns are discounted sums of rewards.
 
-    ``mean``, ``variance`` (unbiased), ``standard_error`` (of the mean) and ``quantiles`` (5, 25, 50, 75, 95 %) belong
-    to the simulated ``returns`` (episodes,); ``exposure`` is the share of discounted time simulated in each named set.
-    The ``exact_`` figures are None for simulators. Episodes end after ``horizon`` steps: what lies beyond can change a
-    return by at most ``truncation_error``; the exact figures are not truncated.
+    Attributes
+    ----------
+    returns
+        Of the simulated episodes, (episodes,).
+    mean, variance, standard_error
+        Of these returns: mean, unbiased variance, standard error of the mean.
+    quantiles
+        Of these returns, by percent: 5, 25, 50, 75, 95.
+    exposure
+        Share of discounted time simulated in each named set.
+    exact_mean, exact_variance, exact_exposure
+        The same without simulation and without an end; None for simulators, whose model is not known.
+    horizon, truncation_error
+        Episodes end after so many steps; what lies beyond can change a return by at most this.
+    episodes, seed, discount
+        How it was simulated.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> mdp = ca.worlds.queue()
+    >>> result = ca.evaluate(mdp, ca.solve(ca.Problem(mdp)), episodes=50, sets={"empty": [0]})
+    >>> sorted(result.quantiles), list(result.exact_exposure)
+    ([5, 25, 50, 75, 95], ['empty'])
     """
 
     mean: float

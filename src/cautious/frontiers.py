@@ -21,7 +21,15 @@ POINTS = 9
 
 
 class Frontier(list[Solution]):
-    """Solutions in the order of their caution; a plain list with a table, a plot and a report."""
+    """Solutions in the order of their caution; a plain list with a table, a plot and a report.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> points = ca.frontier(ca.worlds.queue(), ca.PeakExposure([[0]]), cautions=[0, 10])
+    >>> points.cautions, [row["status"] for row in points.table()]
+    ([0.0, 10.0], ['SOLVED', 'SOLVED'])
+    """
 
     @property
     def cautions(self) -> list[float]:

@@ -12,6 +12,13 @@ class History:
 
     ``objective``, ``risk`` and ``gap`` are estimates (NaN where none was made); ``violation`` is the 1-norm by which
     the learner's occupancy misses the balance of flows.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> learned = ca.learn(ca.worlds.river_swim().simulator(), samples=20_000)
+    >>> list(learned.history.table())
+    ['samples', 'objective', 'risk', 'gap', 'violation']
     """
 
     samples: Array

@@ -105,7 +105,7 @@ class Problem:
 
     @cached_property
     def active(self) -> Mask:
-        """Kept pairs of the states that can be reached with kept pairs: the support of every occupancy that counts."""
+        """Kept pairs of the states that can be reached with kept pairs, the support of every occupancy that counts."""
         counts = self.mdp.start > 0 if self.mdp.discount == 0 else self.mdp.reachable(self.kept)
         return self.kept & counts[:, None]
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from cautious import _storage
-from cautious.arrays import Array, Mask
+from cautious._checks import as_array, first_bad
+from cautious.arrays import Array, Indices, Mask
 from cautious.certificate import Certificate
-from cautious.errors import FileError, SolveError
+from cautious.errors import FileError, InputError, SolveError
 from cautious.history import History
 from cautious.models.files import model_from_storage
 from cautious.models.tabular import MDP
@@ -19,7 +20,14 @@ from cautious.problem import Problem
 
 
 class Status(Enum):
-    """How a run ended; the value is the sentence a person reads."""
+    """How a run ended; the value is the sentence a person reads.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> ca.solve(ca.worlds.problem("maze")).status is ca.Status.SOLVED
+    True
+    """
 
     SOLVED = "solved: the gap is within the tolerance"
     STATIONARY = "stationary: no policy close by is better, but others may be (not convex)"
@@ -37,18 +45,45 @@ class Status(Enum):
 class Solution:
     """What ``ca.solve`` and ``ca.learn`` return.
 
-    ``objective = expected_return - caution * risk`` belongs to the delivered ``policy``; no policy exceeds
-    ``upper_bound`` (none close by, where the certificate is "stationary"); ``gap`` is the difference. ``multipliers``
-    (S,) prove it: they are the values of a risk-neutral planner who is paid ``adjusted_reward``. ``reached`` (S,)
-    marks the states the policy visits; elsewhere its rows are uniform over the usable actions.
+    Attributes
+    ----------
+    status
+        How the run ended.
+    objective
+        ``expected_return - caution * risk`` of the delivered policy; minus infinity if there is none.
+    expected_return, risk
+        Discounted return from the start distribution; the risk, 0 if it plays no part.
+    upper_bound, gap
+        No policy exceeds the bound (none close by, where the certificate is "stationary"); ``upper_bound - objective``.
+    policy, occupancy
+        (S, A): rows that sum to one; the discounted shares of time, which sum to one.
+    multipliers, adjusted_reward
+        (S,) and (S, A): the proof, values of a risk-neutral planner and the reward that planner is paid.
+    reached
+        (S,) marks the states the policy visits; elsewhere its rows are uniform over the usable actions.
+    certificate
+        What was checked, and by how much.
+    mdp
+        The model. Of a learned solution the counted one, or, where none was counted, a stand-in with the right sizes
+        and names (``mdp.known_transitions`` is then False).
+    problem
+        What was solved (the counted problem of a learned solution). It lives in memory only: a risk may hold functions
+        of the user's, so it is not saved, and ``ca.load`` gives None.
+    caution, risk_label, risk_terms, tolerance
+        What was asked, in words that can be saved.
+    method, steps, seconds, memory_bytes
+        Which solver delivered, after how much; the most memory it added to the process, where the system says.
+    history
+        The course of a learning run, else None.
 
-    A learned solution holds estimates and a ``history``. Its ``mdp`` is the counted model, or, where none was counted,
-    a stand-in with the right sizes and names (``mdp.known_transitions`` is then False).
-
-    ``memory_bytes`` is the most memory the solve added to the process at any time, where the system says.
-
-    ``problem`` is the one that was solved (the counted one of a learned solution). It lives in memory only: a risk may
-    hold functions of the user's, so it is not saved, and ``ca.load`` gives None.
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> solution = ca.solve(ca.worlds.problem("clinic")).require()
+    >>> solution.policy.shape, solution.method, solution.certificate.kind
+    ((54, 3), 'column generation', 'optimal')
+    >>> abs(solution.expected_return - solution.caution * solution.risk - solution.objective) < 1e-9
+    True
     """
 
     status: Status
@@ -89,6 +124,41 @@ class Solution:
         if self.problem is None or self.problem.risk is None:
             return None
         return float(self.problem.risk.value(self.occupancy))
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[Any, Any]:
+        """The policy's action where this is observed, called like ``predict`` of Stable-Baselines3.
+
+        ``observation`` is a state's number or name, or an array or list of them. The action is a number, or an array
+        of them, drawn by the policy's chances from ``rng``; a fresh generator by default. ``deterministic=True`` takes
+        the likeliest action instead, which is another policy wherever this one mixes. ``state`` is handed back and
+        ``episode_start`` is ignored: the policy remembers nothing.
+
+        Examples
+        --------
+        >>> import numpy as np, cautious as ca
+        >>> solution = ca.solve(ca.worlds.problem("machine_replacement"))
+        >>> action, _ = solution.predict("broken", rng=np.random.default_rng(0))
+        >>> solution.mdp.action_names[action]
+        'repair'
+        """
+        places = _observed_states(self.mdp, observation)
+        chances = self.policy[places]
+        if deterministic:
+            actions = np.argmax(chances, axis=-1)
+        else:
+            running = np.cumsum(chances, axis=-1)
+            draws = (np.random.default_rng() if rng is None else rng).random(places.shape) * running[..., -1]
+            # rounding may take the product up to the total, which belongs to no action
+            draws = np.minimum(draws, np.nextafter(running[..., -1], 0.0))
+            actions = np.argmax(running > draws[..., None], axis=-1)
+        return (int(actions) if places.ndim == 0 else actions), state
 
     def report(self, path: str | os.PathLike[str], problem: Problem | None = None) -> None:
         """Write one self-contained HTML page about this solution (extra ``plot``).
@@ -138,7 +208,15 @@ _TABLES = ("policy", "occupancy", "multipliers", "adjusted_reward", "reached")
 
 
 def load(path: str | os.PathLike[str]) -> Solution:
-    """A solution written by ``solution.save``."""
+    """A solution written by ``solution.save``.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> ca.solve(ca.worlds.problem("queue")).save("queue.npz")
+    >>> ca.load("queue.npz").certificate.kind
+    'optimal'
+    """
     header, arrays = _storage.read(path, "solution")
     model_arrays = {name.removeprefix("model."): a for name, a in arrays.items() if name.startswith("model.")}
     try:
@@ -167,6 +245,25 @@ def load(path: str | os.PathLike[str]) -> Solution:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{path}: the solution's header is incomplete or damaged ({error!r})") from None
+
+
+def _observed_states(mdp: MDP, observation: Any) -> Indices:
+    """State numbers of an observation, or of an array of them, given by number or by name; the shape is kept."""
+    items = as_array("observation", observation)
+    if items.dtype.kind == "U":
+        if mdp.state_names is None:
+            raise InputError(f"observation is {observation!r:.80}, but this model has no state names")
+        number = {name: state for state, name in enumerate(mdp.state_names)}
+        for name in items.ravel().tolist():
+            if name not in number:
+                raise InputError(f"observation names the state {name!r}, which this model does not have")
+        return np.array([number[name] for name in items.ravel().tolist()], dtype=np.int64).reshape(items.shape)
+    if not np.issubdtype(items.dtype, np.integer):
+        raise InputError(f"observation must hold state numbers or names, found {observation!r:.80}")
+    bad = (items < 0) | (items >= mdp.n_states)
+    if bad.any():
+        raise InputError(f"observation is {items[first_bad(bad)]}; states are numbered 0 to {mdp.n_states - 1}")
+    return items.astype(np.int64)
 
 
 def _history(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> History | None:

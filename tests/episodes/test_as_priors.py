@@ -8,7 +8,7 @@ from recordings import EPISODES, assert_close_in_errors, lives, record, write
 
 import cautious as ca
 from cautious.occupancy import policy_occupancy
-from cautious.problem_file import read_problem
+from cautious.problem_files.reading import read_problem
 
 
 def test_accepted_wherever_a_prior_is(lift):
@@ -209,7 +209,7 @@ def test_problem_files_take_them(lift, tmp_path):
     wrong = {
         '"demos.csv"': r"KL\.prior is 'demos\.csv'; episodes need their smoothing and end: prior = { episodes",
         '{ episodes = "demos.csv", smoothing = 0.2 }': r"KL\.prior needs at_end",
-        '{ episodes = "demos.csv", smothing = 0.2 }': "unknown key 'smothing'; allowed: episodes, smoothing, at_end",
+        '{ episodes = "demos.csv", smothing = 0.2 }': "unknown key 'smothing'; did you mean 'smoothing'",
         '{ episodes = 3, smoothing = 0.2, at_end = "cut" }': r"KL\.prior\.episodes must be a name",
         '{ episodes = "gone.csv", smoothing = 0.2, at_end = "cut" }': "No such file",
         '{ episodes = "demos.csv", smoothing = 2, at_end = "cut" }': "smoothing is 2",

@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 import cautious as ca
-from cautious.commands.learning import LearningBar, figures, whole_number
+from cautious.commands.learning import LearningBar, figures
+from cautious.commands.shared import whole_number
 from cautious.learning.loop import LearningProgress
 
 PROGRESS = LearningProgress(
@@ -166,8 +167,14 @@ WRONG = {
     "workers": (("learn", "river_swim", "--workers", "0"), "--workers is 0; expected at least 1"),
     "seed": (("learn", "river_swim", "--seed", "-1"), "seed must be a whole number of at least 0, found -1"),
     "time-out": (("learn", "river_swim", "--call-timeout", "0"), "call_timeout_seconds is 0"),
-    "discount of a world": (("learn", "maze", "--discount", "0.9"), "--discount is for gym: environments"),
-    "end of a world": (("learn", "maze", "--at-end", "absorb"), "--at-end is for gym: environments"),
+    "discount of a world": (
+        ("learn", "maze", "--discount", "0.9"),
+        "logged transitions; maze is a world",
+    ),
+    "end of a world": (
+        ("learn", "maze", "--at-end", "absorb"),
+        "--at-end is for a Gymnasium",
+    ),
     "no discount": (("learn", "gym:FrozenLake-v1", "--at-end", "absorb"), "gym:FrozenLake-v1 needs --discount"),
     "no end": (("learn", "gym:FrozenLake-v1", "--discount", "0.9"), "gym:FrozenLake-v1 needs --at-end"),
     "another end": ((*GYM[:-1], "stop"), "at_end is 'stop'"),
@@ -214,17 +221,17 @@ def test_the_bar_says_samples_speed_objective_and_time_left():
     assert figures(PROGRESS) == "250,000 of 1,000,000  125,000/s  objective -1.25  6 s left"
     assert "gap 0.5" in figures(dataclasses.replace(PROGRESS, gap=0.5))
     screen = io.StringIO()
-    with LearningBar(False, Console(file=screen, force_terminal=True, width=120)) as bar:
+    with LearningBar("learning", False, Console(file=screen, force_terminal=True, width=120)) as bar:
         bar(PROGRESS)
     assert "plug-in, learning" in screen.getvalue()
     assert "250,000 of 1,000,000" in screen.getvalue()
 
 
 def test_there_is_no_bar_without_a_terminal(capsys):
-    with LearningBar(False) as bar:
+    with LearningBar("learning", False) as bar:
         bar(PROGRESS)
     assert not bar.wanted
-    assert not LearningBar(True, Console(force_terminal=True)).wanted
+    assert not LearningBar("learning", True, Console(force_terminal=True)).wanted
     assert capsys.readouterr().err == ""
 
 

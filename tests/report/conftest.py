@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.report import pieces
 
 
 @pytest.fixture(scope="session")
@@ -49,9 +48,3 @@ def infeasible_solution(chain):
     solution = ca.solve(ca.Problem(chain, ca.SafeSet([0], slack=0.01), caution=1.0))
     assert solution.status is ca.Status.INFEASIBLE
     return solution
-
-
-@pytest.fixture
-def quick_pictures(monkeypatch):
-    """Pages are drawn, but their pictures are not turned into files: most of the time of a page, and no text."""
-    monkeypatch.setattr(pieces, "png", lambda figure: b"picture")

@@ -4,18 +4,23 @@ import inspect
 import runpy
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cautious.commands.shared import AsJson, print_json, print_table
+from cautious.commands import completion
+from cautious.commands.progress import Bar
+from cautious.commands.shared import AsJson, Quiet, print_json, print_table
 
 
 def worlds(
-    name: Annotated[str | None, typer.Argument(help="Show this world only.")] = None, as_json: AsJson = False
+    name: Annotated[str | None, typer.Argument(help="Show this world only.", autocompletion=completion.worlds)] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the built-in worlds, or show one.
 
@@ -40,15 +45,31 @@ def worlds(
     if as_json:
         print_json([asdict(each) for each in found])
         return
-    lines = [(w.name, w.title, f"{w.n_states:,}", f"{w.n_actions:,}", w.risk, f"{w.caution:g}") for w in found]
-    print_table(Table("", ("name", "title", "states", "actions", "risk", "caution"), tuple(lines)))
+    # states and actions share a column, so that no word is cut at eighty columns
+    lines = [(w.name, w.title, f"{w.n_states:,} x {w.n_actions:,}", w.risk, f"{w.caution:g}") for w in found]
+    print_table(Table("", ("name", "title", "size", "risk", "caution"), tuple(lines)))
 
 
-def warmup(as_json: AsJson = False) -> None:
-    """Compile the kernels now, so that the first solve or learning run does not have to.
+def warmup(quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """Compile the kernels now instead of during the first solve.
 
     Example: cautious warmup
     """
+    started = time.perf_counter()
+    with Bar("loading", quiet or as_json) as bar:
+        jobs = list(_kernel_users())
+        for number, (what, job) in enumerate(jobs):
+            bar.show(what, number, len(jobs))
+            job()
+    seconds = time.perf_counter() - started
+    if as_json:
+        print_json({"seconds": seconds})
+    else:
+        typer.echo(f"kernels are ready ({seconds:.1f} s)")
+
+
+def _kernel_users() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Calls that together use every kernel, and what to say meanwhile."""
     import numpy as np
     import scipy.sparse as sp
 
@@ -57,26 +78,21 @@ def warmup(as_json: AsJson = False) -> None:
     from cautious.solvers.interior import Interior
     from cautious.solvers.proximal import Proximal
 
-    started = time.perf_counter()
     # more states than the dense limit, so that the sparse kernels of planning are compiled as well
     mdp = ca.worlds.garnet(n_states=400)
     even = np.full(mdp.n_states, 1 / mdp.n_states)
     halves = [np.arange(200), np.arange(200, 400)]
     entropies = (ca.Entropy(), ca.Entropy() + ca.PeakExposure(halves))
     for risk in (None, *entropies, ca.SafeSet(halves[0], 1.0), ca.PeakExposure(halves), ca.Variance(), ca.CVaR(0.9)):
-        ca.solve(ca.Problem(mdp, risk), tolerance=1e-3)
+        yield "solvers", partial(ca.solve, ca.Problem(mdp, risk), tolerance=1e-3)
     ring = sp.csr_array((np.ones(400), (np.arange(400), (np.arange(400) + 1) % 400)), shape=(400, 400))
     distances = (ca.TotalVariation(even), ca.Quadratic(even), ca.KL(even), ca.Wasserstein(even, ring))
     for solver, distance in product((Interior(), Proximal()), distances):
-        run(solver, ca.Problem(mdp, distance), Target(1e-3, Clock(None)), None)
-    ca.evaluate(mdp, np.full(mdp.shape, 1 / mdp.n_actions), episodes=2)
+        yield solver.name, partial(run, solver, ca.Problem(mdp, distance), Target(1e-3, Clock(None)), None)
+    yield "evaluation", partial(ca.evaluate, mdp, np.full(mdp.shape, 1 / mdp.n_actions), episodes=2)
     for method in ("plug-in", "primal-dual", "paper"):
-        ca.learn(mdp.simulator(), ca.Entropy(), caution=1.0, samples=4 * mdp.allowed.size, method=method)
-    seconds = time.perf_counter() - started
-    if as_json:
-        print_json({"seconds": seconds})
-    else:
-        typer.echo(f"kernels are ready ({seconds:.1f} s)")
+        samples = 4 * mdp.allowed.size
+        yield method, partial(ca.learn, mdp.simulator(), ca.Entropy(), 1.0, samples, method)
 
 
 # options of a benchmark are its own: they are passed on as they are

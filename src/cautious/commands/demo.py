@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands.shared import AsJson, ProgressLine, Quiet, exit_code, print_json, print_table, summary
+from cautious.commands.progress import SolveBar
+from cautious.commands.shared import AsJson, Quiet, exit_code, print_json, print_table, summary
 
 CAUTIONS = (0.0, 1.0, 10.0, 50.0)
 
@@ -15,7 +16,7 @@ def demo(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Solve the built-in maze with more and more caution, and write pages to look at.
+    """Solve the maze with more and more caution; write pages.
 
     Example: cautious demo --out demo
     """
@@ -30,15 +31,15 @@ def demo(
     make_folder(out)
     # one start cell, where the short way and the safe way part: each map then shows one way through the maze
     mdp = ca.worlds.maze(start_at_s=True)
-    line = ProgressLine(quiet or as_json)
-    points = ca.frontier(mdp, ca.Variance(), CAUTIONS, callback=line)
-    line.done()
-    pages = {}
-    for one in points:
-        pages[one.caution] = f"caution-{one.caution:g}.html"
-        write_report(one, out / pages[one.caution])
-    index = out / "report.html"
-    write_overview(points, index, pages=pages, command=f"cautious demo --out {out}")
+    index, pages = out / "report.html", {}
+    with SolveBar(quiet or as_json, points=len(CAUTIONS)) as bar:
+        points = ca.frontier(mdp, ca.Variance(), CAUTIONS, callback=bar)
+        for number, one in enumerate(points):
+            pages[one.caution] = f"caution-{one.caution:g}.html"
+            bar.show(f"writing {pages[one.caution]}", number, len(points) + 1)
+            write_report(one, out / pages[one.caution])
+        bar.show("writing report.html", len(points), len(points) + 1)
+        write_overview(points, index, pages=pages, command=f"cautious demo --out {out}")
     if as_json:
         print_json({"report": str(index), "solutions": [summary(one) for one in points]})
     else:

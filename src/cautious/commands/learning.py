@@ -2,17 +2,28 @@
 
 import math
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cautious.commands.problems import (
+    GYM,
+    AtEnd,
+    Discount,
+    ProblemName,
+    Said,
+    Start,
+    Untried,
+    gym_table,
+    read_problem,
+)
+from cautious.commands.progress import Bar
 from cautious.commands.shared import (
     AsJson,
+    Caution,
     Quiet,
     RiskText,
     check_outputs,
@@ -20,33 +31,20 @@ from cautious.commands.shared import (
     plain,
     print_json,
     print_table,
-    read_problem,
     summary,
     this_command,
+    whole_number,
 )
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from rich.console import Console
-
-    from cautious import LearningProgress, Risk, Simulator, Solution
-
-GYM = "gym:"
-
-SampledName = Annotated[
-    str,
-    typer.Argument(
-        metavar="PROBLEM",
-        help="A world's name, a model file (.npz), a problem file (.toml): their models are sampled; or gym:NAME, a "
-        "Gymnasium environment.",
-    ),
-]
+    from cautious import LearningProgress, LoggedMDP, Risk, Simulator, Solution
 
 
 def learn(
-    problem: SampledName,
-    caution: Annotated[float | None, typer.Option(help="Units of return one unit of risk is worth.")] = None,
+    problem: ProblemName,
+    caution: Caution = None,
     risk: RiskText = None,
     samples: Annotated[str, typer.Option(help="Transitions that may be drawn, such as 1e6.")] = "1e6",
     method: Annotated[str, typer.Option(help="auto, plug-in, primal-dual, or paper.")] = "auto",
@@ -57,9 +55,12 @@ def learn(
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
     call_timeout: Annotated[float, typer.Option(help="Seconds one call of the simulator may take.")] = 600.0,
     workers: Annotated[int, typer.Option(help="Processes that draw samples; for slow gym: environments.")] = 1,
-    discount: Annotated[float | None, typer.Option(help="Of a gym: environment.")] = None,
-    at_end: Annotated[
-        str | None, typer.Option(help="What follows the end of an episode of a gym: environment: absorb or restart.")
+    discount: Discount = None,
+    at_end: AtEnd = None,
+    start: Start = None,
+    untried: Untried = None,
+    reward_range: Annotated[
+        str | None, typer.Option(help="Of a log: the least and the largest reward that can be paid, such as -10,5.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the course of the run (.png).")] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Write the course of the run to this folder.")] = None,
@@ -68,9 +69,11 @@ def learn(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a policy by drawing samples, and say how sure the result is.
+    """Learn a policy from samples, and say how sure it is.
 
     Example: cautious learn river_swim --caution 10 --samples 1e6 --checkpoint run.npz --plot history.png
+
+    Example: cautious learn log.csv --discount 0.9 --untried forbid --reward-range -10,5
     """
     import cautious as ca
 
@@ -78,18 +81,22 @@ def learn(
     budget = whole_number("--samples", samples)
     if workers < 1:
         raise ca.InputError(f"--workers is {workers}; expected at least 1")
-    simulator, chosen, price = sampled(problem, risk, caution, discount, at_end)
     board = None if tensorboard is None else ca.TensorBoard(tensorboard)
-    with LearningBar(quiet or as_json) as bar, _pool(workers) as executor:
+    with LearningBar("learning", quiet or as_json) as bar, _pool(workers) as executor:
+        bar.show(f"reading {problem}")
+        said = Said(discount, at_end, start, untried, reward_range)
+        source, chosen, price = sampled(problem, said, risk, caution)
+        bar.show("learning")
         solution = ca.learn(
-            simulator,
+            source,
             chosen,
             price,
             budget,
             method,
             seed,
             checkpoint,
-            _both(bar, board),
+            # nothing is drawn from a log, so that there is no progress to report
+            None if isinstance(source, ca.LoggedMDP) else _both(bar, board),
             executor,
             checkpoint_seconds=checkpoint_every,
             call_timeout_seconds=call_timeout,
@@ -107,81 +114,31 @@ def learn(
 
 
 def sampled(
-    name: str, risk: str | None, caution: float | None, discount: float | None, at_end: str | None
-) -> tuple["Simulator", "Risk | None", float]:
-    """The simulator of a problem, its risk and its caution."""
-    from cautious import GymSimulator, InputError
+    name: str, said: Said, risk: str | None, caution: float | None
+) -> tuple["Simulator | LoggedMDP", "Risk | None", float]:
+    """What a problem's samples come from, its risk and its caution; environments are sampled as they are."""
+    from cautious import GymSimulator, InputError, LoggedMDP
     from cautious.commands.risk_spec import parse_risk
+    from cautious.problem_files.models import gym_environment
 
     if not name.startswith(GYM):
-        for option, value in (("--discount", discount), ("--at-end", at_end)):
-            if value is not None:
-                raise InputError(f"{option} is for gym: environments; {name} says itself what it is")
-        found = read_problem(name, risk, caution)
-        return found.mdp.simulator(), found.recipe, found.caution
-    if discount is None or at_end is None:
-        missing = "--discount" if discount is None else "--at-end"
-        raise InputError(f"{name} needs {missing}, such as --discount 0.99 --at-end absorb")
+        found = read_problem(name, said, risk, caution)
+        source = found.mdp if isinstance(found.mdp, LoggedMDP) else found.mdp.simulator()
+        return source, found.recipe, found.caution
+    given = gym_table(name, said)
+    if said.start is not None:
+        raise InputError(f"--start means nothing here: {name} is sampled, and starts where it starts")
     chosen = None if risk is None else parse_risk(risk)
     price = (0.0 if chosen is None else 1.0) if caution is None else caution
-    env = _environment(name.removeprefix(GYM))
-    # the simulator refuses any other word
-    ending = cast('Literal["absorb", "restart"]', at_end)
-    return GymSimulator(env, discount, ending), chosen, price
+    return GymSimulator(gym_environment(given["gym"]), given["discount"], given["at_end"]), chosen, price
 
 
-def whole_number(option: str, text: str) -> int:
-    """``1e6``, ``1_000_000`` or ``1000000``."""
-    from cautious import InputError
-
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number) or number < 1 or number != int(number):
-        raise InputError(f"{option} {text!r}: expected a whole number of at least 1, such as 1000000 or 1e6")
-    return int(number)
-
-
-class LearningBar:
-    """A progress bar on standard error; silent when it is not a terminal or not wanted."""
-
-    def __init__(self, quiet: bool, console: "Console | None" = None) -> None:
-        self.wanted = not quiet and (console is not None or sys.stderr.isatty())
-        self._console = console
-
-    def __enter__(self) -> "LearningBar":
-        if self.wanted:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=20),
-                TextColumn("{task.fields[figures]}"),
-                console=self._console or Console(stderr=True),
-                transient=True,
-            )
-            self._task = self._bar.add_task("learning", total=None, figures="")
-            self._bar.start()
-        return self
+class LearningBar(Bar):
+    """The callback of a learner."""
 
     def __call__(self, progress: "LearningProgress") -> None:
-        """The learner's callback."""
-        if self.wanted:
-            self._bar.update(
-                self._task,
-                description=f"{progress.method}, {progress.phase}",
-                total=progress.total,
-                completed=progress.samples,
-                figures=figures(progress),
-            )
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.wanted:
-            self._bar.stop()
+        """After every piece of work."""
+        self.show(f"{progress.method}, {progress.phase}", progress.samples, progress.total, figures(progress))
 
 
 def figures(progress: "LearningProgress") -> str:
@@ -227,19 +184,6 @@ def _pool(workers: int) -> "Iterator[Executor | None]":
         # a call that hangs would keep the command from ending
         for child in set(active_children()) - others:
             child.terminate()
-
-
-def _environment(name: str) -> Any:
-    from cautious import InputError, MissingExtraError
-
-    try:
-        import gymnasium
-    except ImportError:
-        raise MissingExtraError("gym: problems need gymnasium; install it with: pip install cautious[gym]") from None
-    try:
-        return gymnasium.make(name)
-    except (gymnasium.error.Error, ImportError) as error:
-        raise InputError(f"gym:{name} cannot be made: {error}") from None
 
 
 def _write(solution: "Solution", out: Path | None, report: Path | None, plot: Path | None) -> dict[str, Path]:

@@ -1,11 +1,11 @@
 """``paper``: the paper's experiments and theorems, reproduced into a folder."""
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cautious.commands.progress import Bar
 from cautious.commands.shared import AsJson, Quiet, print_json, print_table, this_command
 
 
@@ -20,7 +20,9 @@ def paper(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Reproduce the paper's section 6 and check its theorems: each claim, the evidence, and whether it holds.
+    """Reproduce the paper: each claim, and whether it holds.
+
+    Its section 6 and its theorems, with the evidence, as a page, figures and numbers.
 
     Example: cautious paper --figure 3 --quick --out paper
     """
@@ -29,14 +31,14 @@ def paper(
     from cautious.paper.reproduce import PARTS, reproduce
     from cautious.report.tables import Table
 
-    started = time.perf_counter()
+    wanted = tuple(dict.fromkeys(figure or PARTS))
+    with Bar("reproducing", quiet or as_json) as bar:
 
-    def tell(name: str) -> None:
-        if not (quiet or as_json):
+        def tell(name: str) -> None:
             what = name if name == "theorems" else f"figure {name}"
-            typer.echo(f"{time.perf_counter() - started:6.0f} s  {what} ...", err=True)
+            bar.show(what, wanted.index(name), len(wanted))
 
-    parts = reproduce(out, figure or tuple(PARTS), QUICK if quick else FULL, this_command(), tell)
+        parts = reproduce(out, wanted, QUICK if quick else FULL, this_command(), tell)
     if as_json:
         print_json({"page": str(out / "index.html"), "claims": claims_for_machines(parts)})
         return

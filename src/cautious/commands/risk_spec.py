@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from cautious import KL, CVaR, Entropy, InputError, PeakExposure, Quadratic, Risk, SafeSet, TotalVariation, Variance
-from cautious.problem_file import array_from_file, refuse_bare_demonstrations
+from cautious.problem_files.arrays import array_from_file
+from cautious.problem_files.risks import refuse_bare_demonstrations
 
 PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
     "kl": KL,
@@ -15,7 +16,7 @@ PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
 }
 FORMS = (
     "variance, entropy, cvar:LEVEL, safe:SLACK:STATES, peak:STATES/STATES, kl:FILE, tv:FILE, quadratic:FILE "
-    "(STATES such as 3,4,7-9), joined by + and weighted by NUMBER*"
+    "(STATES such as 3,4,7-9 or names), joined by + and weighted by NUMBER*"
 )
 
 
@@ -24,7 +25,8 @@ def parse_risk(text: str) -> Risk | None:
     if text.strip().lower() == "none":
         return None
     total: Risk | None = None
-    for part in re.split(r"\+(?![0-9])", text):
+    # the plus of 1e+3 is part of a number
+    for part in re.split(r"\+(?![0-9])|(?<![0-9.][eE])\+", text):
         weight, star, body = part.strip().rpartition("*")
         term = _term(body.strip(), text)
         if star:
@@ -60,13 +62,17 @@ def _number(text: str, whole: str) -> float:
         raise InputError(f"--risk {whole!r}: {text!r} is not a number") from None
 
 
-def _states(text: str, whole: str) -> list[int]:
-    """``3,4,7-9`` to a list of states."""
+def _states(text: str, whole: str) -> list[int] | list[str]:
+    """``3,4,7-9`` to a list of states; a list with any other word is a list of names."""
+    parts = [part.strip() for part in text.split(",")]
+    ranges = [re.fullmatch(r"(\d{1,12})(?:-(\d{1,12}))?", part) for part in parts]
+    if "" in parts:
+        raise InputError(f"--risk {whole!r}: expected states such as 3,4,7-9 or names, found {text!r}")
+    if None in ranges:
+        return parts
     states: list[int] = []
-    for part in text.split(","):
-        found = re.fullmatch(r"\s*(\d{1,12})(?:-(\d{1,12}))?\s*", part)
-        if found is None:
-            raise InputError(f"--risk {whole!r}: {part!r} is not a state or a range of states such as 7-9")
+    for part, found in zip(parts, ranges, strict=True):
+        assert found is not None
         first = int(found.group(1))
         last = first if found.group(2) is None else int(found.group(2))
         if not 0 <= last - first < 10**7:

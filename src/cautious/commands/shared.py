@@ -1,6 +1,6 @@
-"""What the commands share: options, reading a problem, exit codes, JSON, the progress line.
+"""What the commands share: options, exit codes, JSON and tables.
 
-Only the standard library, typer and rich are imported at the top: ``cautious --help`` must answer at once.
+Only the standard library and typer are imported at the top: ``cautious --help`` must answer at once.
 """
 
 import json
@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from cautious import Problem, Progress, Risk, Solution
+    from cautious import Solution
 
 SOLVED, WRONG_INPUT, INFEASIBLE, LIMIT, INTERRUPTED = 0, 2, 3, 4, 130
 
-ProblemName = Annotated[
-    str, typer.Argument(metavar="PROBLEM", help="A world's name, a model file (.npz), or a problem file (.toml).")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress line.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 RiskText = Annotated[
     str | None,
     typer.Option(
@@ -31,6 +28,7 @@ RiskText = Annotated[
         "quadratic:FILE; sums such as '2*variance+entropy'. Default: the problem's own.",
     ),
 ]
+Caution = Annotated[float | None, typer.Option(help="Units of return one unit of risk is worth.")]
 Tolerance = Annotated[float, typer.Option(help="Relative gap that counts as solved.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds after which the best policy so far is returned.")]
 Threads = Annotated[int | None, typer.Option(help="At most this many. Default: all cores where that pays.")]
@@ -38,29 +36,6 @@ MemoryLimit = Annotated[
     str | None, typer.Option(help="What may be added to the memory in use, such as 500MB or 2GB. Default: no limit.")
 ]
 UNITS = {"": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
-
-
-def read_problem(name: str, risk: str | None = None, caution: float | None = None) -> "Problem":
-    """A problem by its name on the command line, with another risk or caution where given."""
-    from cautious import InputError, Problem, read_model, worlds
-    from cautious.commands.risk_spec import parse_risk
-    from cautious.problem_file import read_problem as read_file
-
-    suffix = Path(name).suffix.lower()
-    if suffix == ".toml":
-        found = read_file(name)
-    elif suffix == ".npz":
-        found = Problem(read_model(name), None)
-    elif name in worlds.names():
-        found = worlds.problem(name)
-    else:
-        raise InputError(
-            f"{name!r} is neither a world nor a .npz or .toml file; the worlds are {', '.join(worlds.names())}"
-        )
-    if risk is None and caution is None:
-        return found
-    chosen: Risk | None = found.recipe if risk is None else parse_risk(risk)
-    return Problem(found.mdp, chosen, found.caution if caution is None else caution)
 
 
 def as_bytes(text: str | None) -> float | None:
@@ -75,6 +50,19 @@ def as_bytes(text: str | None) -> float | None:
         return float(digits) * UNITS[unit]
     except (ValueError, KeyError):
         raise InputError(f"--memory-limit {text!r}: expected a number of bytes, KB, MB or GB, such as 2GB") from None
+
+
+def whole_number(option: str, text: str) -> int:
+    """``1e6``, ``1_000_000`` or ``1000000``."""
+    from cautious import InputError
+
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or number < 1 or number != int(number):
+        raise InputError(f"{option} {text!r}: expected a whole number of at least 1, such as 1000000 or 1e6")
+    return int(number)
 
 
 def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None]) -> None:
@@ -136,21 +124,8 @@ def print_table(table: Any) -> None:
     Console().print(table.rich())
 
 
-class ProgressLine:
-    """One line on standard error, rewritten in place; silent when it is not a terminal or not wanted."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.wanted = not quiet and sys.stderr.isatty()
-
-    def __call__(self, progress: "Progress") -> None:
-        """The solver's callback."""
-        if self.wanted:
-            text = f"step {progress.step}  objective {progress.objective:.6g}  gap {progress.gap:.2g}"
-            sys.stderr.write(f"\r\x1b[K{progress.method}: {text}  {progress.seconds:.1f} s")
-            sys.stderr.flush()
-
-    def done(self) -> None:
-        """Clear the line."""
-        if self.wanted:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+def print_files(**written: Path | None) -> None:
+    """A line for every file that was written."""
+    for label, path in written.items():
+        if path is not None:
+            typer.echo(f"{label}: {path}")

@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
+from cautious.commands import completion
+from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem
+from cautious.commands.progress import Bar, SolveBar
 from cautious.commands.shared import (
     AsJson,
+    Caution,
     MemoryLimit,
-    ProblemName,
-    ProgressLine,
     Quiet,
     RiskText,
     Threads,
@@ -19,9 +21,9 @@ from cautious.commands.shared import (
     check_outputs,
     exit_code,
     plain,
+    print_files,
     print_json,
     print_table,
-    read_problem,
     summary,
     this_command,
 )
@@ -29,44 +31,50 @@ from cautious.commands.shared import (
 
 def solve(
     problem: ProblemName,
-    caution: Annotated[float | None, typer.Option(help="Units of return one unit of risk is worth.")] = None,
+    caution: Caution = None,
     risk: RiskText = None,
     tolerance: Tolerance = 1e-6,
     time_limit: TimeLimit = None,
     threads: Threads = None,
     memory_limit: MemoryLimit = None,
+    discount: Discount = None,
+    at_end: AtEnd = None,
+    start: Start = None,
+    untried: Untried = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the solution (.npz).")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the best policy of a problem, and a proof of how good it is.
+    """Find the best policy of a problem, with a proof.
 
     Example: cautious solve maze --caution 10 --report maze.html
+
+    Example: cautious solve gym:FrozenLake-v1 --discount 0.99 --at-end absorb
     """
     import cautious as ca
     from cautious.report.page import write_report
     from cautious.report.tables import solution_table
 
     check_outputs([out], [report])
-    asked = read_problem(problem, risk, caution)
-    line = ProgressLine(quiet or as_json)
-    solution = ca.solve(
-        asked, tolerance, time_limit, callback=line, threads=threads, memory_limit=as_bytes(memory_limit)
-    )
-    line.done()
-    if out is not None:
-        solution.save(out)
-    if report is not None:
-        write_report(solution, report, command=this_command())
+    with SolveBar(quiet or as_json, time_limit) as bar:
+        bar.show(f"reading {problem}")
+        asked = read_problem(problem, Said(discount, at_end, start, untried), risk, caution)
+        bar.show("solving")
+        solution = ca.solve(
+            asked, tolerance, time_limit, callback=bar, threads=threads, memory_limit=as_bytes(memory_limit)
+        )
+        if out is not None:
+            solution.save(out)
+        if report is not None:
+            bar.show(f"writing {report}")
+            write_report(solution, report, command=this_command())
     if as_json:
         print_json(summary(solution))
     else:
         print_table(solution_table(solution))
         typer.echo(solution.certificate.statement)
-        for label, path in (("solution", out), ("report", report)):
-            if path is not None:
-                typer.echo(f"{label}: {path}")
+        print_files(solution=out, report=report)
     raise typer.Exit(exit_code(solution))
 
 
@@ -78,69 +86,87 @@ def frontier(
     time_limit: TimeLimit = None,
     threads: Threads = None,
     memory_limit: MemoryLimit = None,
+    discount: Discount = None,
+    at_end: AtEnd = None,
+    start: Start = None,
+    untried: Untried = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier (.png).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the frontier.")] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Solve a problem for several cautions: expected return against risk.
+    """Trade expected return against risk: one problem, many cautions.
 
     Example: cautious frontier maze --cautions 0,1,10 --report frontier.html
     """
     import cautious as ca
+    from cautious.frontiers import POINTS
     from cautious.report.overview import write_overview
     from cautious.report.plots import plot_frontier, save_figure
     from cautious.report.tables import frontier_table
 
     check_outputs([], [plot, report])
-    asked = read_problem(problem, risk)
-    if asked.recipe is None:
-        raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
-    line = ProgressLine(quiet or as_json)
-    points = ca.frontier(
-        asked.mdp,
-        asked.recipe,
-        _cautions(cautions),
-        tolerance,
-        time_limit,
-        callback=line,
-        threads=threads,
-        memory_limit=as_bytes(memory_limit),
-    )
-    line.done()
-    if plot is not None:
-        save_figure(plot_frontier(points), plot)
-    if report is not None:
-        write_overview(points, report, command=this_command())
+    wanted = _cautions(cautions)
+    with SolveBar(quiet or as_json, points=POINTS if wanted is None else len(wanted)) as bar:
+        bar.show(f"reading {problem}")
+        asked = read_problem(problem, Said(discount, at_end, start, untried), risk)
+        if asked.recipe is None:
+            raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
+        bar.show("choosing cautions" if wanted is None else "solving")
+        points = ca.frontier(
+            asked.mdp,
+            asked.recipe,
+            wanted,
+            tolerance,
+            time_limit,
+            callback=bar,
+            threads=threads,
+            memory_limit=as_bytes(memory_limit),
+        )
+        if plot is not None:
+            save_figure(plot_frontier(points), plot)
+        if report is not None:
+            bar.show(f"writing {report}")
+            write_overview(points, report, command=this_command())
     if as_json:
         print_json([summary(one) | {"risk": plain(one.policy_risk)} for one in points])
     else:
         print_table(frontier_table(points))
-        for label, path in (("plot", plot), ("report", report)):
-            if path is not None:
-                typer.echo(f"{label}: {path}")
+        print_files(plot=plot, report=report)
     raise typer.Exit(max((exit_code(one) for one in points), default=0))
 
 
 def evaluate(
     problem: ProblemName,
-    policy: Annotated[Path, typer.Option(help="A solution saved by solve --out (.npz), or a policy (.npy).")],
+    policy: Annotated[
+        Path,
+        typer.Option(
+            help="A solution saved by solve --out (.npz), or a policy (.npy).", autocompletion=completion.files
+        ),
+    ],
     episodes: Annotated[int, typer.Option(help="How many to simulate.")] = 1000,
     horizon: Annotated[int | None, typer.Option(help="Steps per episode. Default: until 1e-4 is left.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
+    discount: Discount = None,
+    at_end: AtEnd = None,
+    start: Start = None,
+    untried: Untried = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a saved policy in a problem's model, next to its exact figures.
+    """Simulate a saved policy, next to its exact figures.
 
     Example: cautious evaluate maze --policy solution.npz --episodes 10000
     """
     import cautious as ca
-    from cautious.problem_file import array_from_file
+    from cautious.problem_files.arrays import array_from_file
     from cautious.report.tables import evaluation_table
 
-    mdp = read_problem(problem).mdp
-    table = array_from_file("--policy", policy.name, policy.parent, solutions=True)
-    found = ca.evaluate(mdp, table, episodes=episodes, horizon=horizon, seed=seed)
+    with Bar(f"reading {problem}", quiet or as_json) as bar:
+        mdp = read_problem(problem, Said(discount, at_end, start, untried)).mdp
+        table = array_from_file("--policy", policy.name, policy.parent, solutions=True)
+        bar.show(f"simulating {episodes:,} episodes")
+        found = ca.evaluate(mdp, table, episodes=episodes, horizon=horizon, seed=seed)
     if not as_json:
         print_table(evaluation_table(found))
         return

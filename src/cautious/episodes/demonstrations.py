@@ -48,6 +48,14 @@ class Demonstrations:
     how far other episodes of the same demonstrator would move each entry (infinite for a single episode).
     ``states_seen`` (S,) marks the states that carry weight before smoothing. ``unseen`` bounds, in total variation,
     what recordings that were cut could still change.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> episodes = [[(0, 1), (1, 1)], [(0, 1), (0, 0)]]  # rows of (state, action)
+    >>> prior = ca.demonstrations(episodes, ca.worlds.river_swim(), smoothing=0, at_end="cut")
+    >>> prior.n_episodes, prior.states.shape, round(float(prior.occupancy.sum()), 12)
+    (2, (6,), 1.0)
     """
 
     occupancy: Array

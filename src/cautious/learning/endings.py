@@ -11,6 +11,7 @@ from cautious.learning.loop import Ending
 from cautious.learning.runs import Method, Result
 from cautious.learning.task import Task
 from cautious.learning.trial import Trial
+from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import ConicRisk
 from cautious.solution import Solution, Status
@@ -21,7 +22,10 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
     """The policy, what it seems to be worth, and what is sure about it."""
     result, trial = ending.result, ending.trial
     at_least = -np.inf if trial is None else objective_at_least(task, result, trial)
-    estimate = _counted(task, result) if result.mdp is not None else _tried(task, result, trial)
+    if result.mdp is not None:
+        estimate = counted_estimate(task, result.mdp, result.policy)
+    else:
+        estimate = _tried(task, result, trial)
     gap = result.optimum_below - at_least if np.isfinite(at_least) else np.inf
     # an estimate that is infinite or unknown says nothing about the others
     known = np.isfinite(estimate["objective"])
@@ -93,14 +97,13 @@ def _why_nothing(task: Task, ending: Ending) -> str:
     return "The fresh samples do not exclude an infinite risk"
 
 
-def _counted(task: Task, result: Result) -> dict[str, Any]:
+def counted_estimate(task: Task, mdp: MDP, policy: Array) -> dict[str, Any]:
     """Estimates from the counted model."""
-    assert result.mdp is not None
-    problem = Problem(result.mdp, task.recipe, task.caution)
-    found = deliver(problem, result.policy)
+    problem = Problem(mdp, task.recipe, task.caution)
+    found = deliver(problem, policy)
     d = found.occupancy.occupancy
     return {
-        "mdp": result.mdp,
+        "mdp": mdp,
         "objective": found.objective,
         "expected_return": found.expected_return,
         "risk": found.risk,

@@ -10,24 +10,27 @@ from cautious.errors import IncompatibleError, InputError
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.learning.algorithm_2 import AlgorithmTwo
 from cautious.learning.endings import learned_solution
+from cautious.learning.from_log import check_for_log, learn_from_log
 from cautious.learning.loop import LearningCallback, Loop, Settings
 from cautious.learning.plug_in import PlugIn
 from cautious.learning.primal_dual import PrimalDual
 from cautious.learning.runs import Method
 from cautious.learning.task import Task, make_task
+from cautious.models.logged import LoggedMDP
 from cautious.models.simulators import Simulator
 from cautious.risks.base import Risk
 from cautious.risks.scalar import Variance
 from cautious.solution import Solution
 
+SAMPLES = 1_000_000
 METHODS = ("auto", "plug-in", "primal-dual", "paper")
 
 
 def learn(
-    simulator: Simulator,
+    simulator: Simulator | LoggedMDP,
     risk: Risk | None = None,
     caution: float = 0.0,
-    samples: int = 1_000_000,
+    samples: int = SAMPLES,
     method: str | Method = "auto",
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -42,7 +45,8 @@ def learn(
     Parameters
     ----------
     simulator
-        Anything with the members of ``ca.Simulator``; ``mdp.simulator()`` for a known model.
+        Anything with the members of ``ca.Simulator``; ``mdp.simulator()`` for a known model. From the model of a log
+        (``ca.from_transitions``) nothing is drawn: its rows are the samples, and only ``seed`` is used of what follows.
     risk, caution
         As in ``ca.Problem``.
     samples
@@ -75,6 +79,18 @@ def learn(
     >>> learned.certificate.kind, learned.certificate.facts["samples"] <= 20_000
     ('estimated', True)
     """
+    if isinstance(simulator, LoggedMDP):
+        check_for_log(
+            {
+                "samples": (samples, SAMPLES),
+                "method": (method, "plug-in" if method == "plug-in" else "auto"),
+                "checkpoint": (checkpoint, None),
+                "callback": (callback, None),
+                "executor": (executor, None),
+            }
+        )
+        with threadpool_limits(limits=1):
+            return learn_from_log(simulator, risk, caution, seed)
     task = make_task(simulator, risk, caution, samples, seed)
     if callback is not None and not callable(callback):
         raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")

@@ -83,7 +83,9 @@ def reward_moments(rewards: Any, rows: sp.csr_array, n_states: int, n_actions: i
     if sp.issparse(rewards):
         if rewards.shape != rows.shape:
             raise InputError(f"rewards has shape {rewards.shape}; a sparse reward must be {rows.shape} = (S*A, S)")
-        outcome = _values_at(as_rows("rewards", rewards), rows)
+        outcome = _aligned(rewards, rows)
+        if outcome is None:
+            outcome = _values_at(as_rows("rewards", rewards), rows)
     elif _is_matrix_sequence(rewards) and len(rewards) == n_actions:
         table, _ = _interleave("rewards", rewards)
         if table.shape != rows.shape:
@@ -182,6 +184,15 @@ def _interleave(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, int]:
     rows = sp.csr_array(sp.coo_array((data, (row, col)), shape=shape))
     rows.sum_duplicates()
     return rows, n_actions
+
+
+def _aligned(table: Any, rows: sp.csr_array) -> Array | None:
+    """The entries of ``table`` if they lie at the stored positions of ``rows``, one for one; else None."""
+    same = table.format == "csr" and table.dtype == np.float64 and table.data.size == rows.nnz
+    if not same or not np.array_equal(table.indptr, rows.indptr) or not np.array_equal(table.indices, rows.indices):
+        return None
+    check_finite("rewards (stored entries)", table.data)
+    return np.array(table.data)
 
 
 def _values_at(table: sp.csr_array, rows: sp.csr_array) -> Array:

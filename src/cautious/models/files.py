@@ -1,78 +1,133 @@
-"""Reading models from files."""
+"""Reading models from files, whatever tool wrote them: the suffix says the format."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-
 from cautious import _storage
-from cautious._checks import as_count
-from cautious.errors import FileError, InputError
-from cautious.models.scene import Scene
+from cautious.arrays import Mask
+from cautious.errors import InputError
+from cautious.models.formats import outcome_tables, own, prism, toolbox, umb
+from cautious.models.formats.given import Given
+from cautious.models.formats.own import model_from_storage
+from cautious.models.saving import WRITERS, Writer
 from cautious.models.tabular import MDP
+from cautious.tables.arrow_files import ARROW, PARQUET
+
+__all__ = ["FORMATS", "Format", "model_from_storage", "read_labels", "read_model"]
 
 
-def read_model(path: str | os.PathLike[str]) -> MDP:
-    """The model in a file written by ``mdp.save``."""
-    header, arrays = _storage.read(path, "model")
-    return model_from_storage(path, header, arrays)
+@dataclass(frozen=True)
+class Format:
+    """A format of model files.
+
+    ``holds`` says what the file itself holds; what ``mdp.save`` puts into a companion beside it is in ``companion``.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    holds: str
+    companion: str
+    read: Callable[[Path, Given], MDP]
+    write: Writer
 
 
-def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> MDP:
-    """Rebuild a model from its stored parts, with every check a new model gets."""
-    try:
-        n_states, n_actions = (as_count(key, header[key]) for key in ("n_states", "n_actions"))
-        scene = header["scene"]
-        names = {key: header[key] for key in ("state_names", "action_names")}
-        rows = _rows(path, arrays, n_states, n_actions)
-        outcome = arrays.get("outcome_rewards")
-        rewards: Any = _storage.take(path, arrays, "rewards")
-        square: Any = _storage.take(path, arrays, "reward_square")
-        if outcome is not None:
-            if outcome.shape != rows.data.shape:
-                raise FileError(f"{path}: outcome_rewards has shape {outcome.shape}, expected {rows.data.shape}")
-            rewards, square = sp.csr_array((outcome, rows.indices, rows.indptr), shape=rows.shape), None
-        mdp = MDP(
-            rows,
-            rewards,
-            header["discount"],
-            _storage.take(path, arrays, "start"),
-            allowed=_storage.take(path, arrays, "allowed"),
-            reward_square=square,
-            scene=None if scene is None else _scene(scene),
-            **names,
-        )
-        mdp.known_transitions = bool(header.get("known_transitions", True))
-        return mdp
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, FileError):
-            raise
-        if isinstance(error, InputError):
-            raise FileError(f"{path}: {error}") from None
-        raise FileError(f"{path}: the model's header is incomplete or damaged ({error!r})") from None
+def _read_npz(path: Path, given: Given) -> MDP:
+    """Ours, or P and R of ``np.savez``."""
+    return own.read(path, given) if _storage.is_ours(path) else toolbox.read_npz(path, given)
 
 
-def _rows(path: Any, arrays: Mapping[str, NDArray[Any]], n_states: int, n_actions: int) -> sp.csr_array:
-    indptr, indices, data = (_storage.take(path, arrays, name) for name in ("indptr", "indices", "probabilities"))
-    for name, array in (("indptr", indptr), ("indices", indices)):
-        if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-            raise FileError(f"{path}: {name} must be a one-dimensional array of whole numbers")
-    sound = (
-        indptr.size == n_states * n_actions + 1
-        and indptr[0] == 0
-        and indptr[-1] == indices.size == data.size
-        and not np.any(np.diff(indptr) < 0)
-        and (indices.size == 0 or (indices.min() >= 0 and indices.max() < n_states))
-    )
-    if not sound:
-        raise FileError(f"{path}: the transition arrays are inconsistent")
-    return sp.csr_array((data.astype(np.float64), indices, indptr), shape=(n_states * n_actions, n_states))
+_TABLE = "transitions and rewards per outcome, labels"
+_REST = "discount, start, names, scene"
+
+FORMATS = (
+    Format("cautious", (".npz", ""), "everything", "", _read_npz, WRITERS[".npz"]),
+    Format("UMB (Storm, PRISM, Modest)", (".umb",), "everything", "", umb.read, WRITERS[".umb"]),
+    Format(
+        "PRISM explicit, Storm explicit",
+        (".tra",),
+        "transitions, rewards, actions, one start state (.tra .lab .srew .trew)",
+        "discount, names, scene",
+        prism.read,
+        WRITERS[".tra"],
+    ),
+    Format("table of outcomes, Petrik csv", (".csv",), _TABLE, _REST, outcome_tables.read, WRITERS[".csv"]),
+    Format("table, Parquet", PARQUET, _TABLE, _REST, outcome_tables.read, WRITERS[PARQUET[0]]),
+    Format("table, Arrow", ARROW, _TABLE, _REST, outcome_tables.read, WRITERS[ARROW[0]]),
+    Format(
+        "MATLAB, P (S,S,A) and R", (".mat",), "transitions, rewards, discount", _REST, toolbox.read_mat, WRITERS[".mat"]
+    ),
+)
 
 
-def _scene(stored: Mapping[str, Any]) -> Scene:
-    lists: dict[str, Any] = {key: tuple(str(item) for item in stored[key]) for key in ("grid", "action_arrows")}
-    words: dict[str, Any] = {key: str(stored[key]) for key in ("title", "story", "step", "reward_unit")}
-    return Scene(**words, **lists)
+def read_model(
+    path: str | os.PathLike[str],
+    *,
+    discount: float | None = None,
+    start: Any = None,
+    reward: str | None = None,
+    outcome: Any = None,
+    columns: Mapping[str, str] | None = None,
+    normalise: bool = False,
+) -> MDP:
+    """The model in a file; the suffix says the format.
+
+    ``.npz`` ours, or arrays P (A, S, S) and R; ``.umb`` UMB; ``.tra`` explicit files of PRISM or Storm, with ``.lab``,
+    ``.srew``, ``.trew`` and ``.sta`` of the same name beside it; ``.csv``, ``.parquet``, ``.arrow`` tables with one
+    outcome per row; ``.mat`` arrays P and R of MATLAB.
+
+    Parameters
+    ----------
+    path
+        The file.
+    discount
+        Needed when the file does not hold it; when it does, both must agree.
+    start
+        The first state, by number or name, or a distribution (S,). Needed for ``.tra`` and ``.umb`` without exactly one
+        initial state; tables and arrays start anywhere, uniformly, if nothing is said.
+    reward
+        Which reward structure, when a ``.tra`` or ``.umb`` has several. One without any pays nothing.
+    outcome
+        Which model, when a table holds many (column ``idoutcome`` or ``outcome``).
+    columns
+        What the columns state, action, next_state, probability and reward of a table are called in it.
+    normalise
+        Rescale rows of probabilities that do not sum to one instead of refusing them.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> ca.worlds.river_swim().save("swim.csv")
+    >>> ca.read_model("swim.csv").shape
+    (6, 2)
+    """
+    source = _storage.as_path(path)
+    given = Given(discount, start, reward, outcome, columns, normalise)
+    return _format_of(source).read(source, given)
+
+
+def read_labels(path: str | os.PathLike[str]) -> dict[str, Mask]:
+    """The states (S,) that carry each label of a ``.tra`` or ``.umb``: sets for ``ca.SafeSet`` and others.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> ca.worlds.machine_replacement().save("machine.umb")
+    >>> ca.read_labels("machine.umb")["init"].nonzero()[0].tolist()
+    [0]
+    """
+    source = _storage.as_path(path)
+    readers: dict[str, Callable[[Path], dict[str, Mask]]] = {".tra": prism.labels, ".umb": umb.labels}
+    if source.suffix.lower() not in readers:
+        raise InputError(f"{source}: only .tra and .umb files have labels")
+    return readers[source.suffix.lower()](source)
+
+
+def _format_of(path: Path) -> Format:
+    for one in FORMATS:
+        if path.suffix.lower() in one.suffixes:
+            return one
+    known = ", ".join(suffix for one in FORMATS for suffix in one.suffixes if suffix)
+    raise InputError(f"{path}: the suffix says the format, one of {known}")

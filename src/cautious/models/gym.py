@@ -1,46 +1,31 @@
 """``GymSimulator``: a Gymnasium environment as a simulator, by setting its state before every step."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
-from cautious._checks import as_number, check_shape
+from cautious._checks import as_number
 from cautious.arrays import Array, Indices
-from cautious.errors import IncompatibleError, InputError, MissingExtraError
+from cautious.errors import IncompatibleError, InputError
+from cautious.models.gym_checks import (
+    AtEnd,
+    HasTable,
+    SetState,
+    ToyText,
+    check_at_end,
+    check_environment,
+    entries,
+    own_start,
+    state_setter,
+    title_of,
+)
 from cautious.models.scene import Scene
 from cautious.models.simulator_parts import as_outcome, as_reward_range, as_state, checked_pairs
 from cautious.models.simulators import Known
 
-AtEnd = Literal["absorb", "restart"]
-SetState = Callable[[Any, int], Any]
 # environments may hand their seed to generators that take no more
 SEEDS = 2**31
-
-
-@runtime_checkable
-class SetsState(Protocol):
-    """An environment that can be put into a state."""
-
-    def set_state(self, state: int) -> Any:
-        """Be in the state that is observed as this number."""
-        ...
-
-
-@runtime_checkable
-class HasTable(Protocol):
-    """``P[state][action]`` lists (probability, next state, reward, terminated)."""
-
-    P: Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]
-
-
-@runtime_checkable
-class ToyText(HasTable, Protocol):
-    """What FrozenLake, CliffWalking and Taxi share: the whole state is the number ``s``, which is also observed."""
-
-    s: int
-    initial_state_distrib: Array
 
 
 class GymSimulator:
@@ -80,10 +65,9 @@ class GymSimulator:
         reward_range: tuple[float, float] | None = None,
         set_state: SetState | None = None,
     ) -> None:
-        changes = _check_environment(env)
+        changes = check_environment(env, "GymSimulator")
         self.discount = as_number("discount", discount, 0, 1, open_ends=")")
-        if at_end not in ("absorb", "restart"):
-            raise InputError(f'at_end is {at_end!r}; expected "absorb" or "restart"')
+        check_at_end(at_end)
         if set_state is not None and not callable(set_state):
             raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
         self.env, self.at_end = env, at_end
@@ -94,8 +78,8 @@ class GymSimulator:
         # the absorbing state pays 0, whatever the environment does
         self.reward_range = (min(low, 0.0), max(high, 0.0)) if at_end == "absorb" else (low, high)
         self.allowed = np.ones((self.n_states, self.n_actions), dtype=np.bool_)
-        self._set_state = self._tried(_setter(env, changes) if set_state is None else set_state)
-        self.known = Known(start=self._start(changes), scene=Scene(_title(env)))
+        self._set_state = self._tried(state_setter(env, changes, "GymSimulator") if set_state is None else set_state)
+        self.known = Known(start=self._start(changes), scene=Scene(title_of(env)))
         self._lock = threading.Lock()
 
     def start_states(self, n: int, rng: np.random.Generator) -> Indices:
@@ -117,13 +101,22 @@ class GymSimulator:
                 next_states[i], rewards[i] = self._step(state, action)
         return next_states, rewards
 
-    def _step(self, state: int, action: int) -> tuple[int, float]:
-        if state == self._observed:
-            return state, 0.0
+    def be_in(self, state: int) -> None:
+        """Put the environment into a state."""
         self._set_state(self.env, state + self.first_state)
+
+    def step(self, state: int, action: int) -> tuple[int, float, bool, bool]:
+        """One step from the state it was put into: the next one, the reward, and whether it terminated or truncated."""
         found, reward, terminated, truncated, _ = self.env.step(action + self.first_action)
         what = f"env.step({action + self.first_action}) from the observation {state + self.first_state}"
         next_state, paid = as_outcome(what, (self._number(found), reward), self._observed)
+        return next_state, paid, bool(terminated), bool(truncated)
+
+    def _step(self, state: int, action: int) -> tuple[int, float]:
+        if state == self._observed:
+            return state, 0.0
+        self.be_in(state)
+        next_state, paid, terminated, truncated = self.step(state, action)
         # Gymnasium asks for a reset after either; where the state goes on, the next draw sets it anyway
         fresh = self._reset(None) if terminated or truncated else next_state
         if not terminated:
@@ -155,12 +148,8 @@ class GymSimulator:
         return set_state
 
     def _start(self, changes: set[str]) -> Array | None:
-        bare = self.env.unwrapped
-        if "observations" in changes or not isinstance(bare, ToyText):
-            return None
-        start = np.asarray(bare.initial_state_distrib, dtype=np.float64)
-        check_shape("env.unwrapped.initial_state_distrib", start, (self._observed,), "(S,)")
-        return np.append(start, 0.0) if self.at_end == "absorb" else start
+        start = own_start(self.env, changes) if isinstance(self.env.unwrapped, ToyText) else None
+        return np.append(start, 0.0) if start is not None and self.at_end == "absorb" else start
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
@@ -170,76 +159,11 @@ class GymSimulator:
         self._lock = threading.Lock()
 
 
-def _check_environment(env: Any) -> set[str]:
-    """Refuse what cannot be sampled; gives what wrappers change: "observations", "rewards"."""
-    try:
-        import gymnasium
-        from gymnasium.envs.toy_text.taxi import TaxiEnv
-        from gymnasium.wrappers import Autoreset
-    except ImportError:
-        raise MissingExtraError("GymSimulator needs gymnasium; install it with: pip install cautious[gym]") from None
-    if not isinstance(env, gymnasium.Env):
-        raise IncompatibleError(
-            f"env must be a gymnasium.Env, found {type(env).__name__}; make one with gymnasium.make(name)"
-        )
-    for name, space in (("observation_space", env.observation_space), ("action_space", env.action_space)):
-        if not isinstance(space, gymnasium.spaces.Discrete):
-            raise IncompatibleError(
-                f"env.{name} is {space}; GymSimulator needs Discrete, so that states and actions can be counted"
-            )
-    if isinstance(env.unwrapped, TaxiEnv) and env.unwrapped.fickle_passenger:
-        raise IncompatibleError(
-            "Taxi with fickle_passenger=True remembers whether the passenger has changed their mind, which is not "
-            "observed: the observation is not the whole state"
-        )
-    kinds = {gymnasium.ObservationWrapper: "observations", gymnasium.RewardWrapper: "rewards"}
-    wrappers = list(_wrappers(env, gymnasium.Wrapper))
-    if any(isinstance(wrapper, Autoreset) for wrapper in wrappers):
-        raise IncompatibleError("env has the wrapper Autoreset, which replaces every step after an end by a reset")
-    return {change for kind, change in kinds.items() if any(isinstance(wrapper, kind) for wrapper in wrappers)}
-
-
-def _wrappers(env: Any, kind: Any) -> Iterator[Any]:
-    while isinstance(env, kind):
-        yield env
-        env = env.env
-
-
 def _table_range(env: Any, changes: set[str]) -> tuple[float, float]:
     """Smallest and largest reward of the environment's table."""
     bare = env.unwrapped
     if "rewards" in changes or not isinstance(bare, HasTable):
         why = "a wrapper changes the rewards" if "rewards" in changes else "the environment has no table P"
         raise InputError(f"reward_range is needed: {why}; pass reward_range=(low, high)")
-    paid = [line[2] for actions in bare.P.values() for lines in actions.values() for line in lines if line[0] > 0]
+    paid = [line[2] for actions in entries(bare.P) for lines in entries(actions) for line in lines if line[0] > 0]
     return as_reward_range((min(paid), max(paid)))
-
-
-def _setter(env: Any, changes: set[str]) -> SetState:
-    """How to put this environment into a state."""
-    bare = env.unwrapped
-    ways = (
-        "pass set_state=..., a function of (env, observation): it may write the environment's attributes, or call "
-        'env.reset(options={"state": observation}) where the environment takes such options'
-    )
-    if "observations" in changes:
-        raise IncompatibleError(f"a wrapper of {env} changes the observations, so they are not its states; {ways}")
-    if isinstance(bare, SetsState):
-        return _by_method
-    found, _ = env.reset(seed=0)
-    if isinstance(bare, ToyText) and int(bare.s) == int(found):
-        return _by_attribute
-    raise IncompatibleError(f"GymSimulator does not know how to set the state of {env}; {ways}")
-
-
-# functions of the module, so that a simulator can be pickled
-def _by_method(env: Any, observation: int) -> None:
-    env.unwrapped.set_state(observation)
-
-
-def _by_attribute(env: Any, observation: int) -> None:
-    env.unwrapped.s = observation
-
-
-def _title(env: Any) -> str:
-    return type(env.unwrapped).__name__ if env.spec is None else str(env.spec.id)

@@ -9,6 +9,13 @@ class Scene:
 
     ``grid`` holds one string per row of the map; character ``#`` is a wall (no state), every other character is a
     state, numbered row by row. ``step`` and ``reward_unit`` are the real units of time and reward.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> scene = ca.Scene("Yard", step="minute", reward_unit="euros", grid=("S.", "#G"))
+    >>> scene.cells
+    [(0, 0), (0, 1), (1, 1)]
     """
 
     title: str

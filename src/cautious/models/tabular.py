@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious import _storage
 from cautious._checks import as_array, as_distribution, as_floats, as_mask, as_names, as_number, check_shape, first_bad
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.kernels import sparse_rows
+from cautious.models import saving
 from cautious.models.encodings import (
     are_probabilities,
     check_rows,
@@ -117,7 +117,7 @@ class MDP:
 
     @cached_property
     def reward_square(self) -> Array:
-        """Second moment (S, A) of the reward: over the outcomes if they are known, else of the average."""
+        """Second moment (S, A) of the reward, over the outcomes if they are known, else of the average."""
         with np.errstate(over="ignore"):
             square = self.rewards**2
             if self.outcome_rewards is not None:
@@ -283,9 +283,8 @@ class MDP:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that ``ca.read_model`` reads; atomically, without pickle."""
-        header, arrays = self.to_storage()
-        _storage.write(path, "model", header, arrays)
+        """Write the model to a file that ``ca.read_model`` reads; the suffix says the format, ``.npz`` is ours."""
+        saving.save(path, self)
 
     def to_storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Header and arrays of our file format; ``models.files.model_from_storage`` is the inverse."""

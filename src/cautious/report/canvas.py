@@ -3,6 +3,7 @@
 import io
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cautious.errors import MissingExtraError
@@ -37,14 +38,16 @@ def require_matplotlib() -> None:
 
 
 def new_figure(theme: Theme, width: float, height: float) -> Any:
-    """An empty matplotlib Figure (inches) with its own Agg canvas; nothing has to be closed."""
+    """An empty matplotlib Figure (inches) with its own Agg canvas; nothing has to be closed, and notebooks show it."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError(MISSING) from None
-    figure = Figure(figsize=(width, height), facecolor=theme.paper, layout="constrained")
+    figure: Any = Figure(figsize=(width, height), facecolor=theme.paper, layout="constrained")
     FigureCanvasAgg(figure)
+    # notebooks ask for this; they know matplotlib's own figures only after an import of pyplot
+    figure._repr_png_ = partial(png, figure, 110)
     return figure
 
 

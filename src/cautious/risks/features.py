@@ -137,6 +137,15 @@ class SafeSet(Recipe):
     """Stay in ``states`` for more than the share 1 - slack of discounted time: -log( d(states) - (1 - slack) ).
 
     ``states``: indices, a mask or state names. ``slack`` in (0, 1].
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> mdp = ca.worlds.machine_replacement()
+    >>> working = [name for name in mdp.state_names if name != "broken"]
+    >>> solution = ca.solve(ca.Problem(mdp, ca.SafeSet(working, slack=0.005), caution=1.0))
+    >>> bool(solution.occupancy[-1].sum() < 0.005)
+    True
     """
 
     states: Any
@@ -157,6 +166,16 @@ class TaskFloors(Recipe):
     """Keep the return of each task above its floor: -sum_j log( return of task j - floor_j ).
 
     ``task_rewards`` (m, S, A); ``floors`` (m,), as discounted returns.
+
+    Examples
+    --------
+    >>> import numpy as np, cautious as ca
+    >>> mdp = ca.worlds.clinic()
+    >>> treated = ca.worlds.clinic_tasks(mdp)  # urgent and routine patients, per slot
+    >>> floors = np.array([0.4, 0.4]) / (1 - mdp.discount)
+    >>> solution = ca.solve(ca.Problem(mdp, ca.TaskFloors(treated, floors), caution=1.0))
+    >>> bool(all(np.sum(solution.occupancy * task) > 0.4 for task in treated))
+    True
     """
 
     task_rewards: Any
@@ -175,6 +194,15 @@ class PeakExposure(Recipe):
     """The largest share of discounted time spent in one of the danger sets: max_j d(set_j).
 
     ``sets``: a sequence of sets, each as indices, a mask or state names.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> queue = ca.worlds.queue()
+    >>> crowded, idle = list(range(8, 16)), [0]
+    >>> solution = ca.solve(ca.Problem(queue, ca.PeakExposure([crowded, idle]), caution=50.0))
+    >>> bool(solution.risk < 0.2)
+    True
     """
 
     sets: Sequence[Any]
@@ -196,7 +224,17 @@ class PeakExposure(Recipe):
 
 @dataclass(frozen=True, eq=False)
 class WorstTask(Recipe):
-    """The loss of the worst task: max_j -(return of task j). ``task_rewards`` (m, S, A)."""
+    """The loss of the worst task: max_j -(return of task j). ``task_rewards`` (m, S, A).
+
+    Examples
+    --------
+    >>> import numpy as np, cautious as ca
+    >>> mdp = ca.worlds.clinic()
+    >>> treated = ca.worlds.clinic_tasks(mdp)
+    >>> solution = ca.solve(ca.Problem(mdp, ca.WorstTask(treated), caution=5.0))
+    >>> print([f"{np.sum(solution.occupancy * task):.2f}" for task in treated])  # urgent, routine per slot
+    ['0.48', '0.48']
+    """
 
     task_rewards: Any
     smooth = False

@@ -12,6 +12,7 @@ import numpy as np
 
 from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
+from cautious.risks.network_simplex import cheapest_plan
 from cautious.risks.transport import Memory, TransportRisk
 
 ALL_PAIRS_STATES = 100
@@ -36,21 +37,8 @@ class MatrixTransport(TransportRisk):
         return float(self.distance.max())
 
     def ship(self, x: Array) -> tuple[float, Array]:
-        """A solver's plan (S, S), made to fit, where its potentials prove it cheapest; else from scratch."""
-        plan, potentials = self.memory.flow, self.memory.potentials
-        if plan is not None and potentials is not None:
-            x = x / x.sum()
-            with np.errstate(divide="ignore", invalid="ignore"):
-                plan = plan * np.nan_to_num(np.minimum(x / plan.sum(axis=1), 1.0))[:, None]
-                plan = plan * np.nan_to_num(np.minimum(self.prior / plan.sum(axis=0), 1.0))[None, :]
-            # what then is left over goes everywhere in proportion: dear, but it is next to nothing
-            rest, wanted = np.maximum(x - plan.sum(axis=1), 0.0), np.maximum(self.prior - plan.sum(axis=0), 0.0)
-            extra = float(rest @ self.distance @ wanted) / max(float(wanted.sum()), 1e-300)
-            upper = float(np.sum(plan * self.distance)) + extra
-            lower = float(potentials @ x) - float(self.prior @ self.priced(potentials, x > 0))
-            if self.precise(upper, lower):
-                return upper, potentials
-        return super().ship(x)
+        """Over all pairs, whether they are among the arcs or not."""
+        return cheapest_plan(self.distance, x, self.prior)
 
     def priced(self, potentials: Array, here: Mask) -> Array:
         """Column maxima of f_i - D_ij."""
@@ -81,14 +69,8 @@ class MatrixTransport(TransportRisk):
         few = min(FEW, here.size)
         best = np.argpartition(-worth[:, column], few - 1, axis=0)[:few]
         tails, heads = here[best].ravel(), np.tile(column, few)
-        return matrix_transport(
-            self.prior,
-            self.shape,
-            self.distance,
-            np.concatenate([self.tail[direct], tails]),
-            np.concatenate([self.head[direct] - n, heads]),
-            self.memory,
-        )
+        pairs = np.unique(np.concatenate([self.tail[direct] * n + self.head[direct] - n, tails * n + heads]))
+        return matrix_transport(self.prior, self.shape, self.distance, *np.divmod(pairs, n), self.memory)
 
 
 def matrix_transport(
@@ -99,10 +81,8 @@ def matrix_transport(
     target: Indices,
     memory: Memory,
 ) -> MatrixTransport:
-    """Plans on the pairs (origin, target), each once, plus the hub."""
+    """Plans on the pairs (origin, target), each given once, plus the hub."""
     n = prior.size
-    pairs = np.unique(origin * n + target)
-    origin, target = pairs // n, pairs % n
     states = np.arange(n)
     tail = np.concatenate([origin, states, np.full(n, 2 * n)])
     head = np.concatenate([target + n, np.full(n, 2 * n), states + n])
@@ -113,9 +93,9 @@ def matrix_transport(
 def with_nearest(prior: Array, shape: tuple[int, int], distance: Array) -> MatrixTransport:
     """Plans on each state's nearest neighbours, both ways; on all pairs of a small model."""
     n = prior.size
-    few = n if n <= ALL_PAIRS_STATES else NEAREST
-    nearest = np.argpartition(distance, few - 1, axis=1)[:, :few]
-    states = np.repeat(np.arange(n), few)
-    there = np.concatenate([states, nearest.ravel()])
-    back = np.concatenate([nearest.ravel(), states])
-    return matrix_transport(prior, shape, distance, there, back, Memory())
+    if n <= ALL_PAIRS_STATES:
+        return matrix_transport(prior, shape, distance, *np.divmod(np.arange(n * n), n), Memory())
+    nearest = np.argpartition(distance, NEAREST - 1, axis=1)[:, :NEAREST].ravel()
+    states = np.repeat(np.arange(n), NEAREST)
+    pairs = np.unique(np.concatenate([states * n + nearest, nearest * n + states]))
+    return matrix_transport(prior, shape, distance, *np.divmod(pairs, n), Memory())

@@ -194,7 +194,15 @@ def _reach(distances: Array, weights: Array, room: float) -> float:
 
 @dataclass(frozen=True)
 class Variance(Recipe):
-    """Variance of the reward of one step under the occupancy, outcomes included (not of the return)."""
+    """Variance of the reward of one step under the occupancy, outcomes included (not of the return).
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> points = ca.frontier(ca.worlds.liquidation(), ca.Variance(), cautions=[0.1, 0.4])
+    >>> points[1].risk < points[0].risk, points[1].certificate.kind
+    (True, 'global')
+    """
 
     convex = False
     smooth = False
@@ -217,7 +225,15 @@ class Variance(Recipe):
 
 @dataclass(frozen=True)
 class CVaR(Recipe):
-    """Expected shortfall of the per-step reward: the mean loss -r over the worst 1 - level share; level in [0, 1)."""
+    """Expected shortfall of the per-step reward: the mean loss -r over the worst 1 - level share; level in [0, 1).
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> solution = ca.solve(ca.Problem(ca.worlds.machine_replacement(), ca.CVaR(0.9), caution=20.0))
+    >>> print(f"the worst tenth of the weeks loses {solution.risk:.0f} euros on average")
+    the worst tenth of the weeks loses 602 euros on average
+    """
 
     level: float
     convex = False

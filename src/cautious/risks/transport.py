@@ -15,19 +15,17 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linprog
 from scipy.sparse.csgraph import dijkstra
 
 from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
-from cautious.errors import SolveError
 from cautious.risks.base import ConicRisk, Cut
 from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.graph_flow import SpanningTree, spanning_tree
+from cautious.risks.network_simplex import cheapest_flow
 
-ROUNDS = 50
-# a plan proved this precise is as good as the exact one; for few states the exact one costs next to nothing
-FLOW_PRECISION, SMALL_PRECISION, SMALL_STATES = 1e-8, 2e-10, 500
+# a flow proved this precise is as good as the exact one; for few states the exact one costs next to nothing
+PRECISION, EXACT_STATES = 1e-8, 1000
 
 
 @dataclass
@@ -83,48 +81,17 @@ class TransportRisk(ConicRisk):
         places = (np.concatenate([self.tail, self.head]), np.tile(np.arange(m), 2))
         return sp.csr_array((signs, places), shape=(self.demand.size, m))
 
+    @abstractmethod
     def ship(self, x: Array) -> tuple[float, Array]:
-        """Cheapest transport of the marginal x over these arcs: its cost and its potentials (S,)."""
-        supply = -self.demand
-        supply[: x.size] += x / x.sum()
-        # the solver's tolerances are absolute: larger amounts make them relative
-        supply *= x.size
-        # presolve calls some problems with tiny supplies infeasible; without it they are solved
-        for presolve in (True, False):
-            options = {"presolve": presolve, "primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-            solved = linprog(self.cost, A_eq=self.incidence, b_eq=supply, method="highs-ds", options=options)
-            if solved.status == 0:
-                break
-        else:
-            raise SolveError(f"Wasserstein: the transport problem was not solved ({solved.message})")
-        flow = np.maximum(solved.x, 0)
-        # flows miss the balance by rounding: the missing mass is charged at the full diameter
-        missing = float(np.abs(self.incidence @ flow - supply).sum())
-        return (float(self.cost @ flow) + self.diameter * missing) / x.size, np.asarray(solved.eqlin.marginals)[
-            : x.size
-        ]
-
-    def precise(self, upper: float, lower: float) -> bool:
-        """Whether a plan of cost ``upper``, proved to be above ``lower``, is precise enough to be the answer."""
-        share = SMALL_PRECISION if self.prior.size <= SMALL_STATES else FLOW_PRECISION
-        return upper - lower <= share * max(upper, 0.01 * self.diameter)
+        """Cheapest transport of a marginal x (S,) of sum one: its cost and its potentials (S,)."""
 
     def best_transport(self, x: Array) -> tuple[float, Array]:
-        """As ``ship``, with every arc that pays."""
-        memory = self.memory
-        last = memory.last
-        if last is not None and np.array_equal(last[0], x):
-            return last[1]
-        risk = memory.grown or self
-        everywhere = np.ones(self.shape, dtype=np.bool_)
-        for _ in range(ROUNDS):
-            answer = risk.ship(x)
-            more = risk.refined(answer[1], everywhere)
-            if more is None:
-                break
-            memory.grown = risk = more
-        memory.last = (x, answer)
-        return answer
+        """As ``ship``; the last answer is remembered."""
+        last = self.memory.last
+        if last is None or not np.array_equal(last[0], x):
+            last = x, self.ship(x / x.sum())
+            self.memory.last = last
+        return last[1]
 
     def value(self, d: Array) -> float:
         """The cost of the cheapest transport."""
@@ -182,15 +149,15 @@ class GraphTransport(TransportRisk):
 
     def ship(self, x: Array) -> tuple[float, Array]:
         """A solver's flow, balanced, where its potentials prove that it is the cheapest; else from scratch."""
-        flow, potentials = self.memory.flow, self.memory.potentials
-        if flow is not None and potentials is not None:
-            missing = x / x.sum() - self.prior - np.asarray(self.incidence @ flow)
+        flow, potentials, missing = self.memory.flow, self.memory.potentials, x - self.prior
+        if flow is not None and potentials is not None and x.size > EXACT_STATES:
+            rest = missing - np.asarray(self.incidence @ flow)
             # opposite flows cancel; the tree carries the rest, which can only make the plan dearer than it need be
-            upper = float(self.cost @ flow) + self.tree.excess_cost(missing - missing.mean())
-            lower = float(potentials @ x) / x.sum() - float(self.prior @ self.priced(potentials, x > 0))
-            if self.precise(upper, lower):
+            upper = float(self.cost @ flow) + self.tree.excess_cost(rest - rest.mean())
+            lower = float(potentials @ x) - float(self.prior @ self.priced(potentials, x > 0))
+            if upper - lower <= PRECISION * max(upper, 0.01 * self.diameter):
                 return upper, potentials
-        return super().ship(x)
+        return cheapest_flow(self.tail, self.head, self.cost, self.tree, missing - missing.mean())
 
     @cached_property
     def tree(self) -> SpanningTree:
@@ -204,6 +171,8 @@ class GraphTransport(TransportRisk):
         sources = np.flatnonzero(here)
         # something extra on every entry, of the graph's own size: explicit zeros would not be edges
         unit = float(self.graph.data.max(initial=0.0)) or 1.0
-        entry = sp.csr_array((top - potentials[sources] + unit, (np.zeros_like(sources), sources)), shape=(1, n))
-        extended = sp.block_array([[self.graph, None], [entry, sp.csr_array((1, 1))]], format="csr")
+        graph, costs = self.graph, top - potentials[sources] + unit
+        rows = np.append(graph.indptr, graph.nnz + sources.size)
+        entries = np.concatenate([graph.data, costs]), np.concatenate([graph.indices, sources]), rows
+        extended = sp.csr_array(entries, shape=(n + 1, n + 1))
         return np.asarray(top + unit - dijkstra(extended, indices=n)[:n])

@@ -20,6 +20,14 @@ class Wasserstein(Recipe):
     """W1 distance between the state marginal and a prior (S,).
 
     ``metric``: (S, S) array of distances, or a sparse undirected weighted graph (shortest-path distance).
+
+    Examples
+    --------
+    >>> import numpy as np, cautious as ca
+    >>> age = np.arange(12.0)  # decades
+    >>> risk = ca.Wasserstein(np.full(12, 1 / 12), metric=np.abs(age[:, None] - age))
+    >>> ca.solve(ca.Problem(ca.worlds.forest(), risk, caution=4000.0)).status.name
+    'SOLVED'
     """
 
     prior: Any

@@ -18,6 +18,7 @@ from cautious.models.encodings import frozen
 from cautious.occupancy import policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
+from cautious.solvers.price_memory import Planned, PriceMemory
 
 LARGEST_POOL = 400
 RECENT = 20
@@ -39,7 +40,7 @@ class Pool:
     """Behaviours of one model; ``price_out`` adds the best one for given prices of the features."""
 
     def __init__(self, problem: Problem, features: sp.csr_array) -> None:
-        self.problem, self.features = problem, features
+        self.problem, self.features, self.by_pair = problem, features, features.T
         self.horizon = 1 / (1 - problem.mdp.discount)
         self.columns: list[Column] = []
         self.returns = np.empty(0)
@@ -47,23 +48,31 @@ class Pool:
         self.last: Plan | None = None
         self.guess: Array | None = None
         self.spreads = _spreads(features)
+        self._reward_range = _range(problem)
         self.chains = Greedy(problem.mdp, frozen(problem.reward).ravel())
         rows = problem.mdp.transitions
         room = STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
         self.states_kept = max(2, int(room / (8 * problem.mdp.n_states)))
+        self.solved: tuple[float, Array] | None = None
+        self.memory = PriceMemory()
 
     def serve(self, problem: Problem) -> None:
         """Go on with another caution or another reward table of the same model."""
         same = problem.reward is self.problem.reward or np.array_equal(problem.reward, self.problem.reward)
         self.problem = problem
         if not same:
+            self._reward_range = _range(problem)
+            self.solved, self.memory = None, PriceMemory()
             self._choose(np.array([column.states is not None for column in self.columns], dtype=np.bool_))
             self.returns = np.array([self._return(column) for column in self.columns])
 
+    def foreseen(self, caution: float) -> Array | None:
+        """The prices (m,) of the last solved caution in proportion to this one, if there is one."""
+        return None if self.solved is None else caution / self.solved[0] * self.solved[1]
+
     def sensitivity(self, prices: Array) -> float:
         """How much the priced return of a behaviour can change per unit of error in its occupancy."""
-        reward = self.problem.reward[self.problem.active]
-        felt = self.horizon * float(np.ptp(reward)) / 2 + float(np.abs(prices) @ self.spreads)
+        felt = self.horizon * self._reward_range / 2 + float(np.abs(prices) @ self.spreads)
         # with equal rewards and constant features any occupancy will do
         return max(felt, 1e-300)
 
@@ -76,15 +85,26 @@ class Pool:
         occupancy may be.
         """
         shape = self.problem.mdp.shape
-        priced = reward + np.asarray(self.features.T @ prices).reshape(shape) / self.horizon
+        priced = reward + np.asarray(self.by_pair @ prices).reshape(shape) / self.horizon
         problem = self.problem
-        found = plan(problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=self.last, known=known)
+        warm, start = self.last, self.memory.start(prices) if reward is self.problem.reward else None
+        if start is not None:
+            warm, self.guess = start
+        found = plan(problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=warm, known=known)
         self.last = found
         column = Column(found.actions.astype(np.min_scalar_type(shape[1])), None, np.inf)
         numbers = self._evaluate(column, accuracy(found) if callable(accuracy) else accuracy)
         self.columns.append(column)
         self.returns = np.append(self.returns, self._return(column))
         self.numbers = np.column_stack([self.numbers, numbers])
+        assert column.states is not None
+        if reward is not self.problem.reward:
+            # what another table earns says nothing about this one
+            return found
+        self.memory.add(prices, numbers)
+        if self.solved is not None:
+            # plans of a first solve are too far from each other to be combined
+            self.memory.keep(Planned(prices, found.values, column.actions, column.states), self.states_kept)
         return found
 
     def sharpen(self, weights: Array, accuracy: float) -> bool:
@@ -185,6 +205,12 @@ class PoolKeeper:
             known.serve(problem)
         assert self.pool is not None
         return self.pool
+
+
+def _range(problem: Problem) -> float:
+    """Largest minus smallest reward of the pairs in use."""
+    used = problem.reward[problem.active]
+    return float(np.ptp(used)) if used.size else 0.0
 
 
 def _spreads(features: sp.csr_array) -> Array:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.occupancy import occupancy_policy
+from cautious.planning import Plan
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
 from cautious.solvers.base import Candidate, Solver, Target
@@ -26,16 +27,22 @@ from cautious.solvers.phase_one import meet_floors
 CALLS = 1000
 SHOWN = 25
 PATIENCE = 15
-COLUMN_SHARE = 0.15
+COLUMN_SHARE, EARLY_SHARE = 0.15, 0.5
 FIRST_ROUGHNESS = 1e-2
 ANSWERS = 4
+# how much stiffer than the curvature prices are held where columns are missing
+AROUND = 3.0
+# what two plans must leave of the gap for the model of the prices to go on
+WORTHWHILE = 0.3
+# worst cases of smaller models have too few policies for it
+SMOOTH_STATES = 3000
 
 
 class Features(Solver):
     """See the module's text."""
 
     name = "column generation"
-    margin = 0.25
+    margin = 0.5
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs features only."""
@@ -49,12 +56,12 @@ class Features(Solver):
         features, rows = feature_rows(problem)
         blocks = [cast(FeatureRisk, risk).features for _, risk in problem.terms]
         pool = target.workspace.of(self.name, PoolKeeper).of(problem, blocks, features)
+        search = _Search(problem, target, pool, rows, self.margin)
         if not pool.columns:
-            rough = FIRST_ROUGHNESS * pool.sensitivity(np.zeros(rows.group.size))
-            pool.price_out(problem.reward, np.zeros(rows.group.size), rough, FIRST_ROUGHNESS)
+            search.begin()
         if rows.barrier.any():
             yield from meet_floors(pool, rows.barrier, rows.floor, target)
-        yield from _Search(problem, target, pool, rows, self.margin).run()
+        yield from search.run()
 
 
 class _Search:
@@ -66,6 +73,17 @@ class _Search:
         self.upper, self.witness = np.inf, Witness(np.zeros(problem.mdp.n_states))
         self.gaps: list[float] = []
         self.level = Level()
+        smooth = rows.barrier.all() or problem.mdp.n_states >= SMOOTH_STATES
+        self.foreseen = pool.foreseen(problem.caution) if smooth else None
+
+    def begin(self) -> None:
+        """The first column, at prices that spread every worst case evenly."""
+        prices = self.rows.even()
+        rough = FIRST_ROUGHNESS * self.pool.sensitivity(prices)
+        found = self.pool.price_out(self.problem.reward, self.sign * prices, rough, FIRST_ROUGHNESS)
+        # the price of a barrier is never zero
+        if not self.rows.barrier.any():
+            self._prove(found, prices)
 
     def run(self) -> Iterator[Candidate]:
         answers = 0
@@ -78,15 +96,19 @@ class _Search:
             stuck = len(self.gaps) > PATIENCE and gap > 0.9 * self.gaps[-PATIENCE]
             ended = stuck or len(self.gaps) >= CALLS or self.target.clock.over
             if gap <= goal or ended:
-                if self._sharpened(best, goal):
+                weights = few(self.pool.returns, self.pool.numbers, best.weights)
+                # a column that had to be made more accurate may not be in the best mixture any more
+                if self.pool.sharpen(weights, self._accuracy(best, goal)):
                     continue
-                yield self._answer(best, goal)
+                if self.level.centre is not None:
+                    self.pool.solved = (self.problem.caution, self.level.centre)
+                yield self._answer(best, weights, goal)
                 answers += 1
                 if ended:
                     return
                 continue
             if len(self.gaps) % SHOWN == SHOWN - 1:
-                yield self._answer(best, gap)
+                yield self._answer(best, few(self.pool.returns, self.pool.numbers, best.weights), gap)
             self._price_out(small, best, gap, goal)
             self.gaps.append(gap)
 
@@ -96,32 +118,50 @@ class _Search:
 
     def _price_out(self, small: SmallProblem, best: Mixture, gap: float, goal: float) -> None:
         """One more column, at prices that promise to close a good part of the gap."""
-        prices = self.level.prices(small, best, gap)
+        prices = self._next_prices(small, best, gap)
         sensitivity = self.pool.sensitivity(prices)
         known = best.value + self.rows.intercept(prices)
         found = self.pool.price_out(
             self.problem.reward,
             self.sign * prices,
             goal,
-            lambda found: COLUMN_SHARE * min(gap, found.upper - known, FIRST_ROUGHNESS * sensitivity) / sensitivity,
+            lambda found: EARLY_SHARE * min(gap, found.upper - known, FIRST_ROUGHNESS * sensitivity) / sensitivity,
             known,
         )
+        self._prove(found, prices)
+        self.pool.forget(best.weights)
+
+    def _prove(self, found: Plan, prices: Array) -> None:
+        """Keep the bound of a plan at these prices if it is the best."""
         bound = found.upper - self.rows.intercept(prices)
         if bound < self.upper:
             self.upper, self.level.centre = bound, prices
             self.witness = Witness(found.values, _cuts(self.problem, prices))
-        self.pool.forget(best.weights)
 
-    def _sharpened(self, best: Mixture, goal: float) -> bool:
-        """Whether a column of the answer had to be made more accurate, so that the best mixture may be another one."""
-        weights = few(self.pool.returns, self.pool.numbers, best.weights)
-        return self.pool.sharpen(weights, self._accuracy(best, goal))
+    def _next_prices(self, small: SmallProblem, best: Mixture, gap: float) -> Array:
+        """By the plans of neighbouring cautions while that closes the gap; else by the columns alone."""
+        rows = self.rows
+        if len(self.gaps) > 2 and gap > WORTHWHILE * self.gaps[-2]:
+            # few policies matter here, and the bound has kinks that no smooth model sees
+            self.foreseen = None
+        if self.foreseen is not None:
+            near = self.foreseen if self.level.centre is None else self.level.centre
+            found = self.pool.memory.suggestion(rows, near)
+            if found is not None:
+                prices = rows.normalised(found.prices)
+                if self.level.centre is None or rows.barrier.all():
+                    return prices
+                # a mixture needs columns on all sides of the best prices
+                around = small.near(prices, AROUND * found.curvature * small.scale)
+                return prices if around is None else rows.normalised(around.prices)
+            if self.level.centre is None:
+                return rows.normalised(near)
+        return self.level.prices(small, best, gap)
 
     def _accuracy(self, best: Mixture, gap: float) -> float:
         return COLUMN_SHARE * gap / self.pool.sensitivity(best.prices)
 
-    def _answer(self, best: Mixture, gap: float) -> Candidate:
-        weights = few(self.pool.returns, self.pool.numbers, best.weights)
+    def _answer(self, best: Mixture, weights: Array, gap: float) -> Candidate:
         d = self.pool.mixture(weights, self._accuracy(best, gap))
         return Candidate(occupancy_policy(d, self.pool.default_policy()), self.witness, states=d.sum(axis=1))
 

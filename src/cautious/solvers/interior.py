@@ -1,8 +1,8 @@
 """Distances to a prior on models that factor well: a primal-dual interior point method on the occupancy program.
 
 Each step (Mehrotra) predicts where the products of variables and multipliers could go, aims at a share of that, and
-corrects for the second order; all of it needs one sparse factorisation (``interior_system``). The point starts from the
-prior's own behaviour, a little blurred, and its multipliers from a constant that overpays every pair. Steps end when
+corrects for the second order; all of it needs one sparse factorisation (``interior_system``). Where it starts says
+``interior_start``. Steps end when
 the sum of the products, and what the multipliers miss, are below the allowed gap; the certificate then judges the
 policy read off the occupancy.
 """
@@ -15,27 +15,24 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.kernels import interior_steps as kernels
-from cautious.occupancy import occupancy_policy, policy_occupancy
+from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
 from cautious.risks.separable import SeparableRisk
 from cautious.risks.transport import GraphTransport
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.interior_newton import Newton, Point
+from cautious.solvers.interior_newton import Newton, Point, near_barriers, step_lengths
+from cautious.solvers.interior_start import Neighbour, start
 from cautious.solvers.interior_system import System, edges_of, fills_in
 from cautious.solvers.interior_terms import Form, formulate
 
 MOST_FEATURES = 24
 STEPS = 100
 FACTOR_BYTES = 2500
-FLOOR = 1e-3
 HARDLY = 1e-9
 SHORT = 0.99
 CORRECTIONS = 2
 BENT = 1.0
-NEAR = 5.0
-OVERPAID = 0.3
-BLUR = 0.2
 # a transport whose flow is this precise needs no program of its own to be valued; some steps are worth that
 FLOW_GAP = 2e-9
 PATIENCE = 5
@@ -77,22 +74,25 @@ class Interior(Solver):
             return
         form = formulate(problem)
         # floating-point trouble shows as numbers that are not finite: the run then ends with what it has
-        yield from _run(problem, target, form, system)
+        yield from _run(problem, target, form, system, target.workspace.of(f"{self.name}, start", Neighbour))
 
 
-def _run(problem: Problem, target: Target, form: Form, system: System) -> Iterator[Candidate]:
-    point: Point | None = start(problem, form, system)
+def _run(problem: Problem, target: Target, form: Form, system: System, neighbour: Neighbour) -> Iterator[Candidate]:
+    point: Point | None = neighbour.start(form, system) or start(problem, form, system)
     shares, best, best_gap = list(SHARES if form.transport is None else SHARES[1:]), None, np.inf
     unit, patience = form.scale / ((1 - problem.mdp.discount) * form.amount), PATIENCE
     for _ in range(STEPS):
         if point is None:
             break
         newton = Newton(form, system, point)
-        gap, allowed = unit * own_gap(form, newton), target.allowance(own_objective(problem, form, newton))
+        gap, worth = unit * own_gap(form, newton), own_objective(problem, form, newton)
+        allowed = target.allowance(worth)
         if not np.isfinite(gap) or target.clock.over:
             break
         if gap < best_gap:
             best, best_gap = newton, gap
+        if neighbour.wants(gap / max(1.0, abs(worth))):
+            neighbour.keep(form, point)
         patience -= gap <= shares[0] * allowed
         if gap <= shares[0] * allowed and (patience < 0 or flow_gap(form, point) <= FLOW_GAP):
             yield candidate(problem, form, newton)
@@ -133,49 +133,6 @@ def own_objective(problem: Problem, form: Form, newton: Newton) -> float:
     return total
 
 
-def start(problem: Problem, form: Form, system: System) -> Point:
-    """The occupancy of the prior's own policy, blurred, and multipliers that overpay every pair."""
-    policy = problem.default_rows
-    for _, risk in problem.terms:
-        if isinstance(risk, SeparableRisk) and not risk.on_states:
-            policy = occupancy_policy(np.where(problem.active, risk.prior, 0.0), policy)
-            break
-    blurred = (1 - BLUR) * policy + BLUR * problem.default_rows
-    found = policy_occupancy(problem.mdp, problem.completed(blurred), 1e-6).occupancy[problem.active]
-    y = np.maximum(form.amount * found, FLOOR)
-    primal, dual = np.ones(form.size), np.ones(form.size)
-    primal[: y.size] = y
-    x, top = system.sums(y), np.zeros(0)
-    slope = np.zeros(y.size)
-    for term in form.smooth:
-        u = term.slope(x[form.states] if term.on_states else y)
-        slope += system.spread(form.states, u) if term.on_states else u
-    for kink in form.kinks:
-        away = (x[form.states] if kink.on_states else y) - kink.prior
-        primal[kink.above] = np.maximum(away, 0) + OVERPAID / kink.weight
-        primal[kink.below] = primal[kink.above] - away
-        dual[kink.above] = dual[kink.below] = kink.weight / 2
-        slope += kink.weight / 2
-    if form.transport is not None:
-        for part in (form.transport.along, form.transport.against):
-            dual[part] = form.transport.weight * form.transport.edges.length
-            primal[part] = 1.0
-    if form.features is not None:
-        features = form.features
-        values = features.rows @ y - features.floors
-        top = np.array([float(-values[group > 0].min()) + 0.1 * form.amount for group in features.tops.T])
-        slack = np.maximum(values + features.tops @ top, 1e-3 * form.amount)
-        even = features.tops @ (features.totals / features.tops.sum(axis=0)) if features.totals.size else 0.0
-        primal[features.slack] = slack
-        dual[features.slack] = np.where(features.fixed > 0, features.fixed / slack, even)
-        slope -= dual[features.slack] @ features.rows
-    adjusted = form.reward - slope
-    v = np.zeros(system.size)
-    v[form.states] = (float(adjusted.max()) + OVERPAID) / (1 - problem.mdp.discount)
-    dual[: y.size] = adjusted.max() + OVERPAID - adjusted
-    return Point(primal, dual, v, top)
-
-
 def own_gap(form: Form, newton: Newton) -> float:
     """What the products and the residuals say the gap is, in the method's units."""
     point, end = newton.point, form.size if form.features is None else form.features.slack.start
@@ -198,43 +155,25 @@ def advance(form: Form, newton: Newton) -> Point | None:
     point, targets = newton.point, form.targets
     here = point.primal, point.dual
     predicted = newton.direction(kernels.straight(*here, targets), rounds=1)
-    lengths = _lengths(form, point, predicted, 1.0)
+    lengths = step_lengths(form, point, predicted, 1.0)
     mean, then = kernels.mean_product(*here, predicted.primal, predicted.dual, *lengths, targets)
     aim = min(max(then / mean, 0.0), 1.0) ** 3 * mean
     wanted = kernels.curved(*here, predicted.primal, predicted.dual, aim, 10 * mean, targets)
     step = newton.direction(wanted)
-    lengths = _lengths(form, point, step, SHORT)
+    lengths = step_lengths(form, point, step, SHORT)
     # steps that are long where a slope bends leave the dual equation behind
     bent = float(np.abs(newton.dual_residual).max()) > BENT * mean
     for _ in range(0 if bent else CORRECTIONS):
         further = [min(1.0, 1.5 * length + 0.3) for length in lengths]
         changed = kernels.centred(*here, step.primal, step.dual, *further, aim, targets, wanted)
         tried = newton.direction(changed)
-        longer = _lengths(form, point, tried, SHORT)
+        longer = step_lengths(form, point, tried, SHORT)
         if sum(longer) < sum(lengths) + 0.05:
             break
         step, wanted, lengths = tried, changed, longer
     if not np.isfinite(sum(lengths)) or max(lengths) < 1e-6:
         return None
-    return _near_barriers(form, point.moved(step, *lengths))
-
-
-def _near_barriers(form: Form, point: Point) -> Point:
-    """Multipliers of barriers brought near what their slacks call for; the next step mends the dual equation."""
-    if form.features is not None:
-        part, fixed = form.features.slack, form.features.fixed
-        called = fixed / point.primal[part]
-        near = np.clip(point.dual[part], called / NEAR, called * NEAR)
-        point.dual[part] = np.where(fixed > 0, near, point.dual[part])
-    return point
-
-
-def _lengths(form: Form, point: Point, step: Point, share: float) -> tuple[float, float]:
-    """Step lengths: one for both sides where slopes depend on the occupancy."""
-    along, along_dual = (min(1.0, share * reach) for reach in point.reach(step))
-    if form.smooth or (form.features is not None and form.features.fixed.any()):
-        along = along_dual = min(along, along_dual)
-    return along, along_dual
+    return near_barriers(form, point.moved(step, *lengths))
 
 
 def candidate(problem: Problem, form: Form, newton: Newton) -> Candidate:

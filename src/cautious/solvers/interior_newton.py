@@ -21,6 +21,7 @@ from cautious.solvers.interior_terms import Form, Kinks, Transport
 
 REFINEMENTS = 3
 BALANCED = 1e-8
+NEAR = 5.0
 
 
 @dataclass
@@ -197,6 +198,24 @@ class Newton:
             step.dual[features.slack] += dw
             step.top += found[dw_now.size :]
         step.v += dv
+
+
+def near_barriers(form: Form, point: Point) -> Point:
+    """Multipliers of barriers brought near what their slacks call for; the next step mends the dual equation."""
+    if form.features is not None:
+        part, fixed = form.features.slack, form.features.fixed
+        called = fixed / point.primal[part]
+        near = np.clip(point.dual[part], called / NEAR, called * NEAR)
+        point.dual[part] = np.where(fixed > 0, near, point.dual[part])
+    return point
+
+
+def step_lengths(form: Form, point: Point, step: Point, share: float) -> tuple[float, float]:
+    """Step lengths: one for both sides where slopes depend on the occupancy."""
+    along, along_dual = (min(1.0, share * reach) for reach in point.reach(step))
+    if form.smooth or (form.features is not None and form.features.fixed.any()):
+        along = along_dual = min(along, along_dual)
+    return along, along_dual
 
 
 def _solve(matrix: Array, right: Array) -> Array:

@@ -6,6 +6,7 @@ R (K,) are the returns of the columns, Y their features. ``kernels/mixing.py`` s
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -18,11 +19,11 @@ LEAST_WEIGHT = 1e-12
 
 @dataclass(frozen=True)
 class Mixture:
-    """``weights`` (K,) of the columns, ``prices`` (m,) of the features, ``value`` of the small problem."""
+    """``weights`` (K,) of the columns, ``prices`` (m,) of the features, ``value`` of the best mixture."""
 
     weights: Array
     prices: Array
-    value: float
+    value: float = -np.inf
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Rows:
     group: Indices
     group_caution: Array
 
-    @property
+    @cached_property
     def barrier(self) -> Mask:
         """Which rows are barriers."""
         return np.asarray(self.group < 0)
@@ -54,6 +55,14 @@ class Rows:
         for g, caution in enumerate(self.group_caution):
             here = self.group == g
             out[here] *= caution / out[here].sum()
+        return out
+
+    def even(self) -> Array:
+        """Prices (m,) that spread every worst case evenly over its rows; none for barriers."""
+        out = np.zeros(self.group.size)
+        for g, caution in enumerate(self.group_caution):
+            here = self.group == g
+            out[here] = caution / here.sum()
         return out
 
     def intercept(self, prices: Array) -> float:
@@ -87,7 +96,11 @@ class SmallProblem:
 
     def best(self) -> Mixture | None:
         """The best mixture; None when rounding defeats it."""
-        return self._solved(SHARPEST, np.zeros(self.size.size), np.zeros(self.size.size))
+        found = self._solved(SHARPEST, np.zeros(self.size.size), np.zeros(self.size.size))
+        if found is None:
+            return None
+        value = self.rows.value(float(self.returns @ found.weights), self.features @ found.weights)
+        return Mixture(found.weights, found.prices, value)
 
     def centred(self) -> Mixture | None:
         """Prices that spread a worst case over all its rows: a start, when nothing is known yet."""
@@ -108,9 +121,7 @@ class SmallProblem:
         if not np.isfinite(amiss):
             return None
         weights = np.maximum(weights, 0.0)
-        weights = weights / weights.sum()
-        value = self.rows.value(float(self.returns @ weights), self.features @ weights)
-        return Mixture(weights, prices * self.scale / self.size, value)
+        return Mixture(weights / weights.sum(), prices * self.scale / self.size)
 
 
 def few(returns: Array, features: Array, weights: Array) -> Array:

@@ -1,6 +1,6 @@
 """``ca.solve``: match the risk's declared structure with a solver, run it, certify, wrap."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
@@ -8,6 +8,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from cautious.errors import IncompatibleError, MemoryLimitError
+from cautious.kernels.patience import until
 from cautious.kernels.threads import use_threads
 from cautious.problem import Problem
 from cautious.solution import Solution, Status
@@ -53,7 +54,7 @@ def solve(
     problem
         Model, risk and caution.
     tolerance
-        Relative gap: SOLVED means gap <= tolerance * max(1, |objective|).
+        Relative gap: SOLVED means ``gap <= tolerance * max(1, |objective|)``.
     time_limit_seconds
         After this the best policy so far is returned with its gap; None is no limit.
     seed
@@ -78,9 +79,16 @@ def solve(
 
 
 def answer(
-    problem: Problem, request: Request, warm: Solution | None = None, workspace: Workspace | None = None
+    problem: Problem,
+    request: Request,
+    warm: Solution | None = None,
+    workspace: Workspace | None = None,
+    solvers: Sequence[Solver] | None = None,
 ) -> Solution:
-    """As ``solve``; from the ``warm`` solution and the ``workspace`` of a neighbouring problem of the same model."""
+    """As ``solve``; from the ``warm`` solution and the ``workspace`` of a neighbouring problem of the same model.
+
+    ``solvers`` are tried instead of those that ``choose`` gives.
+    """
     if not isinstance(problem, Problem):
         raise IncompatibleError(f"ca.solve needs a ca.Problem, found {type(problem).__name__}")
     problem.mdp.require_transitions("ca.solve")
@@ -92,8 +100,8 @@ def answer(
         start=None if warm is None else Start(warm.policy, warm.multipliers),
         workspace=Workspace() if workspace is None else workspace,
     )
-    with one_blas_thread(), use_threads(request.threads), clock.memory, Interruption(clock):
-        return _solve(problem, target, request.callback)
+    with one_blas_thread(), use_threads(request.threads), until(lambda: clock.over), clock.memory, Interruption(clock):
+        return _solve(problem, target, request.callback, solvers)
 
 
 @cache
@@ -113,7 +121,12 @@ def choose(problem: Problem) -> list[Solver]:
     """The solvers to try, in order, by what the terms of the risk declare."""
     if problem.neutral:
         return [Planner()]
-    solvers: list[Solver] = [
+    return [solver for solver in risk_solvers() if solver.refusal(problem) is None]
+
+
+def risk_solvers() -> list[Solver]:
+    """Every solver of problems with a risk, the most special first."""
+    return [
         ScalarSearch(choose),
         Features(),
         Entropic(),
@@ -123,12 +136,10 @@ def choose(problem: Problem) -> list[Solver]:
         Conic(),
         BlackBox(),
     ]
-    return [solver for solver in solvers if solver.refusal(problem) is None]
 
 
-def _within(limit: float | None, problem: Problem) -> list[Solver]:
+def _within(limit: float | None, problem: Problem, solvers: Sequence[Solver]) -> Sequence[Solver]:
     """The solvers whose memory fits."""
-    solvers = choose(problem)
     if limit is None:
         return solvers
     fitting = [solver for solver in solvers if solver.memory(problem) <= limit]
@@ -141,11 +152,12 @@ def _within(limit: float | None, problem: Problem) -> list[Solver]:
     return fitting
 
 
-def _solve(problem: Problem, target: Target, callback: Callback | None) -> Solution:
+def _solve(problem: Problem, target: Target, callback: Callback | None, solvers: Sequence[Solver] | None) -> Solution:
     if problem.trapped is not None:
         return forbidden(problem, target)
     outcome, method = Outcome(Status.STALLED), ""
-    for solver in _within(target.clock.memory.limit, problem):
+    tried = choose(problem) if solvers is None else solvers
+    for solver in _within(target.clock.memory.limit, problem, tried):
         method = solver.name
         outcome = run(solver, problem, target, callback, outcome)
         if outcome.status is not Status.STALLED:

@@ -6,12 +6,14 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate import Certificate, Cover, Delivered, Witness, conflict_bound, deliver, requirements
-from cautious.planning import plan
+from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.solution import Solution, Status
 from cautious.solvers.base import Outcome, Target, run
 from cautious.solvers.phase_one import PhaseOne
+
+PRICE_PRECISION = 1e-3
 
 
 def finished(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
@@ -38,7 +40,7 @@ def finished(problem: Problem, target: Target, outcome: Outcome, method: str) ->
         objective_error=best.error,
         facts=_facts(outcome),
     )
-    multipliers, adjusted = _prices(problem, outcome.witness, best)
+    multipliers, adjusted = _prices(problem, target, outcome.witness, best)
     return _solution(problem, target, outcome, method, status, best, certificate, multipliers, adjusted)
 
 
@@ -63,7 +65,7 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
     return {"checked": "multipliers of the flow constraints and a line below every risk"}
 
 
-def _prices(problem: Problem, witness: Witness | Cover | None, best: Delivered) -> tuple[Array, Array]:
+def _prices(problem: Problem, target: Target, witness: Witness | Cover | None, best: Delivered) -> tuple[Array, Array]:
     """Multipliers (S,) and the adjusted reward (S, A) at the delivered policy.
 
     Risks with a kink take the slope of the witness, which is the one that explains the policy.
@@ -78,10 +80,18 @@ def _prices(problem: Problem, witness: Witness | Cover | None, best: Delivered) 
         slope = np.where(np.isfinite(slope), slope, 0.0 if line is None else line)
         adjusted = adjusted - (1 - problem.mdp.discount) * weight * slope
     if not isinstance(witness, Witness):
-        return plan(problem.mdp, adjusted, allowed=problem.kept).values, adjusted
+        precision = PRICE_PRECISION * target.allowance(best.objective)
+        warm = _smallest_box(witness, best) if isinstance(witness, Cover) else None
+        return plan(problem.mdp, adjusted, tolerance=precision, allowed=problem.kept, warm=warm).values, adjusted
     # the witness knows them up to a constant: as values they are worth, from the start, what the policy is paid
     v, worth = witness.multipliers, float(np.sum(d * adjusted)) / (1 - problem.mdp.discount)
     return v + (worth - float(problem.mdp.start @ v)), adjusted
+
+
+def _smallest_box(cover: Cover, best: Delivered) -> Plan:
+    """The multipliers of the smallest box, which holds the policy's own numbers: nearly the policy's own."""
+    box = min(cover.boxes, key=lambda box: float(np.prod(np.subtract(box.highs, box.lows))))
+    return Plan(np.argmax(best.policy, axis=1), box.witness.multipliers, -np.inf, np.inf)
 
 
 def without_objective(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:

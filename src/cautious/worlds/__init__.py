@@ -1,4 +1,13 @@
-"""Worlds: small models in real units, from the paper, from the literature and from practice, each a ``ca.MDP``."""
+"""Worlds: small models in real units, from the paper, from the literature and from practice, each a ``ca.MDP``.
+
+Examples
+--------
+>>> import cautious as ca
+>>> ca.worlds.inventory(discount=0.9).shape
+(21, 21)
+>>> ca.worlds.problem("inventory").risk_label
+'TaskFloors'
+"""
 
 from cautious.worlds.care import clinic, clinic_tasks
 from cautious.worlds.catalogue import World, describe, names, problem

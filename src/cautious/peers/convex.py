@@ -1,32 +1,33 @@
 """The occupancy program through CVXPY: what a user would write, and our judgement of the answer.
 
-    maximise  <d, r> / (1-gamma) - caution risk(d)    such that    E d = (1-gamma) xi + gamma P' d,   d >= 0.
+    maximise  <d, r> / (1-gamma) - caution risk(d)    such that    E d = (1-gamma) xi + gamma P' d,   d >= 0,
 
-Variables are scaled to an average of one, which suits the absolute tolerances of these solvers best. The answer is read
-as a policy; the multipliers and slopes are read off it in several ways, and whichever proves most counts for the peer.
+over the pairs that count (``problem.active``). Variables are scaled to an average of one, which suits the absolute
+tolerances of these solvers best. The answer is read as a policy; the multipliers and slopes are read off it in several
+ways, and whichever proves most counts for the peer.
 """
 
 import time
 from collections.abc import Callable
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-import cautious as ca
+from cautious.arrays import Array
 from cautious.certificate import deliver, upper_bound
 from cautious.occupancy import occupancy_policy
+from cautious.peers.timing import NO_ANSWER, Attempt, judged
+from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import state_sums
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import GraphTransport, Memory
-from cautious.solvers.rounding import adjusted_reward, prove
+from cautious.solvers.rounding import FLOORS, adjusted_reward, prove
 
 PROOF = 1e-9
-FLOORS = (1e-7, 0.0, 1e-9)
 ONE_THREAD = {"threads": 1, "parallel": "off"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "CLARABEL": {"max_threads": 1},
@@ -38,42 +39,59 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "PIQP": {"compute_timings": True},
 }
 # a term in CVXPY's words: its cost, its constraints, and how to read a witness for its ``cut`` off the answer
-Term = tuple[Any, list[Any], Callable[[Any], Any]]
+Term = tuple[Any, list[Any], Callable[[Array], Any]]
 
 
 class Translated:
-    """A problem as a CVXPY program; ``y`` is the occupancy times its number of entries."""
+    """A problem as a CVXPY program; ``y`` is the occupancy of the active pairs, times their number."""
 
-    def __init__(self, problem: ca.Problem) -> None:
-        mdp = problem.mdp
-        self.problem, self.n = problem, mdp.n_states * mdp.n_actions
+    def __init__(self, problem: Problem) -> None:
+        import cvxpy as cp
+
+        mdp, active = problem.mdp, problem.active
+        self.problem, self.cp = problem, cp
+        self.pairs, self.states = np.flatnonzero(active.ravel()), np.flatnonzero(problem.active_states)
+        self.n = self.pairs.size
         self.y = cp.Variable(self.n, nonneg=True)
-        self.leaving = state_sums(mdp.allowed)
-        flow = (self.leaving - mdp.discount * mdp.transitions.T) @ self.y
-        self.balance = flow == self.n * (1 - mdp.discount) * mdp.start
-        gain = mdp.rewards.ravel() @ self.y / (self.n * (1 - mdp.discount))
+        self.leaving = self._columns(state_sums(active))
+        arriving = self._columns(mdp.transitions.T.tocsr())
+        inflow = self.n * (1 - mdp.discount) * mdp.start[self.states]
+        self.balance = self._rows(self.leaving - mdp.discount * arriving) @ self.y == inflow
+        gain = problem.reward.ravel()[self.pairs] @ self.y / (self.n * (1 - mdp.discount))
         said = [(weight, *self._say(weight, risk)) for weight, risk in problem.terms]
         self.readers = [reader for _, _, _, reader in said]
         constraints = [self.balance, *(constraint for _, _, more, _ in said for constraint in more)]
         self.program = cp.Problem(cp.Maximize(gain - sum(weight * cost for weight, cost, _, _ in said)), constraints)
 
+    def _columns(self, matrix: sp.csr_array) -> sp.csr_array:
+        """The columns of the active pairs."""
+        return matrix if self.n == matrix.shape[1] else sp.csr_array(matrix[:, self.pairs])
+
+    def _rows(self, matrix: sp.csr_array) -> sp.csr_array:
+        """The rows of the active states."""
+        return matrix if self.states.size == matrix.shape[0] else sp.csr_array(matrix[self.states])
+
     def _say(self, weight: float, risk: Risk) -> Term:
-        y, n = self.y, self.n
+        y, n, cp = self.y, self.n, self.cp
         if isinstance(risk, LogBarrier):
-            slack = risk.features @ y / n - risk.floors
+            slack = self._columns(risk.features) @ y / n - risk.floors
             return -cp.sum(cp.log(slack)), [], lambda d: 1 / np.maximum(risk.slack(d), 1e-12)
         if isinstance(risk, WorstOf):
             top = cp.Variable()
-            below = risk.features @ y / n <= top
+            below = self._columns(risk.features) @ y / n <= top
             return top, [below], lambda d: below.dual_value
         if isinstance(risk, GraphTransport | MatrixTransport):
             return self._say_transport(weight, with_every_arc(risk))
         assert isinstance(risk, SeparableRisk)
-        entries, prior = self.leaving @ y if risk.on_states else y, n * risk.prior.ravel()
+        here = risk.active_entries(self.problem.active)
+        entries = self._rows(self.leaving) @ y if risk.on_states else y
+        prior, elsewhere = n * risk.prior[here], risk.prior[~here]
         if isinstance(risk, EntropicRisk):
-            return cp.sum(cp.rel_entr(entries, prior)) / n, [], lambda d: slope(risk, d)
+            return cp.sum(cp.rel_entr(entries, prior)) / n, [], lambda d: slope(risk, d)[here.ravel()]
         if isinstance(risk, HalfSquares):
-            return cp.sum_squares(entries - prior) / (2 * n * n), [], lambda d: slope(risk, d)
+            constant = float(np.sum(elsewhere**2)) / 2
+            cost = cp.sum_squares(entries - prior) / (2 * n * n) + constant
+            return cost, [], lambda d: slope(risk, d)[here.ravel()]
         assert isinstance(risk, HalfL1)
         excess = cp.Variable(entries.size, nonneg=True)
         above = entries - prior <= excess
@@ -81,12 +99,26 @@ class Translated:
 
     def _say_transport(self, weight: float, risk: GraphTransport | MatrixTransport) -> Term:
         n, leaving = self.n, self.leaving
-        flow = cp.Variable(risk.tail.size, nonneg=True)
+        flow = self.cp.Variable(risk.tail.size, nonneg=True)
         supply = sp.csr_array(sp.vstack([leaving, sp.csr_array((risk.demand.size - leaving.shape[0], n))]))
         carried = risk.incidence @ flow == supply @ self.y - n * risk.demand
         return risk.cost @ flow / n, [carried], lambda d: -carried.dual_value[: risk.shape[0]] * n / weight
 
-    def witnesses(self, d: Any) -> tuple[Any, ...]:
+    def occupancy(self) -> Array:
+        """The answer as a table (S, A)."""
+        d = np.zeros(self.problem.active.size)
+        d[self.pairs] = np.maximum(self.y.value, 0) / self.n
+        return d.reshape(self.problem.mdp.shape)
+
+    def multipliers(self) -> Array | None:
+        """Those of the balance, per state (S,); their sign is the solver's own."""
+        if self.balance.dual_value is None:
+            return None
+        v = np.zeros(self.problem.mdp.n_states)
+        v[self.states] = self.balance.dual_value
+        return v * self.n * (1 - self.problem.mdp.discount)
+
+    def witnesses(self, d: Array) -> tuple[Any, ...]:
         """One for every term, read off an occupancy (S, A) and the multipliers of the program."""
         return tuple(reader(d) for reader in self.readers)
 
@@ -95,22 +127,20 @@ def judge(translated: Translated) -> dict[str, Any]:
     """The objective of the policy that the answer describes, and the gap our certificate proves for it."""
     problem, mdp = translated.problem, translated.problem.mdp
     if translated.y.value is None:
-        return {"gap": None, "objective": None, "claimed": None}
-    d = np.maximum(translated.y.value, 0).reshape(mdp.shape) / translated.n
+        return NO_ANSWER
+    d = translated.occupancy()
     _, plan = prove(problem, translated.witnesses(d), PROOF)
-    greedy = plan.policy(mdp.n_actions)
+    greedy = problem.completed(plan.policy(mdp.n_actions))
     best = max(
         (deliver(problem, occupancy_policy(d, greedy, floor)) for floor in FLOORS), key=lambda found: found.objective
     )
     readings = [translated.witnesses(d), translated.witnesses(best.occupancy.occupancy)]
-    readings += entropic_readings(problem, readings[0], translated.balance.dual_value)
+    readings += entropic_readings(problem, readings[0], translated.multipliers())
     bound = min(upper_bound(problem, prove(problem, given, PROOF)[0]) for given in readings)
-    gap = (bound - best.objective) / max(1.0, abs(best.objective))
-    claimed = float(translated.program.value)
-    return {"gap": gap if np.isfinite(gap) else None, "objective": best.objective, "claimed": claimed}
+    return judged(best, bound, float(translated.program.value))
 
 
-def entropic_readings(problem: ca.Problem, given: tuple[Any, ...], dual: Any) -> list[tuple[Any, ...]]:
+def entropic_readings(problem: Problem, given: tuple[Any, ...], dual: Array | None) -> list[tuple[Any, ...]]:
     """For an entropy the multipliers of the balance give the slope: (r~ + gamma E[v] - v) / (c (1-gamma)).
 
     r~ is the reward adjusted by the slopes of all other terms. Which sign a solver's multipliers have is tried out.
@@ -125,9 +155,10 @@ def entropic_readings(problem: ca.Problem, given: tuple[Any, ...], dual: Any) ->
     rest = problem.part(problem.reward, others)
     reward = adjusted_reward(rest, [one for k, one in enumerate(given) if k != place])
     for sign in (1.0, -1.0):
-        v = sign * dual * mdp.n_states * mdp.n_actions * (1 - mdp.discount)
+        v = sign * dual
         table = (reward + mdp.discount * mdp.expect_next(v) - v[:, None]) / (weight * (1 - mdp.discount))
-        found = table.max(axis=1) if risk.on_states else table.ravel()
+        best = np.where(problem.active, table, -np.inf).max(axis=1)[problem.active_states]
+        found = best if risk.on_states else table[problem.active]
         readings.append((*given[:place], found, *given[place + 1 :]))
     return readings
 
@@ -141,18 +172,20 @@ def with_every_arc(risk: GraphTransport | MatrixTransport) -> GraphTransport | M
     return matrix_transport(risk.prior, risk.shape, risk.distance, *every, Memory())
 
 
-def slope(risk: Any, d: Any) -> Any:
+def slope(risk: SeparableRisk, d: Array) -> Array:
     """The gradient of a separable risk, per entry."""
     return np.ravel(risk.gradient(d)[:, 0] if risk.on_states else risk.gradient(d))
 
 
 def warm_up(solver: str) -> None:
     """CVXPY finds its solvers and compiles its atoms at the first call of a process."""
+    import cvxpy as cp
+
     x = cp.Variable(2, nonneg=True)
     cp.Problem(cp.Minimize(cp.sum(x)), [x[0] + x[1] == 1]).solve(solver=solver.split()[0])
 
 
-def attempt(problem: ca.Problem, solver: str) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+def attempt(problem: Problem, solver: str) -> Attempt:
     """Translate and solve, timed; the judgement comes as a function, since its time is not the peer's."""
     wall, cpu = time.perf_counter(), time.process_time()
     translated = Translated(problem)

@@ -1,0 +1,1 @@
+"""One problem by many methods, ours and others', judged alike."""

@@ -1,0 +1,121 @@
+"""The rows of a log in two folds: the first chooses the policy, the second is evidence about it.
+
+A log is no list of independent draws. Whoever made it may have chosen every action by what happened before, even have
+learned from it. What is assumed is the Markov property: given everything before a row, its outcome is drawn from the
+law of its pair. So the folds follow time, and how many rows ``planned`` of each pair count as evidence is fixed by the
+first fold. Rows beyond that number are left out; rows that are missing count as the worst that can happen. Then sums
+over the second fold are sums of martingale differences with weights that were fixed beforehand, and the exponential
+inequalities in ``widths`` hold as for independent draws.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious.arrays import Array, Indices, Mask
+from cautious.models.logged import LoggedMDP
+from cautious.models.tabular import MDP
+
+FIRST_SHARE = 2 / 3
+# in standard deviations of independent rows; those of one path come in clusters
+MARGIN = 4
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the log (n,): which they are, their pairs ``s*A + a`` and where they lead."""
+
+    rows: Indices
+    pairs: Indices
+    targets: Indices
+
+
+@dataclass(frozen=True)
+class Folds:
+    """``first`` and ``second``: the rows; ``planned`` (S*A,): how many of each pair the second fold should have."""
+
+    logged: LoggedMDP
+    first: Rows
+    second: Rows
+    planned: Indices
+
+    @property
+    def lost(self) -> Mask:
+        """States (S,) that the first fold never left, and that are no ends: nothing was decided about them."""
+        left = self.counts(self.first).reshape(self.logged.shape).any(axis=1)
+        return np.asarray(~left & ~self.logged.layout.ends)
+
+    def counts(self, fold: Rows) -> Array:
+        """Rows per pair, (S*A,)."""
+        return np.bincount(fold.pairs, minlength=self.logged.counts.size).astype(np.float64)
+
+    def model(self, fold: Rows, expected: Array) -> MDP:
+        """The fold as a model with one more state, the worst there is: what is missing of ``expected`` leads there.
+
+        Ends and lost states stay where they are. Its rewards are all zero; evaluations bring their own.
+        """
+        (n_states, n_actions), size = self.logged.shape, self.logged.counts.size
+        pit, count = n_states, self.counts(fold)
+        known = np.repeat(self.logged.layout.ends | self.lost, n_actions)
+        fold = Rows(*(column[~known[fold.pairs]] for column in (fold.rows, fold.pairs, fold.targets)))
+        missing = np.where(known, 0.0, np.maximum(expected - count, 0.0) + (expected == 0))
+        rows = np.concatenate([fold.pairs, np.arange(size), np.flatnonzero(known), size + np.arange(n_actions)])
+        columns = np.concatenate(
+            [fold.targets, np.full(size, pit), np.flatnonzero(known) // n_actions, np.full(n_actions, pit)]
+        )
+        weights = np.concatenate([np.ones(fold.pairs.size), missing, np.ones(known.sum() + n_actions)])
+        kept = weights > 0
+        shape = (size + n_actions, n_states + 1)
+        found = sp.csr_array((weights[kept], (rows[kept], columns[kept])), shape=shape)
+        total = np.asarray(found.sum(axis=1)).ravel()
+        chances = sp.csr_array(sp.diags_array(1 / total) @ found)
+        start = np.append(self.logged.start, 0.0)
+        return MDP(chances, np.zeros((n_states + 1, n_actions)), self.logged.discount, start)
+
+
+def split(logged: LoggedMDP, seed: int) -> Folds:
+    """The folds of a log; ``seed`` for new starts, and for rows that stand in no order."""
+    log, n_actions = logged.log, logged.n_actions
+    rng = np.random.default_rng(seed)
+    pairs, targets = log.states * n_actions + log.actions, logged.layout.targets(log)
+    anew = np.flatnonzero(targets == logged.n_states)
+    if anew.size:
+        targets = targets.copy()
+        targets[anew] = rng.choice(logged.n_states, size=anew.size, p=logged.start)
+    if logged.independent_rows:
+        order = rng.permutation(log.n_rows)
+        order = order[np.argsort(pairs[order], kind="stable")]
+        place = _place_in_pair(pairs[order])
+        chosen = place < np.ceil(FIRST_SHARE * logged.counts.ravel())[pairs[order]]
+        first, second = np.sort(order[chosen]), np.sort(order[~chosen])
+        planned = np.bincount(pairs[second], minlength=logged.counts.size)
+    else:
+        cut = int(np.ceil(FIRST_SHARE * log.n_rows))
+        first, second = np.arange(cut), np.arange(cut, log.n_rows)
+        planned = _planned(np.bincount(pairs[first], minlength=logged.counts.size), second.size / cut)
+        second = second[_visit_number(pairs[second]) < planned[pairs[second]]]
+    return Folds(
+        logged, Rows(first, pairs[first], targets[first]), Rows(second, pairs[second], targets[second]), planned
+    )
+
+
+def _planned(count: Indices, ratio: float) -> Indices:
+    """A little less than the second fold should have: a missing row costs more than one that is left out."""
+    expected = ratio * count
+    careful = expected - MARGIN * np.sqrt(expected * (1 + ratio))
+    return np.asarray(np.floor(np.maximum(careful, expected / 2)), dtype=np.int64)
+
+
+def _place_in_pair(sorted_pairs: Indices) -> Indices:
+    """The number of each entry among equal ones, from 0."""
+    first = np.flatnonzero(np.diff(sorted_pairs, prepend=-1))
+    return np.asarray(np.arange(sorted_pairs.size) - np.repeat(first, np.diff(np.append(first, sorted_pairs.size))))
+
+
+def _visit_number(pairs: Indices) -> Indices:
+    """How often the pair of each row came before."""
+    order = np.argsort(pairs, kind="stable")
+    number = np.empty(pairs.size, dtype=np.int64)
+    number[order] = _place_in_pair(pairs[order])
+    return number

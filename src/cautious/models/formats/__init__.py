@@ -1,0 +1,1 @@
+"""Formats of model files: one module reads, one writes. ``models.files`` has the list."""

@@ -1,0 +1,139 @@
+"""Reading tables with one outcome per row: csv, Parquet, Arrow; those of Petrik's libraries among them.
+
+Columns: state, action, next_state, probability, reward; or idstatefrom, idaction, idstateto, probability, reward, and
+perhaps idoutcome, when a table holds many models. Labels are anything; whole numbers 0 to n-1 are numbers, not names.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cautious._checks import SUM_TOLERANCE
+from cautious.arrays import Array, Mask
+from cautious.errors import FileError, InputError
+from cautious.models.formats import companion
+from cautious.models.formats.entries import About, Entries, model
+from cautious.models.formats.given import Given, settled_discount, settled_start
+from cautious.models.tabular import MDP
+from cautious.tables import Columns, read_columns
+from cautious.tables.columns import open_source
+
+NAME = "tables of outcomes"
+FAMILIES = {"state": "states", "action": "actions", "next_state": "states", "outcome": "outcomes"}
+NUMBERS = ("probability", "reward")
+PETRIK = {"state": "idstatefrom", "action": "idaction", "next_state": "idstateto", "outcome": "idoutcome"}
+# rewards may be missing: a model that is only about where it goes
+OPTIONAL = ("outcome", "reward")
+
+
+def read(path: Path, given: Given) -> MDP:
+    """The model of a table."""
+    given.refuse_others(path, NAME, "outcome", "columns", "normalise")
+    beside = companion.read(path)
+    discount = settled_discount(path, given, None if beside is None else beside.discount)
+    table = read_columns(path, labels=FAMILIES, numbers=NUMBERS, optional=OPTIONAL, names=_called(path, given.columns))
+    _require_probabilities(table)
+    keep = _chosen(path, table, given.outcome)
+    codes, numbers = _taken(table, keep)
+    state_names, state_at = _numbered(path, table.labels["states"], None if beside is None else beside.n_states)
+    action_names, action_at = _numbered(path, table.labels["actions"], None if beside is None else beside.n_actions)
+    n_states, n_actions = len(table.labels["states"]), len(table.labels["actions"])
+    if beside is not None:
+        beside.require_size(path, n_states, n_actions)
+        n_actions, state_names, action_names = beside.n_actions, beside.state_names, beside.action_names
+    stored = None if beside is None else beside.start(path)
+    start = settled_start(path, given, stored, n_states, state_names)
+    entries = Entries(
+        n_states,
+        n_actions,
+        _at(codes.pop("state"), state_at),
+        _at(codes.pop("action"), action_at),
+        _at(codes.pop("next_state"), state_at),
+        numbers.pop("probability"),
+        numbers.pop("reward", None),
+    )
+    about = About(
+        discount,
+        start,
+        state_names,
+        action_names,
+        scene=None if beside is None else beside.scene,
+        per_outcome=beside is not None and beside.per_outcome,
+        normalise=given.normalise,
+    )
+    return model(path, entries, None, about)
+
+
+def _called(path: Path, columns: Mapping[str, str] | None) -> dict[str, Any]:
+    """What each column is called in the file."""
+    known = [*FAMILIES, *NUMBERS]
+    for column in columns or ():
+        if column not in known:
+            raise InputError(f"columns[{column!r}]: there is no such column; the columns are {', '.join(known)}")
+    there = open_source(path).columns
+    petrik = {column: called for column, called in PETRIK.items() if called in there and column not in there}
+    names = {**petrik, **(columns or {})}
+    for column in known:
+        if column not in OPTIONAL and names.get(column, column) not in there:
+            raise FileError(
+                f"{path}: no column {names.get(column, column)!r}; the columns are {str(there[:20])[1:-1]}; "
+                f"say which is which, as in columns={{{column!r}: {there[0]!r}}}"
+            )
+    return names
+
+
+def _require_probabilities(table: Columns) -> None:
+    values = table.numbers["probability"]
+    bad = (values < 0) | (values > 1 + SUM_TOLERANCE)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise table.refusal(row, f"the probability is {values[row]}; expected 0 to 1")
+
+
+def _chosen(path: Path, table: Columns, outcome: Any) -> Mask | None:
+    """Which rows belong to the model that was asked for."""
+    if "outcome" not in table.codes:
+        if outcome is not None:
+            raise InputError(f"{path}: outcome={outcome!r} was given, but no column tells outcomes apart")
+        return None
+    labels = table.labels["outcomes"]
+    told = f"{labels[0]!r} to {labels[-1]!r}" if len(labels) > 5 else ", ".join(repr(one) for one in labels)
+    if outcome is None:
+        raise InputError(f"{path}: holds {len(labels)} models, {told}; choose one, as in outcome={labels[0]!r}")
+    if outcome not in labels:
+        raise InputError(f"{path}: outcome={outcome!r} is none of its {len(labels)} models: {told}")
+    return np.asarray(table.codes["outcome"] == labels.index(outcome))
+
+
+def _taken(table: Columns, keep: Mask | None) -> tuple[dict[str, NDArray[np.int32]], dict[str, Array]]:
+    """The wanted rows of every column, taken out of the table one by one: the columns are as large as the model."""
+    if max(map(len, table.labels.values())) >= 2**31:
+        raise InputError(f"{table.where(0)}: more than {2**31} labels")
+    rows = slice(None) if keep is None else keep
+    codes = {name: table.codes.pop(name)[rows].astype(np.int32) for name in list(table.codes) if name != "outcome"}
+    return codes, {name: table.numbers.pop(name)[rows] for name in list(table.numbers)}
+
+
+def _numbered(
+    path: Path, labels: tuple[Any, ...], count: int | None
+) -> tuple[tuple[str, ...] | None, NDArray[np.int32] | None]:
+    """Names for labels, and the number of each; None for names: the labels are numbers; for numbers: they are in order.
+
+    With a companion the labels are the numbers it speaks of, and some may be unused.
+    """
+    whole = all(isinstance(label, int) and not isinstance(label, bool) for label in labels)
+    if whole and labels == tuple(range(len(labels))):
+        return None, None
+    if count is None:
+        return tuple(str(label) for label in labels), None
+    if not whole or min(labels) < 0 or max(labels) >= count:
+        strange = next(label for label in labels if not isinstance(label, int) or not 0 <= label < count)
+        raise FileError(f"{path}: found the label {strange!r}; its companion speaks of 0 to {count - 1}")
+    return None, np.array(labels, dtype=np.int32)
+
+
+def _at(codes: NDArray[np.int32], at: NDArray[np.int32] | None) -> NDArray[np.int32]:
+    return codes if at is None else at[codes]

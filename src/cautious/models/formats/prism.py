@@ -1,0 +1,206 @@
+"""Reading explicit models of PRISM and Storm: ``model.tra``, and what lies beside it.
+
+    .tra     PRISM:  # Transitions (MDP), S C T   then   state choice next probability [action]
+             Storm:  mdp   then the same lines; a chain (S T, or dtmc) has no choices
+
+Rewards of states are paid on leaving them, rewards of transitions per outcome. The first state is the label "init".
+"""
+
+import re
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cautious._checks import SUM_TOLERANCE
+from cautious.arrays import Array
+from cautious.errors import FileError, InputError
+from cautious.models.formats import companion, prism_parts
+from cautious.models.formats.actions import action_of_choices
+from cautious.models.formats.entries import About, Entries, model, require_pairs
+from cautious.models.formats.given import Given, one_state, settled_discount, settled_start
+from cautious.models.formats.text import Columns, header_lines, line_of, opened, read_columns
+from cautious.models.tabular import MDP
+
+NAME = "PRISM explicit files"
+KIND = re.compile(r"#.*\((\w+)\)")
+LINE = {3: "state, choice, next state, probability and perhaps an action", 2: "state, next state, probability"}
+REWARD_LINE = {3: "state, choice, next state and reward", 2: "state, next state and reward"}
+
+
+def read(path: Path, given: Given) -> MDP:
+    """The model of a ``.tra`` and the files of the same name beside it."""
+    given.refuse_others(path, NAME, "reward", "normalise")
+    beside = companion.read(path)
+    discount = settled_discount(path, given, None if beside is None else beside.discount)
+    columns, n_states, after = _transitions(path)
+    chain = columns.whole.shape[0] == 2
+    state, target = columns.whole[0], columns.whole[-1]
+    choice = np.zeros(state.size, np.int32) if chain else columns.whole[1]
+    for what, values in (("the state is", state), ("the next state is", target)):
+        prism_parts.refuse_outside(path, after, what, values, n_states)
+    _require_probabilities(path, after, columns.real)
+    require_pairs(path, n_states, int(choice.max()) + 1, state.size)
+    reward, state_reward = _rewards(path, given, columns, n_states, numbered=beside is None)
+    known = None if beside is None else beside.labels
+    action, words = action_of_choices(path, state, choice, columns.word, columns.words, known)
+    n_actions = len(words) if words is not None else int(choice.max()) + 1
+    names, action_names = _names(path, beside, n_states), words
+    if beside is not None:
+        beside.require_size(path, n_states, n_actions)
+        n_actions, action_names = beside.n_actions, beside.action_names
+    stored, missing = _first_state(path, n_states) if beside is None else (beside.start(path), None)
+    start = settled_start(path, given, stored, n_states, names, missing)
+    entries = Entries(n_states, n_actions, state, action, target, columns.real, reward)
+    del columns, state, target, choice, action, reward
+    about = About(
+        discount,
+        start,
+        names,
+        action_names,
+        scene=None if beside is None else beside.scene,
+        per_outcome=beside is not None and beside.per_outcome,
+        normalise=given.normalise,
+    )
+    return model(path, entries, None if state_reward is None else state_reward[:, None], about)
+
+
+def labels(path: Path) -> dict[str, Any]:
+    """The labels of the model of a ``.tra``."""
+    source = path.with_suffix(".lab")
+    with opened(path) as stream:
+        claimed, _, _ = _header(path, stream)
+    return prism_parts.read_labels(source, claimed if claimed is not None else _transitions(path)[1])
+
+
+def _transitions(path: Path) -> tuple[Columns, int, int]:
+    """The lines of a ``.tra``, the number of states, and after how many lines they begin."""
+    with opened(path) as stream:
+        claimed, n_whole, after = _header(path, stream)
+        columns = read_columns(path, stream, after, n_whole, LINE[n_whole], words=n_whole == 3)
+    n_lines = columns.real.size
+    if n_lines == 0:
+        raise FileError(f"{path}: no transitions")
+    n_states = int(max(columns.whole[0].max(), columns.whole[-1].max())) + 1 if claimed is None else claimed
+    if n_states > n_lines:
+        raise FileError(f"{path}: {n_states} states but only {n_lines} transitions; every state needs one")
+    return columns, n_states, after
+
+
+def _require_probabilities(path: Path, after: int, values: Array) -> None:
+    bad = ~((values >= 0) & (values <= 1 + SUM_TOLERANCE))
+    if bad.any():
+        entry = int(np.argmax(bad))
+        line = line_of(path, after, entry)
+        raise FileError(f"{path}, line {line}: the probability is {values[entry]}; expected 0 to 1")
+
+
+def _header(path: Path, stream: BinaryIO) -> tuple[int | None, int, int]:
+    """The number of states if it is told, the whole numbers in each line, and after how many lines they begin."""
+    for number, text in header_lines(path, stream):
+        if text.startswith("#"):
+            if match := KIND.match(text):
+                _require_kind(path, number, match[1])
+            continue
+        words = text.split()
+        if not words:
+            continue
+        if len(words) == 1:
+            return None, _require_kind(path, number, words[0]), number
+        if len(words) in (2, 3) and all(word.isascii() and word.isdigit() and len(word) < 11 for word in words):
+            return int(words[0]), len(words), number
+        raise FileError(
+            f"{path}, line {number}: expected the numbers of states, choices and transitions (PRISM) or the word mdp "
+            f"(Storm), found {text[:80]!r}"
+        )
+    raise FileError(f"{path}: empty")
+
+
+def _require_kind(path: Path, line: int, word: str) -> int:
+    """The whole numbers in each line of a model of this kind."""
+    kinds = {"MDP": 3, "DTMC": 2}
+    if word.upper() not in kinds:
+        raise FileError(f"{path}, line {line}: holds a model of kind {word!r}; only mdp and dtmc can be read")
+    return kinds[word.upper()]
+
+
+def _rewards(
+    path: Path, given: Given, columns: Columns, n_states: int, *, numbered: bool
+) -> tuple[Array | None, Array | None]:
+    """The reward of each line, and of each state (S,), of the structure that was asked for."""
+    found = prism_parts.structures(path, numbered=numbered)
+    names = [one.name for one in found]
+    if given.reward is not None and given.reward not in names:
+        raise InputError(f"{path}: reward={given.reward!r} is none of the reward structures beside it: {names}")
+    if given.reward is None and len(found) > 1:
+        raise InputError(f"{path}: several reward structures are beside it; give reward= one of {names}")
+    if not found:
+        return None, None
+    chosen = found[0 if given.reward is None else names.index(given.reward)]
+    of_states = None if chosen.states is None else _state_rewards(chosen.states, n_states)
+    return None if chosen.transitions is None else _line_rewards(chosen.transitions, columns, n_states), of_states
+
+
+def _state_rewards(path: Path, n_states: int) -> Array | None:
+    found, after = prism_parts.read_rewards(path, n_states, 1, "state and reward")
+    prism_parts.refuse_outside(path, after, "the state is", found.whole[0], n_states)
+    prism_parts.refuse_repeated(path, after, found.whole[0])
+    rewards = np.zeros(n_states)
+    rewards[found.whole[0]] = found.real
+    return rewards if found.real.any() else None
+
+
+def _line_rewards(path: Path, columns: Columns, n_states: int) -> Array | None:
+    """The reward of each transition; those that are not listed pay nothing."""
+    n_whole = columns.whole.shape[0]
+    found, after = prism_parts.read_rewards(path, n_states, n_whole, REWARD_LINE[n_whole])
+    if not found.real.any():
+        return None
+    if np.array_equal(found.whole, columns.whole):
+        return found.real
+    for row, what in ((0, "the state is"), (n_whole - 1, "the next state is")):
+        prism_parts.refuse_outside(path, after, what, found.whole[row], n_states)
+    n_choices = 1 if n_whole == 2 else int(columns.whole[1].max()) + 1
+    if n_whole == 3:
+        prism_parts.refuse_outside(path, after, "the choice is", found.whole[1], n_choices)
+    listed, wanted = _keys(found.whole, n_states, n_choices), _keys(columns.whole, n_states, n_choices)
+    prism_parts.refuse_repeated(path, after, listed)
+    order = np.argsort(listed)
+    listed = listed[order]
+    place = np.minimum(np.searchsorted(listed, wanted), listed.size - 1)
+    hit = listed[place] == wanted
+    strange = ~np.isin(listed, wanted)
+    if strange.any():
+        line = line_of(path, after, int(order[strange].min()))
+        raise FileError(f"{path}, line {line}: a reward for a transition that the model does not have")
+    return np.where(hit, found.real[order][place], 0.0)
+
+
+def _keys(whole: NDArray[Any], n_states: int, n_choices: int) -> NDArray[np.int64]:
+    keys: NDArray[np.int64] = whole[0].astype(np.int64)
+    if whole.shape[0] == 3:
+        keys *= n_choices
+        keys += whole[1]
+    keys *= n_states
+    keys += whole[-1]
+    return keys
+
+
+def _names(path: Path, beside: companion.Companion | None, n_states: int) -> tuple[str, ...] | None:
+    source = path.with_suffix(".sta")
+    if beside is not None:
+        return beside.state_names
+    return prism_parts.read_state_names(source, n_states) if source.exists() else None
+
+
+def _first_state(path: Path, n_states: int) -> tuple[Array | None, str | None]:
+    """The state with the label "init"; or None, and why there is none."""
+    source = path.with_suffix(".lab")
+    if not source.exists():
+        return None, f"{source.name} with the label init is not beside it"
+    mask = prism_parts.read_labels(source, n_states).get("init")
+    count = 0 if mask is None else int(mask.sum())
+    if mask is None or count != 1:
+        return None, f"{source.name} marks {count} states as init, not one"
+    return one_state(n_states, int(np.argmax(mask))), None

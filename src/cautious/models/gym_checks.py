@@ -1,0 +1,231 @@
+"""What a Gymnasium environment must be to become a simulator or a model, and what its wrappers change."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from cautious._checks import as_distribution
+from cautious.arrays import Array
+from cautious.errors import IncompatibleError, InputError, MissingExtraError
+
+AtEnd = Literal["absorb", "restart"]
+SetState = Callable[[Any, int], Any]
+# tables (S, A) are made of every observation, reachable or not
+MOST_PAIRS = 10**8
+
+
+@runtime_checkable
+class SetsState(Protocol):
+    """An environment that can be put into a state."""
+
+    def set_state(self, state: int) -> Any:
+        """Be in the state that is observed as this number."""
+        ...
+
+
+@runtime_checkable
+class HasTable(Protocol):
+    """``P[state][action]`` lists (probability, next state, reward, terminated)."""
+
+    P: Any
+
+
+@runtime_checkable
+class ToyText(HasTable, Protocol):
+    """What FrozenLake, CliffWalking and Taxi share: the whole state is the number ``s``, which is also observed."""
+
+    s: int
+    initial_state_distrib: Array
+
+
+@runtime_checkable
+class HasFirstStates(Protocol):
+    """``initial_state_distrib``: the chance of each first state."""
+
+    initial_state_distrib: Array
+
+
+@dataclass(frozen=True)
+class Wrappers:
+    """The wrappers of an environment that count for its table, outermost first."""
+
+    of_rewards: tuple[Any, ...]
+    of_actions: tuple[Any, ...]
+
+    def action(self, given: int) -> Any:
+        """The action that reaches the environment inside."""
+        inner: Any = given
+        for wrapper in self.of_actions:
+            inner = _twice(wrapper, wrapper.action, inner, "action")
+        return inner
+
+    def reward(self, paid: float) -> float:
+        """The reward that comes out when the environment inside pays this."""
+        outer: Any = paid
+        for wrapper in reversed(self.of_rewards):
+            outer = _twice(wrapper, wrapper.reward, outer, "reward")
+        return float(outer)
+
+
+def check_environment(env: Any, who: str) -> set[str]:
+    """Refuse what has no states and actions to count; gives what wrappers change: "observations", "rewards".
+
+    ``who`` asks, for the messages.
+    """
+    try:
+        import gymnasium
+        from gymnasium.envs.toy_text.taxi import TaxiEnv
+        from gymnasium.wrappers import Autoreset
+    except ImportError:
+        raise MissingExtraError(f"{who} needs gymnasium; install it with: pip install cautious[gym]") from None
+    if not isinstance(env, gymnasium.Env):
+        raise IncompatibleError(
+            f"env must be a gymnasium.Env, found {type(env).__name__}; make one with gymnasium.make(name)"
+        )
+    for name, space in (("observation_space", env.observation_space), ("action_space", env.action_space)):
+        if not isinstance(space, gymnasium.spaces.Discrete):
+            raise IncompatibleError(
+                f"env.{name} is {space}; {who} needs Discrete, so that states and actions can be counted"
+            )
+    n_states, n_actions = int(env.observation_space.n), int(env.action_space.n)
+    if n_states * n_actions > MOST_PAIRS:
+        raise IncompatibleError(
+            f"env has {n_states} observations and {n_actions} actions; {who} takes up to {MOST_PAIRS:.0e} pairs. If "
+            "few of them can be reached, write the outcomes down: ca.from_function"
+        )
+    if isinstance(env.unwrapped, TaxiEnv) and env.unwrapped.fickle_passenger:
+        raise IncompatibleError(
+            "Taxi with fickle_passenger=True remembers whether the passenger has changed their mind, which is not "
+            "observed: the observation is not the whole state"
+        )
+    kinds = {gymnasium.ObservationWrapper: "observations", gymnasium.RewardWrapper: "rewards"}
+    wrappers = list(wrappers_of(env))
+    if any(isinstance(wrapper, Autoreset) for wrapper in wrappers):
+        raise IncompatibleError("env has the wrapper Autoreset, which replaces every step after an end by a reset")
+    return {change for kind, change in kinds.items() if any(isinstance(wrapper, kind) for wrapper in wrappers)}
+
+
+def understood_wrappers(env: Any) -> Wrappers:
+    """The wrappers of rewards and actions; those of observations are passed over, unknown ones are refused."""
+    import gymnasium
+    from gymnasium import wrappers as known
+
+    harmless = {
+        known.OrderEnforcing,
+        known.PassiveEnvChecker,
+        known.TimeLimit,
+        known.RecordEpisodeStatistics,
+        known.RecordVideo,
+        known.RenderCollection,
+        known.HumanRendering,
+    }
+    of_rewards, of_actions = [], []
+    for wrapper in wrappers_of(env):
+        kind: Any = type(wrapper)
+        plain_reset = kind.reset is gymnasium.Wrapper.reset
+        if kind in harmless or (plain_reset and kind.step is gymnasium.Wrapper.step):
+            continue
+        if isinstance(wrapper, gymnasium.ObservationWrapper) and kind.step is gymnasium.ObservationWrapper.step:
+            continue
+        if plain_reset and isinstance(wrapper, gymnasium.RewardWrapper) and kind.step is gymnasium.RewardWrapper.step:
+            of_rewards.append(wrapper)
+        elif plain_reset and isinstance(wrapper, gymnasium.ActionWrapper) and kind.step is gymnasium.ActionWrapper.step:
+            of_actions.append(wrapper)
+        else:
+            raise IncompatibleError(
+                f"env has the wrapper {kind.__name__}, which may change what a step or a reset does; leave it off, or "
+                "learn from samples: ca.learn(ca.GymSimulator(env, ...))"
+            )
+    return Wrappers(tuple(of_rewards), tuple(of_actions))
+
+
+def wrappers_of(env: Any) -> Iterator[Any]:
+    """The wrappers of an environment, outermost first."""
+    import gymnasium
+
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+
+
+def entries(level: Any) -> Iterable[Any]:
+    """What a level of a table ``P`` holds, be it keyed by number or a list."""
+    return level.values() if isinstance(level, Mapping) else level
+
+
+def check_at_end(at_end: Any) -> None:
+    """Refuse anything but the two rules for ends."""
+    if not isinstance(at_end, str) or at_end not in ("absorb", "restart"):
+        raise InputError(f'at_end is {at_end!r}; expected "absorb" or "restart"')
+
+
+def given_start(env: Any, start: Any) -> Array | None:
+    """First states (S,) by a caller's word: a distribution, or one observation; None says nothing."""
+    if start is None:
+        return None
+    if np.ndim(start) > 0:
+        return as_distribution("start", start, (int(env.observation_space.n),), "(S,), one chance per observation")
+    chances = np.zeros(int(env.observation_space.n))
+    chances[observed_state("start", start, env.observation_space)] = 1.0
+    return chances
+
+
+def observed_state(what: str, observation: Any, space: Any) -> int:
+    """The number of the state with this observation; ``what`` says where it was found."""
+    first, last = int(space.start), int(space.start) + int(space.n) - 1
+    is_whole = isinstance(observation, int | np.integer) and not isinstance(observation, bool)
+    if not is_whole or not first <= observation <= last:
+        raise InputError(f"{what} is {observation!r:.40}; observations are {first} to {last}")
+    return int(observation) - first
+
+
+def own_start(env: Any, changes: set[str]) -> Array | None:
+    """First states (S,) as the environment's ``initial_state_distrib`` says; None where it does not."""
+    bare, count = env.unwrapped, int(env.observation_space.n)
+    if "observations" in changes or not isinstance(bare, HasFirstStates):
+        return None
+    return as_distribution("env.unwrapped.initial_state_distrib", bare.initial_state_distrib, (count,), "(S,)")
+
+
+def state_setter(env: Any, changes: set[str], who: str) -> SetState:
+    """How to put this environment into a state."""
+    bare = env.unwrapped
+    ways = (
+        "pass set_state=..., a function of (env, observation): it may write the environment's attributes, or call "
+        'env.reset(options={"state": observation}) where the environment takes such options'
+    )
+    if "observations" in changes:
+        raise IncompatibleError(f"a wrapper of {env} changes the observations, so they are not its states; {ways}")
+    if isinstance(bare, SetsState):
+        return _by_method
+    found, _ = env.reset(seed=0)
+    if isinstance(bare, ToyText) and int(bare.s) == int(found):
+        return _by_attribute
+    raise IncompatibleError(f"{who} does not know how to set the state of {env}; {ways}")
+
+
+def title_of(env: Any) -> str:
+    """What to call an environment."""
+    return type(env.unwrapped).__name__ if env.spec is None else str(env.spec.id)
+
+
+# functions of the module, so that a simulator can be pickled
+def _by_method(env: Any, observation: int) -> None:
+    env.unwrapped.set_state(observation)
+
+
+def _by_attribute(env: Any, observation: int) -> None:
+    env.unwrapped.s = observation
+
+
+def _twice(wrapper: Any, function: Callable[[Any], Any], value: Any, what: str) -> Any:
+    """``function(value)``, asked twice: a wrapper that remembers or draws cannot be part of a table."""
+    one, two = function(value), function(value)
+    if one != two:
+        raise IncompatibleError(
+            f"the wrapper {type(wrapper).__name__} turns the {what} {value!r} into {one!r:.40} and then into "
+            f"{two!r:.40}; a table needs one answer"
+        )
+    return one

@@ -1,0 +1,188 @@
+"""``from_gym``: a Gymnasium environment as a known model, from its table ``P`` or by trying every pair.
+
+A table lists the outcomes of each pair as (probability, next state, reward, terminated). A terminated outcome leaves
+the episode: "absorb" sends it to one more state, the last, which pays 0 forever; "restart" to the distribution of first
+states. An environment without a table is stepped from every state that can be reached, in every way its draws can fall.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cautious._checks import SUM_TOLERANCE, as_number
+from cautious.arrays import Array
+from cautious.errors import InputError
+from cautious.models.gym_checks import (
+    AtEnd,
+    HasTable,
+    SetState,
+    Wrappers,
+    check_at_end,
+    check_environment,
+    given_start,
+    observed_state,
+    own_start,
+    understood_wrappers,
+)
+from cautious.models.gym_scenes import naming_of
+from cautious.models.gym_trials import ENDED, first_states, settable, tried_outcomes
+from cautious.models.outcome_lists import OutcomeList, is_single, merged_outcomes
+from cautious.models.tabular import MDP
+
+
+def from_gym(
+    env: Any,
+    discount: float,
+    at_end: AtEnd,
+    *,
+    start: Any = None,
+    set_state: SetState | None = None,
+) -> MDP:
+    """A Gymnasium environment as a model (extra ``gym``).
+
+    Parameters
+    ----------
+    env
+        With ``Discrete`` observations that are its whole state, and ``Discrete`` actions. Best is a table
+        ``env.unwrapped.P``, where an empty list of outcomes says that the action does not exist. Without one, every
+        reachable pair is tried: the state must be settable, and all chance must come from ``env.np_random`` by
+        ``integers``, ``choice``, ``random`` or ``uniform``, the last two used in comparisons only. Anything else is
+        refused, never estimated; ``ca.learn(ca.GymSimulator(env, ...))`` learns from samples.
+    discount
+        Weight of the next step, in [0, 1).
+    at_end
+        What follows ``terminated``: "absorb" leads to one more state, the last one, named "end", which pays 0 forever;
+        "restart" leads to a fresh first state. Truncation, such as a time limit, is not an end.
+    start
+        First states: one chance per observation (S,), or one observation. Default: the environment's
+        ``initial_state_distrib``, or all the ways of its reset.
+    set_state
+        ``set_state(env, observation)``, for an environment without a table; default as in ``ca.GymSimulator``.
+
+    State k is observation ``env.observation_space.start + k``, action k likewise. Wrappers that transform rewards or
+    actions count; those that change a step in any other way are refused. Action masks in ``info`` are ignored.
+
+    Examples
+    --------
+    >>> import gymnasium, cautious as ca
+    >>> lake = ca.from_gym(gymnasium.make("FrozenLake-v1"), discount=0.99, at_end="absorb")
+    >>> lake.n_states, lake.state_names[-1], lake.action_names
+    (17, 'end', ('left', 'down', 'right', 'up'))
+    >>> round(ca.solve(ca.Problem(lake)).expected_return, 6)
+    0.542026
+    """
+    changes = check_environment(env, "from_gym")
+    discount = as_number("discount", discount, 0, 1, open_ends=")")
+    check_at_end(at_end)
+    if set_state is not None and not callable(set_state):
+        raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
+    wrappers = understood_wrappers(env)
+    has_table = isinstance(env.unwrapped, HasTable) and "observations" not in changes
+    simulator = None if has_table else settable(env, changes, set_state)
+    first = given_start(env, start)
+    first = own_start(env, changes) if first is None else first
+    first = first_states(env) if first is None else first
+    outcomes = _listed_outcomes(env, wrappers, first) if simulator is None else tried_outcomes(simulator, first)
+    n_states, n_actions = first.size + (at_end == "absorb"), int(env.action_space.n)
+    merged = merged_outcomes((n_states, n_actions), _with_ends(outcomes, n_actions, first, at_end))
+    named = naming_of(env, at_end, "observations" in changes or bool(wrappers.of_actions))
+    return MDP(
+        merged.transitions,
+        merged.rewards,
+        discount,
+        np.append(first, np.zeros(n_states - first.size)),
+        allowed=merged.allowed,
+        reward_square=merged.reward_square,
+        state_names=named.state_names,
+        action_names=named.action_names,
+        scene=named.scene,
+    )
+
+
+def _listed_outcomes(env: Any, wrappers: Wrappers, first: Array) -> OutcomeList:
+    """The outcomes in the table ``P``."""
+    n_states, n_actions = int(env.observation_space.n), int(env.action_space.n)
+    state_0, action_0 = int(env.observation_space.start), int(env.action_space.start)
+    inner = [wrappers.action(action_0 + action) for action in range(n_actions)]
+    rows, next_states, chances, rewards = array("q"), array("q"), array("d"), array("d")
+    for state in range(n_states):
+        here, there = f"env.unwrapped.P[{state_0 + state}]", _entry("env.unwrapped.P", env.unwrapped.P, state_0 + state)
+        for action, key in enumerate(inner):
+            what = f"{here}[{key}]"
+            lines = _as_list(what, _entry(here, there, key))
+            total = 0.0
+            for i, line in enumerate(lines):
+                chance, next_state, reward, ended = _checked_line(f"{what}[{i}]", line, env.observation_space)
+                total += chance
+                if chance > 0:
+                    rows.append(state * n_actions + action)
+                    next_states.append(ENDED if ended else next_state)
+                    chances.append(chance)
+                    rewards.append(as_number(f"the reward of {what}[{i}]", wrappers.reward(reward)))
+            if len(lines) > 0 and abs(total - 1) > SUM_TOLERANCE:
+                raise InputError(
+                    f"the probabilities of {what} sum to {total:.12g}; expected 1 within {SUM_TOLERANCE:g}"
+                )
+    listed = OutcomeList(*(np.array(column) for column in (rows, next_states, chances, rewards)))
+    _check_all_continue(listed, n_actions, first, state_0)
+    return listed
+
+
+def _entry(what: str, level: Any, key: Any) -> Any:
+    """One entry of a level of the table; nothing listed is no outcome."""
+    if isinstance(level, Mapping):
+        return level.get(key, ())
+    return level[key] if 0 <= key < len(_as_list(what, level)) else ()
+
+
+def _as_list(what: str, value: Any) -> Any:
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or is_single(value):
+        raise InputError(f"{what} is {value!r:.60}; expected P[state][action], mappings or lists of outcomes")
+    return value
+
+
+def _checked_line(what: str, line: Any, space: Any) -> tuple[float, int, float, bool]:
+    if not isinstance(line, Sequence) or len(line) != 4:
+        raise InputError(f"{what} is {line!r:.60}; expected (probability, next state, reward, terminated)")
+    chance, next_state, reward, ended = line
+    if not isinstance(ended, bool | int | np.bool_ | np.integer) or ended not in (0, 1):
+        raise InputError(f"{what} ends with {ended!r:.40}; expected whether it terminated, true or false")
+    chance = as_number(f"the probability of {what}", chance, 0.0, 1.0 + SUM_TOLERANCE)
+    # where the episode ends the next state is not used, and tables put anything there
+    number = 0 if ended else observed_state(f"the next state of {what}", next_state, space)
+    return chance, number, as_number(f"the reward of {what}", reward), bool(ended)
+
+
+def _check_all_continue(outcomes: OutcomeList, n_actions: int, first: Array, state_0: int) -> None:
+    """Refuse a state that can be entered and has no outcome; one that cannot be entered may go without."""
+    has_outcome = np.bincount(outcomes.rows // n_actions, minlength=first.size) > 0
+    for dead_end in np.flatnonzero(~has_outcome & (first > 0)).tolist():
+        raise InputError(f"env.unwrapped.P[{dead_end + state_0}] lists no outcome, and episodes start there")
+    stuck = (outcomes.next_states != ENDED) & ~has_outcome[outcomes.next_states]
+    if stuck.any():
+        place = int(np.argmax(stuck))
+        state, action = divmod(int(outcomes.rows[place]), n_actions)
+        raise InputError(
+            f"env.unwrapped.P[{outcomes.next_states[place] + state_0}] lists no outcome, and state "
+            f"{state + state_0}, action {action} leads there without terminating"
+        )
+
+
+def _with_ends(outcomes: OutcomeList, n_actions: int, first: Array, at_end: AtEnd) -> OutcomeList:
+    """The outcomes, ends sent where they were asked to go, and every state with outcomes."""
+    ended = outcomes.next_states == ENDED
+    if at_end == "absorb":
+        outcomes = outcomes._replace(next_states=np.where(ended, first.size, outcomes.next_states))
+    elif ended.any():
+        places = np.flatnonzero(first)
+        again = outcomes.at(np.repeat(np.flatnonzero(ended), places.size))
+        copies = np.tile(places, np.count_nonzero(ended))
+        anew = again._replace(next_states=copies, probabilities=again.probabilities * first[copies])
+        outcomes = outcomes.at(~ended).plus(anew)
+    # in a state that nothing leads to, and in the one after the end, every action stays and pays 0
+    n_states = first.size + (at_end == "absorb")
+    idle = np.setdiff1d(np.arange(n_states), outcomes.rows // n_actions)
+    rows = (idle[:, None] * n_actions + np.arange(n_actions)).ravel()
+    return outcomes.plus(OutcomeList(rows, rows // n_actions, np.ones(rows.size), np.zeros(rows.size)))

@@ -1,0 +1,185 @@
+"""``inspect_model``: what a model is, and what about it is odd.
+
+A maximal end component is a largest set of states, with actions for each, that an agent can stay in for ever while
+every state of it can reach every other. Found by splitting into strongly connected components and dropping the actions
+that leave them, until none does.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cautious.arrays import Mask
+from cautious.kernels import graph_parts
+from cautious.models.encodings import frozen
+from cautious.models.tabular import MDP, NEAR_ONE
+
+TINY_PROBABILITY = 1e-12
+WILD_SCALES = 1e9
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Figures of a model, and its suspicious sides in words.
+
+    ``reward_range`` is (low, high); ``rewards_of`` is "pairs" or "outcomes"; ``density`` is the share of possible
+    transitions that are stored; ``deterministic_share`` is the share of pairs with one outcome; ``end_components``
+    counts the maximal end components, ``largest_end_component`` the states of the largest.
+    """
+
+    title: str
+    n_states: int
+    n_actions: int
+    n_pairs: int
+    n_forbidden: int
+    n_transitions: int
+    density: float
+    megabytes: float
+    discount: float
+    n_start_states: int
+    n_reachable: int
+    n_absorbing: int
+    n_without_choice: int
+    end_components: int
+    largest_end_component: int
+    deterministic_share: float
+    reward_range: tuple[float, float]
+    rewards_of: str
+    suspicions: tuple[str, ...]
+
+    def table(self) -> list[tuple[str, str]]:
+        """Name and value of each figure, as text."""
+        low, high = self.reward_range
+        return [
+            ("states", f"{self.n_states:,}"),
+            ("actions", f"{self.n_actions:,}"),
+            ("pairs", f"{self.n_pairs:,}" + (f", {self.n_forbidden:,} forbidden" if self.n_forbidden else "")),
+            ("transitions", f"{self.n_transitions:,}, {self.density:.3g} of all that could be"),
+            ("deterministic pairs", f"{100 * self.deterministic_share:.3g} %"),
+            ("memory", f"{self.megabytes:,.3g} MB"),
+            ("discount", f"{self.discount:.12g}"),
+            ("start", f"{self.n_start_states:,} state" + ("s" if self.n_start_states != 1 else "")),
+            ("reachable states", f"{self.n_reachable:,}"),
+            ("absorbing states", f"{self.n_absorbing:,}"),
+            ("states without a choice", f"{self.n_without_choice:,}"),
+            ("end components", f"{self.end_components:,}, the largest of {self.largest_end_component:,} states"),
+            ("rewards", f"{low:.12g} to {high:.12g}, per {'pair' if self.rewards_of == 'pairs' else 'outcome'}"),
+        ]
+
+
+def inspect_model(mdp: MDP) -> Inspection:
+    """What a model is: its size, its graph, its rewards, and what is suspicious.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> found = ca.inspect_model(ca.worlds.machine_replacement())
+    >>> found.n_states, found.n_reachable, found.end_components
+    (11, 11, 1)
+    >>> found.suspicions
+    ()
+    """
+    mdp.require_transitions("inspecting")
+    rows, used = mdp.transitions, mdp.allowed
+    lengths = np.diff(rows.indptr)[used.ravel()]
+    indptr, indices, _ = mdp.csr
+    still = np.asarray(graph_parts.absorbing(indptr, indices, frozen(used).ravel(), mdp.n_states))
+    components = end_components(mdp)
+    sizes = np.bincount(components[components >= 0])
+    sizes = sizes[sizes > 0]
+    arrays = (rows.data, rows.indices, rows.indptr, mdp.rewards, mdp.allowed, mdp.start, mdp.outcome_rewards)
+    return Inspection(
+        title="" if mdp.scene is None else mdp.scene.title,
+        n_states=mdp.n_states,
+        n_actions=mdp.n_actions,
+        n_pairs=int(used.sum()),
+        n_forbidden=int(used.size - used.sum()),
+        n_transitions=int(rows.nnz),
+        density=rows.nnz / (float(used.sum()) * mdp.n_states),
+        megabytes=sum(array.nbytes for array in arrays if array is not None) / 1e6,
+        discount=mdp.discount,
+        n_start_states=int(np.count_nonzero(mdp.start)),
+        n_reachable=int(mdp.visitable.sum()),
+        n_absorbing=int(still.sum()),
+        n_without_choice=int((used.sum(axis=1) == 1).sum()),
+        end_components=sizes.size,
+        largest_end_component=int(sizes.max(initial=0)),
+        deterministic_share=float((lengths == 1).mean()),
+        reward_range=mdp.reward_range,
+        rewards_of="pairs" if mdp.outcome_rewards is None else "outcomes",
+        suspicions=tuple(_suspicions(mdp, still)),
+    )
+
+
+def end_components(mdp: MDP) -> Any:
+    """The number of the maximal end component of each state (S,); -1 for states in none."""
+    indptr, indices, _ = mdp.csr
+    kept = mdp.allowed.ravel().copy()
+    while True:
+        component = graph_parts.strong_components(indptr, indices, kept, mdp.n_states)
+        if not graph_parts.drop_leaving(indptr, indices, kept, component):
+            break
+    alive = kept.reshape(mdp.shape).any(axis=1)
+    return np.where(alive, component, -1)
+
+
+def _suspicions(mdp: MDP, still: Mask) -> Iterator[str]:
+    """What is probably not meant, one sentence each."""
+    unseen = ~mdp.visitable
+    if unseen.any():
+        yield f"{_some(mdp, unseen)} can never be reached from the start"
+    if (mdp.allowed.sum(axis=1) == 1).all():
+        yield "no state has a choice: there is only one policy"
+    if np.all(still[mdp.start > 0]):
+        yield "the start is absorbing: the model never moves"
+    paying = still & (np.abs(mdp.rewards).max(axis=1) > 0)
+    if paying.any() and not still.all():
+        state = int(np.argmax(paying))
+        paid = mdp.rewards[state][int(np.argmax(np.abs(mdp.rewards[state])))]
+        yield f"{_some(mdp, paying)} cannot be left and pays for ever ({paid:g} per step there)"
+    if mdp.discount > NEAR_ONE:
+        yield f"the discount {mdp.discount!r} is within 1e-6 of one: rounding grows by {1 / (1 - mdp.discount):.1e}"
+    if mdp.discount == 0:
+        yield "the discount is 0: only the first reward counts"
+    yield from _odd_numbers(mdp)
+    yield from _twins(mdp)
+
+
+def _odd_numbers(mdp: MDP) -> Iterator[str]:
+    if mdp.normalised:
+        yield "rows of probabilities did not sum to one and were rescaled"
+    low, high = mdp.reward_range
+    if low == high:
+        yield f"every reward is {low:g}: no policy is better than another"
+    rows = mdp.transitions
+    tiny = rows.data < TINY_PROBABILITY
+    if tiny.any():
+        at = int(np.argmax(tiny))
+        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
+        place = f"{mdp.state_label(row // mdp.n_actions)}, action {row % mdp.n_actions}"
+        yield (
+            f"{int(tiny.sum()):,} probabilities are below {TINY_PROBABILITY:g}, the first is {rows.data[at]:g} "
+            f"({place}, to {mdp.state_label(int(rows.indices[at]))})"
+        )
+    paid = np.abs(mdp.rewards[mdp.allowed] if mdp.outcome_rewards is None else mdp.outcome_rewards)
+    least, most = paid[paid > 0].min(initial=np.inf), paid.max(initial=0.0)
+    if most > WILD_SCALES * least:
+        yield f"rewards have very different sizes: {least:g} and {most:g}"
+
+
+def _twins(mdp: MDP) -> Iterator[str]:
+    pay = np.empty(0) if mdp.outcome_rewards is None else mdp.outcome_rewards
+    count = graph_parts.twins(
+        *mdp.csr, frozen(mdp.rewards).ravel(), frozen(pay), frozen(mdp.allowed).ravel(), mdp.n_states
+    )
+    names = mdp.action_names or tuple(str(a) for a in range(mdp.n_actions))
+    for a, b in np.argwhere(count == mdp.n_states):
+        yield f"actions {names[a]} and {names[b]} do and pay the same in every state"
+
+
+def _some(mdp: MDP, states: Mask) -> str:
+    """How many states, and the first of them."""
+    count, first = int(states.sum()), mdp.state_label(int(np.argmax(states)))
+    return first if count == 1 else f"{count:,} of {mdp.n_states:,} states, such as {first},"

@@ -1,0 +1,176 @@
+"""Counts of a log, and the arrays of the model that they describe."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious._checks import states_of
+from cautious.arrays import Array, Indices, Mask
+from cautious.errors import InputError
+from cautious.models.logs import Log
+
+END, UNTRIED = "(end)", "(untried)"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The states of the model, whatever part of the log is counted.
+
+    The states of the log come first; then ``end``, where episodes end in states that are also left, and ``pit``, where
+    pairs that were never tried lead. ``ends`` (S,): states that pay 0 for ever. ``restart``: episodes that end begin
+    anew with the probabilities ``start`` (S,).
+    """
+
+    shape: tuple[int, int]
+    ends: Mask
+    end: int | None
+    pit: int | None
+    restart: bool
+    untried: str | None
+    reward_range: tuple[float, float]
+    start: Array
+
+    @property
+    def extra_names(self) -> tuple[str, ...]:
+        """Names of the states that the log does not have."""
+        return tuple(name for name, number in ((END, self.end), (UNTRIED, self.pit)) if number is not None)
+
+    @property
+    def pit_reward(self) -> float:
+        """What a state pays of which nothing is known."""
+        low, high = self.reward_range
+        return high if self.untried == "optimistic" else low
+
+    def targets(self, log: Log) -> Indices:
+        """Where each row leads, (n,): a state, or S for a new start."""
+        if not log.ended.any():
+            return log.next_states
+        if self.restart:
+            return np.where(log.ended, self.shape[0], log.next_states)
+        elsewhere = log.ended & ~self.ends[log.next_states]
+        return log.next_states if self.end is None else np.where(elsewhere, self.end, log.next_states)
+
+
+def layout_of(
+    log: Log, untried: str | None, restart: bool, reward_range: tuple[float, float]
+) -> tuple[Layout, Indices, Indices]:
+    """The states of the model; which of them are reached and never left; the pairs, as rows, that were never tried."""
+    n_labels, n_actions = len(log.state_labels), len(log.action_labels)
+    tried: Mask = np.zeros((n_labels, n_actions), dtype=np.bool_)
+    tried[log.states, log.actions] = True
+    left = states_of(tried)
+    ending: Mask = np.zeros(n_labels, dtype=np.bool_)
+    ending[log.next_states[log.ended]] = not restart
+    reached: Mask = np.zeros(n_labels, dtype=np.bool_)
+    reached[log.next_states[~log.ended]] = True
+    ends: Mask = ending & ~left
+    low, high = reward_range
+    if ending.any():
+        low, high = min(low, 0.0), max(high, 0.0)
+    end = n_labels if (ending & left).any() else None
+    unknown = np.flatnonzero((~tried & left[:, None]).ravel())
+    stuck = np.flatnonzero(reached & ~left & ~ends)
+    pit = None
+    if untried in ("pessimistic", "optimistic") and (unknown.size or stuck.size):
+        pit = n_labels + (end is not None)
+    extra = (end is not None) + (pit is not None)
+    n_states = n_labels + extra
+    if n_states * n_actions * (n_states + 1) > np.iinfo(np.int64).max:
+        raise InputError(f"{n_states} states and {n_actions} actions are too many to be counted")
+    ends = np.append(ends, np.zeros(extra, dtype=np.bool_))
+    if end is not None:
+        ends[end] = True
+    layout = Layout(
+        (n_states, n_actions),
+        ends,
+        end,
+        pit,
+        restart,
+        untried,
+        (low, high),
+        np.zeros(n_states),
+    )
+    return layout, stuck, unknown
+
+
+@dataclass(frozen=True)
+class Counted:
+    """``transitions`` and the rest as for ``MDP``; ``counts`` (S, A); ``outcome_counts`` sparse (S*A, S).
+
+    The column S of the outcome counts is there when episodes restart: how often that happened.
+    """
+
+    transitions: sp.csr_array
+    rewards: Any
+    reward_square: Array | None
+    allowed: Mask
+    counts: Indices
+    outcome_counts: sp.csr_array
+
+
+def counted_arrays(log: Log, layout: Layout) -> Counted:
+    """Count a log, or a part of one."""
+    n_states, size = layout.shape[0], layout.shape[0] * layout.shape[1]
+    width = n_states + layout.restart
+    triples = _triples(log, layout, width)
+    pairs, targets = triples.keys // width, triples.keys % width
+    counts = np.bincount(pairs, weights=triples.count, minlength=size).astype(np.int64)
+    outcome_counts = sp.csr_array((triples.count, (pairs, targets)), shape=(size, width))
+    # what the log does not say: ends, and pairs that were never tried
+    extra, extra_targets, extra_rewards, allowed = _unseen(layout, counts.reshape(layout.shape))
+    rows, columns = np.concatenate([pairs, extra]), np.concatenate([targets, extra_targets])
+    weights = np.concatenate([triples.count.astype(np.float64), np.ones(extra.size)])
+    means = np.concatenate([triples.mean, extra_rewards])
+    chances = weights / np.bincount(rows, weights=weights, minlength=size)[rows]
+    transitions = sp.csr_array((chances, (rows, columns)), shape=(size, width))
+    rewards: Any = sp.csr_array((means, (rows, columns)), shape=(size, width))
+    square: Array | None = None
+    if not triples.same_reward or layout.restart:
+        squares = np.concatenate([triples.square, extra_rewards**2])
+        rewards = np.bincount(rows, weights=chances * means, minlength=size).reshape(layout.shape)
+        moments = np.bincount(rows, weights=chances * squares, minlength=size).reshape(layout.shape)
+        square = np.maximum(moments, rewards**2)
+    if layout.restart:
+        anew = sp.csr_array(transitions[:, [n_states]])
+        transitions = sp.csr_array(transitions[:, :n_states] + anew @ sp.csr_array(layout.start[None, :]))
+    return Counted(transitions, rewards, square, allowed, counts.reshape(layout.shape), outcome_counts)
+
+
+@dataclass(frozen=True)
+class _Triples:
+    """Groups of rows with the same pair and target: their number, mean reward and mean squared reward."""
+
+    keys: Indices
+    count: Indices
+    mean: Array
+    square: Array
+    same_reward: bool
+
+
+def _triples(log: Log, layout: Layout, width: int) -> _Triples:
+    keys = (log.states * layout.shape[1] + log.actions) * width + layout.targets(log)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    count = np.diff(np.append(first, keys.size))
+    paid = log.rewards[order]
+    low, high = np.minimum.reduceat(paid, first), np.maximum.reduceat(paid, first)
+    # averages of equal numbers must be that number
+    mean = np.where(low == high, low, np.clip(np.add.reduceat(paid, first) / count, low, high))
+    square = np.where(low == high, low**2, np.add.reduceat(paid**2, first) / count)
+    return _Triples(keys[first], count, mean, square, bool(np.array_equal(low, high)))
+
+
+def _unseen(layout: Layout, counts: Indices) -> tuple[Indices, Indices, Array, Mask]:
+    """Pairs (as rows) that the log does not tell about, where they lead and what they pay; the pairs that exist."""
+    allowed = np.ones(layout.shape, dtype=np.bool_)
+    unknown = counts == 0
+    own = np.broadcast_to(np.arange(layout.shape[0])[:, None], layout.shape)
+    pays = np.where(layout.ends, 0.0, layout.pit_reward)[:, None] * np.ones(layout.shape)
+    leads = own if layout.pit is None else np.where(layout.ends[:, None], own, layout.pit)
+    if layout.untried == "forbid":
+        allowed = ~unknown | ~(counts > 0).any(axis=1, keepdims=True)
+    rows = np.flatnonzero(unknown & allowed)
+    return rows, leads.ravel()[rows], pays.ravel()[rows], allowed

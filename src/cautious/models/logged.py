@@ -1,0 +1,217 @@
+"""``ca.from_transitions``: the model that a log describes, with its counts.
+
+Everything happens as often as it was seen: P(s' | s, a) = n(s, a, s') / n(s, a), rewards are averages. What was never
+seen is not known, and what to think of it is a choice (``untried``).
+"""
+
+import warnings
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious._checks import as_distribution, as_number
+from cautious.arrays import Array, Indices
+from cautious.errors import CautiousWarning, InputError
+from cautious.models.log_counts import Layout, counted_arrays, layout_of
+from cautious.models.logs import Log, read_log
+from cautious.models.simulator_parts import as_reward_range
+from cautious.models.tabular import MDP
+
+Untried = Literal["forbid", "pessimistic", "optimistic"]
+AtEnd = Literal["absorb", "restart"]
+
+
+class LoggedMDP(MDP):
+    """The model of a log; made by ``ca.from_transitions``.
+
+    Beside everything an ``MDP`` has: ``counts`` (S, A), how often each pair was tried; ``outcome_counts``, sparse
+    (S*A, S); ``logging_policy`` (S, A), what the log did; ``log``, its rows.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        layout: Layout,
+        discount: float,
+        start: Array,
+        *,
+        reward_range_given: bool,
+        independent_rows: bool,
+    ) -> None:
+        self.log, self.layout = log, layout
+        self.reward_range_given, self.independent_rows = reward_range_given, independent_rows
+        found = counted_arrays(log, layout)
+        super().__init__(
+            found.transitions,
+            found.rewards,
+            discount,
+            start,
+            allowed=found.allowed,
+            reward_square=found.reward_square,
+            state_names=_names(log.state_labels, layout.extra_names),
+            action_names=_names(log.action_labels, ()),
+        )
+        self.outcome_counts: sp.csr_array = found.outcome_counts
+        self.counts: Indices = found.counts
+        share = np.where(self.counts.sum(axis=1, keepdims=True) > 0, self.counts, self.allowed)
+        self.logging_policy: Array = share / share.sum(axis=1, keepdims=True)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Smallest and largest reward: as promised to ``ca.from_transitions``, else as seen."""
+        return self.layout.reward_range
+
+    def state_number(self, label: Hashable) -> int:
+        """The index of the state with this label in the log."""
+        return _number("state", self.log.state_labels, label)
+
+    def action_number(self, label: Hashable) -> int:
+        """The index of the action with this label in the log."""
+        return _number("action", self.log.action_labels, label)
+
+    def __repr__(self) -> str:
+        return f"Logged{super().__repr__()[:-1]}, {self.log.n_rows} rows)"
+
+
+def from_transitions(
+    table: Any,
+    discount: float,
+    *,
+    untried: Untried | None = None,
+    at_end: AtEnd | None = None,
+    start: Any = None,
+    reward_range: tuple[float, float] | None = None,
+    names: Mapping[str, Hashable] | None = None,
+    independent_rows: bool = False,
+) -> LoggedMDP:
+    """The model that logged transitions describe.
+
+    Parameters
+    ----------
+    table
+        Columns ``state``, ``action``, ``reward``, ``next_state``; optional ``episode``, ``step``, and ``done`` (or
+        ``terminated``). Labels are anything hashable. A DataFrame (pandas, polars), a mapping of arrays, a pyarrow
+        Table, a structured array, a list of mappings, the path of a csv, Parquet or Arrow file; in the order of the
+        four names also a list of tuples, a tuple of arrays (n,) or an array (n, 4). Other columns are not read. Rows
+        stand in the order of time, at least within an episode.
+    discount
+        In [0, 1).
+    untried
+        What to think of pairs that the log never tried; needed when there are any. "forbid": they do not exist; in a
+        state that was reached and never left, nothing can be forbidden: it pays the lowest reward for ever, with a
+        warning. "pessimistic": they lead to a state ``(untried)`` that pays the lowest reward for ever; "optimistic":
+        the highest.
+    at_end
+        What follows a row whose ``done`` is true; needed when there are any. "absorb": nothing, for ever, at reward 0:
+        in the next state if the log never leaves it, else in an added state ``(end)``. "restart": a new first state.
+    start
+        (S,) probabilities in the order of the states' labels, a mapping from labels to probabilities, or "uniform" over
+        the states of the log. By default as often as in the first rows of episodes; uniform without episodes.
+    reward_range
+        (low, high): the rewards that can be paid at all, which ``ca.learn`` needs to know. By default those of the log.
+    names
+        What the columns are called, where that differs: ``{"state": "ward", "reward": "gain"}``.
+    independent_rows
+        The rows are no history: each is an independent draw for a pair that was fixed beforehand (a designed
+        experiment), in any order. ``ca.learn`` then shares them out at random instead of in the order of time.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> rows = [("well", "wait", 1.0, "well"), ("well", "wait", 1.0, "ill"), ("ill", "treat", -2.0, "well")]
+    >>> logged = ca.from_transitions(rows, discount=0.9, untried="forbid")
+    >>> logged.state_names, logged.counts.tolist()
+    (('ill', 'well'), [[1, 0], [0, 2]])
+    >>> ca.solve(ca.Problem(logged)).policy.tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    as_number("discount", discount, 0, 1, open_ends=")")
+    _check_choice("untried", untried, ("forbid", "pessimistic", "optimistic"))
+    _check_choice("at_end", at_end, ("absorb", "restart"))
+    log = read_log(table, names)
+    if log.ended.any() and at_end is None:
+        raise InputError('the log has rows that end an episode: say what follows, at_end="absorb" or at_end="restart"')
+    seen = float(log.rewards.min()), float(log.rewards.max())
+    promised = seen if reward_range is None else _promised(log, reward_range)
+    layout, stuck, unknown = layout_of(log, untried, at_end == "restart", promised)
+    _check_untried(log, untried, stuck, unknown, layout.reward_range[0])
+    chances = _start(log, layout, start)
+    return LoggedMDP(
+        log,
+        replace(layout, start=chances),
+        discount,
+        chances,
+        reward_range_given=reward_range is not None,
+        independent_rows=bool(independent_rows),
+    )
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value is not None and value not in choices:
+        raise InputError(f"{name} is {value!r:.80}; expected {', '.join(repr(choice) for choice in choices)}")
+
+
+def _promised(log: Log, reward_range: Any) -> tuple[float, float]:
+    low, high = as_reward_range(reward_range)
+    outside = (log.rewards < low) | (log.rewards > high)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise log.refusal(row, f"the reward is {log.rewards[row]:g}; reward_range promises {low:g} to {high:g}")
+    return low, high
+
+
+def _check_untried(log: Log, untried: str | None, stuck: Indices, unknown: Indices, low: float) -> None:
+    """Ask for a choice where one is needed, and say what "forbid" cannot forbid."""
+    first = f"{log.state_labels[stuck[0]]!r:.80}" if stuck.size else ""
+    if untried is None and (stuck.size or unknown.size):
+        state, action = divmod(int(unknown[0]), len(log.action_labels)) if unknown.size else (0, 0)
+        tried = f"action {log.action_labels[action]!r:.80} in state {log.state_labels[state]!r:.80}"
+        what = f"{unknown.size} pairs were never tried, such as {tried}" if unknown.size else ""
+        left = f"{stuck.size} states were reached and never left, such as {first}" if stuck.size else ""
+        raise InputError(
+            f"{' and '.join(filter(None, (what, left)))}: say what to think of them, "
+            'untried="forbid", "pessimistic" or "optimistic"'
+        )
+    if untried == "forbid" and stuck.size:
+        warnings.warn(
+            f"{stuck.size} states were reached in the log and never left, such as {first}: no action can be forbidden "
+            f"there, and they are taken to pay {low:g} for ever; rows that end an episode need done and at_end",
+            CautiousWarning,
+            stacklevel=3,
+        )
+
+
+def _start(log: Log, layout: Layout, start: Any) -> Array:
+    """(S,) probabilities."""
+    n_labels, n_states = len(log.state_labels), layout.shape[0]
+    chances = np.zeros(n_states)
+    if isinstance(start, Mapping):
+        for label, chance in start.items():
+            chances[_number("start: state", log.state_labels, label)] = as_number(f"start[{label!r:.80}]", chance, 0, 1)
+        return as_distribution("start", chances, (n_states,), "(S,)")
+    if (isinstance(start, str) and start == "uniform") or (start is None and log.first is None):
+        chances[:n_labels] = 1 / n_labels
+    elif start is None and log.first is not None:
+        chances[:n_labels] = np.bincount(log.states[log.first], minlength=n_labels) / log.first.size
+    elif isinstance(start, str):
+        raise InputError(f'start is {start!r:.80}; expected "uniform", a mapping from labels, or probabilities (S,)')
+    else:
+        chances[:n_labels] = as_distribution("start", start, (n_labels,), "(S,), the states of the log")
+    return chances
+
+
+def _names(labels: tuple[Hashable, ...], extra: tuple[str, ...]) -> tuple[str, ...]:
+    """Texts as they are; where two labels look the same, 1 and "1", as Python writes them."""
+    names = tuple(str(label) for label in labels)
+    return (names if len(set(names)) == len(names) else tuple(repr(label) for label in labels)) + extra
+
+
+def _number(kind: str, labels: tuple[Hashable, ...], label: Hashable) -> int:
+    try:
+        return labels.index(label)
+    except ValueError:
+        some = ", ".join(f"{known!r:.40}" for known in labels[:5])
+        raise InputError(f"{kind} {label!r:.80} is not in the log; it has {len(labels)}, such as {some}") from None

@@ -1,0 +1,61 @@
+"""The work of one process of ``ca.compare``: a problem once, then the names of solvers; see ``workers``.
+
+The problem comes pickled through the pipe from the process that started this one; nothing is unpickled from anywhere
+else.
+"""
+
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from math import ceil
+from typing import Any
+
+from cautious.peers import convex, planners, roster
+from cautious.peers.timing import Attempt, repeated
+from cautious.peers.workers import JUDGEMENT_SECONDS, SET_UP_SECONDS, Row, Say, serve
+from cautious.problem import Problem
+
+
+class Kept:
+    """The problem of the first request, for the following ones."""
+
+    problem: Problem | None = None
+
+
+def measure(request: Row, payload: bytes, say: Say) -> Row:
+    """The row of one solver."""
+    if payload:
+        Kept.problem = pickle.loads(payload)
+    assert Kept.problem is not None
+    if sys.platform != "win32":
+        # should the parent die, nobody else would end a solver that does not end by itself
+        signal.alarm(ceil(SET_UP_SECONDS + request["limit_seconds"] + JUDGEMENT_SECONDS))
+    return row(attempt_of(Kept.problem, request["solver"]), say)
+
+
+def attempt_of(problem: Problem, solver: str) -> Callable[[], Attempt]:
+    """What is to be timed; packages are imported and warm afterwards."""
+    if roster.owner(solver) == roster.CVXPY:
+        convex.warm_up(solver)
+        return partial(convex.attempt, problem, solver)
+    return partial(planners.attempt, problem, planners.prepare(problem.mdp, solver))
+
+
+def row(attempt: Callable[[], Attempt], say: Say) -> Row:
+    """The fastest of a few attempts, and the judgement of its answer."""
+
+    def run() -> dict[str, Any]:
+        stats, judgement = attempt()
+        return {**stats, "judgement": judgement}
+
+    say("ready")
+    found = repeated(run)
+    say("answered")
+    judgement: dict[str, Any] = found.pop("judgement")()
+    return found | judgement
+
+
+if __name__ == "__main__":
+    serve(measure)

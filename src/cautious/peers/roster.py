@@ -1,0 +1,77 @@
+"""Which packages there are, what each can take, and whether it is installed.
+
+A name is a solver and, after a space, one of its settings: "CLARABEL 1e-10", "QuantEcon MPI". CVXPY calls the solvers
+of convex programs; the other packages plan without a risk.
+"""
+
+from importlib.util import find_spec
+
+from cautious.problem import Problem
+from cautious.risks.base import Risk
+from cautious.risks.features import LogBarrier, WorstOf
+from cautious.risks.matrix_transport import MatrixTransport
+from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
+from cautious.risks.transport import GraphTransport
+
+CONES = ("CLARABEL", "CLARABEL 1e-10", "SCS")
+LINEAR = ("PIQP", "CLARABEL 1e-10", "CLARABEL", "HIGHS IPM", "SCS", "HIGHS", "HIGHS PDLP")
+QUADRATIC = ("PIQP", *CONES)
+PLANNERS = (
+    "QuantEcon MPI",
+    "QuantEcon PI",
+    "QuantEcon VI",
+    "Storm",
+    "Storm PI",
+    "MDPSolver VI",
+    "MDPSolver MPI",
+)
+EVERY = (*PLANNERS, *LINEAR)
+# one or two settings of each package, those that usually do best
+USUAL = ("QuantEcon MPI", "QuantEcon PI", "QuantEcon VI", "MDPSolver MPI", "Storm", "CLARABEL", "PIQP", "HIGHS", "SCS")
+CVXPY = "CVXPY"
+OWNERS = (CVXPY, "QuantEcon", "Storm", "MDPSolver")
+MODULES = {"CLARABEL": "clarabel", "SCS": "scs", "HIGHS": "highspy", "PIQP": "piqp"}
+MODULES |= {"QuantEcon": "quantecon", "MDPSolver": "mdpsolver", "Storm": "stormpy"}
+IN_OUR_EXTRA = ("cvxpy", "clarabel", "scs", "highspy")
+# a full matrix of distances makes a plan of this many states squared
+LARGEST_PLAN_STATES = 1000
+
+
+def owner(name: str) -> str:
+    """The package one calls: CVXPY, or the planner itself."""
+    first = name.split()[0]
+    return first if first in OWNERS else CVXPY
+
+
+def missing(name: str) -> str | None:
+    """What to install before the solver can be called; None when all of it is there."""
+    needed = [*(["cvxpy"] if owner(name) == CVXPY else []), MODULES[name.split()[0]]]
+    absent = [module for module in needed if find_spec(module) is None]
+    if not absent:
+        return None
+    ours = ["cautious[solvers]"] if any(module in IN_OUR_EXTRA for module in absent) else []
+    return " ".join([*ours, *(module for module in absent if module not in IN_OUR_EXTRA)])
+
+
+def refusal(problem: Problem, name: str) -> str | None:
+    """Why a solver cannot take a problem; None when it can."""
+    if owner(name) != CVXPY:
+        return None if problem.neutral else "plans without a risk only"
+    strange = [risk.label for _, risk in problem.terms if not (risk.convex and isinstance(risk, _KNOWN))]
+    if strange:
+        return f"takes convex risks of this package only, not {strange[0]}"
+    if problem.mdp.n_states > LARGEST_PLAN_STATES and any(isinstance(r, MatrixTransport) for _, r in problem.terms):
+        return f"the matrix of distances makes a plan of {problem.mdp.n_states**2:,} entries"
+    if name in convex_solvers([risk for _, risk in problem.terms]):
+        return None
+    return f"takes linear{' and quadratic' if name in QUADRATIC else ''} costs only"
+
+
+def convex_solvers(risks: list[Risk]) -> tuple[str, ...]:
+    """The solvers for a sum of these bound risks, the likely fastest first."""
+    if any(isinstance(risk, LogBarrier | EntropicRisk) for risk in risks):
+        return CONES
+    return QUADRATIC if any(isinstance(risk, HalfSquares) for risk in risks) else LINEAR
+
+
+_KNOWN = (LogBarrier, WorstOf, EntropicRisk, HalfSquares, HalfL1, GraphTransport, MatrixTransport)

@@ -1,0 +1,34 @@
+"""Timed attempts of a solver, and the judgement of its answer by our certificate."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cautious.certificate import Delivered
+
+REPEAT_SECONDS = 0.5
+MOST_RUNS = 5
+
+# figures of a run, and a function that judges its answer: the time of the judgement is not the solver's
+Attempt = tuple[dict[str, Any], Callable[[], dict[str, Any]]]
+
+
+def repeated(run: Callable[[], dict[str, Any]], clock: str = "seconds") -> dict[str, Any]:
+    """The fastest of a few runs, while they are short; threads are judged by the "wall_seconds"."""
+    rows = [run()]
+    while len(rows) < MOST_RUNS and sum(row["seconds"] for row in rows) < REPEAT_SECONDS:
+        rows.append(run())
+    return min(rows, key=lambda row: row[clock])
+
+
+def judged(found: Delivered, bound: float, claimed: float | None = None) -> dict[str, Any]:
+    """What a policy is worth, what no policy exceeds, and the relative gap; None for what is not finite."""
+    gap = (bound + found.error - found.objective) / max(1.0, abs(found.objective))
+    figures = {"objective": found.objective, "upper_bound": bound + found.error, "gap": gap}
+    return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()} | {
+        "claimed": claimed
+    }
+
+
+NO_ANSWER: dict[str, Any] = {"objective": None, "upper_bound": None, "gap": None, "claimed": None}

@@ -1,0 +1,113 @@
+"""Where a model comes from: a world, a file, a Gymnasium environment or logged transitions.
+
+The same tables serve ``[model]`` of a problem file and the command line, which writes them from its arguments.
+"""
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cautious import worlds
+from cautious.errors import FileError, InputError, MissingExtraError
+from cautious.models.files import read_model
+from cautious.models.gym_tables import from_gym
+from cautious.models.logged import from_transitions
+from cautious.models.tabular import MDP
+from cautious.problem_files.keys import allow, one_of, text
+from cautious.tables.columns import open_source
+
+# source -> the keys that may stand beside it
+SOURCES: dict[str, tuple[str, ...]] = {
+    "world": ("parameters",),
+    "file": ("discount", "start", "reward", "outcome", "columns", "normalise"),
+    "gym": ("discount", "at_end", "start", "parameters"),
+    "transitions": ("discount", "untried", "at_end", "start", "reward_range", "columns", "independent_rows"),
+}
+
+
+def source_of(table: Any) -> str:
+    """Which of the sources a ``[model]`` table names; its keys are checked."""
+    every = dict.fromkeys([*SOURCES, *(key for keys in SOURCES.values() for key in keys)])
+    allow(table, "[model]", every)
+    named = [key for key in SOURCES if key in table]
+    if len(named) != 1:
+        found = f", found {' and '.join(named)}" if named else ""
+        raise InputError(f"[model] needs exactly one of {', '.join(SOURCES)}{found}")
+    allow(table, f"[model] with {named[0]}", (named[0], *SOURCES[named[0]]))
+    return named[0]
+
+
+def model_of(table: Any, folder: Path) -> MDP:
+    """The model that a ``[model]`` table describes; files are relative to ``folder``."""
+    source = source_of(table)
+    name = text(f"[model] {source}", table[source])
+    if source == "world":
+        return _world(name, table.get("parameters", {}))
+    rest = {key: table[key] for key in SOURCES[source] if key in table and key != "parameters"}
+    if source != "gym":
+        _check_columns(rest)
+        if not (folder / name).exists():
+            raise FileError(f"{folder / name}: no such file")
+        return read_model(folder / name, **rest) if source == "file" else logged_model(folder / name, rest)
+    if ":" in name:
+        raise InputError(f"[model] gym is {name!r}; a problem file names a registered environment, and imports no code")
+    return gym_model(name, table.get("parameters", {}), rest)
+
+
+def _world(name: str, parameters: Any) -> MDP:
+    build = vars(worlds)[one_of("[model] world", name, worlds.names())]
+    allow(parameters, f"[model] parameters of {name}", inspect.signature(build).parameters)
+    try:
+        mdp = build(**parameters)
+    except (TypeError, OverflowError, MemoryError) as error:
+        raise InputError(f"[model] parameters of {name}: {error}") from None
+    assert isinstance(mdp, MDP)
+    return mdp
+
+
+def _check_columns(given: Mapping[str, Any]) -> None:
+    columns = given.get("columns", {})
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns.values()):
+        raise InputError(f'[model] columns must be a table such as {{ state = "ward" }}, found {columns!r}')
+
+
+def holds_transitions(path: Path) -> bool:
+    """Whether a table (csv, Parquet, Arrow) is a log of transitions: the outcomes of a model have a probability."""
+    return "probability" not in open_source(path).columns
+
+
+def logged_model(path: Path, given: Mapping[str, Any]) -> MDP:
+    """The counted model of a log; ``start`` may also be one state, by its label."""
+    options = dict(given)
+    if "discount" not in options:
+        raise InputError(f"{path}: logged transitions need a discount, as in discount=0.95")
+    if "columns" in options:
+        options["names"] = options.pop("columns")
+    if isinstance(options.get("reward_range"), list):
+        options["reward_range"] = tuple(options["reward_range"])
+    if isinstance(options.get("start"), str | int) and options["start"] != "uniform":
+        options["start"] = {options["start"]: 1.0}
+    return from_transitions(path, **options)
+
+
+def gym_model(name: str, parameters: Any, given: Mapping[str, Any]) -> MDP:
+    """A Gymnasium environment with a table, as a model."""
+    for key, example in (("discount", "0.99"), ("at_end", '"absorb" or "restart"')):
+        if key not in given:
+            raise InputError(f"gym:{name} needs {key}, such as {example}")
+    return from_gym(gym_environment(name, parameters), **given)
+
+
+def gym_environment(name: str, parameters: Any = None) -> Any:
+    """A Gymnasium environment by its registered name."""
+    try:
+        import gymnasium
+    except ImportError:
+        raise MissingExtraError("gym: problems need gymnasium; install it with: pip install cautious[gym]") from None
+    if not isinstance(parameters or {}, Mapping):
+        raise InputError(f"[model] parameters of gym:{name} must be a table, found {parameters!r}")
+    try:
+        return gymnasium.make(name, **(parameters or {}))
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
+        raise InputError(f"gym:{name} cannot be made: {error}") from None

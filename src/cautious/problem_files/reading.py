@@ -1,0 +1,61 @@
+"""``ca.read_problem``: a problem file to a ``ca.Problem``."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from cautious._checks import as_number
+from cautious._storage import as_path
+from cautious.errors import FileError, InputError
+from cautious.problem import Problem
+from cautious.problem_files.keys import allow
+from cautious.problem_files.models import SOURCES, model_of
+from cautious.problem_files.risks import risk_of
+
+LARGEST_FILE = 4 * 2**20
+
+
+def read_problem(path: str | os.PathLike[str]) -> Problem:
+    """The problem in a TOML file.
+
+    ``[model]`` names a world, a model file, a Gymnasium environment or a table of logged transitions; ``[[risk]]`` the
+    terms of the risk; ``caution`` is 1 by default. Files named in it are relative to its folder.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import cautious as ca
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "problem.toml"
+    >>> _ = file.write_text('caution = 2.0\\n[model]\\nworld = "river_swim"\\n[risk]\\nkind = "Variance"\\n')
+    >>> ca.read_problem(file).caution
+    2.0
+    """
+    source = as_path(path)
+    content = _parse(source)
+    try:
+        allow(content, "the problem file", ("model", "risk", "caution"))
+        if "model" not in content:
+            raise InputError(f"[model] is missing; it needs one of {', '.join(SOURCES)}")
+        mdp = model_of(content["model"], source.parent)
+        caution = as_number("caution", content.get("caution", 1.0), 0.0)
+        return Problem(mdp, risk_of(content.get("risk"), source.parent, mdp), caution)
+    except FileError:
+        raise
+    except InputError as error:
+        raise FileError(f"{source}: {error}") from None
+
+
+def _parse(source: Path) -> dict[str, Any]:
+    try:
+        if source.stat().st_size > LARGEST_FILE:
+            raise FileError(
+                f"{source}: a problem file of {source.stat().st_size} bytes; put large arrays in .npy files"
+            )
+        return tomllib.loads(source.read_text("utf-8"))
+    except OSError as error:
+        raise FileError(f"{source}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise FileError(f"{source}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise FileError(f"{source}: not valid TOML: nested too deeply") from None

@@ -1,0 +1,59 @@
+"""The cheapest transport over a matrix or a graph, with potentials that prove it (``kernels/network_simplex.py``).
+
+When time is up the answer is a plan that is merely possible: its cost is then an upper bound of the distance.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cautious.arrays import Array, Indices
+from cautious.kernels import network_simplex as kernels
+from cautious.kernels.patience import time_is_up
+from cautious.risks.graph_flow import SpanningTree
+
+# an arc enters the tree when it pays more than this part of the largest cost
+LEAST_GAIN = 1e-14
+ROWS = 2
+# work between two looks at the clock, in nodes: some tenths of a second
+BUDGET = 100_000_000
+ROUNDS = 1000
+
+
+def cheapest_plan(distance: Array, supply: Array, demand: Array) -> tuple[float, Array]:
+    """Cost of the cheapest plan from supplies (n,) to demands (m,), both of sum one; potentials (n,) of the suppliers.
+
+    The start sends everything through a hub that is nowhere nearer than the largest distance.
+    """
+    n, m = distance.shape
+    hub, largest = n + m, float(distance.max())
+    parent = np.full(hub + 1, hub)
+    parent[hub] = kernels.NOBODY
+    order, balance = np.arange(hub, -1, -1), np.concatenate([supply, -demand, [0.0]])
+    links, carried = kernels.planted(parent, order, np.full(hub + 1, largest), balance)
+    rows, gain = min(ROWS, n), LEAST_GAIN * largest
+    _finish(distance.size, lambda budget: kernels.improve_plan(distance, links, carried, rows, gain, budget))
+    cost, against = kernels.worth(links, carried, hub, balance)
+    return cost + 2 * largest * against, carried[kernels.PI, :n].copy()
+
+
+def cheapest_flow(
+    tail: Indices, head: Indices, length: Array, tree: SpanningTree, balance: Array
+) -> tuple[float, Array]:
+    """Cost of the cheapest flow that carries these supplies (n,), of sum zero, over arcs given both ways; potentials.
+
+    It starts on the ``tree``.
+    """
+    links, carried = kernels.planted(tree.parent, tree.order, tree.length, balance)
+    block, gain = max(1, int(tail.size**0.5)), LEAST_GAIN * float(length.max(initial=0.0))
+    _finish(tail.size, lambda budget: kernels.improve_flow(tail, head, length, links, carried, block, gain, budget))
+    # what goes against an arc costs the same on the arc back
+    return kernels.worth(links, carried, int(tree.order[0]), balance)[0], carried[kernels.PI].copy()
+
+
+def _finish(n_arcs: int, improve: Callable[[int], bool]) -> None:
+    # a look at all arcs must fit into a budget, or it would never be known that none pays
+    budget = max(BUDGET, 2 * n_arcs)
+    for _ in range(ROUNDS):
+        if improve(budget) or time_is_up():
+            return

@@ -1,0 +1,127 @@
+"""Where the interior point method starts: from the prior's behaviour, or from a neighbouring problem's path.
+
+Without a neighbour the occupancy is the one of the prior's own policy, a little blurred, and the multipliers are a
+constant that overpays every pair.
+
+The answer of a neighbouring caution is a bad start: its products are nearly zero, and steps from there are short. So a
+point is kept on the way, where the gap was still large and all products of about one size. At the next caution it is
+moved, with no other aim than products of that size again; what comes out starts the run, and is kept for the caution
+after. Where that does not succeed the run starts without a neighbour, and keeps an earlier point.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious.occupancy import occupancy_policy, policy_occupancy
+from cautious.problem import Problem
+from cautious.risks.separable import SeparableRisk
+from cautious.solvers.interior_newton import Newton, Point, near_barriers, step_lengths
+from cautious.solvers.interior_system import System
+from cautious.solvers.interior_terms import Form
+
+FLOOR = 1e-3
+OVERPAID = 0.3
+BLUR = 0.2
+# relative gaps at which a point is kept: at first, and at most
+FIRST_LEVEL, LAST_LEVEL = 0.1, 1.0
+CENTRINGS = 3
+SHORTEST, FULL = 0.3, 0.9
+CENTRED = 0.05
+
+
+@dataclass
+class Neighbour:
+    """A point of the last problem, kept when its relative gap passed ``level``, and that problem's form."""
+
+    level: float = FIRST_LEVEL
+    form: Form | None = None
+    point: Point | None = None
+
+    def wants(self, gap: float) -> bool:
+        """Whether a point with this relative gap is to be kept."""
+        return self.point is None and gap <= self.level
+
+    def keep(self, form: Form, point: Point) -> None:
+        """Remember a point; nothing changes it later."""
+        self.form, self.point = form, point
+
+    def start(self, form: Form, system: System) -> Point | None:
+        """The kept point, moved to another problem; None without one, or when it is too far away."""
+        if self.point is None or self.form is None or self.form.size != form.size:
+            return None
+        point = _translated(self.form, self.point, form, system.n_states)
+        free = form.targets == 0
+        for _ in range(CENTRINGS):
+            products = point.primal * point.dual
+            mean = float(products[free].mean())
+            step = Newton(form, system, point).direction(np.where(free, mean, form.targets) - products)
+            lengths = step_lengths(form, point, step, FULL)
+            if not min(lengths) >= SHORTEST:
+                break
+            point = near_barriers(form, point.moved(step, *lengths))
+            products = (point.primal * point.dual)[free]
+            if min(lengths) >= FULL and float(products.min()) > CENTRED * float(products.mean()):
+                self.keep(form, point)
+                return point
+        self.form, self.point, self.level = None, None, min(10 * self.level, LAST_LEVEL)
+        return None
+
+
+def _translated(old: Form, point: Point, form: Form, n_states: int) -> Point:
+    """A point in the units of another form; slopes of kinks, and potentials, keep their place between their ends."""
+    ratio = old.scale / form.scale
+    dual, v = point.dual * ratio, point.v * ratio
+    for kink, before in zip(form.kinks, old.kinks, strict=True):
+        for part in (kink.above, kink.below):
+            dual[part] = point.dual[part] * (kink.weight / before.weight)
+    if form.transport is not None and old.transport is not None:
+        # steps rely on multipliers of flows being lengths less differences of potentials
+        heavier = form.transport.weight / old.transport.weight
+        for part in (form.transport.along, form.transport.against):
+            dual[part] = point.dual[part] * heavier
+        v[n_states:] = point.v[n_states:] * heavier
+    return Point(point.primal.copy(), dual, v, point.top.copy())
+
+
+def start(problem: Problem, form: Form, system: System) -> Point:
+    """The occupancy of the prior's own policy, blurred, and multipliers that overpay every pair."""
+    policy = problem.default_rows
+    for _, risk in problem.terms:
+        if isinstance(risk, SeparableRisk) and not risk.on_states:
+            policy = occupancy_policy(np.where(problem.active, risk.prior, 0.0), policy)
+            break
+    blurred = (1 - BLUR) * policy + BLUR * problem.default_rows
+    found = policy_occupancy(problem.mdp, problem.completed(blurred), 1e-6).occupancy[problem.active]
+    y = np.maximum(form.amount * found, FLOOR)
+    primal, dual = np.ones(form.size), np.ones(form.size)
+    primal[: y.size] = y
+    x, top = system.sums(y), np.zeros(0)
+    slope = np.zeros(y.size)
+    for term in form.smooth:
+        u = term.slope(x[form.states] if term.on_states else y)
+        slope += system.spread(form.states, u) if term.on_states else u
+    for kink in form.kinks:
+        away = (x[form.states] if kink.on_states else y) - kink.prior
+        primal[kink.above] = np.maximum(away, 0) + OVERPAID / kink.weight
+        primal[kink.below] = primal[kink.above] - away
+        dual[kink.above] = dual[kink.below] = kink.weight / 2
+        slope += kink.weight / 2
+    if form.transport is not None:
+        for part in (form.transport.along, form.transport.against):
+            dual[part] = form.transport.weight * form.transport.edges.length
+            primal[part] = 1.0
+    if form.features is not None:
+        features = form.features
+        values = features.rows @ y - features.floors
+        top = np.array([float(-values[group > 0].min()) + 0.1 * form.amount for group in features.tops.T])
+        slack = np.maximum(values + features.tops @ top, 1e-3 * form.amount)
+        even = features.tops @ (features.totals / features.tops.sum(axis=0)) if features.totals.size else 0.0
+        primal[features.slack] = slack
+        dual[features.slack] = np.where(features.fixed > 0, features.fixed / slack, even)
+        slope -= dual[features.slack] @ features.rows
+    adjusted = form.reward - slope
+    v = np.zeros(system.size)
+    v[form.states] = (float(adjusted.max()) + OVERPAID) / (1 - problem.mdp.discount)
+    dual[: y.size] = adjusted.max() + OVERPAID - adjusted
+    return Point(primal, dual, v, top)

@@ -1,0 +1,220 @@
+"""Cells of a table to numbers: labels to codes, numbers to float64, flags to booleans.
+
+Values come in three forms: a tuple of texts (a csv file), a NumPy array or a list of objects (memory), an Arrow array.
+A bad cell raises ``BadCell`` with its place in the values.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cautious.arrays import Array, Codes, Mask
+from cautious.errors import InputError
+
+Values = Any
+NUMBERS = (int, float, np.number, np.bool_, Decimal, Fraction)
+MOST_LABELS = 2**31
+FLAGS = {"0": False, "1": True, "false": False, "true": True}
+
+
+class BadCell(Exception):
+    """A cell that cannot be used: its place in the values, and what is wrong with it."""
+
+    def __init__(self, at: int, problem: str) -> None:
+        super().__init__(problem)
+        self.at, self.problem = at, problem
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """What we use of ``pyarrow.Array``."""
+
+    null_count: int
+
+    def dictionary_encode(self) -> Any:
+        """Distinct values, and which one each entry is."""
+        ...
+
+    def to_numpy(self, zero_copy_only: bool = True) -> NDArray[Any]:
+        """As a NumPy array; missing integers become NaN."""
+        ...
+
+
+class Coding(dict[Any, int]):
+    """Cells to codes 0, 1, ... in the order of first appearance; ``labels`` are the distinct cells.
+
+    Cells of a file are texts, and blanks around them do not count.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.labels: dict[Hashable, int] = {}
+
+    def __missing__(self, cell: Any) -> int:
+        label = cell.strip() if isinstance(cell, str) else cell
+        if is_missing(label):
+            raise InputError("is missing")
+        if isinstance(label, str) and (not label or "\0" in label):
+            raise InputError(f"is {cell!r:.80}; expected a label" if label else "is empty")
+        if isinstance(label, np.generic):
+            label = label.item()
+        code = self[cell] = self.labels.setdefault(label, len(self.labels))
+        if code >= MOST_LABELS:
+            raise InputError(f"is the label number {code + 1}; at most {MOST_LABELS} are possible")
+        return code
+
+    def codes(self, values: Values) -> Codes:
+        """Codes (n,) of the values."""
+        if isinstance(values, ArrowArray):
+            return self._arrow(values)
+        if isinstance(values, np.ndarray) and values.dtype != object:
+            distinct, inverse = np.unique(_plain(values), return_inverse=True)
+            return self._mapped(distinct.tolist(), inverse)
+        try:
+            return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
+        except (InputError, TypeError):
+            raise _first_bad(values, self._checked) from None
+
+    def _arrow(self, values: Any) -> Codes:
+        if values.null_count:
+            raise BadCell(int(np.argmax(values.is_null().to_numpy(zero_copy_only=False))), "is missing")
+        try:
+            encoded = values.dictionary_encode()
+            distinct = encoded.dictionary.to_pylist()
+        except NotImplementedError:
+            # nested values
+            return self.codes(values.to_pylist())
+        except (ValueError, OverflowError) as error:
+            raise BadCell(0, f"or a later row cannot be read ({error})") from None
+        return self._mapped(distinct, encoded.indices.to_numpy(zero_copy_only=False))
+
+    def _mapped(self, distinct: list[Any], which: NDArray[Any]) -> Codes:
+        # a dictionary may list what no row has
+        is_used = np.zeros(len(distinct), dtype=np.bool_)
+        is_used[which] = True
+        places = np.flatnonzero(is_used).tolist()
+        codes = np.full(len(distinct), -1, dtype=np.int32)
+        try:
+            codes[is_used] = [self[distinct[place]] for place in places]
+        except (InputError, TypeError):
+            bad = _first_bad((distinct[place] for place in places), self._checked)
+            raise BadCell(int(np.argmax(which == places[bad.at])), bad.problem) from None
+        return codes[which]
+
+    def _checked(self, cell: Any) -> int:
+        try:
+            return self[cell]
+        except TypeError:
+            raise InputError(f"is {cell!r:.80}; a label must be hashable, found {type(cell).__name__}") from None
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT and the like."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        # pandas' NA refuses to be true or false
+        return type(value).__name__ == "NAType"
+
+
+def as_numbers(values: Values) -> Array:
+    """Finite numbers (n,), float64."""
+    if isinstance(values, ArrowArray):
+        values = values.to_numpy(zero_copy_only=False)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        numbers = values.astype(np.float64)
+    else:
+        numbers = _converted(values)
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        at = int(np.argmax(bad))
+        found = values[at]
+        raise BadCell(at, "is missing" if is_missing(found) else f"is {found!s:.80}; expected a finite number")
+    return numbers
+
+
+def as_flags(values: Values) -> Mask:
+    """True or false (n,): booleans, 0 and 1, or in files also "true" and "false"."""
+    if isinstance(values, tuple):
+        try:
+            return np.fromiter((FLAGS[text.strip().lower()] for text in values), np.bool_, len(values))
+        except KeyError:
+            raise _first_bad(values, _flag) from None
+    numbers = as_numbers(values)
+    bad = (numbers != 0) & (numbers != 1)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise BadCell(at, f"is {numbers[at]:g}; expected true or false, 1 or 0")
+    return np.asarray(numbers != 0)
+
+
+def _converted(values: Sequence[Any]) -> Array:
+    """One by one: texts of a file, or objects."""
+    texts = isinstance(values, tuple)
+    convert: Callable[[Any], float] = float if texts else _object_number
+    # Python's float also reads 1_000 and the digits of all scripts
+    plain = not texts or _is_plain("".join(values))
+    try:
+        if plain:
+            return np.fromiter(map(convert, values), np.float64, len(values))
+    except (ValueError, OverflowError):
+        pass
+    raise _first_bad(values, _text_number if texts else _object_number)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and "_" not in text
+
+
+def _text_number(text: str) -> float:
+    if not text.strip():
+        raise InputError("is empty; expected a number")
+    try:
+        if _is_plain(text):
+            return float(text)
+    except ValueError:
+        pass
+    raise InputError(f"is {text!r:.80}; expected a number")
+
+
+def _object_number(value: Any) -> float:
+    if is_missing(value):
+        raise InputError("is missing; expected a number")
+    if not isinstance(value, NUMBERS) or isinstance(value, np.complexfloating):
+        raise InputError(f"is {value!r:.80}; expected a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"is {value!r:.80}; expected a number of double precision") from None
+
+
+def _flag(text: str) -> bool:
+    if text.strip().lower() not in FLAGS:
+        raise InputError(f"is {text!r:.80}; expected true or false, 1 or 0")
+    return FLAGS[text.strip().lower()]
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Values that sort, as Python objects that say what they are: dates would become whole numbers."""
+    if values.dtype.kind == "M":
+        missing = np.isnat(values)
+        if missing.any():
+            raise BadCell(int(np.argmax(missing)), "is missing")
+        return values.astype(str)
+    return values
+
+
+def _first_bad(values: Iterable[Any], check: Callable[[Any], Any]) -> BadCell:
+    """The first value that a check refuses; called when one is known to be there."""
+    for at, value in enumerate(values):
+        try:
+            check(value)
+        except InputError as error:
+            return BadCell(at, str(error))
+    raise AssertionError("no value is refused")  # pragma: no cover

@@ -1,0 +1,205 @@
+"""``read_columns``: the columns you want, from any table.
+
+Labels (states, actions, episodes: anything hashable) become codes 0 to n-1 beside the list of distinct labels; columns
+of one family, such as state and next state, share their codes. Numbers become float64. Nothing is repaired: a missing
+or impossible cell raises an error that names the file and line, or the row.
+"""
+
+import os
+import re
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cautious._storage import as_path
+from cautious.arrays import Array, Codes, Mask
+from cautious.errors import IncompatibleError, InputError
+from cautious.tables.arrow_files import ARROW, PARQUET, ArrowFile, ArrowMemory, ArrowTable
+from cautious.tables.cells import BadCell, Coding, as_flags, as_numbers
+from cautious.tables.csv_files import CsvFile
+from cautious.tables.memory import ColumnTable, RowTable, unnamed_columns
+from cautious.tables.sources import Source
+
+KINDS = (
+    "a mapping of columns, a pandas or polars DataFrame, a pyarrow Table, a NumPy structured array, a list of rows, a "
+    "tuple of arrays, an array with a row per row, or the path of a csv, Parquet or Arrow file"
+)
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of equal length.
+
+    ``codes[column]`` (n,) indexes ``labels[family]``; ``numbers[column]`` (n,) float64; ``flags[column]`` (n,) bool.
+    """
+
+    n_rows: int
+    codes: dict[str, Codes]
+    labels: dict[str, tuple[Hashable, ...]]
+    numbers: dict[str, Array]
+    flags: dict[str, Mask]
+    source: Source
+
+    def where(self, row: int) -> str:
+        """File and line of a row (counted from 0), or "row 17"."""
+        return self.source.where(row)
+
+    def refusal(self, row: int, problem: str) -> InputError:
+        """An error about a row, to be raised: a ``FileError`` when the table is a file."""
+        return self.source.error(f"{self.where(row)}: {problem}")
+
+
+def read_columns(
+    table: Any,
+    *,
+    labels: Mapping[str, str],
+    numbers: Collection[str] = (),
+    flags: Collection[str] = (),
+    optional: Collection[str] = (),
+    names: Mapping[str, Hashable] | None = None,
+    order: Sequence[str] = (),
+) -> Columns:
+    """Read named columns.
+
+    Parameters
+    ----------
+    table
+        A mapping of arrays or lists, a pandas or polars DataFrame, a pyarrow Table, a NumPy structured array, a list of
+        mappings or of tuples, a tuple of arrays (n,), an array (n, k), or the path of a file: Parquet (``.parquet``,
+        ``.pq``), Arrow (``.arrow``, ``.arr``, ``.feather``, ``.ipc``), else csv in UTF-8 with a header.
+    labels
+        Column to family: columns of one family share their codes. Labels that can be compared are sorted, others stand
+        in the order of first appearance. In a csv file a family of whole numbers becomes integers; everything else is
+        text, without the blanks around it.
+    numbers, flags
+        Columns of finite numbers; of true and false.
+    optional
+        Columns that may be absent.
+    names
+        What columns are called in the table, where that is not what they are called here.
+    order
+        What the columns without names are: those of a list of tuples, of a tuple of arrays, of an array (n, k).
+
+    Examples
+    --------
+    >>> from cautious.tables import read_columns
+    >>> table = {"from": ["hot", "cold"], "to": ["cold", "cold"], "cost": [1, 2.5]}
+    >>> found = read_columns(table, labels={"from": "place", "to": "place"}, numbers=["cost"])
+    >>> found.labels["place"], found.codes["from"].tolist(), found.numbers["cost"].tolist()
+    (('cold', 'hot'), [1, 0], [1.0, 2.5])
+    """
+    wanted = [*labels, *numbers, *flags]
+    source = open_source(table, order)
+    places = _places(source, wanted, optional, {} if names is None else names)
+    families = {column: family for column, family in labels.items() if column in places}
+    codings = {family: Coding() for family in families.values()}
+    convert: dict[str, Callable[[Any], NDArray[Any]]] = {
+        **{column: codings[family].codes for column, family in families.items()},
+        **dict.fromkeys(numbers, as_numbers),
+        **dict.fromkeys(flags, as_flags),
+    }
+    # they grow where they are: lists of small arrays would be in memory twice when they are joined
+    buffers = {column: bytearray() for column in places}
+    n_rows = 0
+    for chunk in source.chunks(list(places.values())):
+        for column, place in places.items():
+            try:
+                buffers[column] += convert[column](chunk.column(place)).data
+            except BadCell as bad:
+                called = source.columns[place]
+                raise source.error(f"{source.where(n_rows + bad.at)}: {called!r} {bad.problem}") from None
+        n_rows += chunk.n_rows
+    if n_rows == 0:
+        raise source.error(f"{source.name}: no rows")
+    ordered = {family: _in_order(coding, source.is_text) for family, coding in codings.items()}
+    codes = {column: np.frombuffer(buffers.pop(column), np.int32) for column in families}
+    return Columns(
+        n_rows,
+        {column: ordered[family][1][codes.pop(column)] for column, family in families.items()},
+        {family: found for family, (found, _) in ordered.items()},
+        {column: np.frombuffer(buffers.pop(column), np.float64) for column in numbers if column in places},
+        {column: np.frombuffer(buffers.pop(column), np.bool_) for column in flags if column in places},
+        source,
+    )
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """What pandas and polars share: ``frame.columns``, ``frame[name]`` and a length."""
+
+    columns: Any
+
+    def __getitem__(self, name: Any) -> Any:
+        """One column."""
+        ...
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        ...
+
+
+def open_source(table: Any, order: Sequence[str] = ()) -> Source:
+    """The table behind any of the forms that ``read_columns`` takes."""
+    if isinstance(table, str | os.PathLike):
+        suffix = as_path(table).suffix.lower()
+        if suffix in PARQUET or suffix in ARROW:
+            return ArrowFile(table, suffix in PARQUET)
+        return CsvFile(table)
+    if isinstance(table, Mapping):
+        return ColumnTable(table, list(table))
+    if isinstance(table, np.ndarray) and table.dtype.names is not None and table.ndim == 1:
+        return ColumnTable(table, table.dtype.names)
+    if order and (unnamed := unnamed_columns(table)) is not None:
+        if len(unnamed) != len(order):
+            raise InputError(f"the table has {len(unnamed)} columns; expected {len(order)}: {', '.join(order)}")
+        return ColumnTable(dict(zip(order, unnamed, strict=True)), order)
+    if isinstance(table, ArrowTable):
+        return ArrowMemory(table)
+    # the length first: a lazy frame has none, and warns when it is asked for its columns
+    if isinstance(table, Sized) and isinstance(table, Frame):
+        return ColumnTable(table, list(table.columns))
+    if isinstance(table, list | tuple) and (order or (table and isinstance(table[0], Mapping))):
+        return RowTable(table, order)
+    raise IncompatibleError(f"the table is {table!r:.80} ({type(table).__name__}); expected {KINDS}")
+
+
+def _places(
+    source: Source, wanted: list[str], optional: Collection[str], names: Mapping[str, Hashable]
+) -> dict[str, int]:
+    """Where each column stands in the table."""
+    if not isinstance(names, Mapping):
+        raise InputError(f"names must map columns to their names in the table, found {names!r:.80}")
+    for column in names:
+        if column not in wanted:
+            raise InputError(f"names[{column!r}]: there is no such column; the columns are {', '.join(wanted)}")
+    found = {}
+    for column in wanted:
+        called = names.get(column, column)
+        count = source.columns.count(called)
+        if count > 1:
+            raise source.error(f"{source.name}: column {called!r} is there {count} times")
+        if count == 1:
+            found[column] = source.columns.index(called)
+        elif column not in optional or column in names:
+            known = ", ".join(repr(name) for name in source.columns[:20]) or "none"
+            more = f" and {len(source.columns) - 20} more" if len(source.columns) > 20 else ""
+            raise source.error(f"{source.name}: no column {called!r}; the columns are {known}{more}")
+    return found
+
+
+def _in_order(coding: Coding, is_text: bool) -> tuple[tuple[Hashable, ...], Codes]:
+    """Distinct labels in their final order, and the place (n,) of every code there."""
+    labels: list[Any] = list(coding.labels)
+    if is_text and all(WHOLE.fullmatch(label) for label in labels):
+        labels = [int(label) for label in labels]
+    rank = np.arange(len(labels), dtype=np.int32)
+    try:
+        order = sorted(range(len(labels)), key=labels.__getitem__)
+    except TypeError:
+        return tuple(labels), rank
+    rank[order] = np.arange(len(labels), dtype=np.int32)
+    return tuple(labels[place] for place in order), rank

@@ -1,0 +1,86 @@
+"""``--help`` and the completion of the shell load no numerics; Tab offers commands, worlds and files."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import cautious as ca
+from cautious.commands import completion
+
+HEAVY = ("numpy", "scipy", "numba", "clarabel", "matplotlib", "gymnasium", "pyarrow", "cvxpy", "multiprocessing")
+LOADED = f"""
+import atexit, sys
+atexit.register(lambda: print("loaded:", *[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr))
+sys.argv[0] = "cautious"
+from cautious.cli import main
+main()
+"""
+
+
+def loaded(*arguments, **environment):
+    """What a command line printed, and which heavy packages it loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, env=os.environ | environment
+    )
+    return done.stdout, done.stderr.rpartition("loaded:")[2].split()
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("solve", "--help")])
+def test_help_loads_no_numerics(arguments):
+    out, heavy = loaded(*arguments)
+    assert "Usage: cautious" in out
+    assert heavy == []
+
+
+def test_nor_does_completion():
+    words = "cautious solve ma"
+    out, heavy = loaded(_CAUTIOUS_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD="2")
+    assert "maze" in out.split()
+    assert heavy == []
+
+
+@pytest.fixture
+def completed(run, monkeypatch):
+    """What bash offers for the last word of a line."""
+
+    def complete(line):
+        monkeypatch.setenv("_CAUTIOUS_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+        code, out, err = run()
+        assert (code, err) == (0, "")
+        return out.split()
+
+    return complete
+
+
+def test_bash_completes_commands_options_worlds_and_files(completed, folder):
+    assert completed("cautious co") == ["compare", "convert"]
+    assert {"--caution", "--discount"} <= set(completed("cautious solve maze --"))
+    assert completed("cautious solve mac") == ["machine_replacement"]
+    assert completed("cautious check l") == ["liquidation", "log.csv"]
+    assert completed("cautious solve examples/m") == [
+        "examples/machine.csv",
+        "examples/maintenance.toml",
+        "examples/maze.toml",
+    ]
+    assert completed("cautious worlds riv") == ["river_swim"]
+    assert completed("cautious solve ex") == ["examples/"]
+    assert completed("cautious solve gym:T") == ["gym:Taxi-v4"]
+    assert completed("cautious solve no/such/") == []
+
+
+def test_the_script_for_bash_can_be_shown(run, monkeypatch):
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "bash")
+    code, out, _ = run("--show-completion")
+    assert code == 0
+    assert "_CAUTIOUS_COMPLETE=complete_bash" in out
+
+
+def test_the_names_offered_are_those_there_are():
+    assert ca.worlds.names() == completion.WORLDS
+    gymnasium = pytest.importorskip("gymnasium", reason="extra gym")
+    assert {name.removeprefix("gym:") for name in completion.ENVIRONMENTS} <= set(gymnasium.registry)

@@ -1,0 +1,140 @@
+"""Frontiers: what neighbouring cautions leave for each other helps, and never shows in the answers."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cautious as ca
+from cautious.solvers.base import Clock, Outcome, Target, Workspace, run
+from cautious.solvers.interior import Interior
+from cautious.solvers.interior_newton import Newton
+from cautious.solvers.interior_start import FIRST_LEVEL, Neighbour
+from cautious.solvers.mixing import Rows
+from cautious.solvers.price_memory import Planned, PriceMemory
+
+CAUTIONS = np.geomspace(0.3, 3.0, 7)
+
+
+def model():
+    return ca.worlds.garnet(60, n_actions=3, n_successors=4, discount=0.9, seed=3)
+
+
+def risks(mdp):
+    rng = np.random.default_rng(5)
+    prior = rng.dirichlet(np.ones(mdp.n_states * mdp.n_actions)).reshape(mdp.shape)
+    tasks = rng.random((2, *mdp.shape))
+    sets = [np.arange(j, mdp.n_states, 4) for j in range(3)]
+    cells = np.arange(mdp.n_states)
+    ring = np.minimum((cells[:, None] - cells) % mdp.n_states, (cells - cells[:, None]) % mdp.n_states)
+    return {
+        "SafeSet": ca.SafeSet(np.arange(10, 60), slack=0.3),
+        "TaskFloors": ca.TaskFloors(tasks, [4.0, 4.0]),
+        "PeakExposure": 10.0 * ca.PeakExposure(sets),
+        "WorstTask": ca.WorstTask(tasks),
+        "barrier and worst case": ca.SafeSet(np.arange(10, 60), slack=0.3) + 5.0 * ca.PeakExposure(sets),
+        "Variance": 10.0 * ca.Variance(),
+        "KL": ca.KL(prior),
+        "KL of states": ca.KL(prior.sum(axis=1)),
+        "TotalVariation": 5.0 * ca.TotalVariation(prior),
+        "Quadratic": 50.0 * ca.Quadratic(prior),
+        "Wasserstein": 0.1 * ca.Wasserstein(prior.sum(axis=1), sp.csr_array((ring == 1).astype(float))),
+    }
+
+
+KINDS = list(risks(model()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_point_is_what_a_solve_of_its_own_gives(kind):
+    mdp = model()
+    risk = risks(mdp)[kind]
+    points = ca.frontier(mdp, risk, CAUTIONS)
+    assert points.cautions == CAUTIONS.tolist()
+    for point in points:
+        alone = ca.solve(ca.Problem(mdp, risk, point.caution))
+        size = max(1.0, abs(alone.objective))
+        assert point.status is ca.Status.SOLVED
+        assert point.objective == pytest.approx(alone.objective, abs=1e-6 * size)
+        # each claim holds for the other's policy
+        assert point.upper_bound >= alone.objective
+        assert alone.upper_bound >= point.objective
+
+
+@pytest.mark.parametrize("kind", ["TaskFloors", "PeakExposure", "KL of states", "Wasserstein"])
+def test_the_same_call_gives_the_same_bytes_in_any_order_of_cautions(kind):
+    mdp = model()
+    one, two = (ca.frontier(mdp, risks(mdp)[kind], order) for order in (CAUTIONS, CAUTIONS[::-1]))
+    for first, second in zip(one, two, strict=True):
+        assert first.policy.tobytes() == second.policy.tobytes()
+        assert first.multipliers.tobytes() == second.multipliers.tobytes()
+        assert first.upper_bound == second.upper_bound
+
+
+@pytest.mark.parametrize("kind", ["Quadratic", "KL of states"])
+def test_an_interior_point_that_starts_on_a_neighbours_path_takes_fewer_steps(kind, monkeypatch):
+    mdp, made = model(), []
+    risk, first = risks(mdp)[kind], Newton.__init__
+    monkeypatch.setattr(Newton, "__init__", lambda self, *given: made.append(1) or first(self, *given))
+
+    def steps(caution, workspace):
+        made.clear()
+        found = run(Interior(), ca.Problem(mdp, risk, caution), Target(1e-6, Clock(None), workspace=workspace), None)
+        assert found.status is ca.Status.SOLVED
+        return len(made)
+
+    shared = Workspace()
+    steps(1.0, shared)
+    assert steps(1.1, shared) < steps(1.1, Workspace())
+
+
+def test_a_neighbour_that_is_too_far_away_is_given_up():
+    mdp = model()
+    risk, shared = risks(mdp)["TotalVariation"], Workspace()
+    for caution in (1e-3, 1e3, 1e-2, 1.0):
+        target = Target(1e-6, Clock(None), workspace=shared)
+        found = run(Interior(), ca.Problem(mdp, risk, caution), target, None, Outcome(ca.Status.STALLED))
+        alone = ca.solve(ca.Problem(mdp, risk, caution))
+        assert found.status is ca.Status.SOLVED
+        assert found.delivered.objective == pytest.approx(alone.objective, abs=1e-6 * max(1.0, abs(alone.objective)))
+    assert shared.of("interior point, start", Neighbour).level > FIRST_LEVEL
+
+
+def test_prices_by_the_model_are_right_where_the_bound_is_quadratic():
+    """A worst case of two rows with h(p) = |p - q|^2 / 2: the least on the line p1 + p2 = -1 is known."""
+    rows = Rows(np.zeros(2), np.zeros(2), np.zeros(2, dtype=np.int64), np.ones(1))
+    memory, q = PriceMemory(), np.array([-0.2, -0.6])
+    for prices in np.array([[-0.3, -0.7], [-0.5, -0.5], [-0.4, -0.65], [-0.45, -0.5]]):
+        memory.add(prices, prices - q)
+    found = memory.suggestion(rows, np.array([0.35, 0.65]))
+    np.testing.assert_allclose(found.prices, [0.3, 0.7], atol=2e-3)
+    # per unit of the largest feature
+    assert found.curvature * np.abs(memory.features).max() ** 2 == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_barriers_price_by_the_model():
+    """h(p) = p^2 / 2 + p, floor 0.5: the slack 0.5 + p times the price is the caution."""
+    rows = Rows(np.array([1.5]), np.array([0.5]), np.array([-1]), np.zeros(0))
+    memory = PriceMemory()
+    for price in (0.7, 0.9, 1.2):
+        memory.add(np.array([price]), np.array([price + 1.0]))
+    price = memory.suggestion(rows, np.array([0.9])).prices[0]
+    assert price * (price + 0.5) == pytest.approx(1.5, rel=1e-3)
+
+
+def test_one_price_says_too_little():
+    rows = Rows(np.array([1.5]), np.array([0.5]), np.array([-1]), np.zeros(0))
+    memory = PriceMemory()
+    memory.add(np.array([1.0]), np.array([2.0]))
+    memory.add(np.array([1.0]), np.array([2.0]))
+    assert memory.suggestion(rows, np.array([1.0])) is None
+    assert memory.start(np.array([1.0])) is None
+
+
+def test_values_between_two_plans_are_their_combination():
+    memory, ones = PriceMemory(), np.ones(3)
+    for price, action in ((1.0, 0), (2.0, 1)):
+        memory.keep(Planned(np.array([price]), price * ones, np.full(3, action, np.uint8), ones / 3), 5)
+    plan, states = memory.start(np.array([1.75]))
+    np.testing.assert_allclose(plan.values, 1.75, rtol=1e-2)
+    np.testing.assert_allclose(states, 1 / 3)
+    assert plan.actions.tolist() == [1, 1, 1]

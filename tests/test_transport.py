@@ -1,0 +1,165 @@
+"""Cheapest plans and flows against linear programming, and the passes of the dense interior point against NumPy."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from scipy.optimize import linprog
+from scipy.sparse.csgraph import dijkstra
+
+import cautious as ca
+from cautious.kernels import dense_transport as kernels
+from cautious.kernels.patience import time_is_up, until
+from cautious.risks import network_simplex
+from cautious.risks.graph_flow import spanning_tree
+from cautious.risks.network_simplex import cheapest_flow, cheapest_plan
+
+
+def exact_cost(distance, x, q):
+    n, m = distance.shape
+    rows = sp.vstack([sp.kron(sp.eye_array(n), np.ones((1, m))), sp.kron(np.ones((1, n)), sp.eye_array(m))])
+    found = linprog(distance.ravel(), A_eq=sp.csr_array(rows), b_eq=np.concatenate([x, q]), method="highs-ds")
+    assert found.status == 0
+    return found.fun
+
+
+def proved_below(distance, x, q, potentials):
+    return potentials @ x - q @ (potentials[:, None] - distance).max(axis=0)
+
+
+def random_case(seed):
+    """Distances with ties, without a triangle inequality, or of points; marginals with and without zeros."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 13))
+    points = rng.random((n, 2))
+    distance = [
+        rng.random((n, n)),
+        rng.integers(0, 4, (n, n)).astype(float),
+        np.linalg.norm(points[:, None] - points[None], axis=-1),
+    ][seed % 3]
+    x, q = rng.dirichlet(np.full(n, 0.3)), rng.dirichlet(np.ones(n))
+    if seed % 4 == 0:
+        x, q = np.where(x < 0.1, 0.0, x), np.where(q < 0.05, 0.0, q)
+        x, q = x / x.sum(), q / q.sum() if q.any() else np.full(n, 1 / n)
+    return distance, x, q
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_cheapest_plan_is_the_linear_program(seed):
+    distance, x, q = random_case(seed)
+    cost, potentials = cheapest_plan(distance, x, q)
+    assert_allclose(cost, exact_cost(distance, x, q), atol=1e-12)
+    assert_allclose(proved_below(distance, x, q, potentials), cost, atol=1e-13)
+
+
+def test_equal_marginals_move_nothing():
+    distance, x, _ = random_case(2)
+    distance = distance + distance.T
+    np.fill_diagonal(distance, 0.0)
+    assert cheapest_plan(distance, x, x)[0] <= 1e-16
+
+
+def random_graph(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 25))
+    weights = np.triu(rng.random((n, n)) * (rng.random((n, n)) < 0.2), 1)
+    weights[np.arange(n - 1), np.arange(1, n)] = 1.0 + (seed % 2) * rng.random(n - 1)
+    graph = sp.csr_array(weights + weights.T)
+    return graph, rng.dirichlet(np.full(n, 0.5)), rng.dirichlet(np.ones(n))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cheapest_flow_is_the_plan_over_shortest_paths(seed):
+    graph, x, q = random_graph(seed)
+    distance, edges = dijkstra(graph), sp.coo_array(graph)
+    arcs = edges.row.astype(np.int64), edges.col.astype(np.int64), edges.data
+    cost, potentials = cheapest_flow(*arcs, spanning_tree(graph), x - q)
+    assert_allclose(cost, exact_cost(distance, x, q), atol=1e-12)
+    assert_allclose(proved_below(distance, x, q, potentials), cost, atol=1e-12)
+
+
+def test_when_time_is_up_the_plan_is_merely_possible(monkeypatch):
+    monkeypatch.setattr(network_simplex, "BUDGET", 1)
+    rng = np.random.default_rng(0)
+    distance, x, q = rng.random((30, 30)), rng.dirichlet(np.ones(30)), rng.dirichlet(np.ones(30))
+    exact = exact_cost(distance, x, q)
+    with until(lambda: True):
+        assert time_is_up()
+        cost, potentials = cheapest_plan(distance, x, q)
+    assert not time_is_up()
+    assert cost > exact + 0.1
+    assert proved_below(distance, x, q, potentials) <= exact + 1e-12
+    # without a limit, small budgets only mean more looks at the clock
+    assert_allclose(cheapest_plan(distance, x, q)[0], exact, atol=1e-12)
+
+
+def test_a_distance_of_many_states_needs_no_patience():
+    rng = np.random.default_rng(1)
+    points = rng.random((600, 2))
+    distance = np.linalg.norm(points[:, None] - points[None], axis=-1)
+    x, q = rng.dirichlet(np.ones(600)), rng.dirichlet(np.ones(600))
+    cost, potentials = cheapest_plan(distance, x, q)
+    assert_allclose(proved_below(distance, x, q, potentials), cost, rtol=1e-12)
+
+
+@pytest.fixture
+def tables():
+    rng = np.random.default_rng(3)
+    amount, slack, cost = (0.1 + rng.random((4, 6)) for _ in range(3))
+    d_amount, d_slack = rng.standard_normal((2, 4, 6))
+    f, g = rng.standard_normal(4), rng.standard_normal(6)
+    return amount, slack, cost, d_amount, d_slack, f, g
+
+
+def test_weights_and_pushes(tables):
+    amount, slack, cost, d_amount, d_slack, f, g = tables
+    weight = np.empty_like(amount)
+    rows, columns = kernels.weigh(amount, slack, weight)
+    assert_allclose(weight, amount / slack)
+    assert_allclose(rows, weight.sum(axis=1))
+    assert_allclose(columns, weight.sum(axis=0))
+    missing = cost + f[:, None] - g - slack
+    over = weight * missing - (0.3 - amount * slack - d_amount * d_slack) / slack
+    rows, columns = kernels.push(cost, f, g, amount, slack, d_amount, d_slack, 0.3)
+    assert_allclose(rows, over.sum(axis=1))
+    assert_allclose(columns, over.sum(axis=0))
+
+
+def test_responses_and_products(tables):
+    amount, slack, cost, d_amount, d_slack, f, g = tables
+    rng = np.random.default_rng(4)
+    df, dg = rng.standard_normal(4), rng.standard_normal(6)
+    wanted = 0.3 - amount * slack - d_amount * d_slack
+    expected_slack = cost + f[:, None] - g - slack + df[:, None] - dg
+    expected = (wanted - amount * expected_slack) / slack
+    primal, dual = kernels.respond(cost, f, g, amount, slack, d_amount, d_slack, 0.3, df, dg)
+    assert_allclose(d_slack, expected_slack)
+    assert_allclose(d_amount, expected)
+    for x, dx, most in ((amount, expected, primal), (slack, expected_slack, dual)):
+        assert_allclose(most, min(1.0, (-x / dx)[dx < 0].min(initial=np.inf)))
+    moved = (amount + 0.5 * expected) * (slack + 0.25 * expected_slack)
+    assert_allclose(kernels.products(amount, slack, d_amount, d_slack, 0.5, 0.25), moved.sum())
+
+
+def test_sparse_products():
+    rng = np.random.default_rng(5)
+    matrix = sp.csr_array(sp.random_array((7, 5), density=0.4, rng=rng))
+    csr, w, x = (matrix.indptr, matrix.indices, matrix.data), rng.random(7), rng.random(5)
+    assert_allclose(kernels.gather(*csr, x), matrix @ x)
+    assert_allclose(kernels.scatter(*csr, w, 5), matrix.T @ w)
+    out = np.ones((5, 5))
+    kernels.add_normal(*csr, w, out)
+    assert_allclose(out, 1 + (matrix.T * w) @ matrix.toarray())
+
+
+@pytest.mark.parametrize("caution", [1e-6, 1.0, 1e4])
+def test_a_matrix_and_its_graph_are_the_same_problem(caution):
+    mdp = ca.worlds.garnet(20, n_actions=3, n_successors=3, discount=0.9, seed=2)
+    ring = np.arange(20)
+    graph = sp.csr_array((1.0 + ring % 3, (ring, (ring + 1) % 20)), shape=(20, 20))
+    prior = np.random.default_rng(0).dirichlet(np.ones(20))
+    by_graph = ca.solve(ca.Problem(mdp, ca.Wasserstein(prior, graph), caution)).require()
+    distances = dijkstra(graph, directed=False)
+    by_matrix = ca.solve(ca.Problem(mdp, ca.Wasserstein(prior, distances), caution)).require()
+    assert by_matrix.method == "dense transport"
+    assert_allclose(by_matrix.objective, by_graph.objective, rtol=2e-6, atol=2e-6)
