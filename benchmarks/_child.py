@@ -39,7 +39,7 @@ def _peer(request: dict[str, Any], say: Say) -> dict[str, Any]:
             beyond["beyond_megabytes"] = watch.beyond()
         say(line)
 
-    return child.row(attempt, tell) | beyond
+    return child.row(attempt, tell, request["limit_seconds"]) | beyond
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import shutil
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,18 @@ REFUSED = {
     ),
     "missing log": ('[model]\ntransitions = "gone.csv"\ndiscount = 0.9\n', r"gone\.csv: no such file"),
     "columns": ('[model]\nfile = "problem.toml"\ncolumns = ["s"]\n', "columns must be a table"),
+    "column": (
+        '[model]\ntransitions = "problem.toml"\ndiscount = 0.9\ncolumns = { stat = "s" }\n',
+        r"\[model\] columns has an unknown key 'stat'; did you mean 'state'\?",
+    ),
+    "sets": (
+        '[model]\nworld = "river_swim"\n[risk]\nkind = "PeakExposure"\nsets = ["bank"]\n',
+        r"PeakExposure.sets must be a list of sets, such as \[\[\"a\", \"b\"\], \[\"c\"\]\], found \['bank'\]",
+    ),
+    "state's name": (
+        '[model]\nworld = "queue"\n[risk]\nkind = "PeakExposure"\nsets = [["3 Present"]]\n',
+        "names the state '3 Present', which this model does not have; did you mean '3 present'",
+    ),
     "mixed states": (MODEL + '[risk]\nkind = "SafeSet"\nstates = [1, "a"]\nslack = 0.1\n', "mixes numbers and names"),
 }
 
@@ -204,7 +217,9 @@ def test_hostile_arrays_are_refused_before_they_are_read(tmp_path):
     (tmp_path / "huge.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 64)
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
     np.savez_compressed(tmp_path / "bomb.npz", zeros=np.zeros(2_000_000))
-    for name in ("huge.npy", "objects.npy", "bomb.npz:zeros", "bomb.npz:ones"):
+    with zipfile.ZipFile(tmp_path / "lie.npz", "w") as archive:
+        archive.write(tmp_path / "huge.npy", "prior.npy")
+    for name in ("huge.npy", "objects.npy", "bomb.npz:zeros", "bomb.npz:ones", "lie.npz:prior", "gone.npz:prior"):
         with pytest.raises(ca.FileError, match=r"KL\.prior: cannot read"):
             read_problem(write(tmp_path, f'{MODEL}[risk]\nkind = "KL"\nprior = "{name}"\n'))
 

@@ -93,6 +93,23 @@ def test_when_time_is_up_the_plan_is_merely_possible(monkeypatch):
     assert_allclose(cheapest_plan(distance, x, q)[0], exact, atol=1e-12)
 
 
+def test_what_was_cut_short_is_not_remembered_when_there_is_time(monkeypatch):
+    monkeypatch.setattr(network_simplex, "BUDGET", 1)
+    rng = np.random.default_rng(0)
+    mdp = ca.worlds.garnet(30, seed=1)
+    distance, prior = rng.random((30, 30)), rng.dirichlet(np.ones(30))
+    distance = distance + distance.T + 1.0
+    np.fill_diagonal(distance, 0.0)
+    risk = ca.Wasserstein(prior, distance).bind(mdp)
+    d = rng.dirichlet(np.ones(mdp.allowed.size)).reshape(mdp.shape)
+    with until(lambda: True):
+        hurried = risk.value(d)
+        assert risk.value(d) == hurried
+    exact = exact_cost(distance, d.sum(axis=1), prior)
+    assert hurried > exact + 0.1
+    assert_allclose(risk.value(d), exact, atol=1e-12)
+
+
 def test_a_distance_of_many_states_needs_no_patience():
     rng = np.random.default_rng(1)
     points = rng.random((600, 2))

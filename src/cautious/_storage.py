@@ -92,6 +92,8 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
             for info in wanted.values():
                 _check_ratio(path, info)
             return {name: _read_array(path, archive, info) for name, info in wanted.items()}
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
     except DAMAGE as error:
         raise FileError(f"{path}: not a readable npz file, or damaged ({error})") from None
 

@@ -43,6 +43,15 @@ class OffPolicy:
         How many episodes the weights are worth, on average over discounted time.
     episodes, cut_short
         How many there are; how many of them stop without an end, so that what would have followed is missing.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> rows = [("well", "wait", 1.0, "well"), ("well", "play", 2.0, "well")]
+    >>> logged = ca.from_transitions(rows, discount=0.5)
+    >>> both = ca.off_policy(logged, ca.solve(ca.Problem(logged)))
+    >>> both.logged_model, both.policy_model, both.episodes
+    (3.0, 4.0, 0)
     """
 
     logged_model: float

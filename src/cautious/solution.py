@@ -14,7 +14,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.certificate import Certificate
 from cautious.errors import FileError, InputError, SolveError
 from cautious.history import History
-from cautious.models.files import model_from_storage
+from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 
@@ -153,6 +153,8 @@ class Solution:
         if deterministic:
             actions = np.argmax(chances, axis=-1)
         else:
+            if rng is not None and not hasattr(rng, "random"):
+                raise InputError(f"rng must be a numpy.random.Generator, found {rng!r:.80}")
             running = np.cumsum(chances, axis=-1)
             draws = (np.random.default_rng() if rng is None else rng).random(places.shape) * running[..., -1]
             # rounding may take the product up to the total, which belongs to no action
@@ -183,7 +185,7 @@ class Solution:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, the model included, to one file; atomically, without pickle."""
-        model_header, model_arrays = self.mdp.to_storage()
+        model_header, model_arrays = model_to_storage(self.mdp)
         header = {
             "model": model_header,
             "status": self.status.name,

@@ -54,6 +54,14 @@ def test_an_environment_is_solved_as_published(run):
     assert found["objective"] == pytest.approx(0.5420259320, abs=1e-8)
 
 
+def test_a_start_is_a_name_before_it_is_a_number(run, folder):
+    table = "state,action,next_state,probability,reward\n{},go,{},1,1\n{},go,{},1,0\n"
+    for name, first in (("ones.csv", 1), ("zeros.csv", 0)):
+        (folder / name).write_text(table.format(first, first + 1, first + 1, first))
+        found = solved(run, name, "--discount", 0.9, "--start", first)
+        assert found["objective"] == pytest.approx(1 / (1 - 0.81), abs=1e-9)
+
+
 def test_a_log_is_counted(run, folder):
     found = solved(run, "log.csv", "--discount", 0.9, "--start", "a")
     # "a" stays for 0.5 for ever, or goes to "b" and comes back half of the time

@@ -10,6 +10,7 @@ import pytest
 from logs_of import drawn_log
 
 import cautious as ca
+from cautious.models.logs import Log
 
 ROWS = [("a", "x", 1.0, "b"), ("b", "x", 2.0, "c"), ("b", "y", 0.0, "a")]
 
@@ -31,7 +32,7 @@ def test_counts_are_those_of_pandas(seed, noisy):
     frame["reward"] = rng.normal(size=n) if noisy else 1.0 * frame["next_state"] - frame["state"]
     logged = ca.from_transitions(frame, 0.9, untried="pessimistic")
     chance, mean, square, size = by_pandas(frame)
-    assert logged.state_names == (*map(str, range(7)), "(untried)")
+    assert logged.state_names == (*map(str, range(7)), "untried")
     assert logged.action_names == ("go", "stay", "wait")
     assert logged.counts.sum() == n
     assert logged.outcome_counts.sum() == n
@@ -115,7 +116,7 @@ def test_ends():
     with pytest.raises(ca.InputError, match='at_end="absorb" or at_end="restart"'):
         ca.from_transitions(ended(), 0.9)
     absorb = ca.from_transitions(ended(), 0.9, at_end="absorb")
-    assert absorb.state_names == ("a", "b", "dead", "(end)")
+    assert absorb.state_names == ("a", "b", "dead", "end")
     expected = [[0, 2 / 3, 0, 1 / 3], [0.5, 0, 0.5, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     assert absorb.transitions.toarray() == pytest.approx(np.array(expected))
     assert absorb.rewards.ravel().tolist() == [1, 1.5, 0, 0]
@@ -128,6 +129,20 @@ def test_ends():
     assert restart.reward_square.ravel()[:2] == pytest.approx([1, 2.5])
     renamed = {("terminated" if name == "done" else name): column for name, column in ended().items()}
     assert np.array_equal(ca.from_transitions(renamed, 0.9, at_end="absorb").rewards, absorb.rewards)
+
+
+def test_a_restart_does_not_begin_where_everything_ended():
+    table = {"state": ["a", "a"], "action": ["x", "x"], "reward": [1.0, 3.0], "next_state": ["a", "goal"]}
+    table["done"] = [False, True]
+    for start in (None, "uniform", {"a": 1.0}):
+        logged = ca.from_transitions(table, 0.9, at_end="restart", start=start)
+        assert logged.start.tolist() == [1, 0]
+        assert logged.transitions.toarray()[0].tolist() == [1, 0]
+    for start in ({"a": 0.5, "goal": 0.5}, [0.0, 1.0]):
+        with pytest.raises(
+            ca.InputError, match="all is over in state 'goal', so at_end=\"restart\" cannot begin there"
+        ):
+            ca.from_transitions(table, 0.9, at_end="restart", start=start)
 
 
 def test_starts():
@@ -233,3 +248,9 @@ def test_the_benchmark_counts_what_pandas_counts(tmp_path, monkeypatch):
         bench["write"](path, 60_000)
         row = bench["measure"](path, 60_000)
         assert 0 < row["read and count"] < row["to a policy"]
+
+
+def test_numbers_of_pairs_are_wider_than_codes():
+    one = np.array([2**30], dtype=np.int32)
+    log = Log(one, one * 0 + 2, np.zeros(1), one, np.zeros(1, bool), None, (), ("x", "y", "z"), lambda row, why: None)
+    assert log.pairs.tolist() == [3 * 2**30 + 2]

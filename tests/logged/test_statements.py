@@ -62,6 +62,18 @@ def test_bent_risks_leave_the_return(risk):
     assert true - 1.5 < facts["return_at_least"] < true
 
 
+def test_a_requirement_without_proof_leaves_the_return():
+    """No policy spends more than 0.54 of the time in these states; 0.53 is met, and the evidence cannot show it."""
+    mdp = ca.worlds.river_swim()
+    solution, objective = learned(mdp, swim(), ca.SafeSet([4, 5], 0.47), 0.1)
+    facts = solution.certificate.facts
+    assert np.isfinite(objective)
+    assert facts["objective_at_least"] == -np.inf
+    assert "expected return of this policy is at least" in solution.certificate.statement
+    true = ca.evaluate(mdp, solution.policy, episodes=2).exact_mean
+    assert true - 1.5 < facts["return_at_least"] < true
+
+
 def test_a_prior_made_from_the_log_leaves_nothing_to_claim():
     """Under "forbid" the first fold may lack pairs that such a prior uses."""
     rng = np.random.default_rng(2)

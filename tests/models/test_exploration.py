@@ -238,6 +238,7 @@ BAD = {
     "a chance": (made({"a": 1.5, "b": -0.5}), "initial_states['a'] is 1.5"),
     "unhashable start": (made([[0]]), "a state of initial_states is [0], which cannot be told apart from others"),
     "discount": (made(discount=1.0), "discount is 1.0"),
+    "callback": (made(callback=3), "callback must be a function, found 3"),
     "functions": (made(actions=["go"]), "actions must be a function, found ['go']"),
     "no list": (made(actions=lambda s: None), "actions(0) gives None; expected a list of actions"),
     "a word": (made(actions=lambda s: "go"), "actions(0) gives 'go'; expected a list of actions"),

@@ -236,3 +236,8 @@ def test_predictions_take_what_loops_hand_over(solution):
 def test_observations_of_another_kind_are_named(solution, observation, message):
     with pytest.raises(ca.InputError, match=re.escape(message)):
         solution.predict(observation)
+
+
+def test_a_seed_is_no_generator(solution):
+    with pytest.raises(ca.InputError, match=re.escape("rng must be a numpy.random.Generator, found 5")):
+        solution.predict(3, rng=5)

@@ -72,13 +72,10 @@ def convert(
 
     Example: cautious convert gym:Taxi-v4 taxi.npz --discount 0.99 --at-end absorb
     """
-    from cautious import FileError, InputError
-    from cautious.models.files import FORMATS
+    from cautious import FileError
+    from cautious.models.formats.registry import format_of
 
-    formats = {suffix: one for one in FORMATS for suffix in one.suffixes if suffix}
-    chosen = formats.get(out.suffix.lower())
-    if chosen is None:
-        raise InputError(f"cannot write {out}: the suffix says the format, one of {', '.join(formats)}")
+    chosen = format_of(out, "cannot write ")
     check_outputs([out], [])
     in_the_way = [path for path in _files_of(out) if path.exists()]
     if in_the_way and not force:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from cautious import MDP, Problem, Risk
 
 GYM = "gym:"
-TABLES = (".csv", ".parquet", ".pq", ".arrow", ".arr", ".feather", ".ipc")
 ADVICE = re.compile(r"\b(discount|at_end|start|untried|reward_range)=")
 KINDS = {
     "world": "a world",
@@ -115,13 +114,18 @@ def model_table(name: str, said: Said) -> dict[str, Any]:
         if key not in SOURCES[source]:
             fitting = [KINDS[one] for one, keys in SOURCES.items() if key in keys]
             raise InputError(f"{option(key)} is for {' or '.join(fitting)}; {name} is {KINDS[source]}")
-    return {source: name.removeprefix(GYM) if source == "gym" else name} | said.given
+    table = {source: name.removeprefix(GYM) if source == "gym" else name} | said.given
+    if source == "file" and said.start is not None:
+        # states of a file may be called 1, 2, 3: the name counts before the number
+        table["start"] = said.start
+    return table
 
 
 def source_of(name: str) -> str:
     """Which kind of thing a name is: a word of ``[model]``."""
     from cautious import FileError, InputError, worlds
     from cautious.problem_files.models import holds_transitions
+    from cautious.tables.arrow_files import ARROW, PARQUET
 
     if name in worlds.names():
         return "world"
@@ -130,7 +134,7 @@ def source_of(name: str) -> str:
     path = Path(name)
     if path.suffix and not path.exists():
         raise FileError(f"{name}: no such file")
-    if path.suffix.lower() in TABLES:
+    if path.suffix.lower() in (".csv", *PARQUET, *ARROW):
         return "transitions" if holds_transitions(path) else "file"
     if path.exists():
         return "file"

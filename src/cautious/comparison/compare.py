@@ -58,7 +58,8 @@ def compare(
     time_limit_seconds
         For each method.
     samples
-        With a number, our learners take part and may draw this many transitions each.
+        With a number, our learners take part and may draw this many transitions each. Those named in ``methods`` take
+        part anyway, by default with a million.
     seed
         For the learners.
     callback
@@ -128,7 +129,7 @@ def _meant(problem: Problem, word: Any, samples: int | None) -> Iterator[tuple[s
         close = get_close_matches(asked, [name.lower() for name in (*known, *known.values())], 1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         every = ", ".join(dict.fromkeys([*known.values(), *known]))
-        raise InputError(f"there is no method {word!r}; {hint}There are {every}")
+        raise InputError(f"there is no method {word!r}; {hint}there are {every}")
     unwanted = LEARNERS if samples is None else ()
     fitting = [pair for pair in of_package if pair[0] not in unwanted and _refusal(problem, pair[0]) is None]
     # a package none of whose methods applies says why, by its first one

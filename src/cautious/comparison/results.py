@@ -21,8 +21,8 @@ class ComparisonRow:
 
     ``status`` is a name of ``ca.Status`` for our methods, and for others what they said of themselves, or "time limit",
     "failed", "not installed", "not applicable", "interrupted". ``objective`` is that of the delivered policy, computed
-    by us from the policy alone; ``upper_bound`` is what no policy exceeds, proved from what the method left behind;
-    ``gap`` is their difference. All three are None where there is none. ``seconds`` is the wall-clock time of the
+    by us from the policy alone; ``upper_bound`` is what no policy exceeds, proved at the method's own prices of the
+    risk; ``gap`` is their difference. All three are None where there is none. ``seconds`` is the wall-clock time of the
     fastest of a few runs while they are short.
     """
 

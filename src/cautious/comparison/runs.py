@@ -3,7 +3,6 @@
 import pickle
 import time
 from collections.abc import Callable
-from copy import copy
 from types import TracebackType
 from typing import Any
 
@@ -14,13 +13,13 @@ from cautious.comparison.results import OURS, ComparisonRow
 from cautious.errors import CautiousError
 from cautious.learning.learn import learn
 from cautious.learning.loop import LearningProgress
-from cautious.models.formats.own import model_from_storage
+from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
 from cautious.peers import roster
 from cautious.peers.timing import repeated
 from cautious.peers.workers import Worker
 from cautious.problem import Problem
-from cautious.solution import Solution
+from cautious.solution import Solution, Status
 from cautious.solvers.base import Solver
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer
@@ -34,12 +33,14 @@ def solver_row(problem: Problem, solver: Solver, request: Request) -> Comparison
     """One of our exact methods."""
 
     def run() -> dict[str, Any]:
+        # bound anew: what a risk remembers of an earlier run would help the next one
+        fresh = Problem(problem.mdp, problem.recipe, problem.caution)
         started = time.perf_counter()
-        solution = answer(problem, request, solvers=[solver])
+        solution = answer(fresh, request, solvers=[solver])
         return {"seconds": time.perf_counter() - started, "solution": solution}
 
     found = run()
-    if found["seconds"] < LONG_SECONDS and found["solution"].status.name != "STOPPED":
+    if found["seconds"] < LONG_SECONDS and found["solution"].status is not Status.STOPPED:
         found = min(found, repeated(run), key=lambda one: one["seconds"])
     solution: Solution = found["solution"]
     return ComparisonRow(
@@ -56,19 +57,23 @@ def solver_row(problem: Problem, solver: Solver, request: Request) -> Comparison
 def learner_row(problem: Problem, method: str, samples: int, limit_seconds: float, seed: int) -> ComparisonRow:
     """One of our learners; it sees samples only, and the policy it delivers is evaluated in the model."""
 
-    def late(progress: LearningProgress) -> bool:
-        return progress.seconds > limit_seconds
+    late = False
+
+    def watch(progress: LearningProgress) -> bool:
+        nonlocal late
+        late = progress.seconds > limit_seconds
+        return late
 
     started = time.perf_counter()
     try:
-        learned = learn(problem.mdp.simulator(), problem.recipe, problem.caution, samples, method, seed, callback=late)
+        learned = learn(problem.mdp.simulator(), problem.recipe, problem.caution, samples, method, seed, callback=watch)
     except CautiousError as error:
         return ComparisonRow(method, OURS, "not applicable", note=str(error))
     seconds = time.perf_counter() - started
     objective = finite(deliver(problem, learned.policy).objective)
-    return ComparisonRow(
-        method, OURS, learned.status.name, objective, seconds=seconds, note=f"at most {samples:,} samples"
-    )
+    # a learner does not know that who stopped it was the clock
+    status = Status.TIME_LIMIT if late and learned.status is Status.STOPPED else learned.status
+    return ComparisonRow(method, OURS, status.name, objective, seconds=seconds, note=f"at most {samples:,} samples")
 
 
 class Peers:
@@ -99,11 +104,13 @@ class Peers:
 
     def _pickled(self) -> bytes:
         """The problem for a child, where neither how the risk was written nor where the model is from plays a part."""
-        bare, mdp = copy(self.problem), self.problem.mdp
+        mdp = self.problem.mdp
+        # a risk that does not count, at caution 0 or weight 0, may hold functions that cannot be sent
+        bare = self.problem.part(self.problem.reward, self.problem.terms)
         bare.recipe = None
         if type(mdp) is not MDP:
             # the model of a log holds its log
-            bare.mdp = model_from_storage("model", *mdp.to_storage())
+            bare.mdp = model_from_storage("model", *model_to_storage(mdp))
         return pickle.dumps(bare)
 
     def __enter__(self) -> "Peers":

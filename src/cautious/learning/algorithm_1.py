@@ -37,6 +37,13 @@ class AlgorithmOne(Method):
     for rewards in [0, 1], or "theory" for Theorem 1's. ``exploration`` (delta) in (0, 0.5). ``prior_mixing``: how much
     of the uniform law is mixed into the prior of a KL. ``barrier_floor``, ``occupancy_floor`` and ``gradient_bound``
     keep gradients bounded: see ``gradient_bounds``.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> river = ca.worlds.river_swim().simulator()
+    >>> ca.learn(river, samples=20_000, method=ca.AlgorithmOne(exploration=0.1)).method
+    'paper'
     """
 
     multiplier_step: Setting = "theory"

@@ -40,6 +40,14 @@ class AlgorithmTwo(Method):
     ``coupling``: the paper's M in units of return, by default caution * range^2 * pairs / 32. ``rounds``: its K; the
     samples are shared equally. ``output``: the round with the "best" objective, or a "random" one as printed.
     ``inner``: the settings of Algorithm 1.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> river = ca.worlds.river_swim().simulator()
+    >>> learned = ca.learn(river, ca.Variance(), caution=0.5, samples=20_000, method=ca.AlgorithmTwo(rounds=3))
+    >>> learned.status.name
+    'ESTIMATED'
     """
 
     coupling: float | None = None

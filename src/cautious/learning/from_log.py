@@ -14,7 +14,7 @@ from cautious.history import History
 from cautious.learning.confidence import CONFIDENCE, known_terms
 from cautious.learning.endings import counted_estimate
 from cautious.learning.lines import sure_bound
-from cautious.learning.log_bounds import Evidence, log_objective_below, return_below
+from cautious.learning.log_bounds import Evidence, objective_or_return_below
 from cautious.learning.log_folds import split
 from cautious.learning.plug_in import scalars_of
 from cautious.learning.task import LARGEST_REWARDS, SMALLEST_REWARDS, Task
@@ -28,7 +28,10 @@ from cautious.solution import Solution, Status
 from cautious.solvers.solve import solve
 
 CLOSED = "there are no other states, the start is as in the model, and the risk was not made from this log"
-ASSUMES = f"given what came before it, the outcome of a row follows the law of its state and action; {CLOSED}"
+ASSUMES = (
+    "given what came before it, the outcome of a row follows the law of its state and action; no outcome decided how "
+    f"long the log is; {CLOSED}"
+)
 INDEPENDENT = f"the outcome of each row is an independent draw from the law of its state and action; {CLOSED}"
 
 
@@ -44,10 +47,8 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
     policy = _everywhere(logged, problem, found.policy)
     at_least = return_at_least = -np.inf
     if np.isfinite(found.objective) and apart:
-        evidence = Evidence(folds, policy)
-        at_least = log_objective_below(task, evidence, scalars_of(problem, found.occupancy), 1 - CONFIDENCE)
-        if not np.isfinite(at_least):
-            return_at_least = return_below(task, evidence, 1 - CONFIDENCE)
+        scalars = scalars_of(problem, found.occupancy)
+        at_least, return_at_least = objective_or_return_below(task, Evidence(folds, policy), scalars, 1 - CONFIDENCE)
     optimum_below = sure_bound(task)
     gap = optimum_below - at_least if np.isfinite(at_least) else np.inf
     estimate = counted_estimate(task, logged, policy)
@@ -63,7 +64,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
         "rows as evidence": int(folds.second.rows.size),
         "seed": task.seed,
         "method": "plug-in, from a log",
-        "assumes": INDEPENDENT if logged.independent_rows else ASSUMES,
+        "assumes": INDEPENDENT if logged.evidence.independent_rows else ASSUMES,
     }
     row = {"objective": estimate["objective"], "risk": estimate["risk"], "gap": gap}
     return Solution(
@@ -104,7 +105,7 @@ def check_for_log(given: dict[str, Any]) -> None:
 
 
 def _task(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Task:
-    if not logged.reward_range_given:
+    if not logged.evidence.reward_range_given:
         low, high = logged.reward_range
         raise InputError(
             "a statement about the policy needs to know which rewards are possible, not only which ones were seen: "

@@ -33,8 +33,11 @@ from cautious.occupancy import policy_occupancy, policy_values
 from cautious.risks.base import Risk
 from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
 
+# what the norms take of delta
 NORM_SHARE = 0.2
+# candidates for lam, around the best one for values as spread as can be
 RATES = 2.0 ** np.arange(-6, 11)
+# candidates for v: so often its values are found anew, and these parts of the way from v0 to them are tried
 ROUNDS = 3
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
@@ -194,22 +197,27 @@ class Evidence:
         return np.where(self.known, 0.0, np.minimum(norms, 2.0))
 
 
-def return_below(task: Task, evidence: Evidence, delta: float) -> float:
-    """The true expected return is above this with probability at least 1 - delta."""
-    return evidence.value_below(_paid(task, evidence, Payoff((), (), task.discount)), delta)
+def objective_or_return_below(
+    task: Task, evidence: Evidence, scalars: tuple[float, ...], delta: float
+) -> tuple[float, float]:
+    """The true objective and the true expected return are above these with probability at least 1 - delta.
 
-
-def log_objective_below(task: Task, evidence: Evidence, scalars: tuple[float, ...], delta: float) -> float:
-    """The true objective is above this with probability at least 1 - delta; minus infinity where nothing is known."""
+    One of the two is minus infinity: the return is asked for only where nothing is known about the objective. With
+    barriers that depends on the second fold, so that both need their part of delta.
+    """
     terms = known_terms(task)
     if not all(isinstance(risk, LogBarrier | WorstOf) for _, risk in terms):
-        return -np.inf
-    share = delta / (1 + len(terms))
+        return -np.inf, _return_below(task, evidence, delta)
+    share = delta / (1 + len(terms) + any(isinstance(risk, LogBarrier) for _, risk in terms))
     payoff = Payoff(task.scalars, scalars, task.discount)
     bound = evidence.value_below(_paid(task, evidence, payoff), share) - payoff.offset
     for weight, risk in terms:
         bound -= weight * _risk_above(risk, evidence, share)
-    return float(bound)
+    return float(bound), -np.inf if np.isfinite(bound) else _return_below(task, evidence, share)
+
+
+def _return_below(task: Task, evidence: Evidence, delta: float) -> float:
+    return evidence.value_below(_paid(task, evidence, Payoff((), (), task.discount)), delta)
 
 
 def _paid(task: Task, evidence: Evidence, payoff: Payoff) -> Paid:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.arrays import Array, Indices, Mask
+from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP
 
@@ -28,7 +28,7 @@ class Rows:
 
     rows: Indices
     pairs: Indices
-    targets: Indices
+    targets: Codes
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class Folds:
         (n_states, n_actions), size = self.logged.shape, self.logged.counts.size
         pit, count = n_states, self.counts(fold)
         known = np.repeat(self.logged.layout.ends | self.lost, n_actions)
-        fold = Rows(*(column[~known[fold.pairs]] for column in (fold.rows, fold.pairs, fold.targets)))
+        told = ~known[fold.pairs]
+        fold = Rows(fold.rows[told], fold.pairs[told], fold.targets[told])
         missing = np.where(known, 0.0, np.maximum(expected - count, 0.0) + (expected == 0))
         rows = np.concatenate([fold.pairs, np.arange(size), np.flatnonzero(known), size + np.arange(n_actions)])
         columns = np.concatenate(
@@ -76,14 +77,14 @@ class Folds:
 
 def split(logged: LoggedMDP, seed: int) -> Folds:
     """The folds of a log; ``seed`` for new starts, and for rows that stand in no order."""
-    log, n_actions = logged.log, logged.n_actions
+    log = logged.log
     rng = np.random.default_rng(seed)
-    pairs, targets = log.states * n_actions + log.actions, logged.layout.targets(log)
+    pairs, targets = log.pairs, logged.layout.targets(log)
     anew = np.flatnonzero(targets == logged.n_states)
     if anew.size:
         targets = targets.copy()
         targets[anew] = rng.choice(logged.n_states, size=anew.size, p=logged.start)
-    if logged.independent_rows:
+    if logged.evidence.independent_rows:
         order = rng.permutation(log.n_rows)
         order = order[np.argsort(pairs[order], kind="stable")]
         place = _place_in_pair(pairs[order])

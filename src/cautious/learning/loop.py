@@ -35,6 +35,14 @@ class LearningProgress:
     """What a callback receives while learning; returning True from the callback stops the run.
 
     ``objective``, ``risk``, ``gap`` and ``violation`` are those of the latest row of the history.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> def enough(progress):
+    ...     return progress.samples >= progress.total / 4
+    >>> ca.learn(ca.worlds.river_swim().simulator(), samples=20_000, callback=enough).status.name
+    'STOPPED'
     """
 
     samples: int

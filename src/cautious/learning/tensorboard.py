@@ -33,7 +33,7 @@ class TensorBoard:
             from tensorboardX.event_file_writer import EventsWriter
         except ImportError:
             raise MissingExtraError(
-                "TensorBoard needs tensorboardX; install it with: pip install cautious[tensorboard]"
+                'TensorBoard needs tensorboardX; install it with: pip install "cautious[tensorboard]"'
             ) from None
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)

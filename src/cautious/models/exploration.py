@@ -122,8 +122,8 @@ def from_function(
     7.01
     """
     discount = as_number("discount", discount, 0, 1, open_ends=")")
-    for name, function in (("actions", actions), ("outcomes", outcomes)):
-        if not callable(function):
+    for name, function in (("actions", actions), ("outcomes", outcomes), ("callback", callback)):
+        if not callable(function) and not (name == "callback" and callback is None):
             raise InputError(f"{name} must be a function, found {function!r:.80}")
     if at_end is not None:
         check_at_end(at_end)

@@ -2,64 +2,16 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cautious import _storage
 from cautious.arrays import Mask
 from cautious.errors import InputError
-from cautious.models.formats import outcome_tables, own, prism, toolbox, umb
+from cautious.models.formats import prism, umb
 from cautious.models.formats.given import Given
-from cautious.models.formats.own import model_from_storage
-from cautious.models.saving import WRITERS, Writer
+from cautious.models.formats.registry import format_of
 from cautious.models.tabular import MDP
-from cautious.tables.arrow_files import ARROW, PARQUET
-
-__all__ = ["FORMATS", "Format", "model_from_storage", "read_labels", "read_model"]
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format of model files.
-
-    ``holds`` says what the file itself holds; what ``mdp.save`` puts into a companion beside it is in ``companion``.
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
-    holds: str
-    companion: str
-    read: Callable[[Path, Given], MDP]
-    write: Writer
-
-
-def _read_npz(path: Path, given: Given) -> MDP:
-    """Ours, or P and R of ``np.savez``."""
-    return own.read(path, given) if _storage.is_ours(path) else toolbox.read_npz(path, given)
-
-
-_TABLE = "transitions and rewards per outcome, labels"
-_REST = "discount, start, names, scene"
-
-FORMATS = (
-    Format("cautious", (".npz", ""), "everything", "", _read_npz, WRITERS[".npz"]),
-    Format("UMB (Storm, PRISM, Modest)", (".umb",), "everything", "", umb.read, WRITERS[".umb"]),
-    Format(
-        "PRISM explicit, Storm explicit",
-        (".tra",),
-        "transitions, rewards, actions, one start state (.tra .lab .srew .trew)",
-        "discount, names, scene",
-        prism.read,
-        WRITERS[".tra"],
-    ),
-    Format("table of outcomes, Petrik csv", (".csv",), _TABLE, _REST, outcome_tables.read, WRITERS[".csv"]),
-    Format("table, Parquet", PARQUET, _TABLE, _REST, outcome_tables.read, WRITERS[PARQUET[0]]),
-    Format("table, Arrow", ARROW, _TABLE, _REST, outcome_tables.read, WRITERS[ARROW[0]]),
-    Format(
-        "MATLAB, P (S,S,A) and R", (".mat",), "transitions, rewards, discount", _REST, toolbox.read_mat, WRITERS[".mat"]
-    ),
-)
 
 
 def read_model(
@@ -105,7 +57,7 @@ def read_model(
     """
     source = _storage.as_path(path)
     given = Given(discount, start, reward, outcome, columns, normalise)
-    return _format_of(source).read(source, given)
+    return format_of(source).read(source, given)
 
 
 def read_labels(path: str | os.PathLike[str]) -> dict[str, Mask]:
@@ -123,11 +75,3 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Mask]:
     if source.suffix.lower() not in readers:
         raise InputError(f"{source}: only .tra and .umb files have labels")
     return readers[source.suffix.lower()](source)
-
-
-def _format_of(path: Path) -> Format:
-    for one in FORMATS:
-        if path.suffix.lower() in one.suffixes:
-            return one
-    known = ", ".join(suffix for one in FORMATS for suffix in one.suffixes if suffix)
-    raise InputError(f"{path}: the suffix says the format, one of {known}")

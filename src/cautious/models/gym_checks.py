@@ -79,7 +79,7 @@ def check_environment(env: Any, who: str) -> set[str]:
         from gymnasium.envs.toy_text.taxi import TaxiEnv
         from gymnasium.wrappers import Autoreset
     except ImportError:
-        raise MissingExtraError(f"{who} needs gymnasium; install it with: pip install cautious[gym]") from None
+        raise MissingExtraError(f'{who} needs gymnasium; install it with: pip install "cautious[gym]"') from None
     if not isinstance(env, gymnasium.Env):
         raise IncompatibleError(
             f"env must be a gymnasium.Env, found {type(env).__name__}; make one with gymnasium.make(name)"

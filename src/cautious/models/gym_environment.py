@@ -61,7 +61,7 @@ def to_gym(
     (-0.05, False, False)
     """
     if gymnasium is None:
-        raise MissingExtraError("to_gym needs gymnasium; install it with: pip install cautious[gym]")
+        raise MissingExtraError('to_gym needs gymnasium; install it with: pip install "cautious[gym]"')
     return ModelEnv(mdp, ends, horizon, forbidden)
 
 

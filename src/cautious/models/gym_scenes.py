@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from cautious.models.added_states import END, free_name
 from cautious.models.gym_checks import AtEnd, title_of
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 
-END = "end"
 LAKE_MOVES = ("left", "down", "right", "up")
 CLIFF_MOVES = ("up", "right", "down", "left")
 TAXI_MOVES = ("south", "north", "east", "west", "pick up", "drop off")
@@ -63,8 +63,7 @@ def _of_model(mdp: MDP, title: str, has_end: bool) -> Naming:
     names = mdp.state_names
     if names is not None and has_end:
         # the model may have come from an environment itself
-        ends = (END, *(f"{END} {number}" for number in range(2, len(names) + 2)))
-        names = (*names, next(end for end in ends if end not in names))
+        names = (*names, free_name(END, names))
     return Naming(mdp.scene or Scene(title), names, mdp.action_names)
 
 

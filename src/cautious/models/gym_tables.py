@@ -7,6 +7,7 @@ states. An environment without a table is stepped from every state that can be r
 
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -174,12 +175,12 @@ def _with_ends(outcomes: OutcomeList, n_actions: int, first: Array, at_end: AtEn
     """The outcomes, ends sent where they were asked to go, and every state with outcomes."""
     ended = outcomes.next_states == ENDED
     if at_end == "absorb":
-        outcomes = outcomes._replace(next_states=np.where(ended, first.size, outcomes.next_states))
+        outcomes = replace(outcomes, next_states=np.where(ended, first.size, outcomes.next_states))
     elif ended.any():
         places = np.flatnonzero(first)
         again = outcomes.at(np.repeat(np.flatnonzero(ended), places.size))
         copies = np.tile(places, np.count_nonzero(ended))
-        anew = again._replace(next_states=copies, probabilities=again.probabilities * first[copies])
+        anew = replace(again, next_states=copies, probabilities=again.probabilities * first[copies])
         outcomes = outcomes.at(~ended).plus(anew)
     # in a state that nothing leads to, and in the one after the end, every action stays and pays 0
     n_states = first.size + (at_end == "absorb")

@@ -6,6 +6,7 @@ missed. So every other generator must stay as it was (those among the environmen
 and everything must come out the same when it is done again in another order from another seed.
 """
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.errors import IncompatibleError
+from cautious.errors import IncompatibleError, InputError
 from cautious.models.gym import GymSimulator
 from cautious.models.gym_checks import SetState, observed_state, state_setter
-from cautious.models.listed_draws import Result, UnlistedDraw, listed_ways
+from cautious.models.listed_draws import Result, UniformNumber, UnlistedDraw, listed_ways
 from cautious.models.outcome_lists import OutcomeList
 
 ENDED = -1
@@ -88,6 +89,8 @@ def _ways_of_step(simulator: GymSimulator, state: int, action: int) -> Ways:
     def step() -> tuple[int, float]:
         next_state, reward, terminated, truncated = simulator.step(state, action)
         ended.append(terminated or truncated)
+        if not math.isfinite(reward):
+            raise InputError(f"the reward of {_which(simulator, state, action)} is {reward}; it must be finite")
         return (ENDED if terminated else next_state), reward
 
     def prepare() -> None:
@@ -116,6 +119,11 @@ def _all_ways(env: Any, act: Callable[[], Result], prepare: Callable[[], Any] = 
         env.unwrapped.np_random = draws
         try:
             result = act()
+        except TypeError as error:
+            # operations that a uniform number does not have
+            if UniformNumber.__name__ not in str(error):
+                raise
+            raise UnlistedDraw("draws a uniform number and does more than compare it") from error
         finally:
             env.unwrapped.np_random = real
         if before != _generators(env):

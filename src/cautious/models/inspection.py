@@ -27,6 +27,13 @@ class Inspection:
     ``reward_range`` is (low, high); ``rewards_of`` is "pairs" or "outcomes"; ``density`` is the share of possible
     transitions that are stored; ``deterministic_share`` is the share of pairs with one outcome; ``end_components``
     counts the maximal end components, ``largest_end_component`` the states of the largest.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> found = ca.inspect_model(ca.worlds.river_swim())
+    >>> found.n_states, found.deterministic_share, found.rewards_of, found.suspicions
+    (6, 0.5, 'outcomes', ())
     """
 
     title: str

@@ -7,11 +7,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import states_of
-from cautious.arrays import Array, Indices, Mask
+from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.errors import InputError
+from cautious.models.added_states import END, UNTRIED
 from cautious.models.logs import Log
-
-END, UNTRIED = "(end)", "(untried)"
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Layout:
         low, high = self.reward_range
         return high if self.untried == "optimistic" else low
 
-    def targets(self, log: Log) -> Indices:
+    def targets(self, log: Log) -> Codes:
         """Where each row leads, (n,): a state, or S for a new start."""
         if not log.ended.any():
             return log.next_states
@@ -150,7 +149,7 @@ class _Triples:
 
 
 def _triples(log: Log, layout: Layout, width: int) -> _Triples:
-    keys = (log.states * layout.shape[1] + log.actions) * width + layout.targets(log)
+    keys = log.pairs * width + layout.targets(log)
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=-1))

@@ -5,16 +5,17 @@ seen is not known, and what to think of it is a choice (``untried``).
 """
 
 import warnings
-from collections.abc import Hashable, Mapping
-from dataclasses import replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import as_distribution, as_number
-from cautious.arrays import Array, Indices
-from cautious.errors import CautiousWarning, InputError
+from cautious.arrays import Array, Indices, Mask
+from cautious.errors import CautiousWarning, IncompatibleError, InputError
+from cautious.models.added_states import free_name
 from cautious.models.log_counts import Layout, counted_arrays, layout_of
 from cautious.models.logs import Log, read_log
 from cautious.models.simulator_parts import as_reward_range
@@ -24,45 +25,96 @@ Untried = Literal["forbid", "pessimistic", "optimistic"]
 AtEnd = Literal["absorb", "restart"]
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What only the rows of a log tell; ``outcome_counts`` sparse (S*A, S)."""
+
+    log: Log
+    layout: Layout
+    outcome_counts: sp.csr_array
+    reward_range_given: bool
+    independent_rows: bool
+
+
 class LoggedMDP(MDP):
     """The model of a log; made by ``ca.from_transitions``.
 
-    Beside everything an ``MDP`` has: ``counts`` (S, A), how often each pair was tried; ``outcome_counts``, sparse
-    (S*A, S); ``logging_policy`` (S, A), what the log did; ``log``, its rows.
+    Beside everything an ``MDP`` has: ``counts`` (S, A), how often each pair was tried; ``logging_policy`` (S, A), what
+    the log did; ``outcome_counts``, sparse (S*A, S); ``log``, its rows. A saved model keeps the first two: it can be
+    solved, and learning from it, or comparing its episodes, needs the log again.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> rows = [("well", "wait", 1.0, "well"), ("well", "wait", 1.0, "ill"), ("ill", "treat", -2.0, "well")]
+    >>> logged = ca.from_transitions(rows, discount=0.9, untried="forbid")
+    >>> logged
+    LoggedMDP(2 states, 2 actions, 3 transitions, discount 0.9, 3 rows)
+    >>> logged.counts[logged.state_number("well"), logged.action_number("wait")]
+    np.int64(2)
+    >>> logged.save("ward.npz")
+    >>> ca.read_model("ward.npz").counts.tolist()
+    [[1, 0], [0, 2]]
     """
 
     def __init__(
         self,
-        log: Log,
-        layout: Layout,
+        counts: Indices,
+        reward_range: tuple[float, float],
+        evidence: Evidence | None = None,
+        *,
+        transitions: Any,
+        rewards: Any,
         discount: float,
         start: Array,
-        *,
-        reward_range_given: bool,
-        independent_rows: bool,
+        allowed: Any,
+        reward_square: Any,
+        state_names: Sequence[str] | None,
+        action_names: Sequence[str] | None,
     ) -> None:
-        self.log, self.layout = log, layout
-        self.reward_range_given, self.independent_rows = reward_range_given, independent_rows
-        found = counted_arrays(log, layout)
         super().__init__(
-            found.transitions,
-            found.rewards,
+            transitions,
+            rewards,
             discount,
             start,
-            allowed=found.allowed,
-            reward_square=found.reward_square,
-            state_names=_names(log.state_labels, layout.extra_names),
-            action_names=_names(log.action_labels, ()),
+            allowed=allowed,
+            reward_square=reward_square,
+            state_names=state_names,
+            action_names=action_names,
         )
-        self.outcome_counts: sp.csr_array = found.outcome_counts
-        self.counts: Indices = found.counts
-        share = np.where(self.counts.sum(axis=1, keepdims=True) > 0, self.counts, self.allowed)
+        self.counts, self._reward_range, self._evidence = counts, reward_range, evidence
+        share = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, self.allowed)
         self.logging_policy: Array = share / share.sum(axis=1, keepdims=True)
 
     @property
     def reward_range(self) -> tuple[float, float]:
         """Smallest and largest reward: as promised to ``ca.from_transitions``, else as seen."""
-        return self.layout.reward_range
+        return self._reward_range
+
+    @property
+    def evidence(self) -> Evidence:
+        """The rows and what they tell; refused where the model is from a file."""
+        if self._evidence is None:
+            raise IncompatibleError(
+                "this needs the rows of the log, and a saved model keeps only how often each pair was tried: read the "
+                "log again, ca.from_transitions(...)"
+            )
+        return self._evidence
+
+    @property
+    def log(self) -> Log:
+        """The rows."""
+        return self.evidence.log
+
+    @property
+    def layout(self) -> Layout:
+        """Which state is what."""
+        return self.evidence.layout
+
+    @property
+    def outcome_counts(self) -> sp.csr_array:
+        """How often each pair led to each state, sparse (S*A, S); one more column counts new starts."""
+        return self.evidence.outcome_counts
 
     def state_number(self, label: Hashable) -> int:
         """The index of the state with this label in the log."""
@@ -73,7 +125,7 @@ class LoggedMDP(MDP):
         return _number("action", self.log.action_labels, label)
 
     def __repr__(self) -> str:
-        return f"Logged{super().__repr__()[:-1]}, {self.log.n_rows} rows)"
+        return f"Logged{super().__repr__()[:-1]}, {self.counts.sum()} rows)"
 
 
 def from_transitions(
@@ -102,14 +154,15 @@ def from_transitions(
     untried
         What to think of pairs that the log never tried; needed when there are any. "forbid": they do not exist; in a
         state that was reached and never left, nothing can be forbidden: it pays the lowest reward for ever, with a
-        warning. "pessimistic": they lead to a state ``(untried)`` that pays the lowest reward for ever; "optimistic":
+        warning. "pessimistic": they lead to a state ``untried`` that pays the lowest reward for ever; "optimistic":
         the highest.
     at_end
         What follows a row whose ``done`` is true; needed when there are any. "absorb": nothing, for ever, at reward 0:
-        in the next state if the log never leaves it, else in an added state ``(end)``. "restart": a new first state.
+        in the next state if the log never leaves it, else in an added state ``end``. "restart": a new first state.
     start
         (S,) probabilities in the order of the states' labels, a mapping from labels to probabilities, or "uniform" over
-        the states of the log. By default as often as in the first rows of episodes; uniform without episodes.
+        the states of the log (with "restart" without those that it only ends in). By default as often as in the first
+        rows of episodes; uniform without episodes.
     reward_range
         (low, high): the rewards that can be paid at all, which ``ca.learn`` needs to know. By default those of the log.
     names
@@ -138,14 +191,20 @@ def from_transitions(
     promised = seen if reward_range is None else _promised(log, reward_range)
     layout, stuck, unknown = layout_of(log, untried, at_end == "restart", promised)
     _check_untried(log, untried, stuck, unknown, layout.reward_range[0])
-    chances = _start(log, layout, start)
+    layout = replace(layout, start=_start(log, layout, start))
+    found = counted_arrays(log, layout)
     return LoggedMDP(
-        log,
-        replace(layout, start=chances),
-        discount,
-        chances,
-        reward_range_given=reward_range is not None,
-        independent_rows=bool(independent_rows),
+        found.counts,
+        layout.reward_range,
+        Evidence(log, layout, found.outcome_counts, reward_range is not None, bool(independent_rows)),
+        transitions=found.transitions,
+        rewards=found.rewards,
+        discount=discount,
+        start=layout.start,
+        allowed=found.allowed,
+        reward_square=found.reward_square,
+        state_names=_names(log.state_labels, layout.extra_names),
+        action_names=_names(log.action_labels, ()),
     )
 
 
@@ -188,25 +247,36 @@ def _start(log: Log, layout: Layout, start: Any) -> Array:
     """(S,) probabilities."""
     n_labels, n_states = len(log.state_labels), layout.shape[0]
     chances = np.zeros(n_states)
+    # where episodes go on elsewhere, a state that they only end in is none of the model's
+    known: Mask = np.full(n_labels, not layout.restart)
+    known[log.states] = known[log.next_states[~log.ended]] = True
     if isinstance(start, Mapping):
         for label, chance in start.items():
             chances[_number("start: state", log.state_labels, label)] = as_number(f"start[{label!r:.80}]", chance, 0, 1)
-        return as_distribution("start", chances, (n_states,), "(S,)")
-    if (isinstance(start, str) and start == "uniform") or (start is None and log.first is None):
-        chances[:n_labels] = 1 / n_labels
+        chances = as_distribution("start", chances, (n_states,), "(S,)")
+    elif (isinstance(start, str) and start == "uniform") or (start is None and log.first is None):
+        chances[:n_labels] = known / known.sum()
     elif start is None and log.first is not None:
         chances[:n_labels] = np.bincount(log.states[log.first], minlength=n_labels) / log.first.size
     elif isinstance(start, str):
         raise InputError(f'start is {start!r:.80}; expected "uniform", a mapping from labels, or probabilities (S,)')
     else:
         chances[:n_labels] = as_distribution("start", start, (n_labels,), "(S,), the states of the log")
+    lost = np.flatnonzero(chances[:n_labels] * ~known)
+    if lost.size:
+        label = f"{log.state_labels[lost[0]]!r:.80}"
+        raise InputError(f'start: in the log all is over in state {label}, so at_end="restart" cannot begin there')
     return chances
 
 
 def _names(labels: tuple[Hashable, ...], extra: tuple[str, ...]) -> tuple[str, ...]:
     """Texts as they are; where two labels look the same, 1 and "1", as Python writes them."""
     names = tuple(str(label) for label in labels)
-    return (names if len(set(names)) == len(names) else tuple(repr(label) for label in labels)) + extra
+    if len(set(names)) < len(names):
+        names = tuple(repr(label) for label in labels)
+    for name in extra:
+        names = (*names, free_name(name, names))
+    return names
 
 
 def _number(kind: str, labels: tuple[Hashable, ...], label: Hashable) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cautious._checks import first_bad
-from cautious.arrays import Array, Indices, Mask
+from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.errors import InputError
 from cautious.tables import Columns, read_columns
 
@@ -24,10 +24,10 @@ class Log:
     says where a row stands in the table.
     """
 
-    states: Indices
-    actions: Indices
+    states: Codes
+    actions: Codes
     rewards: Array
-    next_states: Indices
+    next_states: Codes
     ended: Mask
     first: Indices | None
     state_labels: tuple[Hashable, ...]
@@ -38,6 +38,11 @@ class Log:
     def n_rows(self) -> int:
         """How many rows there are."""
         return int(self.states.size)
+
+    @property
+    def pairs(self) -> Indices:
+        """The pair s*A + a of each row."""
+        return self.states * np.int64(len(self.action_labels)) + self.actions
 
     def part(self, rows: Indices) -> "Log":
         """Some of the rows, without their episodes."""

@@ -3,13 +3,15 @@
 ``row`` is s*A + a. Outcomes of a pair that share their next state are one transition: probabilities add up. Where such
 outcomes pay different rewards, a reward per transition would be an average that hides a spread. The model then gets
 the expected rewards (S, A) and their second moments, so that ``Variance`` is exact and ``CVaR`` is refused instead of
-being wrong.
+being wrong. Rewards of one transition that differ by no more than rounding are one reward; nothing else is rounded.
 """
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from cautious.arrays import Array, Indices, Mask
 
@@ -17,21 +19,40 @@ from cautious.arrays import Array, Indices, Mask
 SAME = 1e-12
 
 
-class OutcomeList(NamedTuple):
-    """One entry per outcome, in any order; probabilities are above zero and sum to one for each row."""
+@dataclass
+class OutcomeList:
+    """One entry per outcome, in any order; ``rewards`` is None where nothing is paid."""
 
-    rows: Indices
-    next_states: Indices
+    rows: NDArray[Any]
+    next_states: NDArray[Any]
     probabilities: Array
-    rewards: Array
+    rewards: Array | None
 
     def at(self, places: Any) -> "OutcomeList":
         """Some of the outcomes, by index or mask."""
-        return OutcomeList(*(column[places] for column in self))
+        rewards = None if self.rewards is None else self.rewards[places]
+        return OutcomeList(self.rows[places], self.next_states[places], self.probabilities[places], rewards)
 
     def plus(self, more: "OutcomeList") -> "OutcomeList":
-        """These outcomes and then more."""
-        return OutcomeList(*(np.concatenate(columns) for columns in zip(self, more, strict=True)))
+        """These outcomes and then more; both lists pay."""
+        assert self.rewards is not None
+        assert more.rewards is not None
+        return OutcomeList(
+            np.concatenate([self.rows, more.rows]),
+            np.concatenate([self.next_states, more.next_states]),
+            np.concatenate([self.probabilities, more.probabilities]),
+            np.concatenate([self.rewards, more.rewards]),
+        )
+
+    def sort(self) -> None:
+        """By row and next state, in place and column by column: the columns are as large as the model."""
+        above, level = self.rows[:-1] < self.rows[1:], self.rows[:-1] == self.rows[1:]
+        if np.all(above | (level & (self.next_states[:-1] <= self.next_states[1:]))):
+            return
+        order = np.lexsort((self.next_states, self.rows))
+        self.rows, self.next_states = self.rows[order], self.next_states[order]
+        self.probabilities = self.probabilities[order]
+        self.rewards = None if self.rewards is None else self.rewards[order]
 
 
 class MergedOutcomes(NamedTuple):
@@ -48,34 +69,62 @@ def is_single(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.ndim == 0
 
 
-def merged_outcomes(shape: tuple[int, int], outcomes: OutcomeList) -> MergedOutcomes:
-    """The outcomes of a model of ``shape`` (S, A); pairs without any are not allowed."""
+def index_kind(*counts: int) -> type[np.int32] | type[np.int64]:
+    """The smaller of the two kinds of indices that SciPy has, if it can count that far."""
+    return np.int32 if max(counts) < 2**31 - 1 else np.int64
+
+
+def merged_outcomes(
+    shape: tuple[int, int], outcomes: OutcomeList, *, pair_reward: Array | None = None, per_outcome: bool = False
+) -> MergedOutcomes:
+    """The outcomes of a model of ``shape`` (S, A), which are put in order; pairs without any are not allowed.
+
+    ``pair_reward`` (S, A) or (S, 1) is paid beside the rewards of the outcomes. Rewards that are the same for all
+    outcomes of every pair become rewards of pairs, unless ``per_outcome``.
+    """
     n_rows, n_states = shape[0] * shape[1], shape[0]
-    rows, next_states, probabilities, rewards = outcomes.at(np.lexsort((outcomes.next_states, outcomes.rows)))
-    is_first = np.ones(rows.size, dtype=np.bool_)
-    is_first[1:] = (rows[1:] != rows[:-1]) | (next_states[1:] != next_states[:-1])
-    first = np.flatnonzero(is_first)
-    kind = np.int32 if max(first.size, n_states) < 2**31 else np.int64
-    indptr = np.zeros(n_rows + 1, dtype=kind)
-    np.cumsum(np.bincount(rows[first], minlength=n_rows), out=indptr[1:])
-    indices = next_states[first].astype(kind)
-    transitions = sp.csr_array((np.add.reduceat(probabilities, first), indices, indptr), shape=(n_rows, n_states))
+    outcomes.sort()
+    is_first = np.ones(outcomes.rows.size, dtype=np.bool_)
+    is_first[1:] = outcomes.rows[1:] != outcomes.rows[:-1]
+    is_first[1:] |= outcomes.next_states[1:] != outcomes.next_states[:-1]
+    kept, first = outcomes, None
+    if not is_first.all():
+        first = np.flatnonzero(is_first)
+        kept = outcomes.at(first)
+        kept.probabilities = np.add.reduceat(outcomes.probabilities, first)
+    kind = index_kind(kept.rows.size, n_rows)
+    indptr = np.searchsorted(kept.rows, np.arange(n_rows + 1, dtype=kept.rows.dtype)).astype(kind)
+    indices = kept.next_states.astype(kind, copy=False)
+    transitions = sp.csr_array((kept.probabilities, indices, indptr), shape=(n_rows, n_states))
     used = np.diff(indptr) > 0
     allowed = used.reshape(shape)
-    starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    if _agree(rewards, starts):
-        per_pair = np.zeros(n_rows)
-        per_pair[used] = rewards[starts]
-        return MergedOutcomes(transitions, per_pair.reshape(shape), None, allowed)
-    if _agree(rewards, first):
-        per_outcome = sp.csr_array((rewards[first], indices, indptr), shape=transitions.shape)
-        return MergedOutcomes(transitions, per_outcome, None, allowed)
-    chances = probabilities / _sums(rows, probabilities, n_rows)[rows]
-    mean = _sums(rows, chances * rewards, n_rows)
-    # written around the mean, so that rounding cannot put the second moment below its square
-    with np.errstate(over="ignore"):
-        square = mean**2 + _sums(rows, chances * (rewards - mean[rows]) ** 2, n_rows)
-    return MergedOutcomes(transitions, mean.reshape(shape), square.reshape(shape), allowed)
+    fixed = np.zeros(shape) if pair_reward is None else np.broadcast_to(pair_reward, shape)
+    if outcomes.rewards is None or kept.rewards is None:
+        return MergedOutcomes(transitions, fixed, None, allowed)
+    if first is not None and not _agree(outcomes.rewards, first):
+        mean, spread = _moments(outcomes.rows, outcomes.probabilities, outcomes.rewards, n_rows)
+        total = mean.reshape(shape) + fixed
+        # written around the mean, so that rounding cannot put the second moment below its square
+        with np.errstate(over="ignore"):
+            return MergedOutcomes(transitions, total, total**2 + spread.reshape(shape), allowed)
+    if per_outcome or not _is_constant(kept.rewards, indptr):
+        paid = kept.rewards if pair_reward is None else kept.rewards + fixed.ravel()[kept.rows]
+        return MergedOutcomes(
+            transitions, sp.csr_array((paid, indices, indptr), shape=transitions.shape), None, allowed
+        )
+    per_pair = np.zeros(n_rows)
+    per_pair[used] = kept.rewards[indptr[:-1][used]]
+    return MergedOutcomes(transitions, per_pair.reshape(shape) + fixed, None, allowed)
+
+
+def _moments(rows: Indices, probabilities: Array, rewards: Array, n_rows: int) -> tuple[Array, Array]:
+    """Mean and variance of the reward of each row; both 0 where nothing can happen."""
+    total = _sums(rows, probabilities, n_rows)
+    chances = probabilities / np.where(total > 0, total, 1.0)[rows]
+    # what is not finite, or has no square, is for the model to refuse
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _sums(rows, chances * rewards, n_rows)
+        return mean, _sums(rows, chances * (rewards - mean[rows]) ** 2, n_rows)
 
 
 def _sums(rows: Indices, values: Array, n_rows: int) -> Array:
@@ -86,4 +135,13 @@ def _sums(rows: Indices, values: Array, n_rows: int) -> Array:
 def _agree(rewards: Array, first: Indices) -> bool:
     """Whether the rewards of each group, given by the place of its first one, are the same up to rounding."""
     low, high = np.minimum.reduceat(rewards, first), np.maximum.reduceat(rewards, first)
-    return bool(np.all(high - low <= SAME * np.maximum(np.abs(low), np.abs(high))))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.all(high - low <= SAME * np.maximum(np.abs(low), np.abs(high))))
+
+
+def _is_constant(values: Array, indptr: NDArray[Any]) -> bool:
+    """Whether the values of every row are equal."""
+    changes = np.zeros(values.size, dtype=np.bool_)
+    changes[1:] = values[1:] != values[:-1]
+    changes[indptr[:-1][np.diff(indptr) > 0]] = False
+    return not changes.any()

@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,6 @@ from cautious._checks import as_array, as_distribution, as_floats, as_mask, as_n
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.kernels import sparse_rows
-from cautious.models import saving
 from cautious.models.encodings import (
     are_probabilities,
     check_rows,
@@ -24,6 +23,7 @@ from cautious.models.encodings import (
     transition_rows,
     weighted_rows,
 )
+from cautious.models.formats import registry
 from cautious.models.scene import Scene
 from cautious.models.simulators import Known, TableSimulator
 
@@ -267,7 +267,10 @@ class MDP:
         numbers = {label: index for index, label in enumerate(self.state_names)}
         for label in labels:
             if label not in numbers:
-                raise InputError(f"{name} names the state {label!r}, which this model does not have")
+                lower = {known.lower(): known for known in self.state_names[:10_000]}
+                close = get_close_matches(label.lower(), lower, 1)
+                hint = f"; did you mean {lower[close[0]]!r}?" if close else ""
+                raise InputError(f"{name} names the state {label!r}, which this model does not have{hint}")
         return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))
 
     def simulator(self) -> TableSimulator:
@@ -284,25 +287,7 @@ class MDP:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that ``ca.read_model`` reads; the suffix says the format, ``.npz`` is ours."""
-        saving.save(path, self)
-
-    def to_storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Header and arrays of our file format; ``models.files.model_from_storage`` is the inverse."""
-        header = {
-            "n_states": self.n_states,
-            "n_actions": self.n_actions,
-            "discount": self.discount,
-            "known_transitions": self.known_transitions,
-            "state_names": self.state_names,
-            "action_names": self.action_names,
-            "scene": None if self.scene is None else asdict(self.scene),
-        }
-        rows = self.transitions
-        arrays = {"indptr": rows.indptr, "indices": rows.indices, "probabilities": rows.data, "start": self.start}
-        arrays |= {"allowed": self.allowed, "rewards": self.rewards, "reward_square": self.reward_square}
-        if self.outcome_rewards is not None:
-            arrays["outcome_rewards"] = self.outcome_rewards
-        return header, arrays
+        registry.save(path, self)
 
     def __repr__(self) -> str:
         density = f"{self.transitions.nnz} transitions"

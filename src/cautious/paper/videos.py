@@ -28,7 +28,7 @@ from cautious.paper.maze_paths import (
 from cautious.report.canvas import LIGHT, new_figure, require_matplotlib
 from cautious.worlds.grids import cells_marked
 
-MISSING = "a film needs imageio-ffmpeg; install it with: pip install cautious[video]"
+MISSING = 'a film needs imageio-ffmpeg; install it with: pip install "cautious[video]"'
 # both multiples of 16, which is what H.264 works in
 WIDTH, HEIGHT, DPI = 640, 400, 100
 # one move is one frame; the end of a stage stays for a while
@@ -80,7 +80,7 @@ def film(mdp: MDP, stages: Sequence[tuple[str, Mapping[str, Array]]], seed: int,
     Raises
     ------
     MissingExtraError
-        Without imageio-ffmpeg or matplotlib; ``pip install cautious[video]`` brings both.
+        Without imageio-ffmpeg or matplotlib; ``pip install "cautious[video]"`` brings both.
     """
     require_film()
     if steps < 1:

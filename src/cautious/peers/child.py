@@ -32,7 +32,7 @@ def measure(request: Row, payload: bytes, say: Say) -> Row:
     if sys.platform != "win32":
         # should the parent die, nobody else would end a solver that does not end by itself
         signal.alarm(ceil(SET_UP_SECONDS + request["limit_seconds"] + JUDGEMENT_SECONDS))
-    return row(attempt_of(Kept.problem, request["solver"]), say)
+    return row(attempt_of(Kept.problem, request["solver"]), say, request["limit_seconds"])
 
 
 def attempt_of(problem: Problem, solver: str) -> Callable[[], Attempt]:
@@ -43,7 +43,7 @@ def attempt_of(problem: Problem, solver: str) -> Callable[[], Attempt]:
     return partial(planners.attempt, problem, planners.prepare(problem.mdp, solver))
 
 
-def row(attempt: Callable[[], Attempt], say: Say) -> Row:
+def row(attempt: Callable[[], Attempt], say: Say, limit_seconds: float) -> Row:
     """The fastest of a few attempts, and the judgement of its answer."""
 
     def run() -> dict[str, Any]:
@@ -51,7 +51,7 @@ def row(attempt: Callable[[], Attempt], say: Say) -> Row:
         return {**stats, "judgement": judgement}
 
     say("ready")
-    found = repeated(run)
+    found = repeated(run, limit_seconds=limit_seconds)
     say("answered")
     judgement: dict[str, Any] = found.pop("judgement")()
     return found | judgement

@@ -49,7 +49,7 @@ def missing(name: str) -> str | None:
     absent = [module for module in needed if find_spec(module) is None]
     if not absent:
         return None
-    ours = ["cautious[solvers]"] if any(module in IN_OUR_EXTRA for module in absent) else []
+    ours = ['"cautious[solvers]"'] if any(module in IN_OUR_EXTRA for module in absent) else []
     return " ".join([*ours, *(module for module in absent if module not in IN_OUR_EXTRA)])
 
 

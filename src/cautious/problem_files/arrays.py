@@ -4,7 +4,6 @@
 and what they claim is checked before memory is taken.
 """
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,8 @@ def array_from_file(name: str, text: str, folder: Path, *, solutions: bool) -> A
             # a memory map refuses a header that claims more than the file holds, before anything is allocated
             return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
         if path.suffix == ".npz" and member:
-            return _member(path, member)
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, SyntaxError, TypeError) as error:
+            return _storage.take(path, _storage.read_arrays(path, [member]), member)
+    except (OSError, ValueError, EOFError, SyntaxError, TypeError) as error:
         raise FileError(f"{name}: cannot read {text}: {error}") from None
     if path.suffix == ".npz" and solutions:
         return load(path)
@@ -37,15 +36,6 @@ def array_from_file(name: str, text: str, folder: Path, *, solutions: bool) -> A
     raise InputError(
         f"{name} is {text!r}; expected the name of a .npy file or of an array in a .npz file (x.npz:name){hint}"
     )
-
-
-def _member(path: Path, member: str) -> Any:
-    with zipfile.ZipFile(path) as archive:
-        info = archive.getinfo(f"{member}.npy")
-        if info.file_size > _storage.LARGEST_RATIO * max(1, info.compress_size):
-            raise ValueError(f"{member} would expand {info.compress_size} bytes to {info.file_size}; refused")
-    with np.load(path, allow_pickle=False) as arrays:
-        return arrays[member]
 
 
 def graph(name: str, table: Mapping[str, Any]) -> sp.csr_array:

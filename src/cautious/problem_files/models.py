@@ -13,6 +13,7 @@ from cautious.errors import FileError, InputError, MissingExtraError
 from cautious.models.files import read_model
 from cautious.models.gym_tables import from_gym
 from cautious.models.logged import from_transitions
+from cautious.models.logs import ENDS, FAMILIES
 from cautious.models.tabular import MDP
 from cautious.problem_files.keys import allow, one_of, text
 from cautious.tables.columns import open_source
@@ -83,6 +84,7 @@ def logged_model(path: Path, given: Mapping[str, Any]) -> MDP:
     if "discount" not in options:
         raise InputError(f"{path}: logged transitions need a discount, as in discount=0.95")
     if "columns" in options:
+        allow(options["columns"], "[model] columns", (*FAMILIES, "reward", *ENDS))
         options["names"] = options.pop("columns")
     if isinstance(options.get("reward_range"), list):
         options["reward_range"] = tuple(options["reward_range"])
@@ -104,7 +106,7 @@ def gym_environment(name: str, parameters: Any = None) -> Any:
     try:
         import gymnasium
     except ImportError:
-        raise MissingExtraError("gym: problems need gymnasium; install it with: pip install cautious[gym]") from None
+        raise MissingExtraError('gym: problems need gymnasium; install it with: pip install "cautious[gym]"') from None
     if not isinstance(parameters or {}, Mapping):
         raise InputError(f"[model] parameters of gym:{name} must be a table, found {parameters!r}")
     try:

@@ -73,6 +73,9 @@ def _field(name: str, form: str, value: Any, folder: Path, mdp: MDP) -> Any:
     if form == "sets":
         if not isinstance(value, list) or not all(isinstance(one, list | str) for one in value):
             raise InputError(f"{name} must be a list of sets, each a list of states or the name of a file")
+        for one in value:
+            if isinstance(one, str) and ".np" not in one:
+                raise InputError(f'{name} must be a list of sets, such as [["a", "b"], ["c"]], found {value!r:.80}')
         return [_field(f"{name}[{j}]", "states", one, folder, mdp) for j, one in enumerate(value)]
     if form == "metric" and isinstance(value, Mapping):
         return graph(name, value)

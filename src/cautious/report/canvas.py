@@ -8,7 +8,7 @@ from typing import Any
 
 from cautious.errors import MissingExtraError
 
-MISSING = "drawing needs matplotlib; install it with: pip install cautious[plot]"
+MISSING = 'drawing needs matplotlib; install it with: pip install "cautious[plot]"'
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def write_overview(
     Raises
     ------
     MissingExtraError
-        Without matplotlib; ``pip install cautious[plot]`` brings it.
+        Without matplotlib; ``pip install "cautious[plot]"`` brings it.
     """
     if not solutions:
         raise InputError("a report on a frontier needs at least one solution; this frontier is empty")

@@ -56,7 +56,7 @@ def write_report(
     Raises
     ------
     MissingExtraError
-        Without matplotlib; ``pip install cautious[plot]`` brings it.
+        Without matplotlib; ``pip install "cautious[plot]"`` brings it.
     InputError
         When ``problem`` is not the one this solution solves.
     """

@@ -40,7 +40,7 @@ def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
     Raises
     ------
     MissingExtraError
-        Without matplotlib; ``pip install cautious[plot]`` brings it.
+        Without matplotlib; ``pip install "cautious[plot]"`` brings it.
     """
     if not solution.mdp.known_transitions:
         return plot_behaviour(solution, theme=theme)

@@ -17,6 +17,7 @@ LEAST_GAIN = 1e-14
 ROWS = 2
 # work between two looks at the clock, in nodes: some tenths of a second
 BUDGET = 100_000_000
+# rounding may let exchanges come back to where they were: then the plan at hand must do
 ROUNDS = 1000
 
 

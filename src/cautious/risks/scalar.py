@@ -250,7 +250,8 @@ class CVaR(Recipe):
         if mdp.has_reward_spread:
             raise IncompatibleError(
                 "CVaR needs the rewards of the outcomes: this model has rewards (S, A) whose reward_square shows a "
-                "spread; give rewards (S, A, S) or sparse (S*A, S)"
+                "spread; give rewards (S, A, S) or sparse (S*A, S). In a log, rows of the same state, action and next "
+                "state must pay the same"
             )
         paid: Any = mdp.rewards[mdp.allowed] if mdp.outcome_rewards is None else mdp.outcome_rewards
         return Shortfall(mdp, level, np.unique(-paid))

@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
+from cautious.kernels.patience import time_is_up
 from cautious.risks.base import ConicRisk, Cut
 from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.graph_flow import SpanningTree, spanning_tree
@@ -32,12 +33,12 @@ PRECISION, EXACT_STATES = 1e-8, 1000
 class Memory:
     """What computations with one risk have found out so far; it only saves time.
 
-    ``grown``: the risk with all arcs needed up to now; ``last``: the last marginal asked for, and the answer;
-    ``potentials`` (S,): those of the last line; ``flow``: on the arcs, as a solver found it with them.
+    ``grown``: the risk with all arcs needed up to now; ``last``: the last marginal asked for, the answer, and whether
+    time was up; ``potentials`` (S,): those of the last line; ``flow``: on the arcs, as a solver found it with them.
     """
 
     grown: "TransportRisk | None" = None
-    last: tuple[Array, tuple[float, Array]] | None = None
+    last: tuple[Array, tuple[float, Array], bool] | None = None
     potentials: Array | None = None
     flow: Array | None = None
 
@@ -86,10 +87,10 @@ class TransportRisk(ConicRisk):
         """Cheapest transport of a marginal x (S,) of sum one: its cost and its potentials (S,)."""
 
     def best_transport(self, x: Array) -> tuple[float, Array]:
-        """As ``ship``; the last answer is remembered."""
+        """As ``ship``; the last answer is remembered, one that may be cut short only until there is time again."""
         last = self.memory.last
-        if last is None or not np.array_equal(last[0], x):
-            last = x, self.ship(x / x.sum())
+        if last is None or not np.array_equal(last[0], x) or (last[2] and not time_is_up()):
+            last = x, self.ship(x / x.sum()), time_is_up()
             self.memory.last = last
         return last[1]
 

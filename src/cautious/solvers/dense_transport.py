@@ -25,9 +25,11 @@ from cautious.solvers.rounding import proposals, prove
 
 MOST_STATES = 600
 ITERATIONS = 60
+# the smallest gap worth asking for, in the program's units, and the part of the allowed one that is aimed at
 FINEST = 1e-13
 SHARE = 1e-2
 LEAST_SLACK = 0.1
+# one part in this much is added to the diagonal, so that rounding does not stop the factorisation
 RIDGE = 1e-13
 SHORTEST = 1e-8
 NEARLY = 0.995

@@ -20,11 +20,14 @@ from cautious.solvers.interior_newton import Newton, Point, near_barriers, step_
 from cautious.solvers.interior_system import System
 from cautious.solvers.interior_terms import Form
 
+# the least of an entry, what pairs are overpaid by, and the share of default rows; in units of the form
 FLOOR = 1e-3
 OVERPAID = 0.3
 BLUR = 0.2
 # relative gaps at which a point is kept: at first, and at most
 FIRST_LEVEL, LAST_LEVEL = 0.1, 1.0
+# a kept point is too far away when these many steps, none shorter than this, do not end with a full one that leaves
+# every product above this share of their mean
 CENTRINGS = 3
 SHORTEST, FULL = 0.3, 0.9
 CENTRED = 0.05

@@ -20,12 +20,16 @@ from cautious.arrays import Array
 from cautious.planning import Plan
 from cautious.solvers.mixing import Rows
 
+# plans remembered, and how many of the nearest are fitted for every feature
 MOST = 400
 PLANS_PER_ROW = 3
+# how much the curvature is drawn to the typical one, and the least of it in any direction, as a share of that
 STEADY, LEAST_CURVE = 1e-2, 1e-3
+# prices so many times farther away than the fitted plans are no longer believed
 REACH = 3.0
 NEWTON_STEPS, NEWTON_PRECISION = 60, 1e-6
 FIRST_BARRIER, LAST_BARRIER, BARRIER_FALL = 0.1, 1e-10, 0.1
+# what the distance of a plan costs it in a combination
 FAR = 1e-3
 
 

@@ -107,7 +107,7 @@ class ArrowFile(Source):
             import pyarrow as pa
         except ImportError:
             raise MissingExtraError(
-                f"{self.path}: Parquet and Arrow files need pyarrow; install it with: pip install cautious[data]"
+                f'{self.path}: Parquet and Arrow files need pyarrow; install it with: pip install "cautious[data]"'
             ) from None
         kind = "Parquet" if self.parquet else "Arrow"
         try:

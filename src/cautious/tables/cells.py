@@ -97,13 +97,13 @@ class Coding(dict[Any, int]):
         is_used = np.zeros(len(distinct), dtype=np.bool_)
         is_used[which] = True
         places = np.flatnonzero(is_used).tolist()
-        codes = np.full(len(distinct), -1, dtype=np.int32)
+        codes: Codes = np.full(len(distinct), -1, dtype=np.int32)
         try:
             codes[is_used] = [self[distinct[place]] for place in places]
         except (InputError, TypeError):
             bad = _first_bad((distinct[place] for place in places), self._checked)
             raise BadCell(int(np.argmax(which == places[bad.at])), bad.problem) from None
-        return codes[which]
+        return np.asarray(codes[which])
 
     def _checked(self, cell: Any) -> int:
         try:
@@ -186,7 +186,8 @@ def _text_number(text: str) -> float:
 def _object_number(value: Any) -> float:
     if is_missing(value):
         raise InputError("is missing; expected a number")
-    if not isinstance(value, NUMBERS) or isinstance(value, np.complexfloating):
+    # NumPy counts durations among the whole numbers
+    if not isinstance(value, NUMBERS) or isinstance(value, np.complexfloating | np.timedelta64):
         raise InputError(f"is {value!r:.80}; expected a number")
     try:
         return float(value)

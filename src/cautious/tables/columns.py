@@ -187,7 +187,13 @@ def _places(
         elif column not in optional or column in names:
             known = ", ".join(repr(name) for name in source.columns[:20]) or "none"
             more = f" and {len(source.columns) - 20} more" if len(source.columns) > 20 else ""
-            raise source.error(f"{source.name}: no column {called!r}; the columns are {known}{more}")
+            hint = ""
+            if column not in names and source.columns:
+                hint = (
+                    f"; say which is which, as in names={{{column!r}: {source.columns[0]!r}}}, or in a problem file "
+                    f"columns = {{ {column} = ... }}"
+                )
+            raise source.error(f"{source.name}: no column {called!r}; the columns are {known}{more}{hint}")
     return found
 
 

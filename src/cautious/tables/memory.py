@@ -40,6 +40,9 @@ class ColumnTable(Source, Chunk):
     def column(self, place: int) -> Any:
         """Lists stay lists: NumPy would make texts of numbers that stand beside texts."""
         values = self.table[self.columns[place]]
+        if np.ma.is_masked(values):
+            # what is under a mask becomes None
+            return values.tolist()
         return list(values) if isinstance(values, list | tuple) else np.asarray(values)
 
 

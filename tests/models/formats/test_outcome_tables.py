@@ -1,5 +1,6 @@
 """Tables with one outcome per row: labels, other column names, many models in one file, and public files."""
 
+import tracemalloc
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -33,6 +34,15 @@ def test_labels_become_names(tmp_path):
     assert np.array_equal(mdp.rewards, [[0, 0, -1], [10, 0, 0]])
     assert mdp.outcome_rewards is None
     assert np.array_equal(mdp.start, [1, 0])
+
+
+def test_a_number_that_is_the_name_of_another_state_is_no_start(tmp_path):
+    text = "state,action,next_state,probability,reward\n1,go,2,1,1\n2,go,1,1,0\n"
+    assert read(tmp_path, text, discount=0.9, start="1").start.tolist() == [1, 0]
+    assert read(tmp_path, text, discount=0.9, start=0).start.tolist() == [1, 0]
+    for start in (1, 2):
+        with pytest.raises(ca.InputError, match=f"number {start - 1} is the state that is called '{start}'"):
+            read(tmp_path, text, discount=0.9, start=start)
 
 
 def test_numbers_from_zero_are_no_names(tmp_path):
@@ -146,3 +156,19 @@ def test_public_arrow_against_value_iteration(name, shape):
         values = pair.max(axis=1)
     assert np.array_equal(mdp.allowed, used)
     assert ca.solve(ca.Problem(mdp), tolerance=1e-9).require().expected_return == pytest.approx(values[0], rel=1e-8)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_memory_stays_near_that_of_the_model(tmp_path, in_order):
+    mdp = ca.worlds.garnet(500, 4, 10)
+    mdp.save(tmp_path / "model.csv")
+    if not in_order:
+        header, *lines = (tmp_path / "model.csv").read_text().splitlines(keepends=True)
+        (tmp_path / "model.csv").write_text("".join([header, *reversed(lines)]))
+    ca.read_model(tmp_path / "model.csv")
+    arrays = (mdp.transitions.data, mdp.transitions.indices, mdp.transitions.indptr, mdp.rewards)
+    tracemalloc.start()
+    ca.read_model(tmp_path / "model.csv")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * sum(array.nbytes for array in arrays)

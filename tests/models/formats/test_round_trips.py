@@ -1,11 +1,14 @@
 """What is written in any format is read back bit for bit, or refused when it is written."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sample_models import OPTIONS, assert_same, example
 
 import cautious as ca
-from cautious.models.files import FORMATS
+from cautious.models.formats.registry import FORMATS
 
 SUFFIXES = [suffix for one in FORMATS for suffix in one.suffixes if suffix]
 REFUSED = {
@@ -62,7 +65,7 @@ def test_same_model_same_bytes(tmp_path, suffix):
 
 
 def test_a_large_mat_file_has_sparse_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr("cautious.models.formats.toolbox_writer.LARGEST_DENSE", 0)
+    monkeypatch.setattr("cautious.models.formats.matlab.LARGEST_DENSE", 0)
     for name in ("plain", "rewards of outcomes"):
         mdp = example(name, start=0)
         mdp.save(tmp_path / "model.mat")
@@ -116,3 +119,11 @@ def test_equal_outcomes_that_pay_differently_become_moments(tmp_path):
     assert mdp.rewards[0, 0] == pytest.approx(0.25 * 4 + 0.5 * 1)
     assert mdp.reward_square[0, 0] == pytest.approx(0.25 * 16 + 0.5 * 1)
     assert np.array_equal(mdp.transitions.toarray(), [[0.5, 0.5], [0.0, 1.0]])
+
+
+def test_formats_are_loaded_when_they_are_needed():
+    code = "import sys, cautious.models.tabular; print('scipy.io' in sys.modules, *sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    has_scipy_io, *modules = done.stdout.split()
+    formats = [name for name in modules if name.startswith("cautious.models.formats.")]
+    assert (has_scipy_io, formats) == ("False", ["cautious.models.formats.registry"])

@@ -1,1 +1,1 @@
-"""Formats of model files: one module reads, one writes. ``models.files`` has the list."""
+"""Formats of model files: one module reads, one writes. ``registry`` has the list."""

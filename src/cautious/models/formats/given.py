@@ -1,6 +1,6 @@
 """What a file says and what the caller says about the same thing: one of the two is needed, both must agree."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,6 +45,17 @@ def settled_discount(path: Path, given: Given, stored: Any) -> float:
     return wanted
 
 
+def settled_reward(path: Path, given: Given, names: Sequence[str]) -> int | None:
+    """Which of the reward structures is meant; None where there is none."""
+    if given.reward is not None and given.reward not in names:
+        raise InputError(f"{path}: reward={given.reward!r} is none of its rewards: {list(names)}")
+    if given.reward is None and len(names) > 1:
+        raise InputError(f"{path}: has several rewards; give reward= one of {list(names)}")
+    if not names:
+        return None
+    return 0 if given.reward is None else names.index(given.reward)
+
+
 def settled_start(
     path: Path,
     given: Given,
@@ -67,10 +78,18 @@ def settled_start(
 def _distribution(start: Any, n_states: int, names: tuple[str, ...] | None) -> Array:
     """One state by number or name, or a distribution (S,)."""
     if isinstance(start, str):
-        if names is None or start not in names:
+        if names is not None and start in names:
+            return one_state(n_states, names.index(start))
+        if not start.isdecimal():
             raise InputError(f"start is {start!r}, which is not the name of a state")
-        start = names.index(start)
+        # a number that was typed: where no state is called that, it is one
+        start = int(start)
     if isinstance(start, int | np.integer) and not isinstance(start, bool):
+        if names is not None and str(start) in names[:start] + names[start + 1 :]:
+            raise InputError(
+                f"start is {start}, and number {names.index(str(start))} is the state that is called {str(start)!r}; "
+                f"give its name, start={str(start)!r}, or probabilities (S,)"
+            )
         if not 0 <= start < n_states:
             raise InputError(f"start is {start}; states are numbered 0 to {n_states - 1}")
         return one_state(n_states, int(start))

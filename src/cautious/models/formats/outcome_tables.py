@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cautious._checks import SUM_TOLERANCE
-from cautious.arrays import Array, Mask
+from cautious.arrays import Array, Codes, Mask
 from cautious.errors import FileError, InputError
 from cautious.models.formats import companion
-from cautious.models.formats.entries import About, Entries, model
+from cautious.models.formats.building import About, model, pair_rows
 from cautious.models.formats.given import Given, settled_discount, settled_start
+from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 from cautious.tables import Columns, read_columns
 from cautious.tables.columns import open_source
@@ -46,16 +46,15 @@ def read(path: Path, given: Given) -> MDP:
         n_actions, state_names, action_names = beside.n_actions, beside.state_names, beside.action_names
     stored = None if beside is None else beside.start(path)
     start = settled_start(path, given, stored, n_states, state_names)
-    entries = Entries(
-        n_states,
-        n_actions,
-        _at(codes.pop("state"), state_at),
-        _at(codes.pop("action"), action_at),
+    shape = (n_states, n_actions)
+    outcomes = OutcomeList(
+        pair_rows(path, _at(codes.pop("state"), state_at), _at(codes.pop("action"), action_at), shape),
         _at(codes.pop("next_state"), state_at),
         numbers.pop("probability"),
         numbers.pop("reward", None),
     )
     about = About(
+        shape,
         discount,
         start,
         state_names,
@@ -64,7 +63,7 @@ def read(path: Path, given: Given) -> MDP:
         per_outcome=beside is not None and beside.per_outcome,
         normalise=given.normalise,
     )
-    return model(path, entries, None, about)
+    return model(path, outcomes, None, about)
 
 
 def _called(path: Path, columns: Mapping[str, str] | None) -> dict[str, Any]:
@@ -108,18 +107,14 @@ def _chosen(path: Path, table: Columns, outcome: Any) -> Mask | None:
     return np.asarray(table.codes["outcome"] == labels.index(outcome))
 
 
-def _taken(table: Columns, keep: Mask | None) -> tuple[dict[str, NDArray[np.int32]], dict[str, Array]]:
+def _taken(table: Columns, keep: Mask | None) -> tuple[dict[str, Codes], dict[str, Array]]:
     """The wanted rows of every column, taken out of the table one by one: the columns are as large as the model."""
-    if max(map(len, table.labels.values())) >= 2**31:
-        raise InputError(f"{table.where(0)}: more than {2**31} labels")
     rows = slice(None) if keep is None else keep
-    codes = {name: table.codes.pop(name)[rows].astype(np.int32) for name in list(table.codes) if name != "outcome"}
+    codes = {name: table.codes.pop(name)[rows] for name in list(table.codes) if name != "outcome"}
     return codes, {name: table.numbers.pop(name)[rows] for name in list(table.numbers)}
 
 
-def _numbered(
-    path: Path, labels: tuple[Any, ...], count: int | None
-) -> tuple[tuple[str, ...] | None, NDArray[np.int32] | None]:
+def _numbered(path: Path, labels: tuple[Any, ...], count: int | None) -> tuple[tuple[str, ...] | None, Codes | None]:
     """Names for labels, and the number of each; None for names: the labels are numbers; for numbers: they are in order.
 
     With a companion the labels are the numbers it speaks of, and some may be unused.
@@ -135,5 +130,5 @@ def _numbered(
     return None, np.array(labels, dtype=np.int32)
 
 
-def _at(codes: NDArray[np.int32], at: NDArray[np.int32] | None) -> NDArray[np.int32]:
+def _at(codes: Codes, at: Codes | None) -> Codes:
     return codes if at is None else at[codes]

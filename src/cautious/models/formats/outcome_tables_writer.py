@@ -41,7 +41,7 @@ def write_arrow(path: Path, mdp: "MDP") -> None:
         import pyarrow.parquet as parquet
     except ImportError:
         raise MissingExtraError(
-            f"{path}: Parquet and Arrow files need pyarrow; install it with: pip install cautious[data]"
+            f'{path}: Parquet and Arrow files need pyarrow; install it with: pip install "cautious[data]"'
         ) from None
     table = pa.table(_columns(mdp))
     with companion.replacing(path, mdp) as stream:

@@ -1,6 +1,10 @@
-"""Reading our own files: a zip of .npy arrays and a JSON header, which hold everything about a model."""
+"""Our own files: a zip of .npy arrays and a JSON header, which hold everything about a model.
+
+Of a log its counts are kept, and not its rows.
+"""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +17,18 @@ from cautious._checks import as_count
 from cautious.errors import FileError, InputError
 from cautious.models.formats.companion import scene_from
 from cautious.models.formats.given import Given, settled_discount, settled_start
+from cautious.models.formats.toolbox import read_npz
+from cautious.models.logged import LoggedMDP
+from cautious.models.simulator_parts import as_reward_range
 from cautious.models.tabular import MDP
 
 NAME = "files of cautious"
 
 
 def read(path: Path, given: Given) -> MDP:
-    """The model in a file written by ``mdp.save``."""
+    """The model in a file written by ``mdp.save``, or of P and R in one of ``np.savez``."""
+    if not _storage.is_ours(path):
+        return read_npz(path, given)
     given.refuse_others(path, NAME)
     header, arrays = _storage.read(path, "model")
     mdp = model_from_storage(path, header, arrays)
@@ -28,12 +37,37 @@ def read(path: Path, given: Given) -> MDP:
     return mdp
 
 
+def write(path: Path, mdp: MDP) -> None:
+    """Write a model."""
+    _storage.write(path, "model", *model_to_storage(mdp))
+
+
+def model_to_storage(mdp: MDP) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and arrays of a model."""
+    header: dict[str, Any] = {
+        "n_states": mdp.n_states,
+        "n_actions": mdp.n_actions,
+        "discount": mdp.discount,
+        "known_transitions": mdp.known_transitions,
+        "state_names": mdp.state_names,
+        "action_names": mdp.action_names,
+        "scene": None if mdp.scene is None else asdict(mdp.scene),
+    }
+    rows = mdp.transitions
+    arrays = {"indptr": rows.indptr, "indices": rows.indices, "probabilities": rows.data, "start": mdp.start}
+    arrays |= {"allowed": mdp.allowed, "rewards": mdp.rewards, "reward_square": mdp.reward_square}
+    if mdp.outcome_rewards is not None:
+        arrays["outcome_rewards"] = mdp.outcome_rewards
+    if isinstance(mdp, LoggedMDP):
+        header["reward_range"], arrays["counts"] = mdp.reward_range, mdp.counts
+    return header, arrays
+
+
 def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> MDP:
     """Rebuild a model from its stored parts, with every check a new model gets."""
     try:
         n_states, n_actions = (as_count(key, header[key]) for key in ("n_states", "n_actions"))
         scene = header["scene"]
-        names = {key: header[key] for key in ("state_names", "action_names")}
         rows = _rows(path, arrays, n_states, n_actions)
         outcome = arrays.get("outcome_rewards")
         rewards: Any = _storage.take(path, arrays, "rewards")
@@ -42,16 +76,20 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             if outcome.shape != rows.data.shape:
                 raise FileError(f"{path}: outcome_rewards has shape {outcome.shape}, expected {rows.data.shape}")
             rewards, square = sp.csr_array((outcome, rows.indices, rows.indptr), shape=rows.shape), None
-        mdp = MDP(
-            rows,
-            rewards,
-            header["discount"],
-            _storage.take(path, arrays, "start"),
-            allowed=_storage.take(path, arrays, "allowed"),
-            reward_square=square,
-            scene=None if scene is None else scene_from(scene),
-            **names,
-        )
+        parts: dict[str, Any] = {
+            "transitions": rows,
+            "rewards": rewards,
+            "discount": header["discount"],
+            "start": _storage.take(path, arrays, "start"),
+            "allowed": _storage.take(path, arrays, "allowed"),
+            "reward_square": square,
+            **{key: header[key] for key in ("state_names", "action_names")},
+        }
+        if "counts" in arrays:
+            counts = _counts(path, arrays["counts"], (n_states, n_actions))
+            mdp: MDP = LoggedMDP(counts, as_reward_range(header["reward_range"]), **parts)
+        else:
+            mdp = MDP(**parts, scene=None if scene is None else scene_from(scene))
         mdp.known_transitions = bool(header.get("known_transitions", True))
         return mdp
     except (KeyError, TypeError, ValueError) as error:
@@ -60,6 +98,12 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
         if isinstance(error, InputError):
             raise FileError(f"{path}: {error}") from None
         raise FileError(f"{path}: the model's header is incomplete or damaged ({error!r})") from None
+
+
+def _counts(path: Any, counts: NDArray[Any], shape: tuple[int, int]) -> NDArray[np.int64]:
+    if counts.shape != shape or not np.issubdtype(counts.dtype, np.integer) or counts.min() < 0:
+        raise FileError(f"{path}: counts must be whole numbers {shape}, found {counts.dtype} {counts.shape}")
+    return counts.astype(np.int64)
 
 
 def _rows(path: Any, arrays: Mapping[str, NDArray[Any]], n_states: int, n_actions: int) -> sp.csr_array:

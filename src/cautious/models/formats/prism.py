@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from cautious._checks import SUM_TOLERANCE
 from cautious.arrays import Array
-from cautious.errors import FileError, InputError
+from cautious.errors import FileError
 from cautious.models.formats import companion, prism_parts
 from cautious.models.formats.actions import action_of_choices
-from cautious.models.formats.entries import About, Entries, model, require_pairs
-from cautious.models.formats.given import Given, one_state, settled_discount, settled_start
+from cautious.models.formats.building import About, model, pair_rows, require_pairs
+from cautious.models.formats.given import Given, one_state, settled_discount, settled_reward, settled_start
 from cautious.models.formats.text import Columns, header_lines, line_of, opened, read_columns
+from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 
 NAME = "PRISM explicit files"
@@ -52,9 +53,11 @@ def read(path: Path, given: Given) -> MDP:
         n_actions, action_names = beside.n_actions, beside.action_names
     stored, missing = _first_state(path, n_states) if beside is None else (beside.start(path), None)
     start = settled_start(path, given, stored, n_states, names, missing)
-    entries = Entries(n_states, n_actions, state, action, target, columns.real, reward)
+    shape = (n_states, n_actions)
+    outcomes = OutcomeList(pair_rows(path, state, action, shape), target, columns.real, reward)
     del columns, state, target, choice, action, reward
     about = About(
+        shape,
         discount,
         start,
         names,
@@ -63,7 +66,7 @@ def read(path: Path, given: Given) -> MDP:
         per_outcome=beside is not None and beside.per_outcome,
         normalise=given.normalise,
     )
-    return model(path, entries, None if state_reward is None else state_reward[:, None], about)
+    return model(path, outcomes, None if state_reward is None else state_reward[:, None], about)
 
 
 def labels(path: Path) -> dict[str, Any]:
@@ -130,14 +133,10 @@ def _rewards(
 ) -> tuple[Array | None, Array | None]:
     """The reward of each line, and of each state (S,), of the structure that was asked for."""
     found = prism_parts.structures(path, numbered=numbered)
-    names = [one.name for one in found]
-    if given.reward is not None and given.reward not in names:
-        raise InputError(f"{path}: reward={given.reward!r} is none of the reward structures beside it: {names}")
-    if given.reward is None and len(found) > 1:
-        raise InputError(f"{path}: several reward structures are beside it; give reward= one of {names}")
-    if not found:
+    place = settled_reward(path, given, [one.name for one in found])
+    if place is None:
         return None, None
-    chosen = found[0 if given.reward is None else names.index(given.reward)]
+    chosen = found[place]
     of_states = None if chosen.states is None else _state_rewards(chosen.states, n_states)
     return None if chosen.transitions is None else _line_rewards(chosen.transitions, columns, n_states), of_states
 

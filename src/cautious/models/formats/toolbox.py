@@ -1,79 +1,39 @@
 """Arrays as MDP toolboxes have them, one matrix (S, S) per action, under the names P and R.
 
     .npz (Python)  P is (A, S, S); R is (A, S, S), (S, A) or (S,)
-    .mat (MATLAB)  P is (S, S, A) or a cell array of A sparse matrices; R likewise, or (S, A), or (S, 1)
+    .mat (MATLAB)  see ``matlab``
 
 A variable ``discount`` is used if it is there. Which axis is which follows from the file, never from the numbers.
 """
 
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io as sio
 import scipy.sparse as sp
 
 from cautious import _storage
 from cautious.errors import FileError
 from cautious.models.formats import companion
 from cautious.models.formats.given import Given, of_file, settled_discount, settled_start
-from cautious.models.formats.text import opened
 from cautious.models.tabular import MDP
 
 NAME = "arrays of MDP toolboxes"
-FREE_BYTES = 2**24
 WANTED = ("P", "R", "discount")
 
 
 def read_npz(path: Path, given: Given) -> MDP:
     """The model of P (A, S, S) and R in a file of ``np.savez``."""
     arrays = _storage.read_arrays(path, WANTED)
-    matrices = _matrices(path, "P", arrays.get("P"))
+    matrices = matrices_of(path, "P", arrays.get("P"))
     if matrices[0].shape[0] != matrices[0].shape[1]:
         shape = arrays["P"].shape
         like = "; (S, A, S) is for ca.MDP(P, R)" if shape[0] == shape[2] else ""
         raise FileError(f"{path}: P has shape {shape}; expected (A, S, S){like}")
-    return _model(path, given, matrices, arrays.get("R"), arrays.get("discount"))
+    return toolbox_model(path, given, matrices, arrays.get("R"), arrays.get("discount"))
 
 
-def read_mat(path: Path, given: Given) -> MDP:
-    """The model of P (S, S, A) and R in a file of MATLAB."""
-    found = _load(path)
-    p, r = (_actions_first(found.get(name)) for name in ("P", "R"))
-    matrices = _matrices(path, "P", p)
-    return _model(path, given, matrices, r, found.get("discount"))
-
-
-def _load(path: Path) -> dict[str, Any]:
-    """The wanted variables; sizes are looked at before anything is unpacked."""
-    with opened(path) as stream:
-        limit = FREE_BYTES + _storage.LARGEST_RATIO * path.stat().st_size
-        try:
-            for name, shape, _ in sio.whosmat(stream):
-                if name in WANTED and math.prod(shape) * 8 > limit:
-                    raise FileError(f"{path}: {name} has shape {shape}, too large for a file of this size")
-            stream.seek(0)
-            return dict(sio.loadmat(stream, variable_names=WANTED, spmatrix=False))
-        except FileError:
-            raise
-        except NotImplementedError:
-            raise FileError(f"{path}: a MATLAB file of version 7.3; save it with -v7") from None
-        # SciPy's reader has no error of its own: on damaged files it raises whatever its code meets
-        except Exception as error:
-            raise FileError(f"{path}: not a readable MATLAB file, or damaged ({error!r:.120})") from None
-
-
-def _actions_first(value: Any) -> Any:
-    """(S, S, A) to (A, S, S); a cell array to a list; MATLAB drops an axis of length one at the end."""
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return list(value.ravel())
-    if isinstance(value, np.ndarray) and value.ndim == 3:
-        return np.moveaxis(value, 2, 0)
-    return value
-
-
-def _matrices(path: Path, name: str, value: Any) -> list[Any]:
+def matrices_of(path: Path, name: str, value: Any) -> list[Any]:
     """One matrix per action."""
     if value is None:
         raise FileError(f"{path}: the variable {name} is missing")
@@ -92,7 +52,8 @@ def _matrices(path: Path, name: str, value: Any) -> list[Any]:
     return list(matrices)
 
 
-def _model(path: Path, given: Given, matrices: list[Any], rewards: Any, discount: Any) -> MDP:
+def toolbox_model(path: Path, given: Given, matrices: list[Any], rewards: Any, discount: Any) -> MDP:
+    """The model of one matrix per action, with what the caller and a companion say."""
     given.refuse_others(path, NAME, "normalise")
     beside = companion.read(path)
     n_states, n_actions = matrices[0].shape[0], len(matrices)
@@ -127,7 +88,7 @@ def _reward_form(path: Path, value: Any, n_states: int, n_actions: int) -> Any:
             return np.repeat(dense.reshape(-1, 1).astype(np.float64), n_actions, axis=1)
         if dense.shape == (n_states, n_actions):
             return dense
-    matrices = _matrices(path, "R", dense)
+    matrices = matrices_of(path, "R", dense)
     if len(matrices) != n_actions or any(matrix.shape != (n_states, n_states) for matrix in matrices):
         shapes = sorted({matrix.shape for matrix in matrices})
         raise FileError(

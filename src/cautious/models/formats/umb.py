@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cautious.arrays import Array, Mask
-from cautious.errors import FileError, InputError
+from cautious.errors import FileError
 from cautious.models.formats import companion, umb_archive
 from cautious.models.formats.actions import action_of_choices
-from cautious.models.formats.entries import About, Entries, model, require_pairs
-from cautious.models.formats.given import Given, one_state, settled_discount, settled_start
+from cautious.models.formats.building import About, model, pair_rows
+from cautious.models.formats.given import Given, one_state, settled_discount, settled_reward, settled_start
 from cautious.models.formats.umb_archive import Archive
+from cautious.models.outcome_lists import OutcomeList, index_kind
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 
@@ -42,10 +43,12 @@ def read(path: Path, given: Given) -> MDP:
     word, words, named = _choice_actions(archive, counts)
     action, used = action_of_choices(path, state_of, _number_in_state(state_of), word, words, None)
     n_actions = int(action.max()) + 1 if used is None else len(words)
-    require_pairs(path, n_states, n_actions, counts["branches"])
+    shape = (n_states, n_actions)
+    pairs = pair_rows(path, state_of, action, shape)
     names = archive.strings(f"{OURS}/state-names", n_states)
     stored, missing = _start(archive, n_states)
     about = About(
+        shape,
         discount,
         settled_start(path, given, stored, n_states, names, missing),
         names,
@@ -56,9 +59,9 @@ def read(path: Path, given: Given) -> MDP:
         reward_square=_table(archive.array(SQUARE, "<f8", counts["choices"]), state_of, action, n_states, n_actions),
     )
     pair_reward = _table(of_choices, state_of, action, n_states, n_actions)
-    entries = Entries(n_states, n_actions, state_of[choice_of], action[choice_of], target, probability, reward)
-    del archive, state_of, choice_of, action, target, probability, reward, of_choices
-    return model(path, entries, pair_reward, about)
+    outcomes = OutcomeList(pairs[choice_of], target, probability, reward)
+    del archive, state_of, choice_of, action, pairs, target, probability, reward, of_choices
+    return model(path, outcomes, pair_reward, about)
 
 
 def labels(path: Path) -> dict[str, Mask]:
@@ -113,7 +116,7 @@ def _graph(archive: Archive, system: Mapping[str, Any], counts: Mapping[str, int
         probability = np.ones(n_branches)
     state_of = _owners(archive, "state-to-choices.bin", n_states, n_choices)
     choice_of = _owners(archive, "choice-to-branches.bin", n_choices, n_branches)
-    return state_of, choice_of, target.astype(np.int32 if n_states < 2**31 else np.int64), probability
+    return state_of, choice_of, target.astype(index_kind(n_states)), probability
 
 
 def _owners(archive: Archive, name: str, count: int, total: int) -> NDArray[Any]:
@@ -122,9 +125,8 @@ def _owners(archive: Archive, name: str, count: int, total: int) -> NDArray[Any]
     if pointer is None:
         if count != total:
             raise FileError(f"{archive.path}: {name} is missing")
-        return np.arange(count, dtype=np.int32 if count < 2**31 else np.int64)
-    kind = np.int32 if count < 2**31 else np.int64
-    return np.repeat(np.arange(count, dtype=kind), np.diff(pointer))
+        return np.arange(count, dtype=index_kind(count))
+    return np.repeat(np.arange(count, dtype=index_kind(count)), np.diff(pointer))
 
 
 def _number_in_state(state_of: NDArray[Any]) -> NDArray[np.int32]:
@@ -148,14 +150,10 @@ def _rewards(
 ) -> tuple[Array | None, Array | None]:
     """Rewards of choices, those of their states included, and of branches, of the structure that was asked for."""
     path, found = archive.path, _annotations(archive, "rewards")
-    names = {str(one.get("alias", key)): key for key, one in found.items()}
-    if given.reward is not None and given.reward not in names:
-        raise InputError(f"{path}: reward={given.reward!r} is none of its rewards: {list(names)}")
-    if given.reward is None and len(found) > 1:
-        raise InputError(f"{path}: holds several rewards; give reward= one of {list(names)}")
-    if not found:
+    chosen = settled_reward(path, given, [str(one.get("alias", key)) for key, one in found.items()])
+    if chosen is None:
         return None, None
-    key = names[given.reward] if given.reward is not None else next(iter(found))
+    key = list(found)[chosen]
     kind = found[key].get("type")
     if not isinstance(kind, dict) or kind.get("type") != "double":
         raise FileError(f"{path}: the rewards {key!r} are of type {kind!r}; export them with type double")
