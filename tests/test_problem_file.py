@@ -185,6 +185,7 @@ REFUSED = {
         '[model]\ngym = "FrozenLake-v1"\ndiscount = 0.9\nat_end = "absorb"\nparameters = { sides = 3 }\n',
         "gym:FrozenLake-v1 cannot be made",
     ),
+    "no file": ('[model]\nfile = ".."\n', "not a file"),
     "missing log": ('[model]\ntransitions = "gone.csv"\ndiscount = 0.9\n', r"gone\.csv: no such file"),
     "columns": ('[model]\nfile = "problem.toml"\ncolumns = ["s"]\n', "columns must be a table"),
     "column": (

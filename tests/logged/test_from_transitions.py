@@ -83,7 +83,7 @@ def test_order_and_kind_of_the_table_do_not_matter(tmp_path):
 
 
 def test_what_was_never_tried():
-    with pytest.raises(ca.InputError, match=r"1 pairs were never tried, such as action 'y' in state 'a' and 1 states"):
+    with pytest.raises(ca.InputError, match=r"1 pair was never tried, such as action 'y' in state 'a' and 1 state was"):
         ca.from_transitions(ROWS, 0.9)
     with pytest.warns(ca.CautiousWarning, match="never left, such as 'c'.* pay 0 for ever"):
         forbid = ca.from_transitions(ROWS, 0.9, untried="forbid")
@@ -254,3 +254,18 @@ def test_numbers_of_pairs_are_wider_than_codes():
     one = np.array([2**30], dtype=np.int32)
     log = Log(one, one * 0 + 2, np.zeros(1), one, np.zeros(1, bool), None, (), ("x", "y", "z"), lambda row, why: None)
     assert log.pairs.tolist() == [3 * 2**30 + 2]
+
+
+def test_where_a_log_breaks_off_is_not_an_end():
+    """One row ends in b; another leads there and the log breaks off: what follows it is not known, and is not 0."""
+    table = {"state": ["a", "a"], "action": ["go"] * 2, "reward": [-1.0] * 2, "next_state": ["b"] * 2}
+    with pytest.warns(ca.CautiousWarning, match="1 state was reached .* such as 'b'.* pay -1 for ever"):
+        logged = ca.from_transitions(
+            table | {"done": [True, False]}, 0.5, untried="forbid", at_end="absorb", start={"a": 1.0}
+        )
+    assert logged.state_names == ("a", "b", "end")
+    # -1 now, then with chance 1/2 -1 for ever
+    assert ca.solve(ca.Problem(logged)).expected_return == pytest.approx(-1 - 0.5 * 0.5 * 2)
+    ended = ca.from_transitions(table | {"done": [True] * 2}, 0.5, at_end="absorb", start={"a": 1.0})
+    assert ended.state_names == ("a", "b")
+    assert ca.solve(ca.Problem(ended)).expected_return == pytest.approx(-1)

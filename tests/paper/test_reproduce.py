@@ -106,9 +106,10 @@ def test_the_page_says_why_there_are_no_films(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     reproduce(tmp_path, ("1",))
     text, _ = read(tmp_path / "index.html")
-    assert (
-        'There are no films here: a film needs imageio-ffmpeg; install it with: pip install "cautious[video]"' in text
+    why = (
+        "There are no films here: a film needs imageio-ffmpeg; install it with: pip install &quot;cautious[video]&quot;"
     )
+    assert why in text
 
 
 def test_an_interrupted_run_keeps_what_it_finished(tmp_path, monkeypatch):

@@ -107,5 +107,5 @@ def test_wrong_stages_are_refused(corridor, policies):
 def test_the_missing_package_is_named(corridor, policies, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     assert not videos.can_film()
-    with pytest.raises(MissingExtraError, match=r"pip install cautious\[video\]"):
+    with pytest.raises(MissingExtraError, match=r'pip install "cautious\[video\]"'):
         videos.film(corridor, [("x", policies)], seed=0, steps=2)

@@ -165,7 +165,7 @@ def test_without_matplotlib_the_extra_is_named(chain_solution, tmp_path, monkeyp
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", fake)
-    with pytest.raises(ca.MissingExtraError, match=r"pip install cautious\[plot\]"):
+    with pytest.raises(ca.MissingExtraError, match=r'pip install "cautious\[plot\]"'):
         write_report(chain_solution, tmp_path / "page.html")
 
 

@@ -16,7 +16,7 @@ from cautious.learning.endings import counted_estimate
 from cautious.learning.lines import sure_bound
 from cautious.learning.log_bounds import Evidence, objective_or_return_below
 from cautious.learning.log_folds import split
-from cautious.learning.plug_in import scalars_of
+from cautious.learning.payoffs import scalars_of
 from cautious.learning.task import LARGEST_REWARDS, SMALLEST_REWARDS, Task
 from cautious.models.log_counts import counted_arrays
 from cautious.models.logged import LoggedMDP

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.risks.scalar import CVaR, Variance
+from cautious.problem import Problem
+from cautious.risks.scalar import CVaR, RewardVariance, Shortfall, Variance
 
 BINS = 4096
 
@@ -105,3 +106,14 @@ class RewardLaw:
     def scalar_risk(self, risk: Variance | CVaR) -> float:
         """The risk of a reward drawn from this law."""
         return self.penalty(risk, self.best_scalar(risk))
+
+
+def scalars_of(problem: Problem, d: Array) -> tuple[float, ...]:
+    """The best number of every variance and CVaR, in units of rewards and losses."""
+    numbers = []
+    for _, risk in problem.terms:
+        if isinstance(risk, RewardVariance):
+            numbers.append(risk.best(d) + risk.centre)
+        elif isinstance(risk, Shortfall):
+            numbers.append(risk.best(d))
+    return tuple(numbers)

@@ -21,20 +21,20 @@ from cautious.learning.counts import (
     Counts,
     counted_mdp,
     draw_piece,
-    next_moments,
     shared_sizes,
     uniform_sizes,
 )
+from cautious.learning.directing import directed
 from cautious.learning.draws import Draws
 from cautious.learning.lines import sure_bound
-from cautious.learning.payoffs import Payoff
+from cautious.learning.payoffs import scalars_of
 from cautious.learning.runs import NAN, Method, Point, Result, Run
 from cautious.learning.solving import best_outcome
 from cautious.learning.task import Task, start_distribution
 from cautious.learning.verification import Folds, optimum_below
 from cautious.occupancy import uniform_policy
 from cautious.problem import Problem
-from cautious.risks.scalar import CVaR, RewardVariance, Shortfall
+from cautious.risks.scalar import CVaR
 from cautious.solution import Solution
 from cautious.solvers.base import Clock, Start, Target
 from cautious.solvers.wrap import finished, forbidden, without_objective
@@ -255,17 +255,6 @@ def counted_problem(task: Task, counts: Counts, start: Array) -> Problem:
     return Problem(counted_mdp(task, counts, start), task.recipe, task.caution)
 
 
-def scalars_of(problem: Problem, d: Array) -> tuple[float, ...]:
-    """The best number of every variance and CVaR, in units of rewards and losses."""
-    numbers = []
-    for _, risk in problem.terms:
-        if isinstance(risk, RewardVariance):
-            numbers.append(risk.best(d) + risk.centre)
-        elif isinstance(risk, Shortfall):
-            numbers.append(risk.best(d))
-    return tuple(numbers)
-
-
 def solved(problem: Problem, tolerance: float, start: Start | None, draws: Draws) -> Solution:
     """As ``ca.solve``, from an earlier answer."""
     if problem.trapped is not None:
@@ -284,25 +273,3 @@ def _found(problem: Problem, solution: Solution) -> Found:
     policy = np.where(strays[:, None], rows, solution.policy)
     status = solution.certificate.statement
     return Found(policy, solution.multipliers, solution.objective, solution.risk, status)
-
-
-def directed(task: Task, problem: Problem, counts: Counts, solution: Solution, even: float) -> Array:
-    """Where to draw next, (S*A,): even everywhere, and more on pairs that a nearly best policy uses.
-
-    A pair counts by the root of its state's occupancy, by the standard deviation of reward plus next value, and by how
-    little worse it seems than the best action, compared with what the samples leave open.
-    """
-    v, allowed = solution.multipliers, task.allowed
-    payoff = Payoff(task.scalars, scalars_of(problem, solution.occupancy), task.discount)
-    variance = next_moments(counts, payoff, v)[1]
-    square = np.ones(task.shape) if variance is None else variance.reshape(task.shape)
-    # few samples may show no variance at all: every pair keeps a tenth of the average
-    square = np.maximum(square, 0.1 * float(square[allowed].mean()) + 1e-300)
-    open_square = square / np.maximum(counts.per_pair, 1).reshape(task.shape)
-    advantage = np.where(allowed, solution.adjusted_reward + task.discount * problem.mdp.expect_next(v), -np.inf)
-    loss = advantage.max(axis=1, keepdims=True) - advantage
-    doubt = open_square + np.where(allowed, open_square, np.inf).min(axis=1, keepdims=True)
-    share = np.sqrt(solution.occupancy.sum(axis=1)[:, None] * square) / (1 + loss**2 / doubt)
-    share = np.where(allowed, share, 0.0).ravel()
-    flat = allowed.ravel() / task.pairs
-    return flat if not share.sum() > 0 else even * flat + (1 - even) * share / share.sum()

@@ -17,9 +17,9 @@ from cautious.models.logs import Log
 class Layout:
     """The states of the model, whatever part of the log is counted.
 
-    The states of the log come first; then ``end``, where episodes end in states that are also left, and ``pit``, where
-    pairs that were never tried lead. ``ends`` (S,): states that pay 0 for ever. ``restart``: episodes that end begin
-    anew with the probabilities ``start`` (S,).
+    The states of the log come first; then ``end``, where episodes end in states that some row leaves or leads to
+    without an end, and ``pit``, where pairs that were never tried lead. ``ends`` (S,): states that pay 0 for ever.
+    ``restart``: episodes that end begin anew with the probabilities ``start`` (S,).
     """
 
     shape: tuple[int, int]
@@ -64,11 +64,12 @@ def layout_of(
     ending[log.next_states[log.ended]] = not restart
     reached: Mask = np.zeros(n_labels, dtype=np.bool_)
     reached[log.next_states[~log.ended]] = True
-    ends: Mask = ending & ~left
+    # where a row also led without an end, and the log breaks off, what follows is not known
+    ends: Mask = ending & ~left & ~reached
     low, high = reward_range
     if ending.any():
         low, high = min(low, 0.0), max(high, 0.0)
-    end = n_labels if (ending & left).any() else None
+    end = n_labels if (ending & ~ends).any() else None
     unknown = np.flatnonzero((~tried & left[:, None]).ravel())
     stuck = np.flatnonzero(reached & ~left & ~ends)
     pit = None

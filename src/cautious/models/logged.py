@@ -26,7 +26,7 @@ AtEnd = Literal["absorb", "restart"]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LogRows:
     """What only the rows of a log tell; ``outcome_counts`` sparse (S*A, S)."""
 
     log: Log
@@ -61,7 +61,7 @@ class LoggedMDP(MDP):
         self,
         counts: Indices,
         reward_range: tuple[float, float],
-        evidence: Evidence | None = None,
+        evidence: LogRows | None = None,
         *,
         transitions: Any,
         rewards: Any,
@@ -92,7 +92,7 @@ class LoggedMDP(MDP):
         return self._reward_range
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> LogRows:
         """The rows and what they tell; refused where the model is from a file."""
         if self._evidence is None:
             raise IncompatibleError(
@@ -158,7 +158,8 @@ def from_transitions(
         the highest.
     at_end
         What follows a row whose ``done`` is true; needed when there are any. "absorb": nothing, for ever, at reward 0:
-        in the next state if the log never leaves it, else in an added state ``end``. "restart": a new first state.
+        in the next state if every row that leads there ends, else in an added state ``end``. "restart": a new first
+        state.
     start
         (S,) probabilities in the order of the states' labels, a mapping from labels to probabilities, or "uniform" over
         the states of the log (with "restart" without those that it only ends in). By default as often as in the first
@@ -196,7 +197,7 @@ def from_transitions(
     return LoggedMDP(
         found.counts,
         layout.reward_range,
-        Evidence(log, layout, found.outcome_counts, reward_range is not None, bool(independent_rows)),
+        LogRows(log, layout, found.outcome_counts, reward_range is not None, bool(independent_rows)),
         transitions=found.transitions,
         rewards=found.rewards,
         discount=discount,
@@ -225,19 +226,21 @@ def _promised(log: Log, reward_range: Any) -> tuple[float, float]:
 def _check_untried(log: Log, untried: str | None, stuck: Indices, unknown: Indices, low: float) -> None:
     """Ask for a choice where one is needed, and say what "forbid" cannot forbid."""
     first = f"{log.state_labels[stuck[0]]!r:.80}" if stuck.size else ""
+    stuck_states = "1 state was" if stuck.size == 1 else f"{stuck.size} states were"
     if untried is None and (stuck.size or unknown.size):
         state, action = divmod(int(unknown[0]), len(log.action_labels)) if unknown.size else (0, 0)
         tried = f"action {log.action_labels[action]!r:.80} in state {log.state_labels[state]!r:.80}"
-        what = f"{unknown.size} pairs were never tried, such as {tried}" if unknown.size else ""
-        left = f"{stuck.size} states were reached and never left, such as {first}" if stuck.size else ""
+        pairs = "1 pair was" if unknown.size == 1 else f"{unknown.size} pairs were"
+        what = f"{pairs} never tried, such as {tried}" if unknown.size else ""
+        left = f"{stuck_states} reached and never left, such as {first}" if stuck.size else ""
         raise InputError(
             f"{' and '.join(filter(None, (what, left)))}: say what to think of them, "
             'untried="forbid", "pessimistic" or "optimistic"'
         )
     if untried == "forbid" and stuck.size:
         warnings.warn(
-            f"{stuck.size} states were reached in the log and never left, such as {first}: no action can be forbidden "
-            f"there, and they are taken to pay {low:g} for ever; rows that end an episode need done and at_end",
+            f"{stuck_states} reached in the log and never left, such as {first}: no action can be forbidden there, and "
+            f"what follows is taken to pay {low:g} for ever; rows that end an episode need done and at_end",
             CautiousWarning,
             stacklevel=3,
         )

@@ -86,7 +86,8 @@ class Worker:
     def _death(self, stage: str, killed: bool, limit_seconds: float) -> str:
         if not killed:
             # it died of itself; its exit code says how
-            self.child.wait(EXIT_SECONDS)
+            with suppress(subprocess.TimeoutExpired):
+                self.child.wait(EXIT_SECONDS)
         self.close()
         what = {"": "preparation ", "ready": "", "answered": "judgement "}[stage]
         return f"{what}over {limit_seconds:.3g} s" if killed else f"failed: exit code {self.child.returncode}"

@@ -50,6 +50,9 @@ def model_of(table: Any, folder: Path) -> MDP:
         _check_columns(rest)
         if not (folder / name).exists():
             raise FileError(f"{folder / name}: no such file")
+        if not (folder / name).is_file():
+            # a device or a pipe may never end
+            raise FileError(f"{folder / name}: not a file")
         return read_model(folder / name, **rest) if source == "file" else logged_model(folder / name, rest)
     if ":" in name:
         raise InputError(f"[model] gym is {name!r}; a problem file names a registered environment, and imports no code")
