@@ -1,5 +1,6 @@
 """The command line: outputs, files, exit codes, and errors in one line."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -220,3 +221,21 @@ def test_the_risk_language(tmp_path, monkeypatch):
 def test_the_package_can_be_run(capfd):
     assert subprocess.run([sys.executable, "-m", "cautious", "--version"], check=False).returncode == 0
     assert capfd.readouterr().out == f"cautious {ca.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [("solve", "machine_replacement"), ("learn", "river_swim", "--samples", "1e4")])
+def test_the_policy_is_shown_and_written(run, tmp_path, arguments):
+    file, saved = tmp_path / "policy.csv", tmp_path / "solution.npz"
+    code, out, _ = run(*arguments, "--policy-csv", file, "--out", saved)
+    assert code == 0
+    assert "main action" in out
+    assert f"policy: {file}" in out
+    solution = ca.load(saved)
+    with file.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    policy = np.zeros_like(solution.policy)
+    for row in rows:
+        place = solution.mdp.state_names.index(row["state"]), solution.mdp.action_names.index(row["action"])
+        policy[place] = float(row["probability"])
+        assert float(row["share_of_time"]) == solution.occupancy[place]
+    assert np.array_equal(policy, solution.policy)

@@ -10,6 +10,7 @@ from cautious.comparison import compare as comparing
 from cautious.comparison import runs
 from cautious.comparison.results import HEADERS
 from cautious.peers import convex, roster
+from compiling_solve import compiling_first
 from masked_model import masked
 
 
@@ -61,6 +62,19 @@ def test_a_risk_is_bound_anew_for_every_run():
     (row,) = ca.compare(problem, ["column generation"]).rows
     assert row.status == "SOLVED"
     assert len(bound) >= 3
+
+
+def test_compiling_is_no_part_of_a_time(monkeypatch):
+    monkeypatch.setattr(runs, "answer", compiling_first(ca.Status.TIME_LIMIT))
+    monkeypatch.setattr(runs, "LONG_SECONDS", 0.0)
+    (row,) = ca.compare(ca.Problem(masked()), ["planning"]).rows
+    assert row.status == "SOLVED"
+
+
+def test_ctrl_c_while_compiling_is_the_end(monkeypatch):
+    monkeypatch.setattr(runs, "answer", compiling_first(ca.Status.STOPPED))
+    found = ca.compare(ca.Problem(masked()), ["planning", "plug-in"], samples=1000)
+    assert [row.status for row in found.rows] == ["STOPPED", "interrupted"]
 
 
 def test_learners_take_part_when_they_may_draw_samples():

@@ -180,3 +180,14 @@ def test_a_matrix_and_its_graph_are_the_same_problem(caution):
     by_matrix = ca.solve(ca.Problem(mdp, ca.Wasserstein(prior, distances), caution)).require()
     assert by_matrix.method == "dense transport"
     assert_allclose(by_matrix.objective, by_graph.objective, rtol=2e-6, atol=2e-6)
+
+
+def test_a_long_path_ends():
+    """Potentials add up over 3,000 arcs; their rounding once made arcs of the tree look worth an exchange, for ever."""
+    n_states, rng = 3000, np.random.default_rng(0)
+    lengths = rng.random(n_states - 1) + 0.01
+    path = sp.csr_array(sp.diags_array([lengths, lengths], offsets=[1, -1]))
+    mdp = ca.MDP(sp.csr_array(sp.eye_array(n_states)), np.zeros((n_states, 1)), 0.5)
+    d, prior = rng.dirichlet(np.ones(n_states)), rng.dirichlet(np.ones(n_states))
+    value = ca.Wasserstein(prior, path).bind(mdp).value(d[:, None])
+    assert value == pytest.approx(np.abs(np.cumsum(d - prior)[:-1]) @ lengths, rel=1e-9)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.arrays import Array
+from cautious.arrays import Array, Mask
 from cautious.kernels import checking
 from cautious.models.encodings import EPS
 from cautious.occupancy import PolicyOccupancy, policy_occupancy, policy_values
@@ -138,33 +138,35 @@ def deliver(
 
 
 def _worth(problem: Problem, policy: Array, found: PolicyOccupancy, values: Array | None = None) -> Delivered:
-    expected, error = _expected_return(problem, found)
+    # where the policy goes at all, also where its occupancy was rounded to zero
+    used = found.reached[:, None] & (policy > 0)
+    expected, error = _expected_return(problem, found, used)
     if values is not None:
-        expected, error = min((expected, error), _return_by_values(problem, found, values), key=lambda pair: pair[1])
+        other = _return_by_values(problem, found, used, values)
+        expected, error = other if other[1] < error else (expected, error)
     risk = problem.risk_value(found.occupancy) if _clear_of_floors(problem, found) else np.inf
     objective = expected if problem.neutral else expected - problem.caution * risk
     return Delivered(policy, found, expected, risk, objective, error + _risk_error(problem, found, risk))
 
 
-def _expected_return(problem: Problem, found: PolicyOccupancy) -> tuple[float, float]:
+def _expected_return(problem: Problem, found: PolicyOccupancy, used: Mask) -> tuple[float, float]:
     """<d, r> / (1-gamma), and how wrong it can be."""
-    d, horizon = found.occupancy, 1 / (1 - problem.mdp.discount)
-    paid, magnitude = checking.careful_dot(d.ravel(), problem.reward.ravel())
-    largest = float(np.abs(problem.reward[d > 0]).max(initial=0.0))
+    horizon = 1 / (1 - problem.mdp.discount)
+    paid, magnitude = checking.careful_dot(found.occupancy.ravel(), problem.reward.ravel())
+    largest = float(np.abs(problem.reward[used]).max(initial=0.0))
     return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
 
 
-def _return_by_values(problem: Problem, found: PolicyOccupancy, v: Array) -> tuple[float, float]:
+def _return_by_values(problem: Problem, found: PolicyOccupancy, used: Mask, v: Array) -> tuple[float, float]:
     """The same return as  <xi, v> + <d, r + gamma E[v] - v> / (1-gamma),  true for any v (S,), and its error.
 
-    With v near the policy's values the bracket is near zero wherever the policy goes, so that an error of d hardly
-    counts. Near a discount of one nothing else will do: d cannot be known better than rounding / (1-gamma).
+    With v near the policy's values the bracket is near zero where the policy goes, and an error of d hardly counts.
+    Near a discount of one nothing else will do: d cannot be known better than rounding / (1-gamma).
     """
-    mdp, used = problem.mdp, found.occupancy > 0
-    gamma, horizon = mdp.discount, 1 / (1 - mdp.discount)
+    mdp, gamma, horizon = problem.mdp, problem.mdp.discount, 1 / (1 - problem.mdp.discount)
     advantage = np.where(used, problem.reward + gamma * mdp.expect_next(v) - v[:, None], 0.0)
-    size = np.abs(problem.reward) + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None]
-    rounding = 2 * EPS * (mdp.widest_row + 8) * float(size[used].max(initial=0.0))
+    size = (np.abs(problem.reward) + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None])[used].max(initial=0.0)
+    rounding = 2 * EPS * (mdp.widest_row + 8) * float(size)
     largest = float(np.abs(advantage).max(initial=0.0)) + rounding
     paid, magnitude = checking.careful_dot(found.occupancy.ravel(), advantage.ravel())
     first, whole = checking.careful_dot(mdp.start, v)
@@ -179,13 +181,12 @@ def _clear_of_floors(problem: Problem, found: PolicyOccupancy) -> bool:
 
 
 def _risk_error(problem: Problem, found: PolicyOccupancy, risk: float) -> float:
-    """First-order effect of the occupancy's error on the risk, doubled, plus the rounding of the risk."""
-    d, error = found.occupancy, 0.0
+    """First-order effect of the occupancy's error on the risk, doubled, and the rounding of the risk."""
     if not np.isfinite(risk):
-        return error
-    used = d > 0
+        return 0.0
+    d, error = found.occupancy, 0.0
     for weight, term in problem.terms:
-        slope = float(np.abs(np.asarray(term.gradient(d))[used]).max(initial=0.0))
+        slope = float(np.abs(np.asarray(term.gradient(d))[d > 0]).max(initial=0.0))
         error += weight * (2 * slope * found.error + 32 * EPS * (abs(risk) + slope))
     return error
 

@@ -193,3 +193,16 @@ def test_refusals():
         ca.learn(few)
     infeasible = ca.learn(logged, ca.SafeSet([4], 0.01), 1.0)
     assert "nothing is claimed" in infeasible.certificate.statement
+
+
+@pytest.mark.parametrize("risk", [None, ca.Variance(), ca.CVaR(0.8), ca.KL(np.full((2, 2), 0.25))])
+def test_a_small_log_says_that_it_is_too_small(risk):
+    """The least that a statement can name is what any policy reaches."""
+    rows = [("well", "wait", 1.0, "well"), ("well", "wait", 1.0, "ill"), ("ill", "treat", -2.0, "well")]
+    logged = ca.from_transitions(rows, 0.9, untried="forbid", reward_range=(-7000, 1))
+    said = ca.learn(logged, risk, 0.001 if risk else 0.0).certificate.statement
+    assert said.endswith("Any policy reaches that: the log is too small to say more.")
+    if risk is None:
+        assert "at least -70000." in said
+    more, _ = learned(ca.worlds.river_swim(), swim(), risk if isinstance(risk, ca.Variance) else None, 1.0)
+    assert "too small" not in more.certificate.statement

@@ -129,3 +129,19 @@ def test_more_suspicions():
 def test_the_worlds_are_not_suspicious_without_reason():
     for name in ("maze", "machine_replacement", "inventory", "queue", "river_swim"):
         assert ca.inspect_model(getattr(ca.worlds, name)()).suspicions == (), name
+
+
+def test_a_log_shows_its_rows_and_what_it_hardly_tried(tmp_path):
+    rows = [("well", "wait", 1.0, "well")] * 1500 + [("ill", "treat", -2.0, "well"), ("well", "wait", 1.0, "ill")]
+    logged = ca.from_transitions(rows, 0.9, untried="pessimistic", reward_range=(-100, 5))
+    found = ca.inspect_model(logged)
+    assert (found.n_rows, found.least_tried, found.rewards_seen) == (1502, ("ill", "treat", 1), (-2.0, 1.0))
+    table = dict(found.table())
+    assert table["rows of the log"] == "1,502"
+    assert table["least tried pair"] == "action treat in state ill, once"
+    assert table["rewards"] == "-2 to 1 in the log, -100 to 5 possible, per pair"
+    logged.save(tmp_path / "log.npz")
+    saved = ca.inspect_model(ca.read_model(tmp_path / "log.npz"))
+    assert (saved.n_rows, saved.least_tried, saved.rewards_seen) == (1502, ("ill", "treat", 1), None)
+    assert dict(saved.table())["rewards"] == "-100 to 5, per pair"
+    assert "rows of the log" not in dict(ca.inspect_model(ca.worlds.river_swim()).table())

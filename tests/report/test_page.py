@@ -13,6 +13,7 @@ import cautious as ca
 from cautious.report import trade
 from cautious.report.page import write_report
 from cautious.report.recipe import reproduction
+from cautious.report.style import STYLE
 from cautious.report.words import number
 from cautious.solvers.solve import answer
 from page_reader import read
@@ -97,6 +98,21 @@ def test_the_settings_of_a_method_are_in_the_recipe():
     chosen = ca.learn(simulator, samples=2000, method=ca.PlugIn(prove=False))
     assert "method=ca.PlugIn(prove=False), seed=0" in reproduction(chosen)
     assert 'method="plug-in", seed=0' in reproduction(ca.learn(simulator, samples=2000))
+
+
+def test_what_was_learned_from_a_log_is_learned_from_it_again():
+    rows = [("well", "wait", 1.0, "well"), ("well", "wait", 1.0, "ill"), ("ill", "treat", -2.0, "well")]
+    logged = ca.from_transitions(rows, 0.9, untried="forbid", reward_range=(-2, 1))
+    code = reproduction(ca.learn(logged, ca.Variance(), 2.0, seed=3))
+    compile(code, "page", "exec")
+    assert "logged = ca.from_transitions(..., discount=0.9)" in code
+    assert "learned = ca.learn(logged, ca.Variance(), caution=2.0, seed=3)" in code
+    assert "simulator" not in code
+
+
+def test_long_lines_of_code_are_not_cut_off():
+    (rule,) = [line for line in STYLE.replace("\n  ", " ").splitlines() if line.startswith("pre {")]
+    assert "white-space: pre-wrap" in rule
 
 
 @pytest.mark.parametrize("path", ["", ".", "a\0b"])

@@ -17,13 +17,32 @@ def test_the_page_says_what_is_done_differently(tmp_path):
     solution = ca.solve(ca.worlds.problem("machine_replacement"))
     solution.report(tmp_path / "page.html")
     words = read(tmp_path / "page.html")[1].words.split("What it does differently")[1].split("Which states")[0]
-    neutral = ca.solve(ca.Problem(solution.mdp)).policy.argmax(axis=1)
-    changed = np.flatnonzero((solution.policy.argmax(axis=1) != neutral) & solution.reached)
+    neutral = ca.solve(ca.Problem(solution.mdp)).policy
+    changed = np.flatnonzero((np.abs(solution.policy - neutral).max(axis=1) > 0.01) & solution.reached)
     assert f"in {changed.size} of {np.count_nonzero(solution.reached)} visited states" in words
     for state in changed:
         assert solution.mdp.state_names[state] in words
     # repairing early costs good weeks more than it saves bad ones, over a whole episode
     assert "The worst episodes are worse" in read(tmp_path / "page.html")[1].words
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_what_is_done_sometimes_is_a_difference(tmp_path):
+    """The risk-neutral policy stays in the first state for 9.9; half of the time elsewhere it would earn 9."""
+    mdp = ca.MDP(
+        np.array([[[1, 0], [0, 1]], [[1, 0], [1, 0]]], float),
+        np.array([[1.0, 0.9], [0.9, 0.9]]),
+        0.9,
+        [1, 0],
+        action_names=["stay", "leave"],
+    )
+    solution = ca.solve(ca.Problem(mdp, ca.SafeSet([1], 0.9), 0.05)).require()
+    assert 0.01 < solution.policy[0, 1] < 0.5
+    solution.report(tmp_path / "page.html")
+    words = read(tmp_path / "page.html")[1].words.split("What it does differently")[1].split("Which states")[0]
+    assert "The policy differs in 1 of 2 visited states" in words
+    assert f"stay ({100 * solution.policy[0, 0]:.2f} %), leave ({100 * solution.policy[0, 1]:.2f} %)" in words
+    assert "stay (100 %)" in words
 
 
 @pytest.mark.usefixtures("quick_pictures")

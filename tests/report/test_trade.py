@@ -7,6 +7,8 @@ import pytest
 import cautious as ca
 from cautious.report import trade
 from cautious.report.compare import compare
+from compiling_solve import compiling_first
+from page_reader import read
 
 
 @pytest.mark.parametrize("name", ["maze", "drift", "machine_replacement", "inventory", "forest"])
@@ -50,7 +52,22 @@ def test_unknown_points_are_left_out(maze_solution, infeasible_solution):
 def test_why_neighbours_are_not_solved(maze_solution, infeasible_solution):
     assert trade.refusal(maze_solution) is None
     assert "from a file" in trade.refusal(dataclasses.replace(maze_solution, problem=None))
-    assert "took 60 s" in trade.refusal(dataclasses.replace(maze_solution, seconds=60.0))
+    # as long as compiling takes, on a machine where nothing is compiled yet
+    assert trade.refusal(dataclasses.replace(maze_solution, seconds=60.0)) is None
+    assert "took 600 s" in trade.refusal(dataclasses.replace(maze_solution, seconds=600.0))
     assert "not proved best" in trade.refusal(infeasible_solution)
     learned = dataclasses.replace(maze_solution.certificate, kind="estimated")
     assert "samples" in trade.refusal(dataclasses.replace(maze_solution, certificate=learned))
+
+
+def test_compiling_does_not_count_against_a_neighbour(maze_solution, monkeypatch):
+    monkeypatch.setattr(trade, "answer", compiling_first(ca.Status.TIME_LIMIT))
+    assert [one.caution for one in trade.neighbours(maze_solution)] == [5.0, 20.0]
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_the_page_says_that_a_neighbour_took_too_long(maze_solution, monkeypatch, tmp_path):
+    monkeypatch.setattr(trade, "NEIGHBOUR_SECONDS", 1e-9)
+    assert trade.neighbours(maze_solution) == []
+    maze_solution.report(tmp_path / "page.html")
+    assert "A neighbouring caution was not solved within 1e-09 s." in read(tmp_path / "page.html")[1].words

@@ -24,13 +24,14 @@ from cautious.commands.progress import Bar
 from cautious.commands.shared import (
     AsJson,
     Caution,
+    PolicyCsv,
     Quiet,
     RiskText,
     check_outputs,
     exit_code,
     plain,
     print_json,
-    print_table,
+    print_solution,
     summary,
     this_command,
     whole_number,
@@ -66,6 +67,7 @@ def learn(
     tensorboard: Annotated[Path | None, typer.Option(help="Write the course of the run to this folder.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the solution (.npz).")] = None,
+    policy_csv: PolicyCsv = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -77,7 +79,7 @@ def learn(
     """
     import cautious as ca
 
-    check_outputs([out, checkpoint], [report, plot])
+    check_outputs([out, checkpoint, policy_csv], [report, plot])
     budget = whole_number("--samples", samples)
     if workers < 1:
         raise ca.InputError(f"--workers is {workers}; expected at least 1")
@@ -103,7 +105,7 @@ def learn(
         )
     if board is not None:
         board.close()
-    files = _write(solution, out, report, plot)
+    files = _write(solution, out, policy_csv, report, plot)
     if checkpoint is not None:
         files["checkpoint (the same command continues it)"] = checkpoint
     if as_json:
@@ -186,15 +188,21 @@ def _pool(workers: int) -> "Iterator[Executor | None]":
             child.terminate()
 
 
-def _write(solution: "Solution", out: Path | None, report: Path | None, plot: Path | None) -> dict[str, Path]:
+def _write(
+    solution: "Solution", out: Path | None, policy_csv: Path | None, report: Path | None, plot: Path | None
+) -> dict[str, Path]:
     """Write what was asked for; gives what was written."""
     from cautious.report.page import write_report
     from cautious.report.plots import plot_history, save_figure
+    from cautious.report.policy_file import write_policy
 
     files = {}
     if out is not None:
         solution.save(out)
         files["solution"] = out
+    if policy_csv is not None:
+        write_policy(solution, policy_csv)
+        files["policy"] = policy_csv
     if plot is not None and solution.history is not None:
         save_figure(plot_history(solution.history), plot)
         files["plot"] = plot
@@ -205,9 +213,7 @@ def _write(solution: "Solution", out: Path | None, report: Path | None, plot: Pa
 
 
 def _print(solution: "Solution", files: dict[str, Path]) -> None:
-    from cautious.report.tables import solution_table
-
-    print_table(solution_table(solution))
+    print_solution(solution)
     typer.echo(f"method: {solution.certificate.facts['method']}")
     typer.echo(solution.certificate.statement)
     for label, path in files.items():

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SOLVED, WRONG_INPUT, INFEASIBLE, LIMIT, INTERRUPTED = 0, 2, 3, 4, 130
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+PolicyCsv = Annotated[
+    Path | None, typer.Option(help="Write the policy (.csv): state, action, probability, share_of_time.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 RiskText = Annotated[
     str | None,
@@ -122,6 +125,14 @@ def print_table(table: Any) -> None:
     from rich.console import Console
 
     Console().print(table.rich())
+
+
+def print_solution(solution: "Solution") -> None:
+    """Its figures, and what the policy does where it is most of the time."""
+    from cautious.report.tables import busiest_table, solution_table
+
+    print_table(solution_table(solution))
+    print_table(busiest_table(solution))
 
 
 def print_files(**written: Path | None) -> None:

@@ -12,6 +12,7 @@ from cautious.commands.shared import (
     AsJson,
     Caution,
     MemoryLimit,
+    PolicyCsv,
     Quiet,
     RiskText,
     Threads,
@@ -23,6 +24,7 @@ from cautious.commands.shared import (
     plain,
     print_files,
     print_json,
+    print_solution,
     print_table,
     summary,
     this_command,
@@ -43,6 +45,7 @@ def solve(
     untried: Untried = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the solution (.npz).")] = None,
+    policy_csv: PolicyCsv = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,9 +57,9 @@ def solve(
     """
     import cautious as ca
     from cautious.report.page import write_report
-    from cautious.report.tables import solution_table
+    from cautious.report.policy_file import write_policy
 
-    check_outputs([out], [report])
+    check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
         bar.show(f"reading {problem}")
         asked = read_problem(problem, Said(discount, at_end, start, untried), risk, caution)
@@ -66,15 +69,17 @@ def solve(
         )
         if out is not None:
             solution.save(out)
+        if policy_csv is not None:
+            write_policy(solution, policy_csv)
         if report is not None:
             bar.show(f"writing {report}")
             write_report(solution, report, command=this_command())
     if as_json:
         print_json(summary(solution))
     else:
-        print_table(solution_table(solution))
+        print_solution(solution)
         typer.echo(solution.certificate.statement)
-        print_files(solution=out, report=report)
+        print_files(solution=out, policy=policy_csv, report=report)
     raise typer.Exit(exit_code(solution))
 
 

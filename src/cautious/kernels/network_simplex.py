@@ -15,6 +15,7 @@ from cautious.arrays import Array, Indices
 PARENT, CHILD, NEXT, PREVIOUS, DEPTH, UPWARD = range(6)
 COST, FLOW, PI = range(3)
 NOBODY = -1
+EPS = float(np.finfo(np.float64).eps)
 
 
 @njit(cache=True, nogil=True)
@@ -121,6 +122,16 @@ def exchange(links: Indices, carried: Array, tail: int, head: int, cost: float) 
 
 
 @njit(cache=True, nogil=True)
+def blur(links: Indices, carried: Array, a: int, b: int) -> float:
+    """What rounding can have done to the difference of two potentials, each summed up along its path.
+
+    An arc that pays less may be one of the tree, which would be exchanged for itself without end.
+    """
+    far = links[a, DEPTH] * abs(carried[PI, a]) + links[b, DEPTH] * abs(carried[PI, b])
+    return float(EPS * far)
+
+
+@njit(cache=True, nogil=True)
 def improve_plan(distance: Array, links: Indices, carried: Array, rows: int, tolerance: float, budget: int) -> bool:
     """Exchanges until no entry of ``distance`` (n, m), from node i to node n + j, pays; False if the budget ran out.
 
@@ -138,7 +149,7 @@ def improve_plan(distance: Array, links: Indices, carried: Array, rows: int, tol
                     best, tail, head = reduced, at, j
             at, quiet = (at + 1) % n, quiet + 1
         budget -= rows * m
-        if tail != NOBODY:
+        if tail != NOBODY and -best > blur(links, carried, tail, n + head):
             quiet = 0
             budget -= exchange(links, carried, tail, n + head, distance[tail, head])
     return bool(quiet >= n)
@@ -165,7 +176,7 @@ def improve_flow(
                 best, chosen = reduced, at
             at, quiet = (at + 1) % tail.size, quiet + 1
         budget -= block
-        if chosen != NOBODY:
+        if chosen != NOBODY and -best > blur(links, carried, tail[chosen], head[chosen]):
             quiet = 0
             budget -= exchange(links, carried, tail[chosen], head[chosen], length[chosen])
     return bool(quiet >= tail.size)

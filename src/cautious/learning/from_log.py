@@ -11,12 +11,12 @@ from cautious.arrays import Array, Indices
 from cautious.certificate import Certificate
 from cautious.errors import IncompatibleError, InputError
 from cautious.history import History
-from cautious.learning.confidence import CONFIDENCE, known_terms
+from cautious.learning.confidence import CONFIDENCE, known_terms, padded_range
 from cautious.learning.endings import counted_estimate
 from cautious.learning.lines import sure_bound
 from cautious.learning.log_bounds import Evidence, objective_or_return_below
 from cautious.learning.log_folds import split
-from cautious.learning.payoffs import scalars_of
+from cautious.learning.payoffs import Payoff, scalars_of
 from cautious.learning.task import LARGEST_REWARDS, SMALLEST_REWARDS, Task
 from cautious.models.log_counts import counted_arrays
 from cautious.models.logged import LoggedMDP
@@ -33,6 +33,7 @@ ASSUMES = (
     f"long the log is; {CLOSED}"
 )
 INDEPENDENT = f"the outcome of each row is an independent draw from the law of its state and action; {CLOSED}"
+ANY_POLICY = " Any policy reaches that: the log is too small to say more."
 
 
 def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Solution:
@@ -46,9 +47,14 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
     found = solve(problem)
     policy = _everywhere(logged, problem, found.policy)
     at_least = return_at_least = -np.inf
+    sure = False
     if np.isfinite(found.objective) and apart:
         scalars = scalars_of(problem, found.occupancy)
         at_least, return_at_least = objective_or_return_below(task, Evidence(folds, policy), scalars, 1 - CONFIDENCE)
+        objective = Payoff(task.scalars, scalars, task.discount)
+        sure = return_at_least == _least(task, Payoff((), (), task.discount)) or (
+            not known_terms(task) and at_least == _least(task, objective)
+        )
     optimum_below = sure_bound(task)
     gap = optimum_below - at_least if np.isfinite(at_least) else np.inf
     estimate = counted_estimate(task, logged, policy)
@@ -75,7 +81,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
         multipliers=found.multipliers,
         certificate=Certificate(
             kind="estimated",
-            statement=_statement(found, at_least, return_at_least, apart),
+            statement=_statement(found, at_least, return_at_least, apart) + (ANY_POLICY if sure else ""),
             upper_bound=upper_bound,
             gap=gap,
             occupancy_error=np.nan,
@@ -160,6 +166,11 @@ def _everywhere(logged: LoggedMDP, problem: Problem, policy: Array) -> Array:
     usable = np.where(permitted.any(axis=1, keepdims=True), permitted, logged.allowed)
     strays = np.any((policy > 0) & ~usable, axis=1, keepdims=True)
     return np.where(strays, usable / usable.sum(axis=1, keepdims=True), policy)
+
+
+def _least(task: Task, payoff: Payoff) -> float:
+    """What the objective of this payoff is at least, whatever the policy: the least is paid for ever."""
+    return payoff.range(*padded_range(task))[0] / (1 - task.discount) - payoff.offset
 
 
 def _statement(found: Solution, at_least: float, return_at_least: float, apart: bool) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from cautious.arrays import Mask
 from cautious.kernels import graph_parts
 from cautious.models.encodings import frozen
+from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP, NEAR_ONE
 
 TINY_PROBABILITY = 1e-12
@@ -26,7 +27,8 @@ class Inspection:
 
     ``reward_range`` is (low, high); ``rewards_of`` is "pairs" or "outcomes"; ``density`` is the share of possible
     transitions that are stored; ``deterministic_share`` is the share of pairs with one outcome; ``end_components``
-    counts the maximal end components, ``largest_end_component`` the states of the largest.
+    counts the maximal end components, ``largest_end_component`` the states of the largest. Of a log: ``n_rows``,
+    ``least_tried`` (state, action, how often) of the pairs that were tried, and ``rewards_seen`` as ``reward_range``.
 
     Examples
     --------
@@ -55,11 +57,16 @@ class Inspection:
     reward_range: tuple[float, float]
     rewards_of: str
     suspicions: tuple[str, ...]
+    n_rows: int | None = None
+    least_tried: tuple[str, str, int] | None = None
+    rewards_seen: tuple[float, float] | None = None
 
     def table(self) -> list[tuple[str, str]]:
         """Name and value of each figure, as text."""
-        low, high = self.reward_range
-        return [
+        rewards = "{:.12g} to {:.12g}".format(*self.reward_range)
+        if self.rewards_seen is not None and self.rewards_seen != self.reward_range:
+            rewards = "{:.12g} to {:.12g} in the log, ".format(*self.rewards_seen) + f"{rewards} possible"
+        figures = [
             ("states", f"{self.n_states:,}"),
             ("actions", f"{self.n_actions:,}"),
             ("pairs", f"{self.n_pairs:,}" + (f", {self.n_forbidden:,} forbidden" if self.n_forbidden else "")),
@@ -72,8 +79,15 @@ class Inspection:
             ("absorbing states", f"{self.n_absorbing:,}"),
             ("states without a choice", f"{self.n_without_choice:,}"),
             ("end components", f"{self.end_components:,}, the largest of {self.largest_end_component:,} states"),
-            ("rewards", f"{low:.12g} to {high:.12g}, per {'pair' if self.rewards_of == 'pairs' else 'outcome'}"),
+            ("rewards", f"{rewards}, per {'pair' if self.rewards_of == 'pairs' else 'outcome'}"),
         ]
+        if self.n_rows is not None:
+            figures.append(("rows of the log", f"{self.n_rows:,}"))
+        if self.least_tried is not None:
+            state, action, count = self.least_tried
+            often = "once" if count == 1 else f"{count:,} times"
+            figures.append(("least tried pair", f"action {action} in state {state}, {often}"))
+        return figures
 
 
 def inspect_model(mdp: MDP) -> Inspection:
@@ -117,7 +131,20 @@ def inspect_model(mdp: MDP) -> Inspection:
         reward_range=mdp.reward_range,
         rewards_of="pairs" if mdp.outcome_rewards is None else "outcomes",
         suspicions=tuple(_suspicions(mdp, still)),
+        **(_figures_of_log(mdp) if isinstance(mdp, LoggedMDP) else {}),
     )
+
+
+def _figures_of_log(logged: LoggedMDP) -> dict[str, Any]:
+    tried = np.where(logged.counts > 0, logged.counts, np.iinfo(logged.counts.dtype).max)
+    state, action = divmod(int(np.argmin(tried)), logged.n_actions)
+    states, actions = logged.state_names, logged.action_names
+    least = (
+        str(state) if states is None else states[state],
+        str(action) if actions is None else actions[action],
+        int(logged.counts[state, action]),
+    )
+    return {"n_rows": int(logged.counts.sum()), "least_tried": least, "rewards_seen": logged.rewards_seen}
 
 
 def end_components(mdp: MDP) -> Any:

@@ -92,6 +92,12 @@ class LoggedMDP(MDP):
         return self._reward_range
 
     @property
+    def rewards_seen(self) -> tuple[float, float] | None:
+        """Smallest and largest reward of the rows; None where the model is from a file."""
+        rows = self._evidence
+        return None if rows is None else (float(rows.log.rewards.min()), float(rows.log.rewards.max()))
+
+    @property
     def evidence(self) -> LogRows:
         """The rows and what they tell; refused where the model is from a file."""
         if self._evidence is None:

@@ -8,20 +8,27 @@ from cautious.solution import Solution
 
 NO_DATA = {"Variance", "Entropy"}
 DATA_NOTE = "    # ...: the data you gave the risk"
+LOG_NOTE = "    # ...: the log and what you said of it"
 READ = 'mdp = ca.read_model("model.npz")    # the model of this page: solution.mdp.save("model.npz")'
 
 
 def reproduction(solution: Solution, command: str | None = None) -> str:
     """Code that leads to this solution again."""
-    learned = is_learned(solution)
-    arguments = "simulator" if learned else "mdp"
+    learned, facts = is_learned(solution), solution.certificate.facts
+    logged = learned and "rows as evidence" in facts
+    arguments = "logged" if logged else "simulator" if learned else "mdp"
     note = ""
     if not is_neutral(solution):
         recipe = _recipe(solution.risk_label)
         arguments += f", {recipe}, caution={solution.caution!r}"
         note = DATA_NOTE if "..." in recipe else ""
-    if learned:
-        facts = solution.certificate.facts
+    if logged:
+        lines = [
+            f"logged = ca.from_transitions(..., discount={solution.mdp.discount!r}){LOG_NOTE}",
+            f"learned = ca.learn({arguments}, seed={facts['seed']}){note}",
+            'learned.report("report.html")',
+        ]
+    elif learned:
         run = f"samples={facts.get('budget')}, method={_method(solution)}, seed={facts.get('seed')}"
         lines = [f"learned = ca.learn({arguments}, {run}){note}", 'learned.report("report.html")']
     else:

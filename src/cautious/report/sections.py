@@ -78,8 +78,8 @@ def changes(comparison: Comparison | None) -> str:
     visited = int(np.count_nonzero(comparison.solution.reached))
     share = float(comparison.solution.occupancy.sum(axis=1)[states].sum())
     words = (
-        f"The main action differs in {len(states):,} of {visited:,} visited states, where {percent(share)} of the time "
-        "is spent."
+        f"The policy differs in {len(states):,} of {visited:,} visited states, where {percent(share)} of the time is "
+        "spent."
     )
     if len(states) > MOST_CHANGES:
         words += f" The {MOST_CHANGES} most visited of them:"
@@ -173,9 +173,13 @@ def price_of_caution(solution: Solution, comparison: Comparison | None) -> str:
     if start is not None:
         words.append(_bought(trade.Step(start, here), unit))
     why_not = trade.refusal(solution)
-    if why_not is not None:
-        return pieces.section("What one unit of caution buys", pieces.paragraphs([*words, why_not]))
-    points = sorted([here, *trade.neighbours(solution)], key=lambda one: one.caution)
+    near = trade.neighbours(solution) if why_not is None else []
+    if why_not is None and len(near) < len(trade.FACTORS):
+        why_not = f"A neighbouring caution was not solved within {trade.NEIGHBOUR_SECONDS:g} s."
+    words += [] if why_not is None else [why_not]
+    if not near:
+        return pieces.section("What one unit of caution buys", pieces.paragraphs(words))
+    points = sorted([here, *near], key=lambda one: one.caution)
     table = pieces.table(steps_table(trade.steps([start, *points])))
     note = (
         "Each row is the step between the best policies of two cautions, solved for this page. What it costs per unit "

@@ -40,7 +40,8 @@ video { width: 100%; max-width: 42rem; display: block; }
 figcaption { color: var(--soft); font-size: .88rem; margin-top: .35rem; }
 dl { display: grid; grid-template-columns: 13rem 1fr; gap: .35rem 1rem; margin: .5rem 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-pre { background: var(--panel); border-radius: .5rem; padding: .8rem 1rem; overflow-x: auto; font-size: .88rem; }
+pre { background: var(--panel); border-radius: .5rem; padding: .8rem 1rem; white-space: pre-wrap;
+  overflow-wrap: anywhere; font-size: .88rem; }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 @media (max-width: 36rem) { .stacked thead { display: none; } .stacked tr { display: block; padding: .5rem 0;
   border-bottom: 1px solid var(--line); } .stacked td { display: block; border: 0; padding: .1rem 0; }
@@ -49,5 +50,5 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
   th, td { padding: .35rem .35rem; font-size: .92rem; } h1 { font-size: 1.45rem; } }
 @media print { :root { color-scheme: light; } body { font-size: 11pt; } main { max-width: none; padding: 0; }
   h2 { break-after: avoid; }
-  pre, tr, .card { break-inside: avoid; } pre { white-space: pre-wrap; } .figures { grid-template-columns: 1fr 1fr; } }
+  pre, tr, .card { break-inside: avoid; } .figures { grid-template-columns: 1fr 1fr; } }
 """

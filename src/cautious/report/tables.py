@@ -21,6 +21,9 @@ from cautious.solution import Solution, Status
 # a digit, a sign, "n/a", an infinity, "< 0.01 %", or nothing
 NUMBER_LIKE = r"-?[0-9∞]|n/a|< [0-9]|$"
 
+# a policy does something else in a state where so much of its choices differs: less may be what a tolerance leaves open
+NOTABLE = 0.01
+
 
 @dataclass(frozen=True)
 class Table:
@@ -198,20 +201,21 @@ def busiest_table(solution: Solution, count: int = 10) -> Table:
     return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
 
 
-def doing(mdp: MDP, policy: Array, state: int) -> str:
-    """The likeliest action of a policy (S, A) in a state, in words."""
+def doing(mdp: MDP, policy: Array, state: int, count: int = 1) -> str:
+    """The ``count`` likeliest actions of a policy (S, A) in a state, in words; after the first only notable ones."""
     usable = policy[state][mdp.allowed[state]]
     if usable.size > 1 and np.ptp(usable) < 1e-9:
         return "any, equally likely"
-    action = int(np.argmax(policy[state]))
-    chance = percent(float(policy[state, action])).replace(".00 %", " %")
-    return f"{action_name(mdp, action)} ({chance})"
+    first, *others = np.argsort(-policy[state], kind="stable")[:count].tolist()
+    shown = [first, *(action for action in others if policy[state, action] > NOTABLE)]
+    chances = [percent(float(policy[state, action])).replace(".00 %", " %") for action in shown]
+    return ", ".join(f"{action_name(mdp, action)} ({chance})" for action, chance in zip(shown, chances, strict=True))
 
 
 def changed_states(comparison: Comparison) -> list[int]:
-    """Visited states whose likeliest action is not that of the risk-neutral policy, most visited first."""
+    """Visited states whose choice of an action is not that of the risk-neutral policy, most visited first."""
     solution = comparison.solution
-    other = np.argmax(solution.policy, axis=1) != np.argmax(comparison.neutral_policy, axis=1)
+    other = np.abs(solution.policy - comparison.neutral_policy).sum(axis=1) / 2 > NOTABLE
     mass = solution.occupancy.sum(axis=1)
     order = np.argsort(-mass, kind="stable")
     return [int(state) for state in order if other[state] and solution.reached[state]]
@@ -225,8 +229,8 @@ def changes_table(comparison: Comparison, states: Sequence[int]) -> Table:
         (
             state_name(solution.mdp, state),
             percent(float(mass[state])),
-            doing(solution.mdp, solution.policy, state),
-            doing(solution.mdp, comparison.neutral_policy, state),
+            doing(solution.mdp, solution.policy, state, 2),
+            doing(solution.mdp, comparison.neutral_policy, state, 2),
         )
         for state in states
     )

@@ -3,23 +3,25 @@
 Of two cautions a < b with best policies, the return given up per unit of risk removed lies between a and b: at a the
 step did not pay, at b it does. To first order one more unit of caution lowers the best objective by the risk.
 
-Beside the risk-neutral policy, the neighbours of a solution are the only problems a report solves, and only where that
-is a matter of seconds.
+Beside the risk-neutral policy, the neighbours of a solution are the only problems a report solves, and it gives each of
+them only seconds.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
+from cautious.comparison.compiling import once_compiled
 from cautious.report.words import is_learned, number
 from cautious.solution import Solution, Status
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer
 
-# longer runs are not repeated for a page
-QUICK_SECONDS = 2.0
+# what a neighbour may take, without compiling; a solution that took longer than any compiling is not worth the try
+NEIGHBOUR_SECONDS, LONG_SECONDS = 4.0, 120.0
 FACTORS = (0.5, 2.0)
 # relative changes below this may be none: solutions are known up to their tolerance
 UNSURE = 1e-6
@@ -84,13 +86,13 @@ def refusal(solution: Solution) -> str | None:
         return "The neighbouring cautions were not tried: that would take samples."
     if solution.status is not Status.SOLVED:
         return "The neighbouring cautions were not solved: this one is not proved best itself."
-    if solution.seconds > QUICK_SECONDS:
+    if solution.seconds > LONG_SECONDS:
         return f"The neighbouring cautions were not solved: this one took {number(solution.seconds, 2)} s."
     return None
 
 
 def neighbours(solution: Solution) -> list[Point]:
-    """The best policies at half and at twice the caution, solved from this one; those that are not solved are left out.
+    """The best policies at half and at twice the caution, solved from this one, up to the first that takes too long.
 
     Only for solutions with a risk and without a ``refusal``.
     """
@@ -98,7 +100,10 @@ def neighbours(solution: Solution) -> list[Point]:
     found = []
     for factor in FACTORS:
         problem = solution.problem.with_caution(factor * solution.caution)
-        one = answer(problem, Request(solution.tolerance, 2 * QUICK_SECONDS), solution)
+        request = Request(solution.tolerance, NEIGHBOUR_SECONDS)
+        one = once_compiled(partial(answer, problem, request, solution), lambda one: one.status is Status.STOPPED)
         here = point(one) if one.status is Status.SOLVED else None
-        found += [] if here is None else [here]
+        if here is None:
+            break
+        found.append(here)
     return found

@@ -1,0 +1,21 @@
+"""A solve as on a fresh install, where the first run has to compile."""
+
+import dataclasses
+
+import numba
+
+from cautious.solvers.solve import answer
+
+
+def compiling_first(status):
+    """``answer``, whose first run compiles a kernel and ends with this status."""
+    kernel = numba.njit(lambda x: x + 1.0)
+
+    def compiling(*arguments, **options):
+        found = answer(*arguments, **options)
+        if kernel.signatures:
+            return found
+        kernel(1.0)
+        return dataclasses.replace(found, status=status)
+
+    return compiling
