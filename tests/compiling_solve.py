@@ -1,4 +1,4 @@
-"""A solve as on a fresh install, where the first run has to compile."""
+"""A solver as on a fresh install, where the first run has to compile."""
 
 import dataclasses
 
@@ -7,12 +7,12 @@ import numba
 from cautious.solvers.solve import answer
 
 
-def compiling_first(status):
-    """``answer``, whose first run compiles a kernel and ends with this status."""
+def compiling_first(status, solver=answer):
+    """The solver, whose first run compiles a kernel and ends with this status."""
     kernel = numba.njit(lambda x: x + 1.0)
 
     def compiling(*arguments, **options):
-        found = answer(*arguments, **options)
+        found = solver(*arguments, **options)
         if kernel.signatures:
             return found
         kernel(1.0)

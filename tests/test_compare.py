@@ -69,6 +69,9 @@ def test_compiling_is_no_part_of_a_time(monkeypatch):
     monkeypatch.setattr(runs, "LONG_SECONDS", 0.0)
     (row,) = ca.compare(ca.Problem(masked()), ["planning"]).rows
     assert row.status == "SOLVED"
+    monkeypatch.setattr(runs, "learn", compiling_first(ca.Status.TIME_LIMIT, ca.learn))
+    (row,) = ca.compare(ca.Problem(masked()), ["plug-in"], samples=1000).rows
+    assert row.status == "ESTIMATED"
 
 
 def test_ctrl_c_while_compiling_is_the_end(monkeypatch):

@@ -69,6 +69,8 @@ def test_a_log_is_counted(run, folder):
     code, out, _ = run("learn", "log.csv", "--discount", 0.9, "--reward-range", "0,1", "--json")
     assert code == 0
     assert json.loads(out)["certificate"]["kind"] == "estimated"
+    code, out, _ = run("check", "log.csv", "--discount", 0.9)
+    assert (code, "rows of the log" in out, "least tried pair" in out) == (0, True, True)
 
 
 def test_a_table_with_probabilities_is_a_model_and_others_are_logs(folder):

@@ -139,9 +139,9 @@ def test_a_log_shows_its_rows_and_what_it_hardly_tried(tmp_path):
     table = dict(found.table())
     assert table["rows of the log"] == "1,502"
     assert table["least tried pair"] == "action treat in state ill, once"
-    assert table["rewards"] == "-2 to 1 in the log, -100 to 5 possible, per pair"
+    assert table["rewards"] == "-2 to 1 in the log, -100 to 5 possible, per outcome"
     logged.save(tmp_path / "log.npz")
     saved = ca.inspect_model(ca.read_model(tmp_path / "log.npz"))
     assert (saved.n_rows, saved.least_tried, saved.rewards_seen) == (1502, ("ill", "treat", 1), None)
-    assert dict(saved.table())["rewards"] == "-100 to 5, per pair"
+    assert dict(saved.table())["rewards"] == "-100 to 5, per outcome"
     assert "rows of the log" not in dict(ca.inspect_model(ca.worlds.river_swim()).table())

@@ -61,19 +61,22 @@ def solver_row(problem: Problem, solver: Solver, request: Request) -> Comparison
 def learner_row(problem: Problem, method: str, samples: int, limit_seconds: float, seed: int) -> ComparisonRow:
     """One of our learners; it sees samples only, and the policy it delivers is evaluated in the model."""
 
-    late = False
+    def run() -> tuple[Solution, bool, float]:
+        late = False
 
-    def watch(progress: LearningProgress) -> bool:
-        nonlocal late
-        late = progress.seconds > limit_seconds
-        return late
+        def watch(progress: LearningProgress) -> bool:
+            nonlocal late
+            late = progress.seconds > limit_seconds
+            return late
 
-    started = time.perf_counter()
+        simulator, started = problem.mdp.simulator(), time.perf_counter()
+        learned = learn(simulator, problem.recipe, problem.caution, samples, method, seed, callback=watch)
+        return learned, late, time.perf_counter() - started
+
     try:
-        learned = learn(problem.mdp.simulator(), problem.recipe, problem.caution, samples, method, seed, callback=watch)
+        learned, late, seconds = once_compiled(run, lambda found: found[0].status is Status.STOPPED and not found[1])
     except CautiousError as error:
         return ComparisonRow(method, OURS, "not applicable", note=str(error))
-    seconds = time.perf_counter() - started
     objective = finite(deliver(problem, learned.policy).objective)
     # a learner does not know that who stopped it was the clock
     status = Status.TIME_LIMIT if late and learned.status is Status.STOPPED else learned.status

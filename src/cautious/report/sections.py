@@ -80,6 +80,8 @@ def changes(comparison: Comparison | None) -> str:
     words = (
         f"The policy differs in {len(states):,} of {visited:,} visited states, where {percent(share)} of the time is "
         "spent."
+        if states
+        else "Nothing: in every visited state it does what the risk-neutral policy does."
     )
     if len(states) > MOST_CHANGES:
         words += f" The {MOST_CHANGES} most visited of them:"
