@@ -3,7 +3,7 @@
     {"work": "build", "model": "csma2-2", "folder": ...}    builds a PRISM model that stormpy ships; writes model.umb
                                                            (Storm's own export) and the explicit files
     {"work": "best", "discount": 0.9, "direction": "max"}   max or min over policies of the discounted reward
-    {"work": "limited", "discount": 0.9, "unsafe": [...], "limit": 0.1}    max, with at most this exposure
+    {"work": "limited", "discount": 0.9, "direction": "max", "unsafe": [...], "limit": 0.1}    at most this exposure
     {"work": "read", "path": ...}                           the model of a UMB file that we wrote
 
 Storm does not discount: rows are multiplied by gamma, and the rest goes to an absorbing state "dead".
@@ -110,12 +110,12 @@ def best(model, discount, direction):
     return float(stormpy.model_checking(made, query, environment=environment).get_value(made.initial_states[0]))
 
 
-def limited(model, discount, unsafe, limit):
+def limited(model, discount, direction, unsafe, limit):
     made = discounted(model, discount, unsafe)
     environment = stormpy.Environment()
     environment.modelchecker().multi().precision = stormpy.Rational(1e-9)
     environment.solver().min_max().precision = stormpy.Rational(1e-11)
-    (query,) = stormpy.parse_properties(f'multi(R{{"r"}}max=? [F "dead"], R{{"e"}}<={limit!r} [F "dead"])')
+    (query,) = stormpy.parse_properties(f'multi(R{{"r"}}{direction}=? [F "dead"], R{{"e"}}<={limit!r} [F "dead"])')
     found = stormpy.model_checking(made, query, environment=environment)
     return float(found.get_value(made.initial_states[0]))
 
@@ -135,7 +135,7 @@ def main():
             elif work == "best":
                 answer = best(model, request["discount"], request["direction"])
             elif work == "limited":
-                answer = limited(model, request["discount"], request["unsafe"], request["limit"])
+                answer = limited(model, request["discount"], request["direction"], request["unsafe"], request["limit"])
             else:
                 model = stormpy.build_model_from_umb(request["path"])
                 answer = [model.nr_states, model.nr_choices, model.nr_transitions]

@@ -56,40 +56,47 @@ def exposure_range(mdp, unsafe):
     return least, float(neutral.occupancy[unsafe].sum())
 
 
-# model, discount, states whose exposure is limited: chosen so that the limit costs something
+# model, max or min of the reward, states whose exposure is limited, whether that costs something
 LIMITED = [
-    ("multiobjective1", 0.9, [0, 1]),
-    ("multiobjective2", 0.95, None),
-    ("die_selection", 0.95, [1, 3, 5, 6]),
-    ("csma2-2", 0.95, None),
+    ("coin2-2", "max", [34, 44, 154, 159], False),
+    ("csma2-2", "max", [4, 5], True),
+    ("csma2-2", "min", [14, 29], True),
+    ("die_c1", "max", [1, 3, 4, 5, 6], False),
+    ("die_selection", "max", [0, 2, 3, 5], True),
+    ("die_selection", "min", [0, 1, 6, 7, 8, 9, 10, 11], True),
+    ("firewire3-0.5", "max", [6, 7, 9, 10], True),
+    ("leader4", "max", [24, 28], False),
+    ("maze_2", "min", [0, 14], True),
+    ("multiobjective1", "max", [0, 2], True),
+    ("multiobjective2", "max", [1], True),
+    ("slipgrid", "max", [1, 2, 3, 4, 5, 6, 7, 8], False),
+    ("tiny_rewards", "max", [1], True),
+    ("two_dice", "max", [1, 2], False),
 ]
+REWARD = {name: reward for name, _, reward in MODELS}
 
 
-@pytest.mark.parametrize(("name", "discount", "unsafe"), LIMITED, ids=[name for name, _, _ in LIMITED])
-def test_exposure_limit_is_the_safe_set_without_caution(storm, tmp_path, name, discount, unsafe):
+@pytest.mark.parametrize(
+    ("name", "direction", "unsafe", "costs"), LIMITED, ids=[f"{name} {direction}" for name, direction, *_ in LIMITED]
+)
+def test_exposure_limit_is_the_safe_set_without_caution(storm, tmp_path, name, direction, unsafe, costs):
     """The barrier costs at most ``caution`` in return: with little of it, SafeSet is the hard limit."""
+    discount, sign = 0.95, 1.0 if direction == "max" else -1.0
     storm.ask(work="build", model=name, folder=str(tmp_path))
-    mdp = ca.read_model(tmp_path / "model.umb", discount=discount)
-    unsafe = contested(mdp) if unsafe is None else unsafe
+    read = ca.read_model(tmp_path / "model.umb", discount=discount, reward=REWARD[name])
+    mdp = read if direction == "max" else negated(read)
     least, most = exposure_range(mdp, unsafe)
     assert most > least + 1e-3, "the limit would not bind"
     limit = 0.5 * (least + most)
-    hard = storm.ask(work="limited", discount=discount, unsafe=unsafe, limit=limit / (1 - discount))
-    unlimited = storm.ask(work="best", discount=discount, direction="max")
-    assert hard < unlimited - 1e-4 * max(1, abs(unlimited)), "the limit costs nothing"
+    asked = {"discount": discount, "direction": direction}
+    hard = sign * storm.ask(work="limited", unsafe=unsafe, limit=limit / (1 - discount), **asked)
+    unlimited = sign * storm.ask(work="best", **asked)
+    assert (hard < unlimited - 1e-4 * max(1, abs(unlimited))) == costs
     safe = np.setdiff1d(np.arange(mdp.n_states), unsafe)
     caution = 1e-7 * max(1.0, abs(hard))
     solution = ca.solve(ca.Problem(mdp, ca.SafeSet(safe, slack=limit), caution), tolerance=1e-9)
     assert float(solution.occupancy[unsafe].sum()) < limit
     assert solution.expected_return == pytest.approx(hard, rel=1e-6, abs=1e-6)
-
-
-def contested(mdp):
-    """States that the best policy for the reward visits more than it must: those where two policies differ most."""
-    best = ca.solve(ca.Problem(mdp), tolerance=1e-9).require().occupancy.sum(axis=1)
-    other = ca.solve(ca.Problem(negated(mdp)), tolerance=1e-9).require().occupancy.sum(axis=1)
-    order = np.argsort(other - best)
-    return sorted(int(state) for state in order[: max(1, mdp.n_states // 8)])
 
 
 def test_storm_reads_what_we_write(storm, tmp_path):
