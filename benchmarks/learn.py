@@ -19,7 +19,7 @@ from rich.table import Table
 import _learning_cases as cases
 import _learning_picture
 import cautious as ca
-from cautious.certificate import deliver
+from cautious.worth import deliver
 
 SEEDS = 5
 FOUR = ("neutral", "KL", "peak", "barrier")

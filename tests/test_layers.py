@@ -22,7 +22,7 @@ LAYERS = [
     {"planning"},
     {"risks"},
     {"problem"},
-    {"certificate", "history"},
+    {"certificate", "worth", "history"},
     {"solution"},
     {"solvers"},
     {"frontiers", "evaluation", "log_values", "rollouts"},

@@ -1,7 +1,7 @@
-"""Certificates: what a policy is worth and how much better any policy could be, from the unscaled data alone.
+"""Certificates: how much better than the delivered policy any policy could be, from the unscaled data alone.
 
-Nothing here believes a solver. A solver sends a policy and a *witness*; this file recomputes everything else with
-NumPy, SciPy and loops of its own (``kernels/checking.py``).
+Nothing here believes a solver. A solver sends a policy and a *witness*; this file and ``worth.py`` recompute everything
+else with NumPy, SciPy and loops of their own (``kernels/checking.py``).
 
 Upper bound of a convex problem. For any lines  risk_k(d) >= <u_k, d> + b_k  and any multipliers v (S,),
 
@@ -16,23 +16,19 @@ Infeasible barriers. Weights w >= 0 and multipliers v that bound sum_j w_j (numb
 that no policy meets all requirements.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.arrays import Array, Mask
+from cautious.arrays import Array
 from cautious.kernels import checking
 from cautious.models.encodings import EPS
-from cautious.occupancy import PolicyOccupancy, policy_occupancy, policy_values
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk, ScalarRisk
 from cautious.risks.features import LogBarrier
-
-ERROR_SHARE = 0.02
-ROUGH = 1e-9
 
 
 @dataclass(frozen=True)
@@ -69,18 +65,6 @@ class Conflict:
 
 
 @dataclass(frozen=True)
-class Delivered:
-    """A policy and what it is worth; ``error`` bounds what rounding did to the objective."""
-
-    policy: Array
-    occupancy: PolicyOccupancy
-    expected_return: float
-    risk: float
-    objective: float
-    error: float
-
-
-@dataclass(frozen=True)
 class Certificate:
     """What was checked, and by how much.
 
@@ -113,82 +97,6 @@ class Certificate:
     occupancy_error: float
     objective_error: float
     facts: dict[str, Any] = field(default_factory=dict)
-
-
-def deliver(
-    problem: Problem, policy: Array, states: Array | None = None, allowance: Callable[[float], float] | None = None
-) -> Delivered:
-    """The occupancy of a policy, and its objective with an error bound.
-
-    ``states`` (S,) is a first guess of its state marginal; ``allowance`` says what gap an objective is allowed, a small
-    part of which the occupancy's error may use up. Without it the occupancy is as exact as rounding permits.
-    """
-    if allowance is None:
-        return _worth(problem, policy, policy_occupancy(problem.mdp, policy, guess=states))
-    accuracy = ROUGH
-    while True:
-        found = _worth(problem, policy, policy_occupancy(problem.mdp, policy, accuracy, states))
-        room = ERROR_SHARE * allowance(found.objective)
-        if found.error <= room:
-            return found
-        if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
-            return _worth(problem, policy, found.occupancy, policy_values(problem.mdp, policy, problem.reward))
-        accuracy *= max(0.5 * room / found.error, 1e-6)
-        states = found.occupancy.occupancy.sum(axis=1)
-
-
-def _worth(problem: Problem, policy: Array, found: PolicyOccupancy, values: Array | None = None) -> Delivered:
-    # where the policy goes at all, also where its occupancy was rounded to zero
-    used = found.reached[:, None] & (policy > 0)
-    expected, error = _expected_return(problem, found, used)
-    if values is not None:
-        other = _return_by_values(problem, found, used, values)
-        expected, error = other if other[1] < error else (expected, error)
-    risk = problem.risk_value(found.occupancy) if _clear_of_floors(problem, found) else np.inf
-    objective = expected if problem.neutral else expected - problem.caution * risk
-    return Delivered(policy, found, expected, risk, objective, error + _risk_error(problem, found, risk))
-
-
-def _expected_return(problem: Problem, found: PolicyOccupancy, used: Mask) -> tuple[float, float]:
-    """<d, r> / (1-gamma), and how wrong it can be."""
-    horizon = 1 / (1 - problem.mdp.discount)
-    paid, magnitude = checking.careful_dot(found.occupancy.ravel(), problem.reward.ravel())
-    largest = float(np.abs(problem.reward[used]).max(initial=0.0))
-    return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
-
-
-def _return_by_values(problem: Problem, found: PolicyOccupancy, used: Mask, v: Array) -> tuple[float, float]:
-    """The same return as  <xi, v> + <d, r + gamma E[v] - v> / (1-gamma),  true for any v (S,), and its error.
-
-    With v near the policy's values the bracket is near zero where the policy goes, and an error of d hardly counts.
-    Near a discount of one nothing else will do: d cannot be known better than rounding / (1-gamma).
-    """
-    mdp, gamma, horizon = problem.mdp, problem.mdp.discount, 1 / (1 - problem.mdp.discount)
-    advantage = np.where(used, problem.reward + gamma * mdp.expect_next(v) - v[:, None], 0.0)
-    size = (np.abs(problem.reward) + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None])[used].max(initial=0.0)
-    rounding = 2 * EPS * (mdp.widest_row + 8) * float(size)
-    largest = float(np.abs(advantage).max(initial=0.0)) + rounding
-    paid, magnitude = checking.careful_dot(found.occupancy.ravel(), advantage.ravel())
-    first, whole = checking.careful_dot(mdp.start, v)
-    error = horizon * (16 * EPS * magnitude + largest * found.error + rounding) + 8 * EPS * whole
-    return first + horizon * paid, error
-
-
-def _clear_of_floors(problem: Problem, found: PolicyOccupancy) -> bool:
-    """Whether every requirement is met by more than rounding can fake."""
-    barriers = [risk for _, risk in problem.terms if isinstance(risk, LogBarrier)]
-    return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales()) for risk in barriers)
-
-
-def _risk_error(problem: Problem, found: PolicyOccupancy, risk: float) -> float:
-    """First-order effect of the occupancy's error on the risk, doubled, and the rounding of the risk."""
-    if not np.isfinite(risk):
-        return 0.0
-    d, error = found.occupancy, 0.0
-    for weight, term in problem.terms:
-        slope = float(np.abs(np.asarray(term.gradient(d))[d > 0]).max(initial=0.0))
-        error += weight * (2 * slope * found.error + 32 * EPS * (abs(risk) + slope))
-    return error
 
 
 def upper_bound(problem: Problem, witness: Witness | Cover) -> float:

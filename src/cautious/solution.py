@@ -153,7 +153,7 @@ class Solution:
         if deterministic:
             actions = np.argmax(chances, axis=-1)
         else:
-            if rng is not None and not hasattr(rng, "random"):
+            if rng is not None and not isinstance(rng, np.random.Generator):
                 raise InputError(f"rng must be a numpy.random.Generator, found {rng!r:.80}")
             running = np.cumsum(chances, axis=-1)
             draws = (np.random.default_rng() if rng is None else rng).random(places.shape) * running[..., -1]

@@ -8,9 +8,9 @@ from algorithm_1_cases import A, N, begun, finish, model, priors, risks
 from scipy.optimize import minimize_scalar
 
 import cautious as ca
-from cautious.certificate import deliver
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.learning.algorithm_1_reference import Iterate, iterate
+from cautious.worth import deliver
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import pytest
 from algorithm_1_cases import Box
 
 import cautious as ca
-from cautious.certificate import deliver
 from cautious.learning.algorithm_1 import AlgorithmOne
 from cautious.learning.algorithm_2 import AlgorithmTwo
 from cautious.learning.block_ascent import block_ascent
@@ -15,6 +14,7 @@ from cautious.learning.surrogate import HalfSquareOf, Surrogate, flow_gradient, 
 from cautious.learning.task import make_task
 from cautious.risks.base import Sum
 from cautious.risks.separable import project_on_simplex
+from cautious.worth import deliver
 
 
 def model(discount=0.8, masked=True):

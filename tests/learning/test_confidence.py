@@ -10,7 +10,6 @@ from scipy.stats import binom, multinomial
 from threadpoolctl import threadpool_limits
 
 import cautious as ca
-from cautious.certificate import deliver
 from cautious.learning.confidence import (
     _curvature,
     divergence_above,
@@ -24,6 +23,7 @@ from cautious.learning.lines import sure_bound
 from cautious.learning.plug_in import PlugIn
 from cautious.learning.task import make_task
 from cautious.learning.trial import Trial
+from cautious.worth import deliver
 
 ALL = ("neutral", "KL", "KL states", "Entropy", "Peak", "SafeSet", "TV", "Quadratic", "W1", "Variance", "CVaR", "sum")
 # how often each kind is run; the slow ones less

@@ -5,12 +5,12 @@ import pytest
 from plain_simulators import Hidden, Spread
 
 import cautious as ca
-from cautious.certificate import deliver
 from cautious.errors import IncompatibleError
 from cautious.learning import plug_in
 from cautious.learning.draws import Draws, StopRequested
 from cautious.learning.plug_in import PlugIn
 from cautious.learning.task import make_task
+from cautious.worth import deliver
 
 
 def begin(simulator, risk, caution, samples, seed=0):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from plain_simulators import Plain, Spread, small
 
 import cautious as ca
-from cautious.certificate import deliver
+from cautious.worth import deliver
 
 RING = sp.csr_array((np.ones(5), (np.arange(5), (np.arange(5) + 1) % 5)), shape=(5, 5))
 PRIOR = np.random.default_rng(7).dirichlet(np.ones(15)).reshape(5, 3)

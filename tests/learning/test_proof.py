@@ -5,7 +5,7 @@ import pytest
 from plain_simulators import Plain, small
 
 import cautious as ca
-from cautious.certificate import deliver
+from cautious.worth import deliver
 
 PRIOR = np.random.default_rng(7).dirichlet(np.ones(15)).reshape(5, 3)
 RISKS = [

@@ -7,7 +7,7 @@ import pytest
 from logs_of import drawn_log, in_the_model
 
 import cautious as ca
-from cautious.certificate import deliver
+from cautious.worth import deliver
 
 RISKS = {
     "none": (None, 0.0),

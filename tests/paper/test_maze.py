@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.certificate import deliver
 from cautious.errors import InputError
 from cautious.paper import figure_1, figure_2, maze_training
 from cautious.paper.evidence import QUICK, Scale, interval
@@ -23,6 +22,7 @@ from cautious.paper.maze_paths import (
 )
 from cautious.report.canvas import DARK, LIGHT, new_figure, png
 from cautious.worlds.grids import cells_marked
+from cautious.worth import deliver
 
 T_2, T_3 = 4.302652729911275, 3.182446305284263  # Student's t at 97.5 % with 2 and 3 degrees of freedom
 

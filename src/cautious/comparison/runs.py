@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from cautious.certificate import deliver
 from cautious.comparison.compiling import once_compiled
 from cautious.comparison.results import OURS, ComparisonRow
 from cautious.errors import CautiousError
@@ -24,6 +23,7 @@ from cautious.solution import Solution, Status
 from cautious.solvers.base import Solver
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer
+from cautious.worth import deliver
 
 CHILD = ("-P", "-m", "cautious.peers.child")
 # the first run of a method may load compiled code, so it counts only where nobody would wait for a second one

@@ -12,7 +12,6 @@ import numpy as np
 
 from cautious._checks import as_count, as_number
 from cautious.arrays import Array
-from cautious.certificate import deliver
 from cautious.errors import IncompatibleError, InputError
 from cautious.learning.surrogate import COUPLING_SHARE, Surrogate, flow_gradient, simplex_gradient
 from cautious.occupancy import flow_residual, policy_occupancy
@@ -20,6 +19,7 @@ from cautious.problem import Problem
 from cautious.risks.base import Sum
 from cautious.risks.scalar import RewardVariance
 from cautious.solvers.solve import solve
+from cautious.worth import deliver
 
 Output = Literal["best", "random"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.certificate import Certificate, deliver
+from cautious.certificate import Certificate
 from cautious.learning.confidence import CONFIDENCE, bound_by_user, known_terms, objective_at_least
 from cautious.learning.loop import Ending
 from cautious.learning.runs import Method, Result
@@ -16,6 +16,7 @@ from cautious.problem import Problem
 from cautious.risks.base import ConicRisk
 from cautious.solution import Solution, Status
 from cautious.solvers.wrap import term_values
+from cautious.worth import deliver
 
 
 def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> Solution:

@@ -14,7 +14,6 @@ import numpy as np
 
 from cautious._checks import states_of
 from cautious.arrays import Array, Indices
-from cautious.certificate import deliver
 from cautious.errors import IncompatibleError
 from cautious.learning.counts import (
     BYTES_PER_TRIPLE,
@@ -38,6 +37,7 @@ from cautious.risks.scalar import CVaR
 from cautious.solution import Solution
 from cautious.solvers.base import Clock, Start, Target
 from cautious.solvers.wrap import finished, forbidden, without_objective
+from cautious.worth import deliver
 
 ROUGH_TOLERANCE = 1e-3
 FINAL_TOLERANCE = 1e-6

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.certificate import deliver
 from cautious.learning.algorithm_1 import AlgorithmOne, AlgorithmOneRun
 from cautious.learning.saddle import reward_scale
 from cautious.occupancy import flow_residual
@@ -24,6 +23,7 @@ from cautious.paper import training
 from cautious.paper.evidence import Interval, interval
 from cautious.problem import Problem
 from cautious.solvers.solve import solve
+from cautious.worth import deliver
 
 TOLERANCE = 1e-9
 

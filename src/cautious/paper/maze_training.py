@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.certificate import deliver
 from cautious.evaluation import evaluate, return_variance
 from cautious.learning.algorithm_2 import AlgorithmTwo
 from cautious.learning.block_ascent import BlockAscent, block_ascent
@@ -21,6 +20,7 @@ from cautious.problem import Problem
 from cautious.risks.scalar import Variance
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
+from cautious.worth import deliver
 
 CAUTION = 10.0
 NEUTRAL, AVERSE = "risk-neutral", "risk-averse"

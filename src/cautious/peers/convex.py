@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array
-from cautious.certificate import deliver, upper_bound
+from cautious.certificate import upper_bound
 from cautious.occupancy import occupancy_policy
 from cautious.peers.timing import NO_ANSWER, Attempt, judged
 from cautious.problem import Problem
@@ -26,6 +26,7 @@ from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import GraphTransport, Memory
 from cautious.solvers.rounding import FLOORS, adjusted_reward, prove
+from cautious.worth import deliver
 
 PROOF = 1e-9
 ONE_THREAD = {"threads": 1, "parallel": "off"}

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Indices
-from cautious.certificate import deliver, upper_bound
+from cautious.certificate import upper_bound
 from cautious.models.tabular import MDP
 from cautious.peers.timing import Attempt, judged
 from cautious.problem import Problem
 from cautious.solvers.rounding import prove
 from cautious.worlds.random_models import garnet
+from cautious.worth import deliver
 
 PRECISION = 1e-6
 PROOF = 1e-9

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious.certificate import Delivered
+from cautious.worth import Delivered
 
 REPEAT_SECONDS = 0.5
 MOST_RUNS = 5

@@ -19,19 +19,11 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.certificate import (
-    Conflict,
-    Cover,
-    Delivered,
-    Witness,
-    conflict_bound,
-    deliver,
-    first_order_bound,
-    upper_bound,
-)
+from cautious.certificate import Conflict, Cover, Witness, conflict_bound, first_order_bound, upper_bound
 from cautious.problem import Problem
 from cautious.solution import Status
 from cautious.solvers.memory import MemoryWatch
+from cautious.worth import Delivered, deliver
 
 Kept = TypeVar("Kept")
 # tables (S, A) and vectors (S,) that a method without matrices of its own holds at its peak, certificate included

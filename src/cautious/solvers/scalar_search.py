@@ -18,11 +18,12 @@ from itertools import count
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.certificate import Box, Cover, deliver
+from cautious.certificate import Box, Cover
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.inner_problems import Answer, Convex, InnerProblems, Planned
+from cautious.worth import deliver
 
 ROOM = 0.7  # share of the allowed gap that a box may use
 FINEST = 0.2  # share of it that an inner problem is solved to, where that matters

@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.certificate import Certificate, Cover, Delivered, Witness, conflict_bound, deliver, requirements
+from cautious.certificate import Certificate, Cover, Witness, conflict_bound, requirements
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.solution import Solution, Status
 from cautious.solvers.base import Outcome, Target, run
 from cautious.solvers.phase_one import PhaseOne
+from cautious.worth import Delivered, deliver
 
 PRICE_PRECISION = 1e-3
 
