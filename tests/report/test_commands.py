@@ -30,6 +30,25 @@ def test_frontier(run, tmp_path):
     assert "# on the command line: cautious frontier river_swim" in page.words
 
 
+def test_pages_of_files_have_their_names_and_units(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "good,run,good,0.9,5\ngood,run,bad,0.1,5\nbad,mend,good,1,-9\n"
+    (tmp_path / "care-path.csv").write_text("state,action,next_state,probability,reward\n" + rows)
+    assert run("solve", "care-path.csv", "--discount", 0.9, "--report", "page.html")[0] == 0
+    text, page = read(tmp_path / "page.html")
+    assert "<h1>care-path</h1>" in text
+    assert "A model with" not in page.words
+    (tmp_path / "log.csv").write_text("state,action,reward,next_state\n" + "good,run,5,bad\nbad,mend,-9,good\n" * 300)
+    said = 'reward_range = [-9, 5]\nuntried = "forbid"\ntitle = "Our ward"\nstep = "night"\nreward_unit = "euros"\n'
+    (tmp_path / "ward.toml").write_text(f'[model]\ntransitions = "log.csv"\ndiscount = 0.5\n{said}')
+    for command in ("solve", "learn"):
+        assert run(command, "ward.toml", "--report", "page.html")[0] == 0
+        text, page = read(tmp_path / "page.html")
+        assert "<h1>Our ward</h1>" in text
+        assert "(euros, discounted)" in page.words
+        assert "One step is one night." in page.words
+
+
 @pytest.mark.parametrize("method", ["plug-in", "primal-dual", "paper"])
 def test_learn(run, tmp_path, method):
     path = tmp_path / "page.html"

@@ -197,3 +197,38 @@ def test_a_policy_learned_without_a_model_has_a_page_without_what_needs_one(name
 def test_a_map_learned_without_a_model_has_arrows():
     learned = ca.learn(ca.worlds.maze().simulator(), samples=20_000, method="primal-dual")
     assert len(learned.plot().axes[0].collections) > 2
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_the_page_says_where_it_starts(pump, tmp_path):
+    for start, words in (
+        ([1, 0, 0, 0, 0], "It starts in new."),
+        (None, "The first state is drawn evenly from all states."),
+        ([0.5, 0.5, 0, 0, 0], "The first state is drawn evenly from 2 states."),
+        ([0.4, 0.6, 0, 0, 0], "The first state is drawn from 2 states."),
+    ):
+        mdp = ca.MDP(
+            pump.transitions, pump.rewards, pump.discount, start, allowed=pump.allowed, state_names=pump.state_names
+        )
+        ca.solve(ca.Problem(mdp)).report(tmp_path / "page.html")
+        assert words in read(tmp_path / "page.html")[1].words
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_without_risk_no_state_carries_any(pump, tmp_path):
+    solution = ca.solve(ca.Problem(pump, ca.PeakExposure([["broken"], ["leaking"]]), 3e6))
+    solution.report(tmp_path / "page.html")
+    words = read(tmp_path / "page.html")[1].words.split("Which states carry the risk")[1].split("What one unit")[0]
+    assert "No state adds to the risk, which is 0." in words
+    assert "price" not in words
+
+
+@pytest.mark.usefixtures("quick_pictures")
+def test_what_is_learned_from_a_log_has_no_course(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [(int(s), int(a), float(s), int(t)) for s, a, t in rng.integers(2, size=(4000, 3))]
+    learned = ca.learn(ca.from_transitions(rows, discount=0.5, reward_range=(0, 1)))
+    learned.report(tmp_path / "page.html")
+    page = read(tmp_path / "page.html")[1]
+    assert "How it was learned" not in page.sections
+    assert learned.certificate.statement in page.words

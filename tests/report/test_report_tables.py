@@ -64,10 +64,10 @@ def test_the_comparison_is_with_the_best_risk_neutral_policy(maze_solution, maze
 
 def test_busiest_states_are_the_largest_in_order():
     rng = np.random.default_rng(3)
-    occupancy = rng.dirichlet(np.ones(300)).reshape(100, 3)
-    mass = occupancy.sum(axis=1)
-    assert busiest_states(occupancy, 7) == np.argsort(-mass)[:7].tolist()
-    assert busiest_states(np.array([[0.5], [0.0], [0.5]]), 5) == [0, 2]
+    shares = rng.dirichlet(np.ones(100))
+    assert busiest_states(shares, 7) == np.argsort(-shares)[:7].tolist()
+    assert busiest_states(np.array([0.5, 0.0, 0.5]), 5) == [0, 2]
+    assert busiest_states(shares, 0) == []
 
 
 def test_the_busiest_table_adds_up(maze_solution):
@@ -88,3 +88,14 @@ def test_numbers_keep_their_digits_while_they_are_short():
 
 def test_numbers_without_a_value_have_words():
     assert [number(value) for value in (None, float("nan"), float("inf"), float("-inf"))] == ["n/a", "n/a", "∞", "-∞"]
+
+
+def test_only_numbers_stand_on_the_right():
+    columns = {
+        ("1,234", "-0.5", "1e-05", "∞", "-∞", "n/a", "", "99.00 %", "< 0.01 %"): True,
+        ("1", "2 agents"): False,
+        ("12, 3 forbidden", "5"): False,
+        ("run (100 %)", "3"): False,
+    }
+    for cells, right in columns.items():
+        assert Table("", ("a", "b"), tuple(("x", cell) for cell in cells)).right == (False, right)

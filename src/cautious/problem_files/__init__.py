@@ -5,6 +5,7 @@
     [model]
     world = "maze"                        # or: file = "model.tra", gym = "FrozenLake-v1", transitions = "log.csv"
     parameters = { p = 0.9 }              # of the world; optional
+    title = "Our maze"                    # and story, step, reward_unit: words of reports, optional
 
     [[risk]]                              # [risk] for a single one
     kind = "SafeSet"

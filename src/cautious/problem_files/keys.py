@@ -2,19 +2,61 @@
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 from cautious.errors import InputError
 
+# what other tools, papers and people call what we call otherwise, and what it may mean here, likeliest first
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("names", "rename", "mapping"), ("columns",)),
+    **dict.fromkeys(("gamma", "discounting"), ("discount",)),
+    **dict.fromkeys(("lambda", "lam", "risk_aversion", "aversion", "penalty"), ("caution", "weight")),
+    **dict.fromkeys(("model", "example"), ("world",)),
+    **dict.fromkeys(("path", "csv", "mdp"), ("file",)),
+    **dict.fromkeys(("env", "environment", "gymnasium"), ("gym",)),
+    **dict.fromkeys(("log", "logs", "data", "history"), ("transitions",)),
+    **dict.fromkeys(("initial", "initial_state", "init", "s0", "first"), ("start",)),
+    **dict.fromkeys(("options", "kwargs", "arguments"), ("parameters",)),
+    **dict.fromkeys(("unit", "units", "currency"), ("reward_unit",)),
+    **dict.fromkeys(("period", "time_unit", "step_unit"), ("step",)),
+    **dict.fromkeys(("description", "about"), ("story",)),
+    **dict.fromkeys(("risks", "objective"), ("risk",)),
+    **dict.fromkeys(("type", "name", "measure", "risk"), ("kind",)),
+    **dict.fromkeys(("safe", "safe_states", "safe_set"), ("states", "SafeSet")),
+    **dict.fromkeys(("danger", "dangers", "exposure"), ("sets", "PeakExposure")),
+    **dict.fromkeys(("limit", "epsilon", "delta", "share"), ("slack",)),
+    **dict.fromkeys(("alpha", "confidence", "quantile"), ("level",)),
+    **dict.fromkeys(("minimum", "minima", "targets"), ("floors",)),
+    **dict.fromkeys(("tasks", "rewards"), ("task_rewards",)),
+    **dict.fromkeys(("reference", "target", "habit"), ("prior",)),
+    **dict.fromkeys(("distance", "distances", "cost"), ("metric",)),
+    **dict.fromkeys(("tv", "l1"), ("TotalVariation",)),
+    **dict.fromkeys(("w1", "transport"), ("Wasserstein",)),
+    **dict.fromkeys(("expected_shortfall", "shortfall", "avar"), ("CVaR",)),
+    **dict.fromkeys(("std", "standard_deviation", "volatility"), ("Variance",)),
+    **dict.fromkeys(("l2", "euclidean"), ("Quadratic",)),
+}
+# where keys live that are often written one table too early or too late
+TOP = "at the top of the file, above [model]"
+PLACES: Mapping[str, str] = {
+    "caution": TOP,
+    **dict.fromkeys(("world", "file", "gym", "transitions", "discount", "start", "at_end", "columns"), "in [model]"),
+    **dict.fromkeys(("title", "story", "step", "reward_unit"), "in [model]"),
+    **dict.fromkeys(("kind", "weight", "states", "slack", "sets", "prior", "metric", "level", "floors"), "in [risk]"),
+}
+NOWHERE: Mapping[str, str] = MappingProxyType({})
 
-def allow(table: Any, where: str, keys: Iterable[str]) -> None:
-    """Refuse what is not a table, and the first key that is not known."""
+
+def allow(table: Any, where: str, keys: Iterable[str], places: Mapping[str, str] = NOWHERE) -> None:
+    """Refuse what is not a table, and the first key that is not known; ``places`` are those of keys known elsewhere."""
     if not isinstance(table, Mapping):
         raise InputError(f"{where} must be a table, found {table!r}")
     known = list(keys)
     for key in table:
         if key not in known:
-            raise InputError(f"{where} has an unknown key {key!r}; {_nearest(key, known)}allowed: {', '.join(known)}")
+            hint = f"it belongs {places[key]}; " if key in places else _nearest(key, known)
+            raise InputError(f"{where} has an unknown key {key!r}; {hint}allowed: {', '.join(known)}")
 
 
 def one_of(where: str, value: Any, choices: Iterable[str]) -> str:
@@ -33,6 +75,10 @@ def text(where: str, value: Any) -> str:
 
 
 def _nearest(word: str, known: list[str]) -> str:
-    lower = {one.lower(): one for one in known}
-    close = get_close_matches(word.lower(), lower, 1)
-    return f"did you mean {lower[close[0]]!r}? " if close else ""
+    """A question that names the known word that was meant: by another name of it, its beginning, or its letters."""
+    lower, said = {one.lower(): one for one in known}, word.lower()
+    meant = [one for one in SYNONYMS.get(said, ()) if one in known]
+    begun = [one for key, one in lower.items() if len(said) > 2 and key.startswith(said)]
+    close = [lower[key] for key in get_close_matches(said, lower, 1)]
+    found = [*meant, *(begun if len(begun) == 1 else []), *close]
+    return f"did you mean {found[0]!r}? " if found else ""

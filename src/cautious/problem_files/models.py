@@ -5,6 +5,7 @@ The same tables serve ``[model]`` of a problem file and the command line, which 
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from cautious.models.files import read_model
 from cautious.models.gym_tables import from_gym
 from cautious.models.logged import from_transitions
 from cautious.models.logs import ENDS, FAMILIES
+from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
-from cautious.problem_files.keys import allow, one_of, text
+from cautious.problem_files.keys import PLACES, allow, one_of, text
 from cautious.tables.columns import open_source
 
 # source -> the keys that may stand beside it
@@ -25,24 +27,36 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "gym": ("discount", "at_end", "start", "parameters"),
     "transitions": ("discount", "untried", "at_end", "start", "reward_range", "columns", "independent_rows"),
 }
+# what people call the model, a step and what is earned; for reports only, beside any source
+WORDS = ("title", "story", "step", "reward_unit")
 
 
 def source_of(table: Any) -> str:
     """Which of the sources a ``[model]`` table names; its keys are checked."""
-    every = dict.fromkeys([*SOURCES, *(key for keys in SOURCES.values() for key in keys)])
-    allow(table, "[model]", every)
+    every = dict.fromkeys([*SOURCES, *(key for keys in SOURCES.values() for key in keys), *WORDS])
+    allow(table, "[model]", every, PLACES)
     named = [key for key in SOURCES if key in table]
     if len(named) != 1:
         found = f", found {' and '.join(named)}" if named else ""
         raise InputError(f"[model] needs exactly one of {', '.join(SOURCES)}{found}")
-    allow(table, f"[model] with {named[0]}", (named[0], *SOURCES[named[0]]))
+    allow(table, f"[model] with {named[0]}", (named[0], *SOURCES[named[0]], *WORDS))
     return named[0]
 
 
 def model_of(table: Any, folder: Path) -> MDP:
-    """The model that a ``[model]`` table describes; files are relative to ``folder``."""
+    """The model that a ``[model]`` table describes; files are relative to ``folder``.
+
+    One that has no title gets the table's, or the name of its file.
+    """
     source = source_of(table)
     name = text(f"[model] {source}", table[source])
+    words: dict[str, Any] = {key: text(f"[model] {key}", table[key]) for key in WORDS if key in table}
+    mdp = _named_model(source, name, table, folder)
+    mdp.scene = replace(Scene(Path(name).stem) if mdp.scene is None else mdp.scene, **words)
+    return mdp
+
+
+def _named_model(source: str, name: str, table: Mapping[str, Any], folder: Path) -> MDP:
     if source == "world":
         return _world(name, table.get("parameters", {}))
     rest = {key: table[key] for key in SOURCES[source] if key in table and key != "parameters"}

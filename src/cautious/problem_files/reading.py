@@ -9,7 +9,7 @@ from cautious._checks import as_number
 from cautious._storage import as_path
 from cautious.errors import FileError, InputError
 from cautious.problem import Problem
-from cautious.problem_files.keys import allow
+from cautious.problem_files.keys import PLACES, allow
 from cautious.problem_files.models import SOURCES, model_of
 from cautious.problem_files.risks import risk_of
 
@@ -20,7 +20,8 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     """The problem in a TOML file.
 
     ``[model]`` names a world, a model file, a Gymnasium environment or a table of logged transitions; ``[[risk]]`` the
-    terms of the risk; ``caution`` is 1 by default. Files named in it are relative to its folder.
+    terms of the risk; ``caution`` is 1 by default. Files named in it are relative to its folder. Reports use the words
+    ``title``, ``story``, ``step`` and ``reward_unit`` of ``[model]``; without a title, the name of the model's file.
 
     Examples
     --------
@@ -34,7 +35,7 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     source = as_path(path)
     content = _parse(source)
     try:
-        allow(content, "the problem file", ("model", "risk", "caution"))
+        allow(content, "the problem file", ("model", "risk", "caution"), PLACES)
         if "model" not in content:
             raise InputError(f"[model] is missing; it needs one of {', '.join(SOURCES)}")
         mdp = model_of(content["model"], source.parent)

@@ -9,7 +9,7 @@ from cautious.episodes.demonstrations import Demonstrations, demonstrations
 from cautious.errors import InputError
 from cautious.models.tabular import MDP
 from cautious.problem_files.arrays import array_from_file, graph
-from cautious.problem_files.keys import allow, one_of, text
+from cautious.problem_files.keys import PLACES, allow, one_of, text
 from cautious.risks.base import Risk, Sum, terms_of
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
@@ -53,11 +53,16 @@ def risk_of(given: Any, folder: Path, mdp: MDP) -> Risk | None:
 
 
 def _one_risk(table: Any, where: str, folder: Path, mdp: MDP) -> Risk:
-    if not isinstance(table, Mapping) or "kind" not in table:
+    if not isinstance(table, Mapping):
+        raise InputError(f"{where} must be a table with kind = one of {', '.join(FIELDS)}")
+    if "kind" not in table:
+        every = ("kind", "weight", *dict.fromkeys(name for fields in FIELDS.values() for name in fields))
+        allow(table, where, every, PLACES)
         raise InputError(f"{where} needs kind = one of {', '.join(FIELDS)}")
     kind = one_of(f"{where} kind", table["kind"], FIELDS)
     fields = FIELDS[kind]
-    allow(table, f"{where} of kind {kind}", ("kind", "weight", *fields))
+    strange = {key: place for key, place in PLACES.items() if place != "in [risk]"}
+    allow(table, f"{where} of kind {kind}", ("kind", "weight", *fields), strange)
     for name in fields:
         if name not in table:
             raise InputError(f"{where} of kind {kind} needs {name}")

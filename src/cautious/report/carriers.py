@@ -16,6 +16,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate import requirements
+from cautious.report.accuracy import shares_of_time
 from cautious.report.words import is_neutral
 from cautious.solution import Solution
 
@@ -54,7 +55,7 @@ def largest(found: Carriers, solution: Solution, count: int) -> list[int]:
     Adding a constant to a risk changes nothing, and this order does not change with it either.
     """
     order = np.argsort(-found.beyond, kind="stable")
-    return [int(state) for state in order[solution.reached[order]][:count]]
+    return [int(state) for state in order[shares_of_time(solution)[order] > 0][:count]]
 
 
 def price(solution: Solution, state: int) -> float:

@@ -8,7 +8,8 @@ from cautious.arrays import Array
 from cautious.evaluation import Evaluation, default_horizon, evaluate
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
-from cautious.report.trade import Point
+from cautious.report.accuracy import rounding_of_risk, settled, shown_risk
+from cautious.report.trade import Point, certain_change
 from cautious.report.words import is_neutral
 from cautious.solution import Solution
 
@@ -36,7 +37,7 @@ class Comparison:
         """The risk-neutral policy as a point of caution 0, where its risk is known and finite."""
         if self.neutral_risk is None or not np.isfinite(self.neutral_risk):
             return None
-        return Point(0.0, self.neutral_return, self.neutral_risk)
+        return Point(0.0, self.neutral_return, self.neutral_risk, certain_change(self.solution))
 
 
 def compare(solution: Solution, episodes: int = EPISODES, seed: int = 0) -> Comparison:
@@ -46,10 +47,13 @@ def compare(solution: Solution, episodes: int = EPISODES, seed: int = 0) -> Comp
     horizon = min(LONGEST, default_horizon(mdp.discount))
     chosen = evaluate(mdp, solution.policy, episodes=episodes, horizon=horizon, seed=seed)
     if is_neutral(solution):
-        return Comparison(solution, chosen, chosen, solution.policy, solution.expected_return, solution.policy_risk)
+        return Comparison(solution, chosen, chosen, solution.policy, solution.expected_return, shown_risk(solution))
     policy = plan(mdp, mdp.rewards).policy(mdp.n_actions)
-    occupancy = policy_occupancy(mdp, policy).occupancy
+    found = policy_occupancy(mdp, policy)
     neutral = evaluate(mdp, policy, episodes=episodes, horizon=horizon, seed=seed)
-    earned = float(np.sum(occupancy * mdp.rewards)) / (1 - mdp.discount)
-    risk = None if solution.problem is None else solution.problem.risk_value(occupancy)
+    earned = float(np.sum(found.occupancy * mdp.rewards)) / (1 - mdp.discount)
+    risk = None
+    if solution.problem is not None:
+        rounding = rounding_of_risk(solution.problem, found.occupancy, found.error)
+        risk = settled(solution.problem.risk_value(found.occupancy), rounding)
     return Comparison(solution, chosen, neutral, policy, earned, risk)

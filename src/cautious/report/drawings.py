@@ -9,9 +9,10 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.evaluation import Evaluation
 from cautious.models.tabular import MDP
+from cautious.report.accuracy import shares_of_time
 from cautious.report.canvas import Theme, dress, dress_curves
 from cautious.report.tables import busiest_states
-from cautious.report.trade import point
+from cautious.report.trade import point, steady
 from cautious.report.words import number, scene_of, short, state_name
 from cautious.solution import Solution
 
@@ -43,7 +44,7 @@ def time_scale(solutions: Sequence[Solution]) -> ColourScale:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LogNorm
 
-    mass = np.concatenate([100 * one.occupancy.sum(axis=1) for one in solutions])
+    mass = np.concatenate([100 * shares_of_time(one) for one in solutions])
     seen = mass[mass > 0]
     high, cut = colour_limit(seen)
     low = min(max(high / 10**DECADES, float(np.quantile(seen, 0.02))), high / 2)
@@ -85,7 +86,7 @@ def reached_colours(solution: Solution, colours: Array, theme: Theme) -> Array:
     """Colours (S, 3): those given (S, 3 or 4) where the policy goes, the paper elsewhere."""
     from matplotlib.colors import to_rgb
 
-    return np.where(solution.reached[:, None], np.asarray(colours)[:, :3], to_rgb(theme.paper))
+    return np.where(shares_of_time(solution)[:, None] > 0, np.asarray(colours)[:, :3], to_rgb(theme.paper))
 
 
 def paint_cells(
@@ -144,7 +145,7 @@ def _arrows(axes: Any, solution: Solution, cells: Array, inks: Array) -> None:
     for action, name in enumerate(scene_of(solution.mdp).action_arrows[: solution.mdp.n_actions]):
         direction = DIRECTIONS.get(name.lower())
         chance = solution.policy[:, action]
-        here = solution.reached & (chance >= LEAST_ARROW) & ~_absorbing(solution)
+        here = (shares_of_time(solution) > 0) & (chance >= LEAST_ARROW) & ~_absorbing(solution)
         if direction is None or not here.any():
             continue
         reach = 0.42 * chance[here]
@@ -174,10 +175,14 @@ def _marks(axes: Any, grid: Sequence[str], cells: Array, inks: Array, unmarked: 
             axes.text(column - 0.46, row - 0.46, mark, color=ink, **style)
 
 
-def draw_busiest(axes: Any, solution: Solution, theme: Theme) -> None:
-    """Bars of the most visited states; the title says what the others share."""
-    mass = 100 * solution.occupancy.sum(axis=1)
-    states = busiest_states(solution.occupancy, BUSIEST)
+def draw_busiest(axes: Any, solution: Solution, theme: Theme, alike: Sequence[Solution] = ()) -> None:
+    """Bars of the states that are visited most, by this policy or one ``alike``; the title says what others share.
+
+    Drawings of policies that are alike have the same states in the same order.
+    """
+    mass = 100 * shares_of_time(solution)
+    most = np.max([shares_of_time(one) for one in alike or (solution,)], axis=0)
+    states = busiest_states(most, BUSIEST)
     shares = [float(mass[state]) for state in states]
     places = np.arange(len(states))
     axes.barh(places, shares, color=theme.chosen, height=0.7)
@@ -186,12 +191,16 @@ def draw_busiest(axes: Any, solution: Solution, theme: Theme) -> None:
     axes.set_xlim(0, 1.15 * max(shares))
     for place, share in zip(places, shares, strict=True):
         style = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
-        axes.annotate(f"{share:.3g}", (share, place), color=theme.ink, **style)
+        axes.annotate(_short_share(share), (share, place), color=theme.ink, **style)
     axes.set_xlabel("share of discounted time (%)")
-    others = int(np.count_nonzero(mass > 0)) - len(states)
+    others = int(np.count_nonzero(mass > 0)) - int(np.count_nonzero(shares))
     if others > 0:
-        axes.set_title(f"the other {others:,} visited states share {max(0.0, 100 - sum(shares)):.3g} %")
+        axes.set_title(f"the other {others:,} visited states share {_short_share(max(0.0, 100 - sum(shares)))} %")
     dress(axes, theme)
+
+
+def _short_share(percentage: float) -> str:
+    return "< 0.01" if 0 < percentage < 0.01 else f"{percentage:.3g}"
 
 
 def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], unit: str, theme: Theme) -> None:
@@ -214,10 +223,11 @@ def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], unit:
 
 def draw_frontier(axes: Any, solutions: Sequence[Solution], unit: str, theme: Theme) -> None:
     """Expected return against risk, one point per caution; points without a known, finite risk are left out."""
-    pairs = [(one, here.risk) for one in solutions if (here := point(one)) is not None]
+    pairs = [(one, here) for one in solutions if (here := point(one)) is not None]
     shown = [one for one, _ in pairs]
-    risks = np.array([risk for _, risk in pairs])
-    returns = np.array([one.expected_return for one in shown])
+    points = steady([here for _, here in pairs])
+    risks = np.array([here.risk for here in points])
+    returns = np.array([here.expected_return for here in points])
     axes.plot(risks, returns, color=theme.faint, linewidth=1.5, zorder=1)
     proved = np.array([one.status.name == "SOLVED" for one in shown], dtype=bool)
     for mask, style, name in ((proved, "o", "solved"), (~proved, "s", "not proved best")):
@@ -250,7 +260,7 @@ def _label_points(axes: Any, shown: Sequence[Solution], points: Array, theme: Th
         else:
             groups.append([i])
     for group in groups:
-        names = [f"{shown[i].caution:g}" for i in group]
-        text = ", ".join(names) if len(names) <= 3 else f"{names[0]} ... {names[-1]}"
+        names = [number(shown[i].caution) for i in group]
+        text = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         style = {"xytext": (6, -11), "textcoords": "offset points", "fontsize": 9}
         axes.annotate(text, points[group[0]], color=theme.ink, **style)

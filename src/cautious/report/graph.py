@@ -12,9 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
+from cautious.report.accuracy import shares_of_time
 from cautious.report.canvas import Theme
 from cautious.report.tables import busiest_states, doing
-from cautious.report.words import short, state_name
+from cautious.report.words import percent, short, state_name
 from cautious.solution import Solution
 
 NODES = 12
@@ -41,8 +42,8 @@ class FlowGraph:
 
 def flow_graph(solution: Solution, count: int = NODES) -> FlowGraph:
     """The busiest states in the order they are drawn, and the flows between them."""
-    mass = solution.occupancy.sum(axis=1)
-    states = np.array(busiest_states(solution.occupancy, count), dtype=np.int64)
+    mass = shares_of_time(solution)
+    states = np.array(busiest_states(mass, count), dtype=np.int64)
     others = int(np.count_nonzero(mass > 0)) - states.size
     share, flow = _flows(solution, states, mass)
     order = _order(flow[: states.size, : states.size], states)
@@ -129,7 +130,7 @@ def _box(axes: Any, solution: Solution, graph: FlowGraph, row: int, theme: Theme
             doing(solution.mdp, solution.policy, graph.states[row]),
         )
     style: dict[str, Any] = {"color": theme.ink, "fontsize": 9, "va": "center", "zorder": 5, "parse_math": False}
-    axes.text(RIGHT - 0.012, row - 0.16, f"{100 * graph.share[row]:.3g} %", ha="right", **style)
+    axes.text(RIGHT - 0.012, row - 0.16, percent(float(graph.share[row])), ha="right", **style)
     # letters can be wider than we think: the name must not run into the share, nor the action out of the box
     for text, shift, room in ((short(name, 26), -0.16, 0.77 * width), (short(action, 33), 0.16, width)):
         written = axes.text(LEFT + 0.012, row + shift, text, ha="left", **style)

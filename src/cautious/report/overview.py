@@ -1,19 +1,23 @@
-"""``write_overview``: several cautions on one page, what each costs and buys, and where its own page is."""
+"""``write_overview``: several cautions on one page, what each costs and buys, and where its own page is.
+
+Neighbouring cautions whose policies do the same are shown once: the page says where the policy changes.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
-
-import numpy as np
+from itertools import pairwise
 
 from cautious.errors import InputError
 from cautious.report import pieces, trade
+from cautious.report.accuracy import shown_return
 from cautious.report.canvas import require_matplotlib
+from cautious.report.choices import Run, choices, runs, spread_out
 from cautious.report.files import write_bytes
 from cautious.report.plots import plot_behaviour, plot_frontier
 from cautious.report.recipe import frontier_reproduction
 from cautious.report.tables import frontier_table, steps_table
-from cautious.report.words import KINDS, number, problem_words, scene_of
+from cautious.report.words import KINDS, fits_grid, number, problem_words, scene_of
 from cautious.solution import Solution, Status
 
 # more maps than this are a long page and no clearer
@@ -48,46 +52,48 @@ def write_overview(
     if not solutions:
         raise InputError("a report on a frontier needs at least one solution; this frontier is empty")
     require_matplotlib()
-    last = solutions[-1]
+    last, found = solutions[-1], runs(solutions)
     title = scene_of(last.mdp).title
     price = f"{number(solutions[0].caution)} to {number(last.caution)}"
     parts = [
-        _header(solutions, title),
+        _header(solutions, found, title),
         pieces.section("The problem", pieces.paragraphs(problem_words(last, price))),
         pieces.section("Return against risk", pieces.table(frontier_table(solutions)), _frontier(solutions)),
-        _prices(solutions),
-        _behaviours(solutions, pages or {}),
+        _prices(found),
+        _behaviours(found, pages or {}),
         pieces.section("How sure is this", pieces.definitions(_proofs(solutions))),
         pieces.section("How to reproduce it", pieces.code(frontier_reproduction(solutions, command))),
     ]
     write_bytes(path, pieces.document(title, "\n".join(part for part in parts if part)))
 
 
-def _header(solutions: Sequence[Solution], title: str) -> str:
+def _header(solutions: Sequence[Solution], found: Sequence[Run], title: str) -> str:
     proved = sum(one.status is Status.SOLVED for one in solutions)
     tone, verdict = ("good", "all proved best")
     if proved < len(solutions):
         tone, verdict = "warn", f"{proved} of {len(solutions)} proved best"
     badge = f'<span class="badge {tone}">{verdict}</span>'
-    answer = pieces.paragraphs([_answer(solutions)], "lead")
+    answer = pieces.paragraphs([_answer(solutions, found)], "lead")
     return f"<header>\n<h1>{escape(title)}: what caution costs and buys</h1>\n{badge}\n{answer}\n</header>"
 
 
-def _answer(solutions: Sequence[Solution]) -> str:
+def _answer(solutions: Sequence[Solution], found: Sequence[Run]) -> str:
     points = [here for one in solutions if (here := trade.point(one)) is not None]
     if not points:
         return "No policy with a finite risk was found."
-    first, last, mdp = points[0], points[-1], solutions[-1].mdp
-    if len(points) == 1:
+    first, last, unit = points[0], points[-1], scene_of(solutions[-1].mdp).reward_unit
+    if len(points) == 1 or len(found) == 1:
+        where = f"At caution {number(first.caution)}"
+        if len(points) > 1:
+            where = f"From caution {number(first.caution)} to {number(last.caution)} the policy stays the same:"
         return (
-            f"At caution {number(first.caution)} the expected return is {number(first.expected_return, 4)} "
-            f"({scene_of(mdp).reward_unit}, discounted), at a risk of {number(first.risk, 4)}."
+            f"{where} the expected return is {number(first.expected_return, 4)} ({unit}, discounted), at a risk of "
+            f"{number(first.risk, 4)}."
         )
     return (
         f"From caution {number(first.caution)} to {number(last.caution)} the expected return goes from "
-        f"{number(first.expected_return, 4)} to {number(last.expected_return, 4)} "
-        f"({scene_of(mdp).reward_unit}, discounted), and the risk {solutions[-1].risk_label} from "
-        f"{number(first.risk, 4)} to {number(last.risk, 4)}."
+        f"{number(first.expected_return, 4)} to {number(last.expected_return, 4)} ({unit}, discounted), and the risk "
+        f"{solutions[-1].risk_label} from {number(first.risk, 4)} to {number(last.risk, 4)}."
     )
 
 
@@ -99,8 +105,9 @@ def _frontier(solutions: Sequence[Solution]) -> str:
     )
 
 
-def _prices(solutions: Sequence[Solution]) -> str:
-    steps = trade.steps([trade.point(one) for one in solutions])
+def _prices(found: Sequence[Run]) -> str:
+    known = [points for run in found if (points := _points(run))]
+    steps = [trade.Step(before[-1], after[0]) for before, after in pairwise(known)]
     if not steps:
         return ""
     best = min((one for one in steps if one.price is not None), key=lambda one: one.price or 0.0, default=None)
@@ -108,9 +115,12 @@ def _prices(solutions: Sequence[Solution]) -> str:
     if best is not None:
         words.append(
             f"From caution {number(best.before.caution)} to {number(best.after.caution)}: gives up "
-            f"{number(best.given_up, 3)} return for {number(best.removed, 3)} less risk. No step is cheaper."
+            f"{number(best.given_up, 3)} of return ({scene_of(found[0].first.mdp).reward_unit}) for "
+            f"{number(best.removed, 3)} less risk. No step is cheaper."
         )
     note = "Between best policies, what a step costs per unit of risk lies between its two cautions."
+    if any(len(run.solutions) > 1 for run in found):
+        note += " Steps that change nothing are left out."
     return pieces.section(
         "What each step of caution buys",
         pieces.paragraphs(words),
@@ -119,24 +129,42 @@ def _prices(solutions: Sequence[Solution]) -> str:
     )
 
 
-def _behaviours(solutions: Sequence[Solution], pages: Mapping[float, str]) -> str:
-    places = np.unique(np.linspace(0, len(solutions) - 1, min(DRAWN, len(solutions))).round().astype(int))
-    drawn = [_behaviour(solutions[place], solutions, pages) for place in places]
+def _points(run: Run) -> list[trade.Point]:
+    """Its cautions whose risk is known."""
+    return [here for one in run.solutions if (here := trade.point(one)) is not None]
+
+
+def _behaviours(found: Sequence[Run], pages: Mapping[float, str]) -> str:
+    drawn = spread_out(found, DRAWN)
     words = ["All are drawn on one scale."] if len(drawn) > 1 else []
-    if len(drawn) < len(solutions):
-        words.append(f"{len(drawn)} of the {len(solutions)} policies are shown.")
-    return pieces.section("What the policies do", pieces.paragraphs([" ".join(words)]), pieces.figures(*drawn))
+    if len(drawn) < len(found):
+        words.append(f"{len(drawn)} of the {len(found)} policies are shown.")
+    pictures = pieces.figures(*(_behaviour(run, [one.first for one in found], pages) for run in drawn))
+    done = "" if fits_grid(found[0].first.mdp) else _choices(found)
+    return pieces.section("What the policies do", done, pieces.paragraphs([" ".join(words)]), pictures)
 
 
-def _behaviour(solution: Solution, among: Sequence[Solution], pages: Mapping[float, str]) -> str:
-    caption = f"Caution {number(solution.caution)}: expected return {number(solution.expected_return, 4)}"
+def _choices(found: Sequence[Run]) -> str:
+    """What is done in each state, caution by caution."""
+    done = choices(found)
+    notes = ["Bold: another choice than before."] if done.changed else []
+    notes += ["A dash: next to no time is spent there."] if done.shows_gaps else []
+    soft = pieces.paragraphs([" ".join(notes)], "soft") if notes else ""
+    return "\n".join([pieces.paragraphs([done.words]), pieces.table(done.table, done.changed), soft])
+
+
+def _behaviour(run: Run, among: Sequence[Solution], pages: Mapping[float, str]) -> str:
     drawn = pieces.picture(
-        lambda theme: plot_behaviour(solution, among=among, theme=theme),
-        f"Behaviour at caution {number(solution.caution)}",
-        caption,
+        lambda theme: plot_behaviour(run.first, among=among, theme=theme),
+        f"Behaviour at caution {run.name}",
+        f"Caution {run.name}: expected return {number(shown_return(run.first), 4)}",
     )
-    target = pages.get(solution.caution)
-    return drawn if target is None else f"<div>{drawn}\n{pieces.link(target, 'its report')}</div>"
+    links = [
+        pieces.link(pages[one.caution], "its report" if len(run.solutions) == 1 else f"report at {number(one.caution)}")
+        for one in run.solutions
+        if one.caution in pages
+    ]
+    return f"<div>{drawn}\n{' '.join(links)}</div>" if links else drawn
 
 
 def _proofs(solutions: Sequence[Solution]) -> list[tuple[str, str]]:

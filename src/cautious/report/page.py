@@ -10,6 +10,7 @@ from cautious.errors import InputError
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.report import pieces, sections
+from cautious.report.accuracy import shown_return, shown_risk
 from cautious.report.canvas import require_matplotlib
 from cautious.report.compare import Comparison, compare
 from cautious.report.files import write_bytes
@@ -120,9 +121,9 @@ def _body(solution: Solution, comparison: Comparison | None, command: str | None
 
 def _header(solution: Solution, comparison: Comparison | None) -> str:
     tone = "good" if solution.status is Status.SOLVED else "warn"
-    facts = [("expected return", number(solution.expected_return))]
+    facts = [("expected return", number(shown_return(solution)))]
     if not is_neutral(solution):
-        facts += [(f"risk: {solution.risk_label}", number(solution.risk)), ("caution", number(solution.caution))]
+        facts += [(f"risk: {solution.risk_label}", number(shown_risk(solution))), ("caution", number(solution.caution))]
     if solution.status is not Status.INFEASIBLE:
         what = "first-order gap" if solution.certificate.kind == "stationary" else "gap to the best possible"
         facts.append((what, number(solution.gap, 2)))

@@ -1,7 +1,7 @@
 """The pieces our pages are made of; every text passes through ``escape``, once, here."""
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from html import escape
 from importlib.metadata import version
 from typing import Any
@@ -43,15 +43,18 @@ def cards(figures: Iterable[tuple[str, str]]) -> str:
     return f'<div class="cards">\n{boxes}\n</div>'
 
 
-def table(content: Table) -> str:
-    """A table that scrolls sideways on a narrow screen."""
+def table(content: Table, strong: Set[tuple[int, int]] = frozenset()) -> str:
+    """A table that scrolls sideways on a narrow screen; cells (row, column) in ``strong`` stand out."""
     kinds = ["" if right else ' class="words"' for right in content.right]
     head = "".join(
         f'<th scope="col"{kind}>{escape(text)}</th>' for kind, text in zip(kinds, content.headers, strict=True)
     )
     lines = []
-    for row in content.rows:
-        cells = "".join(f"<td{kind}>{_cell(cell)}</td>" for kind, cell in zip(kinds[1:], row[1:], strict=True))
+    for place, row in enumerate(content.rows):
+        written = [
+            f"<strong>{_cell(cell)}</strong>" if (place, j) in strong else _cell(cell) for j, cell in enumerate(row)
+        ]
+        cells = "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds[1:], written[1:], strict=True))
         lines.append(f'<tr><th scope="row" class="words">{escape(row[0])}</th>{cells}</tr>')
     body = "\n".join(lines)
     return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'

@@ -198,7 +198,7 @@ def _draw_behaviour(
         scale = time_scale(alike)
         draw_map(figure, axes, solution, theme, scale)
         return scale
-    draw_busiest(axes, solution, theme)
+    draw_busiest(axes, solution, theme, alike)
     axes.set_xlim(0, 115 * max(float(one.occupancy.sum(axis=1).max()) for one in alike))
     return None
 

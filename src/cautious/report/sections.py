@@ -3,6 +3,7 @@
 import numpy as np
 
 from cautious.report import pieces, trade
+from cautious.report.accuracy import shares_of_time, shown_risk
 from cautious.report.carriers import barrier_requirements, carriers
 from cautious.report.compare import Comparison
 from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_returns, plot_risk_map
@@ -14,6 +15,7 @@ from cautious.report.tables import (
     comparison_table,
     estimates_table,
     requirements_table,
+    settled_parts,
     steps_table,
 )
 from cautious.report.words import fits_grid, is_learned, is_neutral, number, percent, scene_of, source
@@ -75,8 +77,8 @@ def changes(comparison: Comparison | None) -> str:
     if comparison is None or is_neutral(comparison.solution):
         return ""
     states = changed_states(comparison)
-    visited = int(np.count_nonzero(comparison.solution.reached))
-    share = float(comparison.solution.occupancy.sum(axis=1)[states].sum())
+    shares = shares_of_time(comparison.solution)
+    visited, share = int(np.count_nonzero(shares)), float(shares[states].sum())
     words = (
         f"The policy differs in {len(states):,} of {visited:,} visited states, where {percent(share)} of the time is "
         "spent."
@@ -102,7 +104,7 @@ def _visits(solution: Solution) -> str:
     if fits_grid(solution.mdp):
         alt = "Map of the visited cells with the policy's actions as arrows"
         caption = (
-            "Share of discounted time per cell; walls are grey, cells that are never visited are blank. Arrows show "
+            "Share of discounted time per cell; walls are grey, cells with next to no visits are blank. Arrows show "
             "the actions of at least 10 %, longer where they are more likely."
         )
     return pieces.picture(lambda theme: plot_behaviour(solution, theme=theme), alt, caption)
@@ -131,8 +133,11 @@ def carried(solution: Solution) -> str:
     found = carriers(solution)
     if found is None:
         return ""
+    if not settled_parts(solution, found).any():
+        nobody = f"No state adds to the risk, which is {number(shown_risk(solution))}."
+        return pieces.section("Which states carry the risk", pieces.paragraphs([nobody]))
     unit = scene_of(solution.mdp).reward_unit
-    words = [f"The contributions of all states add up to the risk, {number(solution.risk)}."]
+    words = [f"The contributions of all states add up to the risk, {number(shown_risk(solution))}."]
     if solution.problem is not None:
         words[0] += (
             " The price is what one percentage point more time in a state, taken evenly from everywhere, would cost "
@@ -149,8 +154,8 @@ def carried(solution: Solution) -> str:
         drawn = pieces.picture(
             lambda theme: plot_risk_map(solution, found, theme=theme),
             "Map of the cells coloured by what they add to the risk",
-            "Purple cells add to the risk, orange ones take away from it; walls are grey, cells that are never "
-            "visited are blank.",
+            "Purple cells add to the risk, orange ones take away from it; walls are grey, cells with next to "
+            "no visits are blank.",
         )
     table = pieces.table(carriers_table(solution, found))
     return pieces.section("Which states carry the risk", pieces.paragraphs(words), pieces.beside(drawn, table))
@@ -196,9 +201,12 @@ def _worth(solution: Solution, unit: str) -> str:
     price = number(solution.caution)
     if solution.status is not Status.SOLVED:
         return f"At this caution one unit of risk is worth {price} units of return ({unit})."
-    change = f"lower the best objective by at most the risk itself, {number(solution.risk)}"
-    if solution.risk < 0:
-        change = f"raise the best objective by at least {number(-solution.risk)}, because the risk is negative"
+    risk = shown_risk(solution) or 0.0
+    change = "not lower the best objective"
+    if risk > 0:
+        change = f"lower the best objective by at most the risk itself, {number(risk)}"
+    elif risk < 0:
+        change = f"raise the best objective by at least {number(-risk)}, because the risk is negative"
     return (
         f"Every policy with less risk gives up at least {price} units of return ({unit}) per unit of risk, and every "
         f"policy with more gains at most that. One unit of caution more would {change}."
@@ -216,9 +224,9 @@ def _bought(step: trade.Step, unit: str) -> str:
 
 
 def course(solution: Solution) -> str:
-    """How learning went."""
+    """How learning went, where more than its end is known: nothing is drawn from a log."""
     history = solution.history
-    if history is None:
+    if history is None or np.count_nonzero(history.samples > 0) < 2:
         return ""
     drawn = pieces.picture(
         # one below the other, so that a phone can show them

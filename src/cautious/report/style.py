@@ -26,10 +26,10 @@ a { color: var(--accent); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 td { white-space: nowrap; }
-th.words, td.words { text-align: left; white-space: normal; }
+th.words, td.words { text-align: left; white-space: normal; min-width: 5.5rem; }
 th:first-child, td:first-child { padding-left: 0; }
 thead th { color: var(--soft); font-weight: 600; font-size: .88rem; }
-tbody th { font-weight: 400; }
+tbody th.words { font-weight: 400; min-width: 6.5rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.25rem; }
 .figures + .scroll, .figures + .figures, .scroll + figure { margin-top: 1.25rem; }
 figure { margin: 0; max-width: 42rem; break-inside: avoid; }

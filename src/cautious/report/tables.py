@@ -12,14 +12,15 @@ from rich.table import Table as RichTable
 from cautious.arrays import Array
 from cautious.evaluation import Evaluation
 from cautious.models.tabular import MDP
+from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk, unsure_risk
 from cautious.report.carriers import Carriers, Requirement, largest, price
 from cautious.report.compare import Comparison
 from cautious.report.trade import Step
 from cautious.report.words import action_name, is_neutral, number, percent, source, state_name
 from cautious.solution import Solution, Status
 
-# a digit, a sign, "n/a", an infinity, "< 0.01 %", or nothing
-NUMBER_LIKE = r"-?[0-9∞]|n/a|< [0-9]|$"
+# a number, "n/a", an infinity, a percentage such as "< 0.01 %", or nothing; "2 agents" is none
+NUMBER_LIKE = r"(< )?-?([0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?|∞)( %)?|n/a|"
 
 # a policy does something else in a state where so much of its choices differs: less may be what a tolerance leaves open
 NOTABLE = 0.01
@@ -37,7 +38,7 @@ class Table:
     def right(self) -> tuple[bool, ...]:
         """Which columns are numbers."""
         columns = range(len(self.headers))
-        return tuple(i > 0 and all(re.match(NUMBER_LIKE, row[i]) for row in self.rows) for i in columns)
+        return tuple(i > 0 and all(re.fullmatch(NUMBER_LIKE, row[i]) for row in self.rows) for i in columns)
 
     def rich(self) -> RichTable:
         """For a terminal."""
@@ -53,11 +54,12 @@ def solution_rows(solution: Solution) -> list[tuple[str, str]]:
     """The figures of a solution."""
     rows = [
         ("status", solution.status.name),
-        ("objective", number(solution.objective, 8)),
-        ("expected return", number(solution.expected_return, 8)),
+        ("objective", number(shown_objective(solution), 8)),
+        ("expected return", number(shown_return(solution), 8)),
     ]
     if not is_neutral(solution):
-        rows += [(f"risk ({solution.risk_label})", number(solution.risk, 8)), ("caution", number(solution.caution))]
+        risk = number(shown_risk(solution), 8)
+        rows += [(f"risk ({solution.risk_label})", risk), ("caution", number(solution.caution))]
     return [
         *rows,
         ("upper bound", number(solution.upper_bound, 8)),
@@ -88,9 +90,9 @@ def frontier_table(frontier: Iterable[Solution]) -> Table:
     rows = tuple(
         (
             number(one.caution),
-            number(one.expected_return, 6),
-            number(one.policy_risk, 6),
-            number(one.objective, 6),
+            number(shown_return(one), 6),
+            number(shown_risk(one), 6),
+            number(shown_objective(one), 6),
             number(one.gap, 2),
             one.status.name,
         )
@@ -115,7 +117,7 @@ def steps_table(steps: Iterable[Step]) -> Table:
 
 def carriers_table(solution: Solution, found: Carriers, count: int = 10) -> Table:
     """The states that add most to the risk, and what a percentage point more time there would cost, where known."""
-    mass, parts = solution.occupancy.sum(axis=1), _clean(found.contributions)
+    mass, parts = solution.occupancy.sum(axis=1), settled_parts(solution, found)
     headers = ("state", "share of time", "contribution to the risk")
     states = largest(found, solution, count)
     rows = [
@@ -124,15 +126,20 @@ def carriers_table(solution: Solution, found: Carriers, count: int = 10) -> Tabl
     ]
     if solution.problem is None:
         return Table("", headers, tuple(rows))
-    prices = _clean(np.array([price(solution, state) for state in states]))
+    prices = _clean(np.array([price(solution, state) for state in states]), solution.caution * unsure_risk(solution))
     priced = tuple((*row, number(float(cost), 3)) for row, cost in zip(rows, prices, strict=True))
     return Table("", (*headers, "price of a percentage point"), priced)
 
 
-def _clean(values: Array) -> Array:
-    """What is only rounding next to the largest becomes 0."""
+def settled_parts(solution: Solution, found: Carriers) -> Array:
+    """What each state (S,) adds to the risk, 0 where that may be nothing."""
+    return _clean(found.contributions, unsure_risk(solution))
+
+
+def _clean(values: Array, unsure: float) -> Array:
+    """What is unsure, or only rounding next to the largest, becomes 0."""
     largest_finite = np.abs(values[np.isfinite(values)]).max(initial=0.0)
-    return np.where(np.abs(values) > 1e-9 * largest_finite, values, 0.0)
+    return np.where(np.abs(values) > max(unsure, 1e-9 * largest_finite), values, 0.0)
 
 
 def requirements_table(demands: Iterable[Requirement]) -> Table:
@@ -145,10 +152,10 @@ def requirements_table(demands: Iterable[Requirement]) -> Table:
 
 def estimates_table(solution: Solution) -> Table:
     """Mean and risk of a policy that was learned without a model."""
-    figures = [("expected return (estimate)", solution.expected_return)]
+    figures: list[tuple[str, float | None]] = [("expected return (estimate)", shown_return(solution))]
     if not is_neutral(solution):
-        figures.append((f"risk: {solution.risk_label} (estimate)", solution.risk))
-        figures.append(("objective: return - caution * risk (estimate)", solution.objective))
+        figures.append((f"risk: {solution.risk_label} (estimate)", shown_risk(solution)))
+        figures.append(("objective: return - caution * risk (estimate)", shown_objective(solution)))
     return Table("", ("figure", "this policy"), tuple((name, number(value)) for name, value in figures))
 
 
@@ -157,47 +164,45 @@ def comparison_table(comparison: Comparison) -> Table:
     solution, chosen, neutral = comparison.solution, comparison.chosen, comparison.neutral
     known = source(solution)
     figures: list[tuple[str, float | None, float | None]] = [
-        (f"expected return ({known})", solution.expected_return, comparison.neutral_return)
+        (f"expected return ({known})", shown_return(solution), comparison.neutral_return)
     ]
     if not is_neutral(solution) and solution.status is not Status.INFEASIBLE:
-        figures.append((f"risk: {solution.risk_label} ({known})", solution.risk, comparison.neutral_risk))
+        figures.append((f"risk: {solution.risk_label} ({known})", shown_risk(solution), comparison.neutral_risk))
         worth = None
         if comparison.neutral_risk is not None:
             worth = comparison.neutral_return - solution.caution * comparison.neutral_risk
-        figures.append(("objective: return - caution * risk", solution.objective, worth))
+        figures.append(("objective: return - caution * risk", shown_objective(solution), worth))
     figures.append((f"standard deviation of the return ({known})", _spread(chosen), _spread(neutral)))
     figures += [
         (f"{level} % quantile of the return (simulated)", chosen.quantiles[level], neutral.quantiles[level])
         for level in (5, 50, 95)
     ]
     if is_neutral(solution):
-        if solution.policy_risk is not None:
+        risk = shown_risk(solution)
+        if risk is not None:
             assert solution.problem is not None
-            figures.insert(
-                1, (f"risk, which played no part: {solution.problem.risk_label}", solution.policy_risk, None)
-            )
+            figures.insert(1, (f"risk, which played no part: {solution.problem.risk_label}", risk, None))
         return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
     rows = tuple((name, number(one), number(other)) for name, one, other in figures)
     return Table("", ("figure", "this policy", "risk-neutral policy"), rows)
 
 
-def busiest_states(occupancy: np.ndarray, count: int) -> Sequence[int]:
-    """The ``count`` most visited states, most visited first; ties in the order of the states."""
-    mass = occupancy.sum(axis=1)
-    count = min(count, int(np.count_nonzero(mass > 0)))
-    candidates = np.argpartition(-mass, count - 1)[:count] if count < mass.size else np.arange(mass.size)
-    order = np.lexsort((candidates, -mass[candidates]))
+def busiest_states(shares: Array, count: int) -> Sequence[int]:
+    """The ``count`` states with the largest shares (S,), largest first, none without; ties in the order of states."""
+    count = min(count, int(np.count_nonzero(shares > 0)))
+    candidates = np.argpartition(-shares, count - 1)[:count] if count < shares.size else np.arange(shares.size)
+    order = np.lexsort((candidates, -shares[candidates]))
     return [int(state) for state in candidates[order][:count]]
 
 
 def busiest_table(solution: Solution, count: int = 10) -> Table:
     """Which states carry most of the occupancy, and what the policy does there."""
-    mass = solution.occupancy.sum(axis=1)
+    shares = shares_of_time(solution)
     rows, running = [], 0.0
-    for state in busiest_states(solution.occupancy, count):
-        running += float(mass[state])
-        name = state_name(solution.mdp, state)
-        rows.append((name, percent(float(mass[state])), percent(running), doing(solution.mdp, solution.policy, state)))
+    for state in busiest_states(shares, count):
+        running += float(shares[state])
+        name, share = state_name(solution.mdp, state), percent(float(shares[state]))
+        rows.append((name, share, percent(running), doing(solution.mdp, solution.policy, state)))
     return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
 
 
@@ -216,9 +221,9 @@ def changed_states(comparison: Comparison) -> list[int]:
     """Visited states whose choice of an action is not that of the risk-neutral policy, most visited first."""
     solution = comparison.solution
     other = np.abs(solution.policy - comparison.neutral_policy).sum(axis=1) / 2 > NOTABLE
-    mass = solution.occupancy.sum(axis=1)
-    order = np.argsort(-mass, kind="stable")
-    return [int(state) for state in order if other[state] and solution.reached[state]]
+    shares = shares_of_time(solution)
+    order = np.argsort(-shares, kind="stable")
+    return [int(state) for state in order if other[state] and shares[state] > 0]
 
 
 def changes_table(comparison: Comparison, states: Sequence[int]) -> Table:

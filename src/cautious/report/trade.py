@@ -8,13 +8,14 @@ them only seconds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from cautious.comparison.compiling import once_compiled
+from cautious.report.accuracy import settled, shown_return, shown_risk
 from cautious.report.words import is_learned, number
 from cautious.solution import Solution, Status
 from cautious.solvers.request import Request
@@ -23,17 +24,18 @@ from cautious.solvers.solve import answer
 # what a neighbour may take, without compiling; a solution that took longer than any compiling is not worth the try
 NEIGHBOUR_SECONDS, LONG_SECONDS = 4.0, 120.0
 FACTORS = (0.5, 2.0)
-# relative changes below this may be none: solutions are known up to their tolerance
+# relative changes below this may be none: solutions are known up to their tolerance, and this is the usual one
 UNSURE = 1e-6
 
 
 @dataclass(frozen=True)
 class Point:
-    """What a caution leads to."""
+    """What a caution leads to; relative changes up to ``unsure`` may be none."""
 
     caution: float
     expected_return: float
     risk: float
+    unsure: float = UNSURE
 
 
 @dataclass(frozen=True)
@@ -46,36 +48,52 @@ class Step:
     @property
     def given_up(self) -> float:
         """Return lost."""
-        return _change(self.before.expected_return, self.after.expected_return)
+        return self._change(self.before.expected_return, self.after.expected_return)
 
     @property
     def removed(self) -> float:
         """Risk less."""
-        return _change(self.before.risk, self.after.risk)
+        return self._change(self.before.risk, self.after.risk)
 
     @property
     def price(self) -> float | None:
         """Return per unit of risk; None where too little of either changes to divide by."""
         return self.given_up / self.removed if self.removed > 0 and self.given_up > 0 else None
 
-
-def _change(before: float, after: float) -> float:
-    """The difference, or 0 where it is no more than what solving up to a tolerance leaves open."""
-    return before - after if abs(before - after) > UNSURE * max(abs(before), abs(after)) else 0.0
+    def _change(self, before: float, after: float) -> float:
+        """The difference, or 0 where it is no more than what solving up to a tolerance leaves open."""
+        unsure = max(self.before.unsure, self.after.unsure) * max(abs(before), abs(after))
+        return settled(before - after, unsure)
 
 
 def point(solution: Solution) -> Point | None:
     """None when the risk is unknown or infinite."""
-    risk = solution.policy_risk
+    risk = shown_risk(solution)
     if risk is None or not np.isfinite(risk) or not np.isfinite(solution.expected_return):
         return None
-    return Point(solution.caution, solution.expected_return, risk)
+    return Point(solution.caution, shown_return(solution), risk, certain_change(solution))
+
+
+def certain_change(solution: Solution) -> float:
+    """Relative changes above this are none of the tolerance's."""
+    return float(np.fmin(UNSURE, solution.tolerance))
 
 
 def steps(points: Sequence[Point | None]) -> list[Step]:
     """Between neighbours; unknown points are left out."""
     known = [one for one in points if one is not None]
     return [Step(before, after) for before, after in pairwise(known)]
+
+
+def steady(points: Sequence[Point]) -> list[Point]:
+    """The points, each figure as in the one before where it does not change: drawings would enlarge the difference."""
+    found = list(points[:1])
+    for here in points[1:]:
+        step = Step(found[-1], here)
+        earned = here.expected_return if step.given_up else found[-1].expected_return
+        risk = here.risk if step.removed else found[-1].risk
+        found.append(replace(here, expected_return=earned, risk=risk))
+    return found
 
 
 def refusal(solution: Solution) -> str | None:

@@ -3,9 +3,12 @@
 import math
 import re
 
+import numpy as np
+
 from cautious.episodes.demonstrations import Demonstrations
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
+from cautious.report.accuracy import shown_objective, shown_return, shown_risk
 from cautious.risks.base import terms_of
 from cautious.risks.separable import KL, Quadratic, TotalVariation
 from cautious.risks.wasserstein import Wasserstein
@@ -36,7 +39,7 @@ KINDS = {
 }
 
 # from here on a power of ten is easier to read than all the digits
-LONGEST_WHOLE = 1e7
+LONGEST_WHOLE = 1e8
 
 VERDICTS = {
     Status.SOLVED: "proved best",
@@ -124,6 +127,7 @@ def problem_words(solution: Solution, price: str | None = None) -> list[str]:
         f"The model has {mdp.n_states:,} states and {mdp.n_actions:,} actions. With the discount {mdp.discount:g}, "
         f"what is earned in the next {number(horizon, 3)} steps or so counts most."
         + (f" One step is one {scene.step}." if scene.step != "step" else "")
+        + (_start(mdp) if mdp.known_transitions else "")
     )
     if is_neutral(solution):
         sentences.append("The policy should earn the largest expected return; risk plays no part.")
@@ -134,6 +138,17 @@ def problem_words(solution: Solution, price: str | None = None) -> list[str]:
         )
         sentences += risk_words(solution.risk_label) + _demonstrations(solution)
     return sentences
+
+
+def _start(mdp: MDP) -> str:
+    """Where it begins; returns are worth as much as where they are counted from."""
+    first = np.flatnonzero(mdp.start > 0)
+    if first.size == 1:
+        return f" It starts in {state_name(mdp, int(first[0]))}."
+    evenly = "evenly " if np.ptp(mdp.start[first]) < 1e-12 else ""
+    return (
+        f" The first state is drawn {evenly}from {'all' if first.size == mdp.n_states else f'{first.size:,}'} states."
+    )
 
 
 def _demonstrations(solution: Solution) -> list[str]:
@@ -153,10 +168,10 @@ def answer_sentence(solution: Solution, neutral_return: float | None = None, neu
         return (
             "No policy with a finite risk was found, and none is excluded; the policy shown here is the last one tried."
         )
-    text = f"The policy earns {number(solution.expected_return)} ({unit}, discounted)"
+    text = f"The policy earns {number(shown_return(solution))} ({unit}, discounted)"
     if is_neutral(solution):
         return f"{text}; {_quality(solution)}."
-    text += f" at a risk of {number(solution.risk)}"
+    text += f" at a risk of {number(shown_risk(solution))}"
     if neutral_return is not None and neutral_risk is not None and math.isfinite(neutral_risk):
         text += f", where the risk-neutral policy earns {number(neutral_return)} at a risk of {number(neutral_risk)}"
     elif neutral_return is not None and neutral_risk is not None:
@@ -204,7 +219,7 @@ def certificate_words(solution: Solution) -> list[tuple[str, str]]:
     return [
         ("Status", solution.status.value),
         ("Kind of proof", f"{proof.kind}. {KINDS.get(proof.kind, '')}".strip()),
-        ("Objective of this policy", number(solution.objective, 10)),
+        ("Objective of this policy", number(shown_objective(solution), 10)),
         (exceeded(solution), number(solution.upper_bound, 10)),
         ("Gap", f"{number(solution.gap, 3)} (asked for: {number(solution.tolerance, 3)} of the objective's size)"),
         ("Checked", proof.statement),
@@ -220,7 +235,7 @@ def _estimate_words(solution: Solution) -> list[tuple[str, str]]:
         ("Status", solution.status.value),
         ("Kind of proof", f"estimated. {KINDS['estimated']}"),
         ("What is sure", solution.certificate.statement),
-        ("Objective, estimated", number(solution.objective, 6)),
+        ("Objective, estimated", number(shown_objective(solution), 6)),
         ("No policy exceeds", f"{number(facts.get('optimum_below', math.inf), 6)}, with the same confidence"),
         ("Samples", f"{facts.get('samples', 0):,}, of which {facts.get('trial_samples', 0):,} tried the final policy"),
         ("Method", f"{facts.get('method', solution.method)}; {number(solution.seconds, 3)} s"),
