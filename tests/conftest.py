@@ -1,11 +1,15 @@
 """What tests in several folders use."""
 
+import signal
 import sys
 
 import pytest
 
 from cautious import cli
 from cautious.report import pieces
+
+# a shell that starts the tests in the background has Ctrl-C ignored, and their children would inherit that
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

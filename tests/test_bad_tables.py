@@ -1,6 +1,7 @@
 """Anything wrong with a table is a typed error that says where."""
 
 import contextlib
+import gzip
 import random
 
 import numpy as np
@@ -132,3 +133,19 @@ def test_parquet_without_pyarrow_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     with pytest.raises(ca.MissingExtraError, match=r"cautious\[data\]"):
         read(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (gzip.compress(b"state,action,reward,next_state\na,b,1,a\n"), "packed by gzip: unpack it first"),
+        ("state,action,reward,next_state\na,b,1,a\n".encode("utf-16"), "UTF-16: save it as UTF-8"),
+    ],
+)
+def test_other_files_called_csv_are_recognised(tmp_path, content, advice):
+    (tmp_path / "log.csv").write_bytes(content)
+    with pytest.raises(ca.FileError, match=advice):
+        ca.from_transitions(tmp_path / "log.csv", 0.9)
+    (tmp_path / "log.csv.gz").write_bytes(content)
+    with pytest.raises(ca.InputError, match="unpack it first"):
+        ca.read_model(tmp_path / "log.csv.gz", discount=0.9)

@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -189,6 +190,19 @@ def test_bench_runs_a_file_of_the_checkout_or_says_that_there_is_none(run, tmp_p
     code, _, err = run("bench", "other")
     assert code == 2
     assert "benchmarks/ has solve" in err
+
+
+def test_lines_of_a_benchmark_appear_as_they_are_measured(tmp_path):
+    (tmp_path / "benchmarks").mkdir()
+    code = "import sys\ndef main(quick):\n    print('measured')\n    sys.stdin.readline()\n"
+    (tmp_path / "benchmarks" / "solve.py").write_text(code)
+    command = [sys.executable, "-m", "cautious", "bench", "solve"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as child:
+        # the benchmark goes on only after its line was read
+        threading.Timer(60.0, child.kill).start()
+        assert child.stdout.readline() == "measured\n"
+        assert child.poll() is None
+        child.stdin.write("\n")
 
 
 def test_warmup_says_how_long_it_took(run):

@@ -134,6 +134,18 @@ def test_by_default_only_what_applies_takes_part(monkeypatch):
     assert tuple(asked) == roster.USUAL
 
 
+def test_the_name_of_a_package_means_all_of_its_methods(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        runs.Peers, "row", lambda self, name: asked.append(name) or comparing.ComparisonRow(name, "", "")
+    )
+    ca.compare(ca.Problem(masked()), ["storm"])
+    assert asked == ["Storm", "Storm PI"]
+    asked.clear()
+    ca.compare(ca.Problem(masked()), ["Storm PI", "CLARABEL", "Storm"])
+    assert asked == ["Storm PI", "CLARABEL", "Storm"]
+
+
 def test_ctrl_c_keeps_what_was_finished(monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt

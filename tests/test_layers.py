@@ -32,7 +32,7 @@ LAYERS = [
     {"comparison"},
     {"problem_files"},
     {"report"},
-    {"testing", "paper"},
+    {"testing", "paper", "studio"},
     {"cli", "commands"},
     {"__main__"},
 ]
@@ -103,7 +103,7 @@ def test_imports_point_to_earlier_layers(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_the_outermost_parts_use_nothing_private(path):
-    if part(path) in {"cli", "commands", "paper"}:
+    if part(path) in {"cli", "commands", "paper", "studio"}:
         tree = ast.parse(path.read_text())
         for module in [*imports(tree, inside_functions=False), *imports(tree, inside_functions=True)]:
             assert not any(name.startswith("_") for name in module.split(".")[1:]), module

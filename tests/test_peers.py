@@ -202,6 +202,25 @@ def test_statuses_of_workers_as_words():
     assert runs.said("optimal_inaccurate") == ("optimal_inaccurate", "")
 
 
+def test_what_is_not_the_solvers_time_is_bounded_by_its_limit():
+    assert workers.stage_limits(60.0, False) == {"": 600.0, "ready": 60.0, "answered": 300.0}
+    assert workers.stage_limits(0.1, False) == {"": 60.0, "ready": 0.1, "answered": 30.0}
+    assert workers.stage_limits(20.0, False) == {"": 200.0, "ready": 20.0, "answered": 100.0}
+    assert workers.stage_limits(0.1, True) == {"": 600.0, "ready": 0.1, "answered": 300.0}
+    assert workers.stage_limits(1e6, False) == {"": 600.0, "ready": 1e6, "answered": 300.0}
+
+
+@pytest.mark.parametrize("stage", ["", "ready", "answered"])
+def test_a_package_that_hangs_is_ended_at_the_limit_of_its_stage(stage, monkeypatch):
+    monkeypatch.setattr(workers, "SET_UP_SECONDS", (0.5, 0.5) if stage == "" else (60.0, 60.0))
+    monkeypatch.setattr(workers, "JUDGEMENT_SECONDS", (0.5, 0.5))
+    said = f"print({stage!r}, flush=True); " if stage else ""
+    worker = workers.Worker(["-c", f"import time; {said}time.sleep(60)"], patient=False)
+    said = worker.ask({"solver": "x"}, 0.5)["status"]
+    assert said == {"": "preparation ", "ready": "", "answered": "judgement "}[stage] + "over 0.5 s"
+    assert not worker.alive
+
+
 def test_workers_run_pinned_to_one_thread():
     code = "import os; from cautious.peers.workers import serve\n"
     code += "serve(lambda request, payload, say: {'threads': os.environ['OMP_NUM_THREADS']})"

@@ -165,3 +165,14 @@ def test_names_and_optional_columns():
         read_columns({"ward": ["x"]}, labels={"ward": "s"}, names={"stat": "ward"})
     with pytest.raises(ca.InputError, match=r"'ward'; say which is which, as in names=\{'state': 'ward'\}, or in a"):
         read_columns({"ward": ["x"]}, labels={"state": "s"})
+
+
+def test_blanks_around_labels_count_in_memory_and_not_in_text_files(tmp_path):
+    table = {"state": [" a", "a", "a\n"]}
+    found = read_columns(table, labels={"state": "state"})
+    assert (found.labels["state"], found.codes["state"].tolist()) == ((" a", "a", "a\n"), [0, 1, 2])
+    assert read_columns(pa.table(table), labels={"state": "state"}).labels["state"] == (" a", "a", "a\n")
+    (tmp_path / "table.csv").write_text("state\n a\na\na \n")
+    assert read_columns(tmp_path / "table.csv", labels={"state": "state"}).labels["state"] == ("a",)
+    with pytest.raises(ca.InputError, match="'state' is empty"):
+        read_columns({"state": ["a", " "]}, labels={"state": "state"})

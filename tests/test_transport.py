@@ -93,6 +93,32 @@ def test_when_time_is_up_the_plan_is_merely_possible(monkeypatch):
     assert_allclose(cheapest_plan(distance, x, q)[0], exact, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["plan", "flow"])
+def test_exchanges_without_end_count_only_with_a_proof(monkeypatch, kind):
+    """After the last round the plan at hand is proved to be the cheapest, or refused."""
+    graph, x, q = random_graph(7)
+    distance, edges = dijkstra(graph), sp.coo_array(graph)
+
+    arcs = edges.row.astype(np.int64), edges.col.astype(np.int64), edges.data
+
+    def ship():
+        if kind == "plan":
+            return cheapest_plan(distance, x, q)[0]
+        return cheapest_flow(*arcs, spanning_tree(graph), x - q)[0]
+
+    exact = exact_cost(distance, x, q)
+    improve = getattr(network_simplex.kernels, f"improve_{kind}")
+    monkeypatch.setattr(network_simplex, "ROUNDS", 1)
+    monkeypatch.setattr(network_simplex.kernels, f"improve_{kind}", lambda *given: improve(*given) and False)
+    assert_allclose(ship(), exact, atol=1e-12)
+    monkeypatch.setattr(network_simplex.kernels, f"improve_{kind}", lambda *given: False)
+    with pytest.raises(ca.SolveError, match="the cheapest transport was not found in 1 rounds"):
+        ship()
+    # when time is up, what is merely possible is an upper bound
+    with until(lambda: True):
+        assert ship() > exact + 1e-3
+
+
 def test_what_was_cut_short_is_not_remembered_when_there_is_time(monkeypatch):
     monkeypatch.setattr(network_simplex, "BUDGET", 1)
     rng = np.random.default_rng(0)

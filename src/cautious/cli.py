@@ -6,17 +6,20 @@ simulator that failed, 130 interrupted. An error is one line on standard error; 
 The library is imported inside the commands, so that ``--help`` answers at once.
 """
 
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Annotated, Any
 
 import typer
 
 import cautious
-from cautious.commands import catalogue, comparing, demo, learning, models, paper, shared, solving
+from cautious.commands import catalogue, comparing, completion, demo, learning, models, paper, shared, solving, studio
+from cautious.commands.usage import usage
 from cautious.errors import CautiousError, SimulatorError, SolveError
 
 # typer brings its own copy of click: the base of its errors about the command line is reached through a public one
@@ -56,6 +59,7 @@ for command in (
     models.convert,
     catalogue.worlds,
     demo.demo,
+    studio.studio,
     paper.paper,
     catalogue.warmup,
 ):
@@ -81,6 +85,7 @@ def options(
 
 def main() -> None:
     """Run the command line; errors are one line on standard error, and an exit code."""
+    completion.rejoin(os.environ)
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     failed = Failure("--debug" in sys.argv[1:], "--json" in arguments)
     try:
@@ -90,7 +95,7 @@ def main() -> None:
     except (Interrupted, KeyboardInterrupt):
         sys.exit(failed("Interrupted", "interrupted", shared.INTERRUPTED))
     except USAGE_ERROR as error:
-        sys.exit(failed("UsageError", usage(error), shared.WRONG_INPUT))
+        sys.exit(failed("UsageError", usage(error, arguments), shared.WRONG_INPUT))
     except (SolveError, SimulatorError) as error:
         sys.exit(failed(type(error).__name__, str(error), shared.LIMIT))
     except (CautiousError, OSError) as error:
@@ -112,7 +117,9 @@ class Failure:
             traceback.print_exc()
         line = " ".join(text.split())
         if self.as_json:
-            shared.print_json({"error": {"kind": kind, "message": line, "exit_code": code}})
+            # a full disk or a closed pipe is told on standard error
+            with suppress(OSError):
+                shared.print_json({"error": {"kind": kind, "message": line, "exit_code": code}})
         sys.stderr.write(f"cautious: {line}\n")
         return code
 
@@ -120,9 +127,3 @@ class Failure:
 def _warn(message: Warning | str, *place: Any, **more: Any) -> None:
     """A warning in one line: where in the library it was raised helps nobody here."""
     sys.stderr.write(f"cautious: warning: {' '.join(str(message).split())}\n")
-
-
-def usage(error: Any) -> str:
-    """What is wrong with the line that was typed, and where to look."""
-    place = "cautious" if error.ctx is None else error.ctx.command_path
-    return f"{error.format_message().rstrip('.')} ({place} --help shows how)"

@@ -19,11 +19,18 @@ SH_BLOCK = re.compile(r"^```(?:sh|console)$\n(.*?)^```$", re.MULTILINE | re.DOTA
 NAMED_FILE = re.compile(r"`([\w-]+\.toml)`:\n\n```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^    (cautious .*)$", re.MULTILINE)
 # tested elsewhere, or minutes of work; and what cannot be undone
-LEFT_OUT = ("cautious paper", "cautious bench", "cautious warmup", "cautious demo", "cautious --install-completion")
+LEFT_OUT = (
+    "cautious paper",
+    "cautious bench",
+    "cautious warmup",
+    "cautious demo",
+    "cautious studio",
+    "cautious --install-completion",
+)
 
 
 def test_all_commands_of_the_contract_are_there():
-    wanted = "solve learn frontier evaluate paper check convert compare worlds bench warmup demo"
+    wanted = "solve learn frontier evaluate paper check convert compare worlds bench warmup demo studio"
     assert set(COMMANDS) == set(wanted.split())
 
 

@@ -1,7 +1,10 @@
 """Errors and warnings are one line, on standard error; programs get JSON."""
 
 import json
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +21,25 @@ USAGE = {
     "no number": (("solve", "maze", "--caution", "high"), "Invalid value for '--caution'"),
     "no option": (("evaluate", "maze"), "Missing option '--policy'"),
     "too many": (("worlds", "maze", "drift"), "unexpected extra argument"),
+    "blanks between cautions": (
+        ("frontier", "maze", "--cautions", "0", "1", "10"),
+        "separate values by commas, as in --cautions 0,1,10 (cautious frontier --help shows how)",
+    ),
+    "cautions before the problem": (
+        ("frontier", "--cautions", "0,", "1,", "10", "maze"),
+        "as in --cautions 0,1,10 (",
+    ),
+    "a negative caution": (("frontier", "maze", "--cautions", "0", "-1"), "as in --cautions 0,-1 ("),
+    "blanks in a range": (("learn", "x.csv", "--reward-range", "-10", "5"), "as in --reward-range -10,5 ("),
+    "blanks between methods": (
+        ("compare", "maze", "--methods", "cautious", "CLARABEL", "--quiet"),
+        "as in --methods cautious,CLARABEL (",
+    ),
+    "blanks in a risk": (
+        ("solve", "maze", "--risk", "variance", "+", "entropy"),
+        "a value with blanks needs quotes, as in --risk 'variance + entropy' (",
+    ),
+    "blanks in a state": (("solve", "maze", "--start", "in", "stock"), "as in --start 'in stock' ("),
 }
 
 
@@ -30,6 +52,12 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_two(run, case):
     assert len(err.splitlines()) == 1
 
 
+def test_values_that_are_whole_get_no_advice(run):
+    err = run("solve", "--caution", "high", "--risk", "variance", "maze")[2]
+    assert "Invalid value for '--caution'" in err
+    assert "quotes" not in err
+
+
 @pytest.mark.parametrize("arguments", [("solve", "nowhere"), ("solve", "maze", "--caution", "-1"), ("slove", "maze")])
 def test_programs_get_errors_as_json(run, arguments):
     code, out, err = run(*arguments, "--json")
@@ -37,6 +65,17 @@ def test_programs_get_errors_as_json(run, arguments):
     assert code == error["exit_code"] == 2
     assert err == f"cautious: {error['message']}\n"
     assert error["kind"] in ("InputError", "UsageError")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("arguments", [("worlds", "--json"), ("worlds",), ("solve", "nowhere", "--json")])
+def test_a_full_disk_is_one_line(arguments):
+    command = [sys.executable, "-m", "cautious", *arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "No space left" in done.stderr or "nowhere" in done.stderr
 
 
 def test_faults_and_interrupts_too(run, monkeypatch):

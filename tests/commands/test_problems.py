@@ -73,6 +73,14 @@ def test_a_log_is_counted(run, folder):
     assert (code, "rows of the log" in out, "least tried pair" in out) == (0, True, True)
 
 
+@pytest.mark.parametrize(("first", "last"), [("1", "end"), ("01", "02"), ("1", "2"), ("-1", "2"), ("1.5", "2")])
+def test_a_log_starts_in_the_state_that_is_written_so(run, folder, first, last):
+    """Beside "end" the labels are texts, alone they are whole numbers."""
+    (folder / "log.csv").write_text(f"state,action,reward,next_state\n{first},go,1,{last}\n{last},go,0,{first}\n")
+    found = solved(run, "log.csv", "--discount", 0.9, "--start", first)
+    assert found["objective"] == pytest.approx(1 / (1 - 0.81), abs=1e-9)
+
+
 def test_a_table_with_probabilities_is_a_model_and_others_are_logs(folder):
     pytest.importorskip("pyarrow", reason="extra data")
     ca.worlds.river_swim().save("swim.csv")

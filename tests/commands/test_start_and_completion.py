@@ -1,6 +1,7 @@
 """``--help`` and the completion of the shell load no numerics; Tab offers commands, worlds and files."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -70,6 +71,32 @@ def test_bash_completes_commands_options_worlds_and_files(completed, folder):
     assert completed("cautious solve ex") == ["examples/"]
     assert completed("cautious solve gym:T") == ["gym:Taxi-v4"]
     assert completed("cautious solve no/such/") == []
+
+
+TYPED = {
+    "gym:": ["CliffWalking-v1", "FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4"],
+    "gym:T": ["Taxi-v4"],
+    "gym:Taxi-v4 --dis": ["--discount"],
+    "ma": ["maze", "machine_replacement"],
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("typed", TYPED)
+def test_bash_itself_which_takes_words_apart_at_colons(typed, tmp_path):
+    """What the shell would put on the line: of a word with a colon it replaces the part after it."""
+    shown = [sys.executable, "-m", "cautious", "--show-completion", "bash"]
+    script = subprocess.run(shown, capture_output=True, text=True)
+    words = f"cautious solve {typed}".replace(":", " : ").split()
+    (tmp_path / "cautious").write_text(f'#!/bin/sh\nexec {sys.executable} -m cautious "$@"\n')
+    (tmp_path / "cautious").chmod(0o755)
+    code = f"{script.stdout}\nCOMP_WORDS=({' '.join(words)})\nCOMP_CWORD={len(words) - 1}\n"
+    code += '_cautious_completion cautious\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-c", code], capture_output=True, text=True, env=os.environ | {"PATH": path}, cwd=tmp_path
+    )
+    assert done.stdout.split() == TYPED[typed], done.stderr
 
 
 def test_the_script_for_bash_can_be_shown(run, monkeypatch):

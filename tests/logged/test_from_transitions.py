@@ -269,3 +269,12 @@ def test_where_a_log_breaks_off_is_not_an_end():
     ended = ca.from_transitions(table | {"done": [True] * 2}, 0.5, at_end="absorb", start={"a": 1.0})
     assert ended.state_names == ("a", "b")
     assert ca.solve(ca.Problem(ended)).expected_return == pytest.approx(-1)
+
+
+def test_a_start_may_be_written_as_text_where_that_means_one_label():
+    rows = [(1, "go", 0.0, 2), (2, "go", 0.0, 1)]
+    assert ca.from_transitions(rows, 0.9, start={"2": 1.0}).start.tolist() == [0, 1]
+    both = [(1, "go", 0.0, "1"), ("1", "go", 0.0, 1)]
+    assert ca.from_transitions(both, 0.9, start={"1": 1.0}).start.tolist() == [0, 1]
+    with pytest.raises(ca.InputError, match="start: state '3' is not in the log"):
+        ca.from_transitions(rows, 0.9, start={"3": 1.0})

@@ -26,11 +26,13 @@ def test_added_states_do_not_take_the_name_of_another(logged):
     assert logged.state_names == ("a", "b", "end", "end 2", "untried")
 
 
-def test_counts_survive(logged, tmp_path):
+def test_counts_and_words_survive(logged, tmp_path):
+    logged.scene = ca.Scene("Ward", step="day", reward_unit="EUR")
     logged.save(tmp_path / "log.npz")
     back = ca.read_model(tmp_path / "log.npz")
     assert repr(back) == repr(logged)
     assert back.counts.sum() == 5
+    assert back.scene == logged.scene
     for name in ("counts", "logging_policy", "rewards", "start", "allowed"):
         assert_array_equal(getattr(back, name), getattr(logged, name))
     assert back.reward_range == logged.reward_range == (-1, 2)

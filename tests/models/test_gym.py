@@ -225,10 +225,46 @@ def test_wrappers_count():
     assert set(rewards) == {0.0, 2.0}
 
 
-def test_an_observation_outside_its_space_is_named():
-    class Lost(WalkWithSetter):
-        def step(self, action):
-            return 99, 0.0, False, False, {}
+BAD_STEPS = {
+    "outside": ((99, 0.0, False, False, {}), "the observation of env.step(2) from the observation 5 is 99; "),
+    "text": (("six", 0.0, False, False, {}), "the observation of env.step(2) from the observation 5 is 'six'; "),
+    "nothing": ((None, 0.0, False, False, {}), "is None; observations are 5 to"),
+    "array": ((np.array([6, 6]), 0.0, False, False, {}), "is array([6, 6]); observations are"),
+    "nothing at all": (None, "env.step(2) from the observation 5 returned None; expected (observation, reward, term"),
+    "old": ((6, 0.0, False, {}), "returned 4 values; expected (observation, reward, terminated, truncated, info)"),
+    "reward": ((6, "1", False, False, {}), "the reward of env.step(2) from the observation 5 must be a number"),
+    "terminated": ((6, 0.0, "no", False, {}), "terminated of env.step(2) from the observation 5 is 'no'"),
+    "truncated": ((6, 0.0, False, None, {}), "truncated of env.step(2) from the observation 5 is None"),
+}
 
-    with pytest.raises(ca.InputError, match=re.escape("the next state of env.step(2) from the observation 5 is 94")):
-        walk(Lost()).sample(np.array([0]), np.array([1]), np.random.default_rng(0))
+
+@pytest.mark.parametrize("case", BAD_STEPS)
+def test_a_step_that_breaks_the_interface_is_named(case):
+    answer, message = BAD_STEPS[case]
+
+    class Odd(WalkWithSetter):
+        def step(self, action):
+            return answer
+
+    with pytest.raises(ca.InputError, match=re.escape(message)):
+        walk(Odd()).sample(np.array([0]), np.array([1]), np.random.default_rng(0))
+    with pytest.raises(ca.InputError, match=re.escape(message.replace("step(2)", "step(1)"))):
+        ca.from_gym(Odd(), 0.9, "absorb", start=5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (5, "env.reset() returned 5; expected (observation, info)"),
+        (("a", {}), "the observation of env.reset() is 'a'; observations are 5 to"),
+        ((99, {}), "the observation of env.reset() is 99; observations are 5 to"),
+    ],
+)
+def test_a_reset_that_breaks_the_interface_is_named(answer, message):
+    class Odd(WalkWithSetter):
+        def reset(self, *, seed=None, options=None):
+            return answer
+
+    for make in (walk, lambda env: ca.from_gym(env, 0.9, "absorb")):
+        with pytest.raises(ca.InputError, match=re.escape(message)):
+            make(Odd())

@@ -72,7 +72,12 @@ kept = []
         (lambda draws: draws.random(3), "draws many numbers at once"),
         (lambda draws: draws.integers(10**12), "can come out in more than 10000 ways"),
         (lambda draws: [draws.integers(30) for _ in range(3)], "can come out in more than 10000 ways"),
-        (lambda draws: draws.choice(2, p=[0.0, 0.0]), "none of which is above zero"),
+        (lambda draws: draws.choice(2, p=[0.0, 0.0]), "expected 2 chances of at least 0 that sum to 1"),
+        (lambda draws: draws.choice(2, p=[1.5, -0.5]), r"p=\[1.5, -0.5\]; expected 2 chances of at least 0"),
+        (lambda draws: draws.choice(2, p=[0.5, 0.4]), "that sum to 1"),
+        (lambda draws: draws.choice(2, p=[float("nan"), 1.0]), "of at least 0"),
+        (lambda draws: draws.choice(3, p=[0.5, 0.5]), "expected 3 chances"),
+        (lambda draws: draws.integers(3, 3), "none of which is above zero"),
         (lambda draws: draws.random() < float("nan"), "none of which is above zero"),
         (lambda draws: draws.uniform(1, 1), "between 1 and 1"),
         (
@@ -84,3 +89,14 @@ kept = []
 def test_what_cannot_be_listed_is_refused(program, reason):
     with pytest.raises(UnlistedDraw, match=reason):
         list(listed_ways(program))
+
+
+@pytest.mark.parametrize("p", [[0.5, 0.5 + 1e-9], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.5 + 1e-7], [2.0, -1.0], [np.nan, 1.0]])
+def test_chances_are_taken_where_numpy_takes_them(p):
+    try:
+        np.random.default_rng(0).choice(len(p), p=p)
+    except ValueError:
+        with pytest.raises(UnlistedDraw):
+            chances(lambda draws: int(draws.choice(len(p), p=p)))
+    else:
+        assert chances(lambda draws: int(draws.choice(len(p), p=p))) == pytest.approx(dict(enumerate(p)))

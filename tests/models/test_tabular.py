@@ -187,3 +187,38 @@ def test_simulator_is_reproducible_and_remembers_nothing():
     draws = [mdp.simulator().sample(states, actions, np.random.default_rng(5)) for _ in range(2)]
     assert np.array_equal(draws[0][0], draws[1][0])
     assert np.array_equal(draws[0][1], draws[1][1])
+
+
+@pytest.mark.parametrize("rewards", [[[1.0, 0.0], [0.0, -1e308]], np.full((2, 2, 2), -1e308)])
+def test_rewards_that_add_up_to_more_than_a_double_are_refused(rewards):
+    transitions = np.full((2, 2, 2), 0.5)
+    with pytest.raises(ca.InputError, match=r"rewards\[\d, \d\]: rewards up to 1e\+308 at discount 0\.9 add up"):
+        ca.MDP(transitions, rewards, 0.9)
+    # far apart, the outcomes cancel
+    with pytest.raises(ca.InputError, match="rewards: rewards up to 1e\\+306"):
+        ca.MDP(transitions, np.array([[[1e306, -1e306]] * 2] * 2), 0.9)
+    assert ca.MDP(transitions, np.full((2, 2), 9e303), 0.9).reward_range == (9e303, 9e303)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".umb", ".tra", ".csv", ".mat"])
+def test_names_that_no_file_can_hold_are_refused_before_one_is_written(tmp_path, suffix):
+    """Half a character, as a broken decoder leaves it, has no UTF-8."""
+    transitions = np.full((2, 1, 2), 0.5)
+    for name, named in (("state_names", ["fine", "\ud800 half"]), ("action_names", ["\udcff"])):
+        with pytest.raises(ca.InputError, match=rf"{name}\[{len(named) - 1}\] is .*half a character"):
+            ca.MDP(transitions, np.zeros((2, 1)), 0.9, [1, 0], **{name: named})
+    with pytest.raises(ca.InputError, match=r"scene grid\[1\] is .*half a character"):
+        ca.Scene("Yard", grid=("..", "\ud83d"))
+    # a whole character beyond the first plane is one, and is kept
+    whole = ca.MDP(transitions, np.zeros((2, 1)), 0.9, [1, 0], state_names=["\U0001f600", "é"])
+    whole.save(tmp_path / f"model{suffix}")
+    assert ca.read_model(tmp_path / f"model{suffix}").state_names == ("\U0001f600", "é")
+
+
+def test_names_that_no_file_can_hold_are_refused_in_a_companion(tmp_path):
+    path = tmp_path / "model.csv"
+    ca.MDP(np.ones((1, 1, 1)), [[0.0]], 0.9, state_names=["a"]).save(path)
+    beside = tmp_path / "model.csv.json"
+    beside.write_text(beside.read_text().replace('"a"', '"\\ud800"'))
+    with pytest.raises(ca.FileError, match=r"model\.csv\.json: state_names\[0\] is .*half a character"):
+        ca.read_model(path)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
+from io import TextIOWrapper
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -129,6 +130,9 @@ def bench(
     run = runpy.run_path(str(folder / f"{name}.py"), run_name="cautious_benchmark")["main"]
     if given.args and len(inspect.signature(run).parameters) < 2:
         raise ca.InputError(f"the benchmark {name!r} takes no further options, found {' '.join(given.args)}")
+    if isinstance(sys.stdout, TextIOWrapper):
+        # a line appears when it is measured, in a pipe or a file as well
+        sys.stdout.reconfigure(line_buffering=True)
     started = time.perf_counter()
     result = run(quick, given.args) if given.args else run(quick)
     if as_json:

@@ -41,7 +41,7 @@ def check(
     rows = found.table()
     if asked.recipe is not None:
         rows += [("risk", asked.risk_label), ("caution", f"{asked.caution:g}")]
-    print_table(Table(found.title or problem, ("fact", "value"), tuple(rows)))
+    print_table(Table(f"{found.title} ({problem})" if found.title else problem, ("fact", "value"), tuple(rows)))
     if not found.suspicions:
         typer.echo("Nothing looks suspicious.")
     for sentence in found.suspicions:

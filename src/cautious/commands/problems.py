@@ -115,7 +115,7 @@ def model_table(name: str, said: Said) -> dict[str, Any]:
             fitting = [KINDS[one] for one, keys in SOURCES.items() if key in keys]
             raise InputError(f"{option(key)} is for {' or '.join(fitting)}; {name} is {KINDS[source]}")
     table = {source: name.removeprefix(GYM) if source == "gym" else name} | said.given
-    if source == "file" and said.start is not None:
+    if source in ("file", "transitions") and said.start is not None:
         # states of a file may be called 1, 2, 3: the name counts before the number
         table["start"] = said.start
     return table

@@ -51,12 +51,14 @@ def compare(
     problem
         Model, risk and caution.
     methods
-        Names of methods or of packages, such as ``["cautious", "CLARABEL", "QuantEcon"]``; ``Comparison`` shows the
-        names. By default all of ours that apply, and the usual ones of every package that can take the problem.
+        Names of methods, or of packages for all of theirs that apply, such as ``["cautious", "CLARABEL", "Storm"]``;
+        ``Comparison`` shows the names. By default all of ours that apply, and the usual ones of every package that can
+        take the problem.
     tolerance
         Relative gap of our own methods, as in ``ca.solve``.
     time_limit_seconds
-        For each method.
+        For each method. What is not its time is bounded as well: ten limits (60 s to 600 s) to prepare another package,
+        five (30 s to 300 s) to judge its answer.
     samples
         With a number, our learners take part and may draw this many transitions each. Those named in ``methods`` take
         part anyway, by default with a million.
@@ -119,13 +121,13 @@ def _wanted(problem: Problem, methods: Sequence[str] | None, samples: int | None
 
 
 def _meant(problem: Problem, word: Any, samples: int | None) -> Iterator[tuple[str, str]]:
-    """The methods a word stands for: one by its name, or those of a package that apply."""
+    """The methods a word stands for: those of a package that apply, or one by its name."""
     known, asked = method_names(), str(word).strip().lower()
-    named = [(name, whose) for name, whose in known.items() if name.lower() == asked]
-    if named:
-        return iter(named)
     of_package = [(name, whose) for name, whose in known.items() if whose.lower() == asked]
     if not of_package:
+        named = [(name, whose) for name, whose in known.items() if name.lower() == asked]
+        if named:
+            return iter(named)
         close = get_close_matches(asked, [name.lower() for name in (*known, *known.values())], 1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         every = ", ".join(dict.fromkeys([*known.values(), *known]))

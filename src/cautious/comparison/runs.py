@@ -97,7 +97,7 @@ class Peers:
             return ComparisonRow(name, owner, "not installed", note=f"pip install {absent}")
         worker, payload = self.workers.get(owner), b""
         if worker is None or not worker.alive:
-            worker = self.workers[owner] = Worker(CHILD)
+            worker = self.workers[owner] = Worker(CHILD, patient=False)
             payload = self._pickled()
         found = worker.ask({"solver": name, "limit_seconds": self.limit}, self.limit, payload)
         status, note = said(found["status"])

@@ -14,7 +14,7 @@ from cautious.history import History
 from cautious.learning.confidence import CONFIDENCE, known_terms, padded_range
 from cautious.learning.endings import counted_estimate
 from cautious.learning.lines import sure_bound
-from cautious.learning.log_bounds import Evidence, objective_or_return_below
+from cautious.learning.log_bounds import Evidence, objective_or_return_below, worst_risk
 from cautious.learning.log_folds import split
 from cautious.learning.payoffs import Payoff, scalars_of
 from cautious.learning.task import LARGEST_REWARDS, SMALLEST_REWARDS, Task
@@ -53,7 +53,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
         at_least, return_at_least = objective_or_return_below(task, Evidence(folds, policy), scalars, 1 - CONFIDENCE)
         objective = Payoff(task.scalars, scalars, task.discount)
         sure = return_at_least == _least(task, Payoff((), (), task.discount)) or (
-            not known_terms(task) and at_least == _least(task, objective)
+            np.isfinite(at_least) and at_least == _least_objective(task, objective)
         )
     optimum_below = sure_bound(task)
     gap = optimum_below - at_least if np.isfinite(at_least) else np.inf
@@ -115,7 +115,8 @@ def _task(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Ta
         low, high = logged.reward_range
         raise InputError(
             "a statement about the policy needs to know which rewards are possible, not only which ones were seen: "
-            f"ca.from_transitions(..., reward_range=(low, high)); the log has {low:g} to {high:g}"
+            "ca.from_transitions(..., reward_range=(low, high)), or reward_range = [low, high] in [model] of a problem "
+            f"file; the log has {low:g} to {high:g}"
         )
     size = max(abs(end) for end in logged.reward_range)
     if size > 0 and not SMALLEST_REWARDS <= size <= LARGEST_REWARDS:
@@ -171,6 +172,14 @@ def _everywhere(logged: LoggedMDP, problem: Problem, policy: Array) -> Array:
 def _least(task: Task, payoff: Payoff) -> float:
     """What the objective of this payoff is at least, whatever the policy: the least is paid for ever."""
     return payoff.range(*padded_range(task))[0] / (1 - task.discount) - payoff.offset
+
+
+def _least_objective(task: Task, payoff: Payoff) -> float:
+    """What the objective is at least, whatever the policy; the order of the sums is that of the bound."""
+    bound = _least(task, payoff)
+    for weight, risk in known_terms(task):
+        bound -= weight * worst_risk(risk, task.discount)
+    return bound
 
 
 def _statement(found: Solution, at_least: float, return_at_least: float, apart: bool) -> str:

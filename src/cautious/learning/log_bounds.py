@@ -243,6 +243,20 @@ def _risk_above(risk: Risk | None, evidence: Evidence, delta: float) -> float:
             float(number.max()),
         )
         found.append((1 - evidence.gamma) * evidence.value_below(paid, share))
+    return _risk_at(risk, found)
+
+
+def worst_risk(risk: Risk | None, discount: float) -> float:
+    """What the risk is at most, whatever the policy: every number of it is the least there is, for ever."""
+    assert isinstance(risk, FeatureRisk)
+    sign = 1 if isinstance(risk, LogBarrier) else -1
+    least = (sign * risk.features.toarray()).min(axis=1)
+    # rounded as in ``value_below``, with which it is compared
+    return _risk_at(risk, [(1 - discount) * (float(number) / (1 - discount)) for number in least])
+
+
+def _risk_at(risk: FeatureRisk, found: list[float]) -> float:
+    """The risk where its numbers, those of a worst case with their sign turned, are these."""
     if isinstance(risk, LogBarrier):
         slack = np.array(found) - risk.floors
         return float(-np.log(slack).sum()) if np.all(slack > 0) else np.inf

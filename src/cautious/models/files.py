@@ -19,7 +19,7 @@ def read_model(
     *,
     discount: float | None = None,
     start: Any = None,
-    reward: str | None = None,
+    reward: str | float | None = None,
     outcome: Any = None,
     columns: Mapping[str, str] | None = None,
     normalise: bool = False,
@@ -40,7 +40,8 @@ def read_model(
         The first state, by number or name, or a distribution (S,). Needed for ``.tra`` and ``.umb`` without exactly one
         initial state; tables and arrays start anywhere, uniformly, if nothing is said.
     reward
-        Which reward structure, when a ``.tra`` or ``.umb`` has several. One without any pays nothing.
+        Which reward structure, when a ``.tra`` or ``.umb`` has several; one without any pays nothing. A table without
+        a column of rewards is refused, unless ``reward=0`` says that nothing is paid.
     outcome
         Which model, when a table holds many (column ``idoutcome`` or ``outcome``).
     columns

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import as_count, as_distribution, as_names, as_number
+from cautious._checks import as_count, as_distribution, as_number
 from cautious.arrays import Array, Indices
 from cautious.errors import InputError
 from cautious.models.simulator_parts import as_allowed, as_outcome, as_reward_range, as_state, checked_pairs
 from cautious.models.simulators import Known
+from cautious.models.texts import model_names
 
 Step = Callable[[int, int, np.random.Generator], tuple[int, float]]
 DrawStart = Callable[[np.random.Generator], int]
@@ -68,8 +69,8 @@ class FunctionSimulator:
         self.known = Known(
             allowed=self.allowed,
             start=None if callable(start) else _as_start(start, self.n_states),
-            state_names=None if state_names is None else as_names("state_names", state_names, self.n_states),
-            action_names=None if action_names is None else as_names("action_names", action_names, self.n_actions),
+            state_names=None if state_names is None else model_names("state_names", state_names, self.n_states),
+            action_names=None if action_names is None else model_names("action_names", action_names, self.n_actions),
         )
 
     def start_states(self, n: int, rng: np.random.Generator) -> Indices:

@@ -8,6 +8,7 @@ import numpy as np
 from cautious._checks import as_number
 from cautious.arrays import Array, Indices
 from cautious.errors import IncompatibleError, InputError
+from cautious.models.gym_answers import first_observed, stepped
 from cautious.models.gym_checks import (
     AtEnd,
     HasTable,
@@ -21,7 +22,7 @@ from cautious.models.gym_checks import (
     title_of,
 )
 from cautious.models.scene import Scene
-from cautious.models.simulator_parts import as_outcome, as_reward_range, as_state, checked_pairs
+from cautious.models.simulator_parts import as_reward_range, checked_pairs
 from cautious.models.simulators import Known
 
 # environments may hand their seed to generators that take no more
@@ -107,10 +108,8 @@ class GymSimulator:
 
     def step(self, state: int, action: int) -> tuple[int, float, bool, bool]:
         """One step from the state it was put into: the next one, the reward, and whether it terminated or truncated."""
-        found, reward, terminated, truncated, _ = self.env.step(action + self.first_action)
         what = f"env.step({action + self.first_action}) from the observation {state + self.first_state}"
-        next_state, paid = as_outcome(what, (self._number(found), reward), self._observed)
-        return next_state, paid, bool(terminated), bool(truncated)
+        return stepped(self.env, action + self.first_action, what)
 
     def _step(self, state: int, action: int) -> tuple[int, float]:
         if state == self._observed:
@@ -125,16 +124,7 @@ class GymSimulator:
 
     def _reset(self, rng: np.random.Generator | None) -> int:
         """A first state; the generator, where there is one, seeds everything the environment draws from now on."""
-        found, _ = self.env.reset(seed=None if rng is None else int(rng.integers(SEEDS)))
-        return as_state("the state of env.reset()", self._number(found), self._observed)
-
-    def _number(self, observation: Any) -> Any:
-        """The state of an observation; Gymnasium allows whole numbers and arrays that hold one."""
-        return (
-            observation[()] - self.first_state
-            if isinstance(observation, np.ndarray)
-            else observation - self.first_state
-        )
+        return first_observed(self.env, None if rng is None else int(rng.integers(SEEDS)))
 
     def _tried(self, set_state: SetState) -> SetState:
         """The function, when it works: better to fail here than in the middle of a run."""

@@ -9,6 +9,7 @@ import numpy as np
 from cautious._checks import as_distribution
 from cautious.arrays import Array
 from cautious.errors import IncompatibleError, InputError, MissingExtraError
+from cautious.models.gym_answers import first_observed, observed_state
 
 AtEnd = Literal["absorb", "restart"]
 SetState = Callable[[Any, int], Any]
@@ -172,15 +173,6 @@ def given_start(env: Any, start: Any) -> Array | None:
     return chances
 
 
-def observed_state(what: str, observation: Any, space: Any) -> int:
-    """The number of the state with this observation; ``what`` says where it was found."""
-    first, last = int(space.start), int(space.start) + int(space.n) - 1
-    is_whole = isinstance(observation, int | np.integer) and not isinstance(observation, bool)
-    if not is_whole or not first <= observation <= last:
-        raise InputError(f"{what} is {observation!r:.40}; observations are {first} to {last}")
-    return int(observation) - first
-
-
 def own_start(env: Any, changes: set[str]) -> Array | None:
     """First states (S,) as the environment's ``initial_state_distrib`` says; None where it does not."""
     bare, count = env.unwrapped, int(env.observation_space.n)
@@ -200,8 +192,9 @@ def state_setter(env: Any, changes: set[str], who: str) -> SetState:
         raise IncompatibleError(f"a wrapper of {env} changes the observations, so they are not its states; {ways}")
     if isinstance(bare, SetsState):
         return _by_method
-    found, _ = env.reset(seed=0)
-    if isinstance(bare, ToyText) and int(bare.s) == int(found):
+    # toy_text environments have a state from their first reset on
+    observed = first_observed(env, 0) + int(env.observation_space.start)
+    if isinstance(bare, ToyText) and bare.s == observed:
         return _by_attribute
     raise IncompatibleError(f"{who} does not know how to set the state of {env}; {ways}")
 

@@ -15,6 +15,7 @@ import numpy as np
 from cautious._checks import SUM_TOLERANCE, as_number
 from cautious.arrays import Array
 from cautious.errors import InputError
+from cautious.models.gym_answers import observed_state
 from cautious.models.gym_checks import (
     AtEnd,
     HasTable,
@@ -23,7 +24,6 @@ from cautious.models.gym_checks import (
     check_at_end,
     check_environment,
     given_start,
-    observed_state,
     own_start,
     understood_wrappers,
 )

@@ -16,7 +16,8 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.gym import GymSimulator
-from cautious.models.gym_checks import SetState, observed_state, state_setter
+from cautious.models.gym_answers import first_observed
+from cautious.models.gym_checks import SetState, state_setter
 from cautious.models.listed_draws import Result, UniformNumber, UnlistedDraw, listed_ways
 from cautious.models.outcome_lists import OutcomeList
 
@@ -32,7 +33,7 @@ def first_states(env: Any) -> Array:
     chances = [np.zeros(int(env.observation_space.n)) for _ in range(2)]
     try:
         for start in chances:
-            for state, chance in _all_ways(env, lambda: _reset(env)).items():
+            for state, chance in _all_ways(env, lambda: first_observed(env)).items():
                 start[state] += chance
     except UnlistedDraw as reason:
         raise IncompatibleError(
@@ -134,12 +135,6 @@ def _all_ways(env: Any, act: Callable[[], Result], prepare: Callable[[], Any] = 
     for chance, result in listed_ways(attempt):
         ways[result] = ways.get(result, 0.0) + chance
     return ways
-
-
-def _reset(env: Any) -> int:
-    # without a seed the generator stays the one it was given
-    observation, _ = env.reset()
-    return observed_state("the observation of env.reset()", np.asarray(observation)[()], env.observation_space)
 
 
 def _generators(env: Any) -> list[Any]:

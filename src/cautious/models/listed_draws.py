@@ -14,6 +14,8 @@ import numpy as np
 
 MOST_WAYS = 10_000
 MOST_DRAWS = 1000
+# how far the chances of a choice may be from one in sum: what NumPy allows
+NEAR_ONE = math.sqrt(math.ulp(1.0))
 Result = TypeVar("Result")
 
 
@@ -71,7 +73,7 @@ class ListedDraws:
         """One of several things."""
         _refuse_size("choice", size)
         things = range(int(a)) if np.ndim(a) == 0 else a
-        way = self.fork(_equal(len(things)) if p is None else [float(chance) for chance in p])
+        way = self.fork(_equal(len(things)) if p is None else _chances(p, len(things)))
         return np.int64(way) if np.ndim(a) == 0 else things[way]
 
     def __getattr__(self, name: str) -> Any:
@@ -154,6 +156,17 @@ def _equal(count: int) -> list[float]:
     if count > MOST_WAYS:
         raise UnlistedDraw(f"can come out in more than {MOST_WAYS} ways")
     return [1 / count] * count if count > 0 else []
+
+
+def _chances(given: Any, count: int) -> list[float]:
+    """The chances of ``choice``, as NumPy takes them: small errors of the sum are shared out."""
+    chances = [float(chance) for chance in given]
+    total = math.fsum(chances)
+    if len(chances) != count or not all(chance >= 0 for chance in chances) or abs(total - 1) > NEAR_ONE:
+        raise UnlistedDraw(
+            f"draws by np_random.choice with p={chances!r:.60}; expected {count} chances of at least 0 that sum to 1"
+        )
+    return [chance / total for chance in chances]
 
 
 def _refuse_size(name: str, size: Any) -> None:

@@ -12,6 +12,9 @@ from cautious.errors import InputError
 from cautious.models.added_states import END, UNTRIED
 from cautious.models.logs import Log
 
+# the squares of so large rewards can still be summed over any number of rows
+LARGEST_SQUARED = 1e148
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -127,26 +130,41 @@ def counted_arrays(log: Log, layout: Layout) -> Counted:
     transitions = sp.csr_array((chances, (rows, columns)), shape=(size, width))
     rewards: Any = sp.csr_array((means, (rows, columns)), shape=(size, width))
     square: Array | None = None
-    if not triples.same_reward or layout.restart:
-        squares = np.concatenate([triples.square, extra_rewards**2])
-        rewards = np.bincount(rows, weights=chances * means, minlength=size).reshape(layout.shape)
-        moments = np.bincount(rows, weights=chances * squares, minlength=size).reshape(layout.shape)
-        square = np.maximum(moments, rewards**2)
+    if triples.varied.any() or layout.restart:
+        varied = np.concatenate([triples.varied, np.zeros(extra.size, dtype=np.bool_)])
+        # what a promised range has no square for is for the model to refuse
+        with np.errstate(over="ignore"):
+            squares = np.concatenate([triples.square, extra_rewards**2])
+            rewards, square = _moments(rows, chances, means, squares, varied, size)
+        rewards, square = rewards.reshape(layout.shape), square.reshape(layout.shape)
     if layout.restart:
         anew = sp.csr_array(transitions[:, [n_states]])
         transitions = sp.csr_array(transitions[:, :n_states] + anew @ sp.csr_array(layout.start[None, :]))
     return Counted(transitions, rewards, square, allowed, counts.reshape(layout.shape), outcome_counts)
 
 
+def _moments(
+    rows: Indices, chances: Array, means: Array, squares: Array, varied: Mask, size: int
+) -> tuple[Array, Array]:
+    """Mean and second moment (size,) of the reward of each pair; where it always pays the same, exactly that."""
+    same: Array = np.zeros(size)
+    same[rows] = means
+    differs: Mask = np.zeros(size, dtype=np.bool_)
+    differs[rows[varied | (means != same[rows])]] = True
+    mean = np.where(differs, np.bincount(rows, weights=chances * means, minlength=size), same)
+    square = np.bincount(rows, weights=chances * squares, minlength=size)
+    return mean, np.where(differs, np.maximum(square, mean**2), mean**2)
+
+
 @dataclass(frozen=True)
 class _Triples:
-    """Groups of rows with the same pair and target: their number, mean reward and mean squared reward."""
+    """Groups of rows with the same pair and target: number, mean and mean square of the rewards, whether they vary."""
 
     keys: Indices
     count: Indices
     mean: Array
     square: Array
-    same_reward: bool
+    varied: Mask
 
 
 def _triples(log: Log, layout: Layout, width: int) -> _Triples:
@@ -157,10 +175,20 @@ def _triples(log: Log, layout: Layout, width: int) -> _Triples:
     count = np.diff(np.append(first, keys.size))
     paid = log.rewards[order]
     low, high = np.minimum.reduceat(paid, first), np.maximum.reduceat(paid, first)
-    # averages of equal numbers must be that number
-    mean = np.where(low == high, low, np.clip(np.add.reduceat(paid, first) / count, low, high))
-    square = np.where(low == high, low**2, np.add.reduceat(paid**2, first) / count)
-    return _Triples(keys[first], count, mean, square, bool(np.array_equal(low, high)))
+    varied = low != high
+    size = np.abs(log.rewards)
+    if size.max() > LARGEST_SQUARED and (varied.any() or layout.restart):
+        row = int(np.argmax(size))
+        raise log.refusal(
+            row,
+            f"the reward is {log.rewards[row]:g}; where rewards of a state and action differ, or episodes restart, "
+            f"they are squared and summed, which goes up to {LARGEST_SQUARED:g}: pay them in other units",
+        )
+    # averages of equal numbers must be that number; the largest have no sums and squares, and then all of them are so
+    with np.errstate(over="ignore"):
+        mean = np.where(varied, np.clip(np.add.reduceat(paid, first) / count, low, high), low)
+        square = np.where(varied, np.add.reduceat(paid**2, first) / count, low**2)
+    return _Triples(keys[first], count, mean, square, varied)
 
 
 def _unseen(layout: Layout, counts: Indices) -> tuple[Indices, Indices, Array, Mask]:

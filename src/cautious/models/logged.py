@@ -15,9 +15,10 @@ import scipy.sparse as sp
 from cautious._checks import as_distribution, as_number
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
-from cautious.models.added_states import free_name
 from cautious.models.log_counts import Layout, counted_arrays, layout_of
+from cautious.models.log_labels import as_written, names_of, number_of
 from cautious.models.logs import Log, read_log
+from cautious.models.scene import Scene
 from cautious.models.simulator_parts import as_reward_range
 from cautious.models.tabular import MDP
 
@@ -71,6 +72,7 @@ class LoggedMDP(MDP):
         reward_square: Any,
         state_names: Sequence[str] | None,
         action_names: Sequence[str] | None,
+        scene: Scene | None = None,
     ) -> None:
         super().__init__(
             transitions,
@@ -81,6 +83,7 @@ class LoggedMDP(MDP):
             reward_square=reward_square,
             state_names=state_names,
             action_names=action_names,
+            scene=scene,
         )
         self.counts, self._reward_range, self._evidence = counts, reward_range, evidence
         share = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, self.allowed)
@@ -124,11 +127,11 @@ class LoggedMDP(MDP):
 
     def state_number(self, label: Hashable) -> int:
         """The index of the state with this label in the log."""
-        return _number("state", self.log.state_labels, label)
+        return number_of("state", self.log.state_labels, label)
 
     def action_number(self, label: Hashable) -> int:
         """The index of the action with this label in the log."""
-        return _number("action", self.log.action_labels, label)
+        return number_of("action", self.log.action_labels, label)
 
     def __repr__(self) -> str:
         return f"Logged{super().__repr__()[:-1]}, {self.counts.sum()} rows)"
@@ -167,9 +170,9 @@ def from_transitions(
         in the next state if every row that leads there ends, else in an added state ``end``. "restart": a new first
         state.
     start
-        (S,) probabilities in the order of the states' labels, a mapping from labels to probabilities, or "uniform" over
-        the states of the log (with "restart" without those that it only ends in). By default as often as in the first
-        rows of episodes; uniform without episodes.
+        (S,) probabilities in the order of the states' labels, a mapping from labels (or how one is written, "1" for 1)
+        to probabilities, or "uniform" over the states of the log (with "restart" without those that it only ends in).
+        By default as often as in the first rows of episodes; uniform without episodes.
     reward_range
         (low, high): the rewards that can be paid at all, which ``ca.learn`` needs to know. By default those of the log.
     names
@@ -210,8 +213,8 @@ def from_transitions(
         start=layout.start,
         allowed=found.allowed,
         reward_square=found.reward_square,
-        state_names=_names(log.state_labels, layout.extra_names),
-        action_names=_names(log.action_labels, ()),
+        state_names=names_of(log.state_labels, layout.extra_names),
+        action_names=names_of(log.action_labels, ()),
     )
 
 
@@ -261,7 +264,8 @@ def _start(log: Log, layout: Layout, start: Any) -> Array:
     known[log.states] = known[log.next_states[~log.ended]] = True
     if isinstance(start, Mapping):
         for label, chance in start.items():
-            chances[_number("start: state", log.state_labels, label)] = as_number(f"start[{label!r:.80}]", chance, 0, 1)
+            state = number_of("start: state", log.state_labels, as_written(log.state_labels, label))
+            chances[state] = as_number(f"start[{label!r:.80}]", chance, 0, 1)
         chances = as_distribution("start", chances, (n_states,), "(S,)")
     elif (isinstance(start, str) and start == "uniform") or (start is None and log.first is None):
         chances[:n_labels] = known / known.sum()
@@ -276,21 +280,3 @@ def _start(log: Log, layout: Layout, start: Any) -> Array:
         label = f"{log.state_labels[lost[0]]!r:.80}"
         raise InputError(f'start: in the log all is over in state {label}, so at_end="restart" cannot begin there')
     return chances
-
-
-def _names(labels: tuple[Hashable, ...], extra: tuple[str, ...]) -> tuple[str, ...]:
-    """Texts as they are; where two labels look the same, 1 and "1", as Python writes them."""
-    names = tuple(str(label) for label in labels)
-    if len(set(names)) < len(names):
-        names = tuple(repr(label) for label in labels)
-    for name in extra:
-        names = (*names, free_name(name, names))
-    return names
-
-
-def _number(kind: str, labels: tuple[Hashable, ...], label: Hashable) -> int:
-    try:
-        return labels.index(label)
-    except ValueError:
-        some = ", ".join(f"{known!r:.40}" for known in labels[:5])
-        raise InputError(f"{kind} {label!r:.80} is not in the log; it has {len(labels)}, such as {some}") from None

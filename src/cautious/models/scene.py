@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from cautious.models.texts import check_texts
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -24,6 +26,11 @@ class Scene:
     reward_unit: str = "reward"
     grid: tuple[str, ...] = ()
     action_arrows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        words = (self.title, self.story, self.step, self.reward_unit)
+        for name, texts in (("words", words), ("grid", self.grid), ("action_arrows", self.action_arrows)):
+            check_texts(f"scene {name}", [str(text) for text in texts])
 
     @property
     def cells(self) -> list[tuple[int, int]]:

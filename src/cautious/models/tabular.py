@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_array, as_distribution, as_floats, as_mask, as_names, as_number, check_shape, first_bad
+from cautious._checks import as_array, as_distribution, as_mask, as_number, check_shape
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.kernels import sparse_rows
@@ -24,8 +24,10 @@ from cautious.models.encodings import (
     weighted_rows,
 )
 from cautious.models.formats import registry
+from cautious.models.reward_sizes import check_returns, given_square
 from cautious.models.scene import Scene
 from cautious.models.simulators import Known, TableSimulator
+from cautious.models.texts import model_names
 
 NEAR_ONE = 1 - 1e-6
 
@@ -100,14 +102,17 @@ class MDP:
         self.normalised = normalise and bool(np.any(np.abs(rows.sum(axis=1)[self.allowed.ravel()] - 1) > tolerance))
         expected, self.outcome_rewards = reward_moments(rewards, self.transitions, self.n_states, self.n_actions)
         self.rewards: Array = np.where(self.allowed, expected, 0.0)
+        check_returns(self.rewards, self.outcome_rewards, self.discount)
         if reward_square is not None:
-            self.reward_square = self._given_square(reward_square)
+            if self.outcome_rewards is not None:
+                raise InputError("reward_square is computed from the outcome rewards; give one or the other")
+            self.reward_square = given_square(reward_square, self.rewards, self.allowed)
         if start is None:
             self.start: Array = np.full(self.n_states, 1 / self.n_states)
         else:
             self.start = as_distribution("start", start, (self.n_states,), "(S,)")
-        self.state_names = None if state_names is None else as_names("state_names", state_names, self.n_states)
-        self.action_names = None if action_names is None else as_names("action_names", action_names, self.n_actions)
+        self.state_names = None if state_names is None else model_names("state_names", state_names, self.n_states)
+        self.action_names = None if action_names is None else model_names("action_names", action_names, self.n_actions)
         self.scene = scene
         # a stand-in for a model that is only sampled says so: nothing may be computed from its transitions
         self.known_transitions = True
@@ -123,26 +128,6 @@ class MDP:
             if self.outcome_rewards is not None:
                 over_outcomes = weighted_rows(self.transitions, self.outcome_rewards**2)
                 square = np.maximum(over_outcomes.reshape(self.shape), square)
-        square.setflags(write=False)
-        return square
-
-    def _given_square(self, given: Any) -> Array:
-        if self.outcome_rewards is not None:
-            raise InputError("reward_square is computed from the outcome rewards; give one or the other")
-        if np.abs(self.rewards).max(initial=0.0) > 1e150:
-            raise InputError(
-                f"reward_square: rewards up to {np.abs(self.rewards).max():g} have no square in double precision"
-            )
-        square = as_floats("reward_square", given)
-        check_shape("reward_square", square, self.rewards.shape, "(S, A)")
-        low = (square < self.rewards**2 * (1 - 1e-12)) & self.allowed
-        if low.any():
-            where = first_bad(low)
-            raise InputError(
-                f"reward_square{list(where)} is {square[where]}; it cannot be below the squared mean "
-                f"{self.rewards[where] ** 2:.12g}"
-            )
-        square = np.where(self.allowed, np.maximum(square, self.rewards**2), 0.0)
         square.setflags(write=False)
         return square
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from cautious.peers import convex, planners, roster
 from cautious.peers.timing import Attempt, repeated
-from cautious.peers.workers import JUDGEMENT_SECONDS, SET_UP_SECONDS, Row, Say, serve
+from cautious.peers.workers import Row, Say, serve, stage_limits
 from cautious.problem import Problem
 
 
@@ -31,7 +31,7 @@ def measure(request: Row, payload: bytes, say: Say) -> Row:
     assert Kept.problem is not None
     if sys.platform != "win32":
         # should the parent die, nobody else would end a solver that does not end by itself
-        signal.alarm(ceil(SET_UP_SECONDS + request["limit_seconds"] + JUDGEMENT_SECONDS))
+        signal.alarm(ceil(sum(stage_limits(request["limit_seconds"], True).values())))
     return row(attempt_of(Kept.problem, request["solver"]), say, request["limit_seconds"])
 
 

@@ -6,6 +6,7 @@ the answer is there and only its judgement is left, and then the row as JSON. Ev
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from contextlib import suppress
 from threading import Event, Timer
 from typing import Any
 
-SET_UP_SECONDS = 600.0
-JUDGEMENT_SECONDS = 300.0
+# what is not the solver's time is bounded by so many limits, within (least, most) seconds, or by the most alone
+SET_UP_LIMITS, SET_UP_SECONDS = 10.0, (60.0, 600.0)
+JUDGEMENT_LIMITS, JUDGEMENT_SECONDS = 5.0, (30.0, 300.0)
 EXIT_SECONDS = 20.0
 PINNED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -25,10 +27,24 @@ Say = Callable[[str], object]
 Answer = Callable[[Row, bytes, Say], Row]
 
 
-class Worker:
-    """A child process that runs a ``command`` of Python; ``pinned`` to one thread, or free to use all cores."""
+def stage_limits(limit_seconds: float, patient: bool) -> dict[str, float]:
+    """Seconds for each stage, by the last word said: preparation, the timed part, judgement."""
+    unit = math.inf if patient else limit_seconds
+    return {
+        "": min(max(SET_UP_LIMITS * unit, SET_UP_SECONDS[0]), SET_UP_SECONDS[1]),
+        "ready": limit_seconds,
+        "answered": min(max(JUDGEMENT_LIMITS * unit, JUDGEMENT_SECONDS[0]), JUDGEMENT_SECONDS[1]),
+    }
 
-    def __init__(self, command: Sequence[str], pinned: bool = True) -> None:
+
+class Worker:
+    """A child process that runs a ``command`` of Python; ``pinned`` to one thread, or free to use all cores.
+
+    ``patient``: preparation and judgement have their longest time however short the limit is.
+    """
+
+    def __init__(self, command: Sequence[str], pinned: bool = True, patient: bool = True) -> None:
+        self.patient = patient
         environment = os.environ | (dict.fromkeys(PINNED, "1") if pinned else {})
         pipe = subprocess.PIPE
         # a session of its own: Ctrl-C is for this process, which then kills the child
@@ -44,7 +60,7 @@ class Worker:
 
     def ask(self, request: Row, limit_seconds: float, payload: bytes = b"") -> Row:
         """The row of a request, or what went wrong as its ``status``; ``limit_seconds`` is for the timed part."""
-        limits, stage = {"": SET_UP_SECONDS, "ready": limit_seconds, "answered": JUDGEMENT_SECONDS}, ""
+        limits, stage = stage_limits(limit_seconds, self.patient), ""
         try:
             self._send(request, payload)
             while True:

@@ -1,6 +1,7 @@
 """The cheapest transport over a matrix or a graph, with potentials that prove it (``kernels/network_simplex.py``).
 
-When time is up the answer is a plan that is merely possible: its cost is then an upper bound of the distance.
+When time is up the answer is a plan that is merely possible: its cost is then an upper bound of the distance. Where
+exchanges do not end, the plan at hand counts if its potentials prove it nearly the cheapest; else ``SolveError``.
 """
 
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cautious.arrays import Array, Indices
+from cautious.errors import SolveError
 from cautious.kernels import network_simplex as kernels
 from cautious.kernels.patience import time_is_up
 from cautious.risks.graph_flow import SpanningTree
@@ -17,8 +19,9 @@ LEAST_GAIN = 1e-14
 ROWS = 2
 # work between two looks at the clock, in nodes: some tenths of a second
 BUDGET = 100_000_000
-# rounding may let exchanges come back to where they were: then the plan at hand must do
+# rounding may let exchanges come back to where they were: then the plan at hand must do, if it is proved this precise
 ROUNDS = 1000
+PROVED = 1e-9
 
 
 def cheapest_plan(distance: Array, supply: Array, demand: Array) -> tuple[float, Array]:
@@ -33,9 +36,13 @@ def cheapest_plan(distance: Array, supply: Array, demand: Array) -> tuple[float,
     order, balance = np.arange(hub, -1, -1), np.concatenate([supply, -demand, [0.0]])
     links, carried = kernels.planted(parent, order, np.full(hub + 1, largest), balance)
     rows, gain = min(ROWS, n), LEAST_GAIN * largest
-    _finish(distance.size, lambda budget: kernels.improve_plan(distance, links, carried, rows, gain, budget))
+    done = _finished(distance.size, lambda budget: kernels.improve_plan(distance, links, carried, rows, gain, budget))
     cost, against = kernels.worth(links, carried, hub, balance)
-    return cost + 2 * largest * against, carried[kernels.PI, :n].copy()
+    cost, potentials = cost + 2 * largest * against, carried[kernels.PI, :n].copy()
+    if not done:
+        collected = (potentials[:, None] - distance).max(axis=0)
+        _require_proof(cost, float(potentials @ supply - demand @ collected), largest)
+    return cost, potentials
 
 
 def cheapest_flow(
@@ -47,14 +54,30 @@ def cheapest_flow(
     """
     links, carried = kernels.planted(tree.parent, tree.order, tree.length, balance)
     block, gain = max(1, int(tail.size**0.5)), LEAST_GAIN * float(length.max(initial=0.0))
-    _finish(tail.size, lambda budget: kernels.improve_flow(tail, head, length, links, carried, block, gain, budget))
+    done = _finished(
+        tail.size, lambda budget: kernels.improve_flow(tail, head, length, links, carried, block, gain, budget)
+    )
     # what goes against an arc costs the same on the arc back
-    return kernels.worth(links, carried, int(tree.order[0]), balance)[0], carried[kernels.PI].copy()
+    cost, potentials = kernels.worth(links, carried, int(tree.order[0]), balance)[0], carried[kernels.PI].copy()
+    if not done:
+        # no arc may be steeper than its length, so all potentials are scaled down until none is
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steepness = np.nan_to_num((potentials[tail] - potentials[head]) / length, nan=0.0, posinf=np.inf)
+        _require_proof(cost, float(potentials @ balance) / max(1.0, float(steepness.max())), float(length.max()))
+    return cost, potentials
 
 
-def _finish(n_arcs: int, improve: Callable[[int], bool]) -> None:
+def _finished(n_arcs: int, improve: Callable[[int], bool]) -> bool:
+    """Improve until no arc pays or time is up; False if neither came."""
     # a look at all arcs must fit into a budget, or it would never be known that none pays
     budget = max(BUDGET, 2 * n_arcs)
-    for _ in range(ROUNDS):
-        if improve(budget) or time_is_up():
-            return
+    return any(improve(budget) or time_is_up() for _ in range(ROUNDS))
+
+
+def _require_proof(cost: float, at_least: float, size: float) -> None:
+    """Refuse a plan that is dearer than its potentials prove necessary."""
+    if not cost - at_least <= PROVED * max(cost, size):
+        raise SolveError(
+            f"the cheapest transport was not found in {ROUNDS} rounds: one that costs {cost:.9g} is known, and that it "
+            f"costs at least {at_least:.9g}; with a time limit the one that is known counts as an upper bound"
+        )

@@ -47,19 +47,20 @@ class ArrowArray(Protocol):
 class Coding(dict[Any, int]):
     """Cells to codes 0, 1, ... in the order of first appearance; ``labels`` are the distinct cells.
 
-    Cells of a file are texts, and blanks around them do not count.
+    Cells of a text file are texts, and blanks around them do not count (``stripped``); elsewhere " a" is not "a".
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stripped: bool) -> None:
         super().__init__()
+        self.stripped = stripped
         self.labels: dict[Hashable, int] = {}
 
     def __missing__(self, cell: Any) -> int:
-        label = cell.strip() if isinstance(cell, str) else cell
+        label = cell.strip() if self.stripped else cell
         if is_missing(label):
             raise InputError("is missing")
-        if isinstance(label, str) and (not label or "\0" in label):
-            raise InputError(f"is {cell!r:.80}; expected a label" if label else "is empty")
+        if isinstance(label, str) and (not label.strip() or "\0" in label):
+            raise InputError(f"is {cell!r:.80}; expected a label" if label.strip() else "is empty")
         if isinstance(label, np.generic):
             label = label.item()
         code = self[cell] = self.labels.setdefault(label, len(self.labels))

@@ -96,7 +96,7 @@ def read_columns(
     source = open_source(table, order)
     places = _places(source, wanted, optional, {} if names is None else names)
     families = {column: family for column, family in labels.items() if column in places}
-    codings = {family: Coding() for family in families.values()}
+    codings = {family: Coding(source.is_text) for family in families.values()}
     convert: dict[str, Callable[[Any], NDArray[Any]]] = {
         **{column: codings[family].codes for column, family in families.items()},
         **dict.fromkeys(numbers, as_numbers),

@@ -16,6 +16,11 @@ from cautious.tables.sources import Chunk, Source
 CHUNK_ROWS = 600
 LINE_END = re.compile(r"\r\n|\r|\n")
 OTHER_SEPARATORS = (";", "\t", "|")
+OTHER_FILES = {
+    b"\x1f\x8b": "; it is packed by gzip: unpack it first",
+    b"\xff\xfe": "; it looks like UTF-16: save it as UTF-8",
+    b"\xfe\xff": "; it looks like UTF-16: save it as UTF-8",
+}
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,10 @@ class CsvFile(Source):
             except csv.Error as error:
                 raise FileError(f"{self.path}, line {max(1, reader.line_num)}: {error}") from None
             except UnicodeDecodeError as error:
-                raise FileError(f"{self.path}, after line {line}: not a csv file in UTF-8 ({error.reason})") from None
+                known = next((what for mark, what in OTHER_FILES.items() if error.object.startswith(mark)), "")
+                raise FileError(
+                    f"{self.path}, after line {line}: not a csv file in UTF-8 ({error.reason}){known}"
+                ) from None
             except OSError as error:
                 raise FileError(f"{self.path}: {error.strerror}") from None
 

@@ -11,6 +11,8 @@ OPTIONS = {
     "rewards of outcomes": {"rewards": np.random.default_rng(1).normal(size=(4, 2, 4))},
     "equal outcomes": {"rewards": np.repeat(np.random.default_rng(2).normal(size=(4, 2, 1)), 4, axis=2)},
     "spread": {"rewards": np.ones((4, 2)), "reward_square": np.full((4, 2), 3.0)},
+    "hardly any spread": {"rewards": np.full((4, 2), 3.0), "reward_square": np.full((4, 2), 9.0 * (1 + 1e-15))},
+    "no squares": {"rewards": np.full((4, 2), 1e200)},
     "names": {"state_names": ["é", "b c", "c,d", '"'], "action_names": ["left", "right"]},
     "odd names": {"action_names": ["go left", "right"]},
     "forbidden": {"allowed": ALLOWED},

@@ -77,6 +77,19 @@ def test_columns_that_do_not_exist(tmp_path):
         read(tmp_path, TABLE, discount=0.9, columns={"sate": "from"})
 
 
+def test_a_table_without_rewards_is_refused_unless_nothing_is_paid(tmp_path):
+    text = "state,action,next_state,probability,gain\n0,0,0,1,5\n"
+    with pytest.raises(ca.FileError, match=r"no column 'reward'.*columns=\{'reward': 'gain'\}.*reward=0"):
+        read(tmp_path, text, discount=0.9)
+    assert read(tmp_path, text, discount=0.9, columns={"reward": "gain"}).rewards.tolist() == [[5]]
+    assert read(tmp_path, text, discount=0.9, reward=0).rewards.tolist() == [[0]]
+    with pytest.raises(ca.InputError, match="the table has a column of rewards"):
+        read(tmp_path, text.replace("gain", "reward"), discount=0.9, reward=0)
+    for reward in (1, "gain", False):
+        with pytest.raises(ca.InputError, match="only reward=0"):
+            read(tmp_path, text, discount=0.9, reward=reward)
+
+
 def exact_values(mdp, discount):
     """The best values in exact arithmetic: every deterministic policy is evaluated by elimination."""
     rows = mdp.transitions.toarray().reshape(*mdp.shape, mdp.n_states)

@@ -11,14 +11,15 @@ import cautious as ca
 from cautious.models.formats.registry import FORMATS
 
 SUFFIXES = [suffix for one in FORMATS for suffix in one.suffixes if suffix]
+SPREAD = dict.fromkeys(("spread", "hardly any spread"), r"reward_square, which at \(0, 0\) is .* above")
 REFUSED = {
-    ".tra": {"spread": "reward_square"},
-    ".csv": {"spread": "reward_square"},
+    ".tra": SPREAD,
+    ".csv": SPREAD,
     ".mat": {
-        "spread": "reward_square",
+        **SPREAD,
         **dict.fromkeys(("forbidden", "never allowed", "forbidden and named"), "forbids action 0 in state 0"),
     },
-    **{suffix: {"spread": "reward_square"} for suffix in (".parquet", ".pq", ".arrow", ".arr", ".feather", ".ipc")},
+    **dict.fromkeys((".parquet", ".pq", ".arrow", ".arr", ".feather", ".ipc"), SPREAD),
 }
 
 

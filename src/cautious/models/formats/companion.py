@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from cautious import _storage
-from cautious._checks import as_count, as_distribution, as_names
+from cautious._checks import as_count, as_distribution
 from cautious.arrays import Array
 from cautious.errors import FileError, InputError
 from cautious.models.scene import Scene
+from cautious.models.texts import model_names
 
 if TYPE_CHECKING:
     from cautious.models.tabular import MDP
@@ -143,7 +144,7 @@ def parsed(source: Path, stored: Mapping[str, Any]) -> Companion:
 
 
 def _names(name: str, value: Any, count: int) -> tuple[str, ...] | None:
-    return None if value is None else as_names(name, value, count)
+    return None if value is None else model_names(name, value, count)
 
 
 def _start(stored: Any, n_states: int) -> Array:

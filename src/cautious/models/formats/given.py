@@ -20,7 +20,7 @@ class Given:
 
     discount: float | None = None
     start: Any = None
-    reward: str | None = None
+    reward: str | float | None = None
     outcome: Any = None
     columns: Mapping[str, str] | None = None
     normalise: bool = False
@@ -53,7 +53,7 @@ def settled_reward(path: Path, given: Given, names: Sequence[str]) -> int | None
         raise InputError(f"{path}: has several rewards; give reward= one of {list(names)}")
     if not names:
         return None
-    return 0 if given.reward is None else names.index(given.reward)
+    return 0 if given.reward is None else names.index(str(given.reward))
 
 
 def settled_start(

@@ -25,16 +25,16 @@ NAME = "tables of outcomes"
 FAMILIES = {"state": "states", "action": "actions", "next_state": "states", "outcome": "outcomes"}
 NUMBERS = ("probability", "reward")
 PETRIK = {"state": "idstatefrom", "action": "idaction", "next_state": "idstateto", "outcome": "idoutcome"}
-# rewards may be missing: a model that is only about where it goes
 OPTIONAL = ("outcome", "reward")
 
 
 def read(path: Path, given: Given) -> MDP:
     """The model of a table."""
-    given.refuse_others(path, NAME, "outcome", "columns", "normalise")
+    given.refuse_others(path, NAME, "reward", "outcome", "columns", "normalise")
     beside = companion.read(path)
     discount = settled_discount(path, given, None if beside is None else beside.discount)
     table = read_columns(path, labels=FAMILIES, numbers=NUMBERS, optional=OPTIONAL, names=_called(path, given.columns))
+    _require_rewards(path, table, given.reward)
     _require_probabilities(table)
     keep = _chosen(path, table, given.outcome)
     codes, numbers = _taken(table, keep)
@@ -82,6 +82,23 @@ def _called(path: Path, columns: Mapping[str, str] | None) -> dict[str, Any]:
                 f"say which is which, as in columns={{{column!r}: {there[0]!r}}}"
             )
     return names
+
+
+def _require_rewards(path: Path, table: Columns, reward: Any) -> None:
+    """Refuse a table that does not say what is paid, unless the caller does: nothing."""
+    is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
+    if reward is not None and not (is_number and reward == 0):
+        raise InputError(
+            f"{path}: reward={reward!r:.80} means nothing for {NAME}; only reward=0, where nothing is paid"
+        )
+    if reward is not None and "reward" in table.numbers:
+        raise InputError(f"{path}: reward=0 was given, but the table has a column of rewards")
+    if reward is None and "reward" not in table.numbers:
+        raise FileError(
+            f"{path}: no column 'reward'; the columns are {str(table.source.columns[:20])[1:-1]}; say which one it "
+            f"is, as in columns={{'reward': {table.source.columns[-1]!r}}}, or that nothing is paid, reward=0 (a "
+            "column of zeros says so as well)"
+        )
 
 
 def _require_probabilities(table: Columns) -> None:

@@ -76,6 +76,8 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             if outcome.shape != rows.data.shape:
                 raise FileError(f"{path}: outcome_rewards has shape {outcome.shape}, expected {rows.data.shape}")
             rewards, square = sp.csr_array((outcome, rows.indices, rows.indptr), shape=rows.shape), None
+        elif _says_nothing(square, rewards):
+            square = None
         parts: dict[str, Any] = {
             "transitions": rows,
             "rewards": rewards,
@@ -83,13 +85,14 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             "start": _storage.take(path, arrays, "start"),
             "allowed": _storage.take(path, arrays, "allowed"),
             "reward_square": square,
+            "scene": None if scene is None else scene_from(scene),
             **{key: header[key] for key in ("state_names", "action_names")},
         }
         if "counts" in arrays:
             counts = _counts(path, arrays["counts"], (n_states, n_actions))
             mdp: MDP = LoggedMDP(counts, as_reward_range(header["reward_range"]), **parts)
         else:
-            mdp = MDP(**parts, scene=None if scene is None else scene_from(scene))
+            mdp = MDP(**parts)
         mdp.known_transitions = bool(header.get("known_transitions", True))
         return mdp
     except (KeyError, TypeError, ValueError) as error:
@@ -98,6 +101,12 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
         if isinstance(error, InputError):
             raise FileError(f"{path}: {error}") from None
         raise FileError(f"{path}: the model's header is incomplete or damaged ({error!r})") from None
+
+
+def _says_nothing(square: NDArray[Any], rewards: NDArray[Any]) -> bool:
+    """Whether second moments follow from the rewards; those of the largest are infinite, and nobody's to give."""
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(square, rewards**2))
 
 
 def _counts(path: Any, counts: NDArray[Any], shape: tuple[int, int]) -> NDArray[np.int64]:

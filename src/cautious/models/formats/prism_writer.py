@@ -63,8 +63,21 @@ def write(path: Path, mdp: "MDP") -> None:
 def refuse_spread(mdp: "MDP", what: str) -> None:
     """Refuse rewards (S, A) with a spread that only ``reward_square`` tells, and models without transitions."""
     mdp.require_transitions(f"writing {what}")
-    if mdp.has_reward_spread:
-        raise IncompatibleError(f"{what} cannot hold reward_square; save as .umb or .npz")
+    if tells_spread(mdp):
+        excess = mdp.reward_square - mdp.rewards**2
+        state, action = divmod(int(np.argmax(excess)), mdp.n_actions)
+        raise IncompatibleError(
+            f"{what} cannot hold reward_square, which at ({state}, {action}) is {excess[state, action]:g} above the "
+            "squared mean; save as .umb or .npz"
+        )
+
+
+def tells_spread(mdp: "MDP") -> bool:
+    """Whether ``reward_square`` says more than the rewards, be it by one digit: what is read back must be the same."""
+    if mdp.outcome_rewards is not None:
+        return False
+    with np.errstate(over="ignore"):
+        return not np.array_equal(mdp.reward_square, mdp.rewards**2)
 
 
 def state_rewards(mdp: "MDP") -> Array | None:

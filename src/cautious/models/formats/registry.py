@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from cautious.models.formats.given import Given
     from cautious.models.tabular import MDP
 
+PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+
 
 @dataclass(frozen=True)
 class Format:
@@ -74,7 +76,8 @@ def format_of(path: Path, what: str = "") -> Format:
         if path.suffix.lower() in one.suffixes:
             return one
     known = ", ".join(suffix for one in FORMATS for suffix in one.suffixes if suffix)
-    raise InputError(f"{what}{path}: the suffix says the format, one of {known}")
+    packed = "; unpack it first" if path.suffix.lower() in PACKED else ""
+    raise InputError(f"{what}{path}: the suffix says the format, one of {known}{packed}")
 
 
 def save(path: Any, mdp: "MDP") -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from cautious import _storage
 from cautious.models.formats import companion
+from cautious.models.formats.prism_writer import tells_spread
 
 if TYPE_CHECKING:
     from cautious.models.tabular import MDP
@@ -29,7 +30,7 @@ def write(path: Path, mdp: "MDP") -> None:
     """Write a model as one UMB file."""
     mdp.require_transitions("writing a UMB file")
     index, members = _index(mdp), _members(mdp)
-    if mdp.has_reward_spread:
+    if tells_spread(mdp):
         _annotate(index, members, "reward-square", "choices", mdp.reward_square[mdp.allowed])
     if np.count_nonzero(mdp.start) != 1:
         _annotate(index, members, "start", "states", mdp.start)

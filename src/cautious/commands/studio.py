@@ -1,0 +1,53 @@
+"""``studio``: the browser studio."""
+
+from typing import Annotated
+
+import typer
+
+from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem
+from cautious.commands.shared import AsJson, print_json
+
+
+def studio(
+    problem: ProblemName = "maze",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this computer; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    time_limit: Annotated[float, typer.Option(help="Seconds for one answer.")] = 5.0,
+    discount: Discount = None,
+    at_end: AtEnd = None,
+    start: Start = None,
+    untried: Untried = None,
+    as_json: AsJson = False,
+) -> None:
+    """Paint a grid or open a problem in the browser.
+
+    Example: cautious studio maze
+
+    Example: cautious studio gym:FrozenLake-v1 --discount 0.99 --at-end absorb --no-browser
+    """
+    import threading
+    import webbrowser
+
+    from cautious import InputError
+    from cautious.studio.grids import EXAMPLES
+    from cautious.studio.server import Studio, address, listen, require_server, serve
+
+    require_server()
+    if not 0 < time_limit <= 3600:
+        raise InputError(f"--time-limit is {time_limit:g}; it must be a number of seconds above 0 and at most 3600")
+    said = Said(discount, at_end, start, untried)
+    painted = problem in EXAMPLES and not said.given
+    here = Studio(None if painted else read_problem(problem, said), problem, time_limit)
+    place = listen(port)
+    where = address(here, place)
+    if as_json:
+        print_json({"address": where, "port": place.getsockname()[1]})
+    else:
+        typer.echo(f"The studio is at {where}")
+        typer.echo("The address lets in whoever has it, from this computer. Ctrl-C ends the studio.")
+    if browser:
+        # some browsers return only when they are closed
+        threading.Thread(target=webbrowser.open, args=(where,), daemon=True).start()
+    serve(here, place)
+    if not as_json:
+        typer.echo("The studio is closed.")

@@ -1,0 +1,29 @@
+"""Names and words of a model, which must be texts that a file can hold."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from cautious._checks import as_names
+from cautious.errors import InputError
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def model_names(name: str, value: Any, count: int) -> tuple[str, ...]:
+    """``count`` different names that can be written."""
+    names = as_names(name, value, count)
+    check_texts(name, names)
+    return names
+
+
+def check_texts(name: str, texts: Sequence[str]) -> None:
+    """Refuse texts that have no UTF-8: halves of characters, as broken decoders leave them."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        place = next(index for index, text in enumerate(texts) if SURROGATE.search(text))
+        raise InputError(
+            f"{name}[{place}] is {texts[place]!r:.80}, which holds half a character (a lone surrogate); names must be "
+            "texts that can be written as UTF-8"
+        ) from None

@@ -1,0 +1,161 @@
+"""What a page is told: a JSON head and, for maps, the policy and the occupancy as float32.
+
+A binary message is the length of its head (4 bytes, little-endian), the head padded with blanks to a multiple of four,
+and the arrays, so that a page can look at them in place.
+"""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cautious.frontiers import Frontier
+from cautious.models.tabular import MDP
+from cautious.problem import Problem
+from cautious.report.words import action_name, fits_grid, number, percent, risk_words, scene_of, state_name
+from cautious.solution import Solution, Status
+from cautious.studio.grids import LARGEST_SIDE
+from cautious.studio.messages import RiskChoice, Statement
+from cautious.studio.places import Place
+
+# rows and columns of the table that stands in for a map
+ROWS = 40
+ACTIONS = 12
+
+
+def pack(head: dict[str, Any], payload: bytes) -> bytes:
+    """One binary message."""
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 4)
+    return len(text).to_bytes(4, "little") + text + payload
+
+
+def has_map(mdp: MDP) -> bool:
+    """Whether the model is drawn as a map; beyond the largest grid that can be painted a table says more."""
+    grid = scene_of(mdp).grid
+    return fits_grid(mdp) and max(len(grid), len(grid[0])) <= LARGEST_SIDE
+
+
+def solution_message(asked: int, solution: Solution, place: Place, choice: RiskChoice, seconds: float) -> bytes:
+    """The answer to a statement."""
+    d = solution.occupancy
+    risk = solution.policy_risk
+    head: dict[str, Any] = {
+        "type": "solution",
+        "number": asked,
+        "status": solution.status.name,
+        "verdict": verdict(solution, choice),
+        "detail": solution.certificate.statement,
+        "caution": solution.caution,
+        "expected_return": _plain(solution.expected_return),
+        "risk": None if risk is None else _plain(risk),
+        "risk_infinite": risk is not None and math.isinf(risk),
+        "objective": _plain(solution.objective),
+        "gap": _plain(solution.gap),
+        "danger_share": float(d[place.danger].sum()) if place.danger.size else None,
+        "method": solution.method,
+        "seconds": seconds,
+        "shape": list(solution.policy.shape),
+    }
+    if not has_map(solution.mdp):
+        return pack(head | {"table": busiest(solution, place)}, b"")
+    return pack(head, _floats(solution.policy) + _floats(d))
+
+
+def verdict(solution: Solution, choice: RiskChoice) -> str:
+    """What is sure about the answer, in one plain sentence."""
+    facts = solution.certificate.facts
+    if solution.status is Status.INFEASIBLE and choice.kind == "safe":
+        best = 1 - float(facts["best_reachable"])
+        return (
+            f"Impossible: you allow at most {percent(choice.slack)} of the time in danger, and every policy spends at "
+            f"least {percent(best)} there. The one shown comes closest."
+        )
+    if solution.status is Status.INFEASIBLE:
+        return f"Impossible: {solution.certificate.statement} The policy shown comes closest."
+    if not math.isfinite(solution.gap):
+        return "Nothing is proved yet: this is the best policy found so far."
+    if solution.certificate.kind not in ("optimal", "global"):
+        return "No policy close by is better, but one far away may be: that is all that could be proved."
+    within = f"within {number(max(solution.gap, 1e-16), 2)} of the best possible"
+    if solution.status is Status.SOLVED:
+        return f"Proved: {within}."
+    reason = {Status.TIME_LIMIT: "Time is up", Status.STOPPED: "Still working"}.get(solution.status, "Stopped early")
+    return f"{reason}: so far proved {within}."
+
+
+def busiest(solution: Solution, place: Place) -> list[dict[str, Any]]:
+    """The states where the policy is most of the time, and what it does there."""
+    mdp, share = solution.mdp, solution.occupancy.sum(axis=1)
+    first = np.argsort(-share, kind="stable")[:ROWS]
+    dangerous = set(place.danger.tolist())
+    rows = []
+    for state in dict.fromkeys([*first.tolist(), *sorted(dangerous)[:ROWS]]):
+        chances = solution.policy[state]
+        likeliest = np.argsort(-chances, kind="stable")[:ACTIONS]
+        rows.append(
+            {
+                "state": state,
+                "name": state_name(mdp, state),
+                "share": float(share[state]),
+                "danger": state in dangerous,
+                "actions": [[action_name(mdp, int(a)), float(chances[a])] for a in likeliest if chances[a] > 0],
+            }
+        )
+    return rows
+
+
+def frontier_message(asked: int, points: Frontier) -> str:
+    """The curve of return against risk; points without a finite risk are left out."""
+    rows = [
+        {"caution": one.caution, "expected_return": one.expected_return, "risk": one.policy_risk}
+        for one in points
+        if one.policy_risk is not None and math.isfinite(one.policy_risk) and math.isfinite(one.expected_return)
+    ]
+    return json.dumps({"type": "frontier", "number": asked, "points": rows})
+
+
+def error_message(asked: int | None, text: str) -> str:
+    """A sentence about what is wrong."""
+    return json.dumps({"type": "error", "number": asked, "message": " ".join(text.split())})
+
+
+def opened_words(problem: Problem, name: str) -> dict[str, Any]:
+    """What a page must know about the problem that was opened."""
+    mdp, scene = problem.mdp, scene_of(problem.mdp)
+    own = "variance" if problem.recipe is None else "own"
+    return {
+        "name": name,
+        "title": "" if mdp.scene is None else scene.title,
+        "story": scene.story,
+        "unit": scene.reward_unit,
+        "n_states": mdp.n_states,
+        "n_actions": mdp.n_actions,
+        "discount": mdp.discount,
+        "statement": Statement(None, RiskChoice(own, habit="random"), problem.caution).plain(),
+        "own_risk": None if problem.recipe is None else problem.risk_label,
+        "own_words": risk_words(problem.risk_label),
+        "rows": list(scene.grid) if has_map(mdp) else None,
+        "arrows": list(scene.action_arrows) if has_map(mdp) else [],
+        "still": never_left(mdp) if has_map(mdp) else [],
+        "actions": [action_name(mdp, a) for a in range(min(mdp.n_actions, ACTIONS))],
+    }
+
+
+def never_left(mdp: MDP) -> list[int]:
+    """States in which every action stays."""
+    rows = mdp.transitions
+    stays = np.diff(rows.indptr) == 1
+    stays[stays] = rows.indices[rows.indptr[:-1][stays]] == np.flatnonzero(stays) // mdp.n_actions
+    by_state = (stays.reshape(mdp.shape) | ~mdp.allowed).all(axis=1)
+    return np.flatnonzero(by_state).tolist()
+
+
+def _floats(table: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(table, dtype="<f4").tobytes()
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

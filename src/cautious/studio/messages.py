@@ -1,0 +1,200 @@
+"""What a page says: JSON in, checked statements out; every complaint names the field, what was found, what is allowed.
+
+A page states its whole problem in every message. A field that is not known is refused, like everywhere in this package;
+fields of a risk or of the pays that are left out have the defaults of their classes.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NoReturn
+
+from cautious.errors import InputError
+from cautious.problem_files.keys import allow, one_of
+from cautious.studio.grids import LARGEST_SIDE, MARKS, Grid, Pays
+from cautious.worlds.grids import WALL
+
+LARGEST_MESSAGE = 256 * 1024
+LARGEST_PAY = 1e6
+LARGEST_CAUTION = 1e9
+LARGEST_DISCOUNT = 0.9999
+LARGEST_DANGER = 10_000
+LARGEST_NUMBER = 2**53
+RISKS = ("own", "none", "safe", "peak", "variance", "cvar", "kl", "tv", "entropy")
+HABITS = ("careful", "random")
+EXPORTS = ("report", "policy", "problem")
+
+
+@dataclass(frozen=True)
+class RiskChoice:
+    """One of the risks a page offers; each looks at its own parameter and ignores the others."""
+
+    kind: str = "none"
+    slack: float = 0.05
+    level: float = 0.9
+    habit: str = "careful"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A whole problem; ``grid`` None is the model that was opened, whose danger the page marks by state."""
+
+    grid: Grid | None
+    risk: RiskChoice
+    caution: float
+    danger: tuple[int, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON says it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Asks for the best policy, and for the frontier after it."""
+
+    number: int
+    statement: Statement
+
+
+@dataclass(frozen=True)
+class Export:
+    """Asks for a file about the best policy."""
+
+    number: int
+    statement: Statement
+    what: str
+
+
+@dataclass(frozen=True)
+class Open:
+    """Asks what a saved statement says."""
+
+    number: int
+    statement: Statement
+
+
+Message = Solve | Export | Open
+
+
+def parse(text: str) -> Message:
+    """The message in a text, or an InputError."""
+    if len(text) > LARGEST_MESSAGE:
+        raise InputError(f"the message has {len(text):,} characters; at most {LARGEST_MESSAGE:,} are read")
+    content = _json("the message", text)
+    keys = {"solve": ("statement",), "export": ("statement", "what"), "open": ("text",)}
+    if not isinstance(content, Mapping):
+        raise InputError(f"a message is a JSON object, found {_found(content)}")
+    kind = one_of("type", content.get("type"), keys)
+    _complete(content, "the message", ("type", "number", *keys[kind]))
+    number = _whole("number", content["number"], 0, LARGEST_NUMBER)
+    if kind == "open":
+        return Open(number, statement_in(content["text"]))
+    statement = read_statement(content["statement"])
+    if kind == "solve":
+        return Solve(number, statement)
+    return Export(number, statement, one_of("what", content["what"], EXPORTS))
+
+
+def statement_in(text: Any) -> Statement:
+    """The statement in a saved file."""
+    if not isinstance(text, str):
+        raise InputError(f"text must be the content of a saved grid, found {_found(text)}")
+    saved = read_statement(_json("the file", text))
+    if saved.grid is None:
+        raise InputError("the file has no grid: it was saved from a model that cannot be painted")
+    return saved
+
+
+def read_statement(content: Any) -> Statement:
+    """A statement from JSON."""
+    allow(content, "the statement", ("grid", "risk", "caution", "danger"))
+    for key in ("grid", "risk", "caution"):
+        if key not in content:
+            raise InputError(f"the statement needs {key}")
+    grid = None if content["grid"] is None else _grid(content["grid"])
+    caution = _number("caution", content["caution"], 0.0, LARGEST_CAUTION)
+    return Statement(grid, _risk(content["risk"]), caution, _danger(content.get("danger", []), grid))
+
+
+def _grid(content: Any) -> Grid:
+    _complete(content, "grid", ("rows", "pays", "slip", "discount"))
+    rows = content["rows"]
+    if not isinstance(rows, list) or not 1 <= len(rows) <= LARGEST_SIDE:
+        raise InputError(f"grid.rows must be a list of 1 to {LARGEST_SIDE} rows, found {_found(rows)}")
+    for i, row in enumerate(rows):
+        if not isinstance(row, str) or not 1 <= len(row) <= LARGEST_SIDE:
+            raise InputError(f"grid.rows[{i}] must be a text of 1 to {LARGEST_SIDE} cells, found {_found(row)}")
+        if len(row) != len(rows[0]):
+            raise InputError(f"grid.rows[{i}] has {len(row)} cells; every row must have {len(rows[0])}, like the first")
+        for j, mark in enumerate(row):
+            if mark not in MARKS:
+                raise InputError(f"grid.rows[{i}] has {mark!r} in column {j}; a cell is one of {' '.join(MARKS)}")
+    if not set("".join(rows)) - {WALL}:
+        raise InputError("every cell is a wall; leave at least one to stand on")
+    allow(content["pays"], "grid.pays", [field.name for field in fields(Pays)])
+    pays = {
+        key: _number(f"grid.pays.{key}", value, -LARGEST_PAY, LARGEST_PAY) for key, value in content["pays"].items()
+    }
+    slip = _number("grid.slip", content["slip"], 0.0, 1.0)
+    return Grid(tuple(rows), Pays(**pays), slip, _number("grid.discount", content["discount"], 0.0, LARGEST_DISCOUNT))
+
+
+def _risk(content: Any) -> RiskChoice:
+    allow(content, "risk", [field.name for field in fields(RiskChoice)])
+    default = RiskChoice()
+    return RiskChoice(
+        one_of("risk.kind", content.get("kind", default.kind), RISKS),
+        _number("risk.slack", content.get("slack", default.slack), 1e-6, 1.0),
+        _number("risk.level", content.get("level", default.level), 0.0, 0.999),
+        one_of("risk.habit", content.get("habit", default.habit), HABITS),
+    )
+
+
+def _danger(content: Any, grid: Grid | None) -> tuple[int, ...]:
+    if not isinstance(content, list) or len(content) > LARGEST_DANGER:
+        raise InputError(f"danger must be a list of at most {LARGEST_DANGER:,} states, found {_found(content)}")
+    if grid is not None and content:
+        raise InputError("danger is for a model that was opened; on a grid it is painted")
+    states = {_whole(f"danger[{i}]", state, 0, LARGEST_NUMBER) for i, state in enumerate(content)}
+    return tuple(sorted(states))
+
+
+def _json(name: str, text: str) -> Any:
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is not a number of JSON")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"{name} is not JSON: {error}") from None
+
+
+def _complete(content: Any, where: str, keys: tuple[str, ...]) -> None:
+    allow(content, where, keys)
+    for key in keys:
+        if key not in content:
+            raise InputError(f"{where} needs {key}")
+
+
+def _number(name: str, value: Any, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{name} must be a number, found {_found(value)}")
+    # compared as it is: a whole number may be too large for a float
+    if not low <= value <= high or not math.isfinite(value):
+        raise InputError(f"{name} is {_found(value)}; it must be a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InputError(f"{name} must be a whole number from {low} to {high}, found {_found(value)}")
+    return value
+
+
+def _found(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=True)
+    return text if len(text) <= 60 else text[:57] + "..."

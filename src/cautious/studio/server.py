@@ -1,0 +1,164 @@
+"""The server: fixed files, one WebSocket, all behind the guard; on this computer only (extra ``studio``)."""
+
+import json
+import os
+import secrets
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cautious.errors import FileError, MissingExtraError
+from cautious.problem import Problem
+from cautious.studio import answers, messages
+from cautious.studio.desk import Desk
+from cautious.studio.grids import EXAMPLES, LARGEST_SIDE
+from cautious.studio.guard import Guard
+from cautious.studio.messages import RiskChoice, Statement
+from cautious.studio.talk import Talk
+
+MISSING = 'the studio needs starlette, uvicorn and websockets; install them with: pip install "cautious[studio]"'
+HOST = "127.0.0.1"
+MOST_PAGES = 64
+PAGE = "index.html"
+MEDIA = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+# read once: a request can name no other file
+FILES = {path.name: path for path in sorted((Path(__file__).parent / "static").iterdir()) if path.suffix in MEDIA}
+
+# the natural risk of the worlds that can be painted, and of the others a caution at which something happens
+START = {
+    "maze": (RiskChoice("variance"), 10.0),
+    "drift": (RiskChoice("kl"), 1.0),
+    "bridge": (RiskChoice("peak"), 1.0),
+    "rooms": (RiskChoice("peak"), 5.0),
+    "blank": (RiskChoice("none"), 1.0),
+}
+
+
+def require_server() -> None:
+    """Raise now, before any work, when serving would fail later."""
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+        import websockets  # noqa: F401
+    except ImportError:
+        raise MissingExtraError(MISSING) from None
+
+
+@dataclass
+class Studio:
+    """What all pages share: the problem that was opened (None: only grids), limits, the token and the threads."""
+
+    opened: Problem | None = None
+    name: str = "maze"
+    time_limit_seconds: float = 5.0
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max(2, os.cpu_count() or 1)))
+    pages: int = 0
+
+    def warm(self) -> None:
+        """Load what the first answer needs while the browser still opens."""
+        first = Statement(EXAMPLES["maze"], *START["maze"])
+        self.pool.submit(Desk(time_limit_seconds=self.time_limit_seconds).solve, first, lambda: False)
+
+    def hello(self) -> str:
+        """What a page is told first."""
+        examples = {name: Statement(grid, *START[name]).plain() for name, grid in EXAMPLES.items()}
+        head = {
+            "type": "hello",
+            "examples": examples,
+            "first": self.name if self.opened is None else None,
+            "opened": None if self.opened is None else answers.opened_words(self.opened, self.name),
+            "largest_side": LARGEST_SIDE,
+            "largest_upload": messages.LARGEST_MESSAGE // 2,
+        }
+        return json.dumps(head)
+
+
+def application(studio: Studio, port: int) -> Any:
+    """The ASGI application."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.responses import Response
+        from starlette.routing import Route, WebSocketRoute
+    except ImportError:
+        raise MissingExtraError(MISSING) from None
+
+    def fixed(path: Path) -> Any:
+        content, media = path.read_bytes(), MEDIA[path.suffix]
+
+        async def answer(request: Any) -> Any:
+            return Response(content, media_type=media)
+
+        return answer
+
+    async def talk(wire: Any) -> None:
+        await wire.accept()
+        if studio.pages >= MOST_PAGES:
+            await wire.close(1013, f"{MOST_PAGES} pages are open, which is the limit; close one")
+            return
+        studio.pages += 1
+        try:
+            desk = Desk(studio.opened, studio.time_limit_seconds)
+            await Talk(wire, desk, studio.pool, studio.hello()).run()
+        finally:
+            studio.pages -= 1
+
+    routes = [Route("/" if name == PAGE else f"/{name}", fixed(path)) for name, path in FILES.items()]
+    guard = Middleware(Guard, port=port, token=studio.token)
+    return Starlette(routes=[*routes, WebSocketRoute("/talk", talk)], middleware=[guard])
+
+
+def listen(port: int) -> socket.socket:
+    """A socket of this computer, not of its network; port 0 takes a free one."""
+    place = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        place.bind((HOST, port))
+    except (OSError, OverflowError) as error:
+        place.close()
+        raise FileError(f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}") from None
+    place.listen(128)
+    return place
+
+
+def address(studio: Studio, place: socket.socket) -> str:
+    """The one address that lets in."""
+    return f"http://{HOST}:{place.getsockname()[1]}/?token={studio.token}"
+
+
+def configuration(app: Any) -> Any:
+    """How uvicorn serves it: no log of requests, which would show the token, and no large messages."""
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        ws_max_size=messages.LARGEST_MESSAGE,
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=2,
+    )
+
+
+def serve(studio: Studio, place: socket.socket) -> None:
+    """Answer until Ctrl-C."""
+    import uvicorn
+
+    studio.warm()
+    try:
+        uvicorn.Server(configuration(application(studio, place.getsockname()[1]))).run(sockets=[place])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        place.close()
+        studio.pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,148 @@
+// The controls on the right and below the map: they show the document and change it.
+
+import { cautionAt, marks, positionOf, show, STEPS } from "./numbers.js";
+
+const RISKS = {
+  none: ["No risk", "Only the expected return counts; the caution changes nothing."],
+  safe: [
+    "Limit on the time in danger",
+    "Danger may take at most this share of the discounted time. The risk grows without bound near the limit.",
+  ],
+  peak: [
+    "Time in the worst danger area",
+    "The share of time in the danger area that is visited most. Danger cells that touch form one area.",
+  ],
+  variance: ["Unsteady points (variance)", "How much the points of single steps vary around their mean."],
+  cvar: ["Bad steps (CVaR)", "What is lost, on average, in the worst share of all steps."],
+  kl: [
+    "Leaving habits (relative entropy)",
+    "How far the behaviour is from somebody's habits. A careful walker fears danger far more than the points say.",
+  ],
+  tv: [
+    "Leaving habits (total variation)",
+    "The share of time spent otherwise than somebody with these habits would.",
+  ],
+  entropy: ["Being predictable (entropy)", "How concentrated the behaviour is; caution spreads it over more cells."],
+};
+const PARAMETERS = {
+  safe: { name: "At most", unit: "% of the time", field: "slack", min: 0.0001, max: 100 },
+  cvar: { name: "Worst", unit: "% of the steps", field: "level", min: 0.1, max: 100 },
+};
+const PAYS = ["step", "danger", "goal", "reward"];
+const at = (id) => document.getElementById(id);
+
+export class Controls {
+  constructor(store) {
+    this.store = store;
+    this.opened = null;
+    this.typing = null;
+    at("risk").addEventListener("change", (event) => store.changeRisk({ kind: event.target.value }));
+    at("habit").addEventListener("change", (event) => store.changeRisk({ habit: event.target.value }));
+    this.number("parameter", (value) => store.changeRisk(this.fromPercent(value)));
+    const slider = at("caution");
+    slider.max = STEPS;
+    slider.addEventListener("input", () => {
+      store.change({ caution: cautionAt(slider.valueAsNumber) }, { commit: false });
+    });
+    slider.addEventListener("change", () => store.commit());
+    this.number("caution-number", (value) => store.change({ caution: value }));
+    for (const name of PAYS)
+      this.number(`pay-${name}`, (value) => store.changeGrid({ pays: { ...store.document.grid.pays, [name]: value } }));
+    this.number("slip", (value) => store.changeGrid({ slip: value }));
+    this.number("discount", (value) => store.changeGrid({ discount: value }));
+    this.number("columns", (value) => store.changeGrid({ rows: resized(store.document.grid.rows, null, value) }));
+    this.number("rows", (value) => store.changeGrid({ rows: resized(store.document.grid.rows, value, null) }));
+    at("caution-scale").replaceChildren(
+      ...marks().map(([position, text]) => {
+        const mark = document.createElement("span");
+        mark.textContent = text;
+        mark.style.left = `${(100 * position) / STEPS}%`;
+        return mark;
+      }),
+    );
+  }
+
+  /** A number field; what is no number, or out of range, is not taken. Its step is only for its arrows. */
+  number(id, take) {
+    const field = at(id);
+    field.addEventListener("input", () => {
+      const { badInput, rangeUnderflow, rangeOverflow } = field.validity;
+      const isWrong = badInput || rangeUnderflow || rangeOverflow;
+      field.setAttribute("aria-invalid", String(isWrong));
+      if (isWrong || field.value === "") return;
+      this.typing = id;
+      take(field.valueAsNumber);
+      this.typing = null;
+    });
+    // what was left half-typed goes back to what counts
+    field.addEventListener("blur", () => this.show(this.store.document));
+  }
+
+  fromPercent(value) {
+    return this.store.document.risk.kind === "cvar" ? { level: 1 - value / 100 } : { slack: value / 100 };
+  }
+
+  /** Which risks there are, and in what is paid, depends on what was opened. */
+  offer(opened, largestSide) {
+    this.opened = opened;
+    this.unit = opened?.unit ?? "points";
+    at("unit").textContent = `(${this.unit})`;
+    at("columns").max = at("rows").max = largestSide;
+    const kinds = Object.entries(RISKS).map(([kind, [name]]) => [kind, name]);
+    if (opened !== null && opened.own_risk !== null) kinds.unshift(["own", `Of the problem: ${opened.own_risk}`]);
+    at("risk").replaceChildren(...kinds.map(([kind, name]) => new Option(name, kind)));
+  }
+
+  words(kind) {
+    return kind === "own" ? this.opened.own_words.join(" ") : RISKS[kind][1];
+  }
+
+  show(document_) {
+    const { grid, risk, caution } = document_;
+    at("risk").value = risk.kind;
+    at("risk-words").textContent = this.words(risk.kind);
+    const parameter = PARAMETERS[risk.kind];
+    const hasHabit = risk.kind === "kl" || risk.kind === "tv";
+    at("parameter-label").hidden = parameter === undefined && !hasHabit;
+    at("parameter-name").textContent = hasHabit ? "Whose habits" : (parameter?.name ?? "");
+    at("parameter").parentElement.hidden = hasHabit;
+    at("habit").hidden = !hasHabit;
+    at("habit").value = risk.habit;
+    if (parameter !== undefined) {
+      at("parameter-unit").textContent = parameter.unit;
+      Object.assign(at("parameter"), { min: parameter.min, max: parameter.max, step: "any" });
+      this.fill("parameter", 100 * (risk.kind === "cvar" ? 1 - risk.level : risk.slack));
+    }
+    at("caution").value = positionOf(caution);
+    at("caution").setAttribute("aria-valuetext", show(caution));
+    this.fill("caution-number", caution);
+    at("caution").disabled = at("caution-number").disabled = risk.kind === "none";
+    const price = caution === 0 ? "risk does not count" : `${this.unit} that one unit of risk costs`;
+    at("caution-words").textContent = risk.kind === "none" ? "no risk is chosen" : price;
+    if (grid !== null) this.showRules(grid);
+  }
+
+  showRules(grid) {
+    for (const name of PAYS) this.fill(`pay-${name}`, grid.pays[name]);
+    this.fill("slip", grid.slip);
+    this.fill("discount", grid.discount);
+    this.fill("columns", grid.rows[0].length);
+    this.fill("rows", grid.rows.length);
+  }
+
+  /** Set a number, except in the field it comes from. */
+  fill(id, value) {
+    if (this.typing === id) return;
+    at(id).value = Number(value.toPrecision(6));
+    at(id).setAttribute("aria-invalid", "false");
+  }
+}
+
+/** The grid with more or fewer rows and columns; what is cut off is kept in the history. */
+function resized(rows, height, width) {
+  const columns = Math.round(width ?? rows[0].length);
+  const wanted = Math.round(height ?? rows.length);
+  const kept = rows.slice(0, wanted).map((row) => row.slice(0, columns).padEnd(columns, "."));
+  while (kept.length < wanted) kept.push(".".repeat(columns));
+  return kept;
+}

@@ -1,0 +1,133 @@
+// Return against risk: the curve of all cautions, and where the present one is.
+
+import { show } from "./numbers.js";
+
+const SPACE = { left: 62, right: 16, top: 14, bottom: 40 };
+const SVG = "http://www.w3.org/2000/svg";
+
+export class Curve {
+  constructor(box, choose) {
+    this.box = box;
+    this.choose = choose;
+    this.points = null;
+    this.now = null;
+    this.spot = null;
+    this.note = "";
+    new ResizeObserver(() => this.draw()).observe(box);
+  }
+
+  /** The points of a frontier; null while there are none, and `note` says why. */
+  show(points, note = "") {
+    this.points = points;
+    this.note = note;
+    this.draw();
+  }
+
+  /** Where the present answer is; the rest is drawn again only when it lies outside. */
+  at(risk, expectedReturn) {
+    this.now = risk === null || expectedReturn === null ? null : { risk, expected_return: expectedReturn };
+    const place = this.now === null || this.spot === null ? null : [this.x.to(risk), this.y.to(expectedReturn)];
+    if (place === null || !this.x.holds(place[0]) || !this.y.holds(place[1])) this.draw();
+    else setAttributes(this.spot, { cx: place[0], cy: place[1] });
+  }
+
+  draw() {
+    this.spot = null;
+    if (this.points === null || this.points.length === 0) {
+      const text = document.createElement("p");
+      text.className = "soft";
+      text.textContent = this.note;
+      this.box.replaceChildren(text);
+      return;
+    }
+    const { clientWidth: width, clientHeight: height } = this.box;
+    if (width < 80 || height < 80) return;
+    const all = this.now === null ? this.points : [...this.points, this.now];
+    const x = scale(all.map((one) => one.risk), SPACE.left, width - SPACE.right);
+    const y = scale(all.map((one) => one.expected_return), height - SPACE.bottom, SPACE.top);
+    const named = { role: "group", "aria-label": "Expected return against risk" };
+    const figure = node("svg", { viewBox: `0 0 ${width} ${height}`, ...named });
+    figure.append(...axes(x, y, width, height));
+    const sorted = [...this.points].sort((a, b) => a.risk - b.risk || a.expected_return - b.expected_return);
+    const corners = sorted.map((one) => `${x.to(one.risk)},${y.to(one.expected_return)}`);
+    figure.append(node("polyline", { class: "line", points: corners.join(" ") }));
+    for (const one of this.points) figure.append(...this.point(one, x.to(one.risk), y.to(one.expected_return)));
+    if (this.now !== null) {
+      this.spot = node("circle", { class: "now", cx: x.to(this.now.risk), cy: y.to(this.now.expected_return), r: 6.5 });
+      figure.append(this.spot);
+    }
+    Object.assign(this, { x, y });
+    this.box.replaceChildren(figure);
+  }
+
+  point(one, cx, cy) {
+    const words = `caution ${show(one.caution)}: return ${show(one.expected_return)}, risk ${show(one.risk)}`;
+    const target = node("circle", { class: "target", cx, cy, r: 13, tabindex: 0, role: "button", "aria-label": words });
+    const title = node("title", {});
+    title.textContent = words;
+    target.append(title);
+    target.addEventListener("click", () => this.choose(one.caution));
+    target.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      this.choose(one.caution);
+    });
+    return [target, node("circle", { class: "point", cx, cy, r: 4 })];
+  }
+}
+
+function node(name, attributes) {
+  const made = document.createElementNS(SVG, name);
+  setAttributes(made, attributes);
+  return made;
+}
+
+function setAttributes(made, attributes) {
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+}
+
+/** A linear scale with a little air around the values, and a few round ticks. */
+function scale(values, from, to) {
+  let low = Math.min(...values);
+  let high = Math.max(...values);
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  // values that differ by rounding only are one value
+  const air = high - low > 1e-6 * size ? (high - low) * 0.06 : size * 0.05 || 1;
+  low -= air;
+  high += air;
+  const rough = (high - low) / 5;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= rough);
+  const ticks = [];
+  for (let k = Math.ceil(low / step); k * step <= high; k += 1) ticks.push(k * step);
+  const holds = (at) => at >= Math.min(from, to) && at <= Math.max(from, to);
+  const place = (value) => from + ((value - low) / (high - low)) * (to - from);
+  return { ticks, step, holds, to: (value) => Number(place(value).toFixed(2)) };
+}
+
+function axes(x, y, width, height) {
+  const floor = height - SPACE.bottom;
+  const parts = [];
+  for (const tick of y.ticks) {
+    const at = y.to(tick);
+    parts.push(node("line", { class: "axis", x1: SPACE.left, x2: width - SPACE.right, y1: at, y2: at }));
+    parts.push(label(SPACE.left - 8, at + 4, rounded(tick, y.step), "end"));
+  }
+  for (const tick of x.ticks) parts.push(label(x.to(tick), floor + 17, rounded(tick, x.step), "middle"));
+  parts.push(node("line", { class: "axis", x1: SPACE.left, x2: SPACE.left, y1: SPACE.top, y2: floor }));
+  parts.push(node("line", { class: "axis", x1: SPACE.left, x2: width - SPACE.right, y1: floor, y2: floor }));
+  parts.push(label(width - SPACE.right, height - 4, "risk →", "end"));
+  parts.push(label(SPACE.left + 6, SPACE.top + 2, "↑ expected return", "start"));
+  return parts;
+}
+
+function label(x, y, text, anchor) {
+  const made = node("text", { x, y, "text-anchor": anchor });
+  made.textContent = text;
+  return made;
+}
+
+/** A tick without digits that only rounding made. */
+function rounded(tick, step) {
+  return show(Math.abs(tick) < step / 1e6 ? 0 : Number(tick.toPrecision(10)), 6);
+}

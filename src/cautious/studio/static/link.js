@@ -1,0 +1,77 @@
+// The one WebSocket: statements out, answers in; it comes back by itself when it is lost.
+
+const FIRST_WAIT = 300;
+const LONGEST_WAIT = 5000;
+
+export class Link {
+  /** `on` has hello, solution, frontier, file, opened, error and state. */
+  constructor(on) {
+    this.on = on;
+    this.number = 0;
+    this.wait = FIRST_WAIT;
+    this.sent = new Map();
+    this.connect();
+  }
+
+  connect() {
+    this.socket = new WebSocket(`ws://${location.host}/talk`);
+    this.socket.binaryType = "arraybuffer";
+    this.socket.onmessage = (event) => this.receive(event.data);
+    this.socket.onclose = (event) => this.lost(event.reason);
+  }
+
+  lost(reason) {
+    this.on.state(false, reason);
+    setTimeout(() => this.connect(), this.wait);
+    this.wait = Math.min(2 * this.wait, LONGEST_WAIT);
+  }
+
+  get isOpen() {
+    return this.socket.readyState === WebSocket.OPEN;
+  }
+
+  /** State the document; what was said while the line is down is said again after the hello. */
+  solve(statement) {
+    if (this.isOpen) this.say("solve", { statement }, statement);
+  }
+
+  export(what, statement) {
+    if (!this.isOpen) return false;
+    this.say("export", { statement, what }, statement);
+    return true;
+  }
+
+  open(text) {
+    if (this.isOpen) this.say("open", { text }, null);
+  }
+
+  say(type, fields, statement) {
+    this.number += 1;
+    this.sent.set(this.number, { type, statement, at: performance.now() });
+    this.socket.send(JSON.stringify({ type, number: this.number, ...fields }));
+  }
+
+  receive(data) {
+    if (typeof data === "string") {
+      this.hand(JSON.parse(data), null);
+      return;
+    }
+    const size = new DataView(data).getUint32(0, true);
+    const head = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, size)));
+    this.hand(head, data.slice(4 + size));
+  }
+
+  hand(head, payload) {
+    if (head.type === "hello") {
+      this.wait = FIRST_WAIT;
+      this.sent.clear();
+      this.on.state(true, "");
+    }
+    const question = this.sent.get(head.number) ?? null;
+    if (head.type === "solution") {
+      // older statements were dropped for this one
+      for (const [number, one] of this.sent) if (number < head.number && one.type === "solve") this.sent.delete(number);
+    }
+    this.on[head.type](head, payload, question);
+  }
+}

@@ -1,0 +1,217 @@
+// Puts the parts together: the document goes out, answers come in, everything shows them.
+
+import { Controls } from "./controls.js";
+import { Curve } from "./curve.js";
+import { Files } from "./files.js";
+import { Link } from "./link.js";
+import { statesOf, WorldMap } from "./map.js";
+import { Painter } from "./paint.js";
+import { banner, readOut, readTime, readWaiting } from "./readout.js";
+import { Store } from "./store.js";
+import { StateTable } from "./table.js";
+
+const MOVES = ["up", "right", "down", "left"];
+const PATIENCE = 1500;
+const DRAFT = "cautious-studio";
+const EXAMPLES = {
+  maze: "Maze: a short corridor or a long way round",
+  drift: "Drifted world of the paper",
+  bridge: "Bridge and two ways round",
+  rooms: "Rooms, 20 × 20",
+  blank: "Blank, 12 × 12",
+};
+const NO_CURVE = "Choose a risk to see what it costs to avoid it.";
+const NO_POINTS = "No policy meets the limit, so there is nothing to trade.";
+const GONE = "The studio does not answer; trying again. If it was closed, start it anew: cautious studio";
+const at = (id) => document.getElementById(id);
+
+const store = new Store();
+const map = new WorldMap(at("map"));
+const painter = new Painter(map, store, at("tools"), at("here"));
+const controls = new Controls(store);
+const curve = new Curve(at("curve"), (caution) => store.change({ caution }));
+const table = new StateTable(at("table"), mark);
+const link = new Link({
+  hello,
+  solution,
+  frontier,
+  state,
+  error,
+  file: (head, payload) => files.receive(head, payload),
+  opened: (head) => files.opened(head),
+});
+const files = new Files(store, link, banner);
+let greeting = null;
+let opened = null;
+let shown = null;
+let drawn = "";
+let waiting = null;
+let saving = null;
+
+// the token has done its work: it is a cookie now
+history.replaceState(null, "", "/");
+addEventListener("pagehide", () => saving !== null && keep());
+document.addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.target.matches("input[type=number]")) return;
+  const key = event.key.toLowerCase();
+  if (key === "z" && !event.shiftKey) store.undo();
+  else if (key === "y" || key === "z") store.redo();
+  else return;
+  event.preventDefault();
+});
+at("undo").addEventListener("click", () => store.undo());
+at("redo").addEventListener("click", () => store.redo());
+at("example").addEventListener("change", (event) => begin(event.target.value));
+
+function hello(head) {
+  const isFirst = greeting === null;
+  greeting = head;
+  files.largest = head.largest_upload;
+  drawn = "";
+  if (!isFirst) {
+    // the server knows nothing of this page any more, and the page has everything
+    ask(store.document);
+    return;
+  }
+  opened = head.opened;
+  const names = Object.keys(head.examples).map((name) => new Option(EXAMPLES[name] ?? name, name));
+  if (opened !== null) names.unshift(new Option(opened.name, ""));
+  at("example").replaceChildren(...names);
+  store.listen(changed);
+  const draft = kept();
+  if (draft !== null) begin(draft.name, draft.document);
+  else begin(head.first ?? "");
+}
+
+/** Start from an example, or from the problem that was opened (""). */
+function begin(name, draft = null) {
+  const isGrid = name !== "";
+  const own = isGrid ? null : opened;
+  at("example").value = name;
+  at("title").textContent = own === null ? "" : sizes(own);
+  at("story").textContent = own === null ? "" : own.story;
+  for (const part of document.querySelectorAll(".for-grid")) part.hidden = !isGrid;
+  const hasMap = isGrid || own.rows !== null;
+  at("map-frame").hidden = at("here").hidden = at("tools").hidden = !hasMap;
+  at("table-frame").hidden = hasMap;
+  painter.offer(isGrid ? ["#", "D", "G", "R", "S", "."] : ["D", "."]);
+  controls.offer(own, greeting.largest_side);
+  map.show(null);
+  shown = null;
+  store.start(draft ?? (isGrid ? greeting.examples[name] : own.statement));
+}
+
+function sizes(own) {
+  const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+  const title = own.title === "" ? "" : `${own.title}: `;
+  return `${title}${count(own.n_states, "state")}, ${count(own.n_actions, "action")}, discount ${own.discount}`;
+}
+
+function changed(document_) {
+  at("undo").disabled = store.past.length === 0 && store.document === store.base;
+  at("redo").disabled = store.future.length === 0;
+  const last = shown;
+  if (document_ === last) return;
+  shown = document_;
+  // first of all the question: the rest happens while it is answered
+  ask(document_);
+  controls.show(document_);
+  if (document_.grid === null) {
+    if (opened.rows !== null) map.paint(opened.rows, document_.danger);
+  } else if (document_.grid !== last?.grid) map.paint(document_.grid.rows);
+  if (document_.risk.kind === "none") curve.show(null, NO_CURVE);
+  saving ??= setTimeout(keep, PATIENCE);
+}
+
+/** State the document; when the answer is long in coming, say so. */
+function ask(document_) {
+  link.solve(document_);
+  waiting ??= setTimeout(readWaiting, PATIENCE);
+}
+
+function answered() {
+  clearTimeout(waiting);
+  waiting = null;
+}
+
+function solution(head, payload, { statement, at: asked }) {
+  answered();
+  const rows = statement.grid === null ? opened.rows : statement.grid.rows;
+  if (rows === null) table.show(head.table);
+  else showOnMap(head, payload, rows, statement.grid !== null);
+  const hasRisk = statement.risk.kind !== "none";
+  readOut(head, hasRisk);
+  if (hasRisk && keyOf(statement) !== drawn) {
+    curve.show(null, head.status === "INFEASIBLE" ? NO_POINTS : "Drawing the curve…");
+  }
+  curve.at(hasRisk ? head.risk : null, head.expected_return);
+  document.body.classList.remove("stale");
+  banner("");
+  readTime(head, asked);
+}
+
+function showOnMap(head, payload, rows, isGrid) {
+  const size = head.shape[0] * head.shape[1];
+  map.show({
+    rows,
+    policy: new Float32Array(payload, 0, size),
+    occupancy: new Float32Array(payload, 4 * size, size),
+    n_actions: head.shape[1],
+    arrows: isGrid ? MOVES : opened.arrows,
+    names: isGrid ? MOVES : opened.actions,
+    still: isGrid ? goalsOf(rows) : new Set(opened.still),
+  });
+  if (map.cursor !== null) at("here").textContent = map.describe(...map.cursor);
+}
+
+function frontier(head, _, { statement }) {
+  drawn = keyOf(statement);
+  curve.show(head.points, NO_POINTS);
+}
+
+/** What a curve belongs to. */
+function keyOf(statement) {
+  return JSON.stringify({ ...statement, caution: 0 });
+}
+
+function goalsOf(rows) {
+  const states = statesOf(rows);
+  const found = new Set();
+  rows.forEach((row, i) => [...row].forEach((symbol, j) => symbol === "G" && found.add(states[i][j])));
+  return found;
+}
+
+function mark(number, isDanger) {
+  const others = store.document.danger.filter((one) => one !== number);
+  store.change({ danger: isDanger ? [...others, number].sort((a, b) => a - b) : others });
+}
+
+function error(head, _, question) {
+  answered();
+  banner(head.message.charAt(0).toUpperCase() + head.message.slice(1));
+  // figures of another question must not pass for the answer to this one
+  if (question === null || question.type === "solve") document.body.classList.add("stale");
+}
+
+function state(isOpen, reason) {
+  answered();
+  document.body.classList.toggle("stale", !isOpen);
+  banner(isOpen ? "" : reason || GONE);
+}
+
+/** Remember the document for when the page is loaded again. */
+function keep() {
+  saving = null;
+  const draft = { of: greeting.first ?? opened.name, name: at("example").value, document: store.document };
+  sessionStorage.setItem(DRAFT, JSON.stringify(draft));
+}
+
+/** What was painted before the page was loaded again. */
+function kept() {
+  try {
+    const draft = JSON.parse(sessionStorage.getItem(DRAFT));
+    return draft !== null && draft.of === (greeting.first ?? opened.name) ? draft : null;
+  } catch {
+    return null;
+  }
+}

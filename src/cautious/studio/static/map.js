@@ -1,0 +1,158 @@
+// The map: a canvas with every cell, the answer on top of it, and a cursor.
+
+import { Arrows, colours, drawCell, VECTORS } from "./cells.js";
+import { percent } from "./numbers.js";
+
+const MARKS = { ".": "floor", "#": "wall", D: "danger", G: "goal", R: "reward", S: "start" };
+// what stands above and below the map on a wide screen, in pixels
+const OTHERS = 275;
+const LARGEST_CELL = 84;
+
+/** The number of the state in every cell of a map; walls have none. */
+export function statesOf(rows) {
+  let next = 0;
+  return rows.map((row) => [...row].map((mark) => (mark === "#" ? -1 : next++)));
+}
+
+export class WorldMap {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.pen = canvas.getContext("2d");
+    this.rows = ["."];
+    this.states = statesOf(this.rows);
+    this.danger = new Set();
+    this.arrows = [];
+    this.answer = null;
+    this.cursor = null;
+    this.theme = colours();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.theme = colours();
+      this.draw();
+    });
+    new ResizeObserver(() => this.fit()).observe(canvas.parentElement);
+  }
+
+  /** What is painted; `danger` are states of a model that cannot be painted. */
+  paint(rows, danger = []) {
+    const isResized = rows.length !== this.rows.length || rows[0].length !== this.rows[0].length;
+    this.rows = rows;
+    this.states = statesOf(rows);
+    this.danger = new Set(danger);
+    if (isResized) this.fit();
+    else this.draw();
+  }
+
+  /** What the solver says: `rows` are those it was asked about. */
+  show(answer) {
+    this.answer = answer;
+    if (answer !== null) {
+      answer.states = statesOf(answer.rows);
+      answer.time = this.times(answer);
+      // a cell that is never left takes most of the time, and would hide the way there
+      const others = answer.time.filter((_, state) => !answer.still.has(state));
+      answer.most = Math.max(...others, 1e-12);
+    }
+    this.draw();
+  }
+
+  times({ occupancy, n_actions: width }) {
+    const found = new Float64Array(occupancy.length / width);
+    for (let pair = 0; pair < occupancy.length; pair += 1) found[Math.floor(pair / width)] += occupancy[pair];
+    return [...found];
+  }
+
+  fit() {
+    const width = this.canvas.parentElement.clientWidth;
+    const height = Math.max(320, innerHeight - OTHERS);
+    const room = Math.min(width / this.rows[0].length, height / this.rows.length, LARGEST_CELL);
+    const size = Math.max(5, Math.floor(room));
+    this.size = size;
+    this.scale = devicePixelRatio || 1;
+    this.canvas.width = Math.round(size * this.rows[0].length * this.scale);
+    this.canvas.height = Math.round(size * this.rows.length * this.scale);
+    this.canvas.style.width = `${size * this.rows[0].length}px`;
+    this.canvas.style.height = `${size * this.rows.length}px`;
+    this.draw();
+  }
+
+  /** [row, column] of a pointer event; null outside. */
+  cellAt(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const column = Math.floor((event.clientX - box.left) / this.size);
+    const row = Math.floor((event.clientY - box.top) / this.size);
+    const isInside = row >= 0 && column >= 0 && row < this.rows.length && column < this.rows[0].length;
+    return isInside ? [row, column] : null;
+  }
+
+  /** The state of a cell in the answer, or -1. */
+  stateOf(row, column) {
+    return this.answer?.states[row]?.[column] ?? -1;
+  }
+
+  draw() {
+    if (this.size === undefined) return;
+    const { pen, size, theme } = this;
+    pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    const arrows = new Arrows();
+    this.rows.forEach((row, i) => [...row].forEach((mark, j) => this.drawOne(i, j, mark, arrows)));
+    pen.strokeStyle = theme.line;
+    pen.lineWidth = 1;
+    pen.globalAlpha = size < 12 ? 0.4 : 1;
+    pen.beginPath();
+    for (let i = 0; i <= this.rows.length; i += 1) line(pen, 0, i * size, size * this.rows[0].length, i * size);
+    for (let j = 0; j <= this.rows[0].length; j += 1) line(pen, j * size, 0, j * size, size * this.rows.length);
+    pen.stroke();
+    pen.globalAlpha = 1;
+    arrows.draw(pen, size, theme.arrow);
+    if (this.cursor !== null) {
+      const [i, j] = this.cursor;
+      pen.strokeStyle = theme.accent;
+      pen.lineWidth = 2.5;
+      pen.strokeRect(j * size + 1.5, i * size + 1.5, size - 3, size - 3);
+    }
+  }
+
+  drawOne(i, j, mark, arrows) {
+    const { answer, size } = this;
+    const state = this.stateOf(i, j);
+    const time = state < 0 ? null : answer.time[state];
+    const visited = time === null || time < 1e-9 ? null : Math.min(1, Math.sqrt(time / answer.most));
+    const isDanger = mark === "D" || this.danger.has(this.states[i][j]);
+    drawCell(this.pen, j * size, i * size, size, mark, isDanger, visited, this.theme);
+    if (visited === null || mark === "#" || answer.still.has(state)) return;
+    const width = answer.n_actions;
+    for (let action = 0; action < width; action += 1) {
+      const chance = answer.policy[state * width + action];
+      const direction = answer.arrows[action];
+      if (chance < 0.015 || !(direction in VECTORS)) continue;
+      arrows.add(j * size, i * size, size, direction, chance, visited > 0.02 ? 1 : 0.45);
+    }
+  }
+
+  /** A cell in words. */
+  describe(row, column) {
+    const mark = this.rows[row][column];
+    const names = [MARKS[mark] ?? `marked ${mark}`];
+    if (this.danger.has(this.states[row][column])) names.push("danger");
+    const place = `Row ${row}, column ${column}: ${names.join(", ")}`;
+    const state = this.stateOf(row, column);
+    if (mark === "#" || state < 0) return place;
+    const { answer } = this;
+    if (answer.time[state] < 1e-9) return `${place}; never visited`;
+    const parts = [`${percent(answer.time[state])} of the time`];
+    if (!answer.still.has(state)) parts.push(this.actions(state));
+    return `${place}; ${parts.join("; ")}`;
+  }
+
+  actions(state) {
+    const { policy, n_actions: width, names } = this.answer;
+    const chances = names.map((name, action) => [policy[state * width + action], name]);
+    const likely = chances.filter(([chance]) => chance >= 0.005).sort((a, b) => b[0] - a[0]);
+    return likely.map(([chance, name]) => `${name} ${Math.round(100 * chance)} %`).join(", ");
+  }
+}
+
+function line(pen, x1, y1, x2, y2) {
+  pen.moveTo(x1, y1);
+  pen.lineTo(x2, y2);
+}

@@ -1,0 +1,45 @@
+// The answer in figures and words, and how long it took.
+
+import { percent, show } from "./numbers.js";
+
+const at = (id) => document.getElementById(id);
+
+/** Figures and the verdict of an answer. */
+export function readOut(head, hasRisk) {
+  at("return").textContent = show(head.expected_return);
+  at("risk-value").textContent = hasRisk ? (head.risk_infinite ? "∞" : show(head.risk)) : "–";
+  at("objective").textContent = show(head.objective);
+  at("danger-card").hidden = head.danger_share === null;
+  if (head.danger_share !== null) at("danger").textContent = percent(head.danger_share);
+  // the same words again would be read aloud again
+  if (at("verdict").textContent !== head.verdict) at("verdict").textContent = head.verdict;
+  at("verdict").className = head.status === "SOLVED" ? "good" : "warn";
+  at("verdict").title = head.detail;
+}
+
+/** No answer for a while. */
+export function readWaiting() {
+  at("verdict").textContent = "Solving…";
+  at("verdict").className = "";
+  at("timing").textContent = "The first answer after installing takes longer: parts are compiled for this computer.";
+}
+
+/** How long it took, from the question to the screen. */
+export function readTime(head, asked) {
+  requestAnimationFrame(() => {
+    const { port1, port2 } = new MessageChannel();
+    // a task after a frame runs when the frame is on the screen
+    port1.onmessage = () => {
+      const [solving, all] = [1000 * head.seconds, performance.now() - asked].map(Math.round);
+      at("timing").textContent = `${solving} ms to solve and prove (${head.method}), ${all} ms until it was painted.`;
+      at("timing").dataset.number = head.number;
+    };
+    port2.postMessage(0);
+  });
+}
+
+/** One sentence above everything; none hides it. */
+export function banner(text) {
+  at("banner").textContent = text;
+  at("banner").hidden = text === "";
+}

@@ -1,0 +1,109 @@
+"""What the tests of the studio share: statements, an application to ask, and a server of its own thread."""
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+import time
+from dataclasses import dataclass, replace
+
+import pytest
+
+from cautious.studio.grids import EXAMPLES
+from cautious.studio.messages import RiskChoice, Statement
+from cautious.studio.server import Studio, application, configuration, listen
+
+
+def statement(name="maze", kind="variance", caution=10.0, **parameters):
+    return Statement(EXAMPLES[name], RiskChoice(kind, **parameters), caution)
+
+
+def from_anywhere(kind="safe", caution=1.0, **parameters):
+    """The maze when episodes also start in danger, so that no policy keeps off it."""
+    maze = EXAMPLES["maze"]
+    rows = tuple(row.replace("S", ".") for row in maze.rows)
+    return Statement(replace(maze, rows=rows), RiskChoice(kind, **parameters), caution)
+
+
+def solve_message(number=1, **changes):
+    return json.dumps({"type": "solve", "number": number, "statement": statement().plain() | changes})
+
+
+def unpack(data):
+    """Head and payload of a binary message."""
+    size = int.from_bytes(data[:4], "little")
+    return json.loads(data[4 : 4 + size]), data[4 + size :]
+
+
+@dataclass
+class Site:
+    """A studio that is being served."""
+
+    port: int
+    token: str
+
+    @property
+    def host(self):
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def cookie(self):
+        return f"cautious-studio-{self.port}={self.token}"
+
+    @property
+    def address(self):
+        return f"http://{self.host}/?token={self.token}"
+
+    def ask(self, method, path, **headers):
+        """Status, headers and content; path and headers are sent as they are."""
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        line.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in headers.items():
+            line.putheader(name, value)
+        line.endheaders()
+        answer = line.getresponse()
+        content = answer.read()
+        line.close()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, content
+
+    def connect(self, path="/talk", **headers):
+        """A WebSocket; by default one with all that the page sends."""
+        from websockets.sync.client import connect
+
+        sent = {"host": self.host, "origin": f"http://{self.host}", "cookie": self.cookie} | headers
+        address, origin = f"ws://{sent.pop('host')}{path}", sent.pop("origin")
+        line = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        return connect(
+            address, sock=line, origin=origin, additional_headers=sent, compression=None, max_size=None, max_queue=None
+        )
+
+
+@contextlib.contextmanager
+def running(studio, port=0):
+    """A studio that is served in a thread; port 0 is a free one."""
+    import uvicorn
+
+    place = listen(port)
+    port = place.getsockname()[1]
+    server = uvicorn.Server(configuration(application(studio, port)))
+    thread = threading.Thread(target=server.run, args=([place],), daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield Site(port, studio.token)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        place.close()
+        studio.pool.shutdown(wait=True, cancel_futures=True)
+
+
+@pytest.fixture(scope="module")
+def site():
+    """A studio with nothing opened."""
+    pytest.importorskip("starlette", reason="extra studio")
+    pytest.importorskip("websockets", reason="extra studio")
+    with running(Studio()) as one:
+        yield one

@@ -1,0 +1,193 @@
+"""The page in a browser: it shows what ``ca.solve`` finds, by pointer and by keyboard, and comes back by itself."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cautious as ca
+from cautious.studio.grids import EXAMPLES
+from cautious.studio.server import FILES, Studio
+from studio.conftest import running
+
+pytest.importorskip("starlette", reason="extra studio")
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs a Chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+LONGEST = 30_000
+# controls that a screen reader could not name
+NAMELESS = """() => [...document.querySelectorAll("input, select, button, #map")]
+  .filter((one) => !one.ariaLabel && !one.labels?.length && !one.textContent.trim())
+  .map((one) => one.outerHTML)"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        one = driver.chromium.launch(executable_path=BROWSER, args=[*FLAGS, "--disable-sync"])
+        yield one
+        one.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open the page of a site; nothing may go wrong in it."""
+    contexts, problems = [], []
+
+    def open_page(site, width=1280, height=800):
+        context = browser.new_context(viewport={"width": width, "height": height})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(LONGEST)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(site.address)
+        page.wait_for_selector("#timing[data-number]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def reads(page, selector, text):
+    """Wait until an element reads like this."""
+    playwright.expect(page.locator(selector)).to_have_text(text, timeout=LONGEST)
+
+
+def shown(value):
+    """A figure as the page shows it."""
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+def returns(grid, risk=None, caution=0.0):
+    return shown(ca.solve(ca.Problem(grid.model(), risk, caution)).expected_return)
+
+
+def cell(page, grid, row, column):
+    """The middle of a cell on the screen."""
+    box = page.locator("#map").bounding_box()
+    height, width = len(grid.rows), len(grid.rows[0])
+    return box["x"] + box["width"] * (column + 0.5) / width, box["y"] + box["height"] * (row + 0.5) / height
+
+
+def test_the_page_shows_what_solve_finds(site, visit):
+    page, maze = visit(site), EXAMPLES["maze"]
+    reads(page, "#return", returns(maze, ca.Variance(), 10.0))
+    playwright.expect(page.locator("#verdict")).to_contain_text("Proved: within")
+    playwright.expect(page.locator("#curve .point")).to_have_count(9)
+    assert site.token not in page.url
+    # the slider by keyboard: its start is caution 0
+    page.locator("#caution").press("Home")
+    reads(page, "#return", returns(maze))
+    # a point of the curve sets the caution
+    page.locator("#curve .target").last.press("Enter")
+    playwright.expect(page.locator("#caution-number")).not_to_have_value("0")
+
+
+def test_painting_undoing_and_keys(site, visit):
+    page, maze = visit(site), EXAMPLES["maze"]
+    page.locator("#risk").select_option("none")
+    reads(page, "#return", returns(maze))
+    # a wall across the corridor, in one stroke
+    page.locator("#tools [data-mark='#']").click()
+    page.mouse.move(*cell(page, maze, 5, 4))
+    page.mouse.down()
+    page.mouse.move(*cell(page, maze, 9, 4))
+    page.mouse.up()
+    walled = replace(maze, rows=tuple(row[:4] + "#" + row[5:] if i >= 5 else row for i, row in enumerate(maze.rows)))
+    assert returns(walled) != returns(maze)
+    reads(page, "#return", returns(walled))
+    page.locator("#undo").click()
+    reads(page, "#return", returns(maze))
+    page.keyboard.press("Control+y")
+    reads(page, "#return", returns(walled))
+    # the same map by keyboard: the goal becomes floor, and there is no goal any more
+    page.locator("#map").focus()
+    page.keyboard.press("ArrowRight")
+    for key, times in (("ArrowRight", 9), ("ArrowDown", 6)):
+        for _ in range(times):
+            page.keyboard.press(key)
+    playwright.expect(page.locator("#here")).to_contain_text("Row 6, column 9: goal")
+    page.keyboard.press("6")
+    page.keyboard.press(" ")
+    reads(page, "#return", returns(replace(walled, rows=tuple(row.replace("G", ".") for row in walled.rows))))
+
+
+def test_the_page_comes_back_with_what_was_painted(visit):
+    studio = Studio()
+    blank = replace(EXAMPLES["maze"], slip=0.5)
+    with running(studio) as site:
+        page = visit(site)
+        page.locator("#risk").select_option("none")
+        page.locator("#slip").fill("0.5")
+        reads(page, "#return", returns(blank))
+        port = site.port
+    playwright.expect(page.locator("#banner")).to_contain_text("trying again", timeout=LONGEST)
+    with running(Studio(token=studio.token), port):
+        playwright.expect(page.locator("#banner")).to_be_hidden(timeout=LONGEST)
+        page.locator("#slip").fill("0.2")
+        reads(page, "#return", returns(EXAMPLES["maze"]))
+        page.reload()
+        reads(page, "#return", returns(EXAMPLES["maze"]))
+        assert page.locator("#risk").input_value() == "none"
+
+
+def test_a_model_without_a_map_is_a_table(visit):
+    queue = ca.worlds.problem("queue")
+    with running(Studio(queue, "queue")) as site:
+        page = visit(site)
+        reads(page, "#return", shown(ca.solve(queue).expected_return))
+        assert page.locator("#table tr").count() == queue.mdp.n_states
+        page.locator("#risk").select_option("peak")
+        playwright.expect(page.locator("#banner")).to_contain_text("marked as danger")
+        page.get_by_label("0 present is danger", exact=True).check()
+        idle = ca.Problem(queue.mdp, ca.PeakExposure([[0]]), queue.caution)
+        reads(page, "#return", shown(ca.solve(idle).expected_return))
+
+
+def test_files_in_and_out(site, visit, tmp_path):
+    page = visit(site)
+    page.locator("#files summary").click()
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Policy").click()
+    found.value.save_as(tmp_path / "policy.csv")
+    solution = ca.solve(ca.Problem(EXAMPLES["maze"].model(), ca.Variance(), 10.0))
+    assert len((tmp_path / "policy.csv").read_text().splitlines()) == 1 + np.count_nonzero(solution.policy)
+    page.locator("#files summary").click()
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Save the grid").click()
+    found.value.save_as(tmp_path / "grid.json")
+    page.locator("#example").select_option("blank")
+    page.locator("#file").set_input_files(tmp_path / "grid.json")
+    reads(page, "#return", shown(solution.expected_return))
+    (tmp_path / "bad.json").write_text('{"grid": null}')
+    page.locator("#file").set_input_files(tmp_path / "bad.json")
+    reads(page, "#banner", "The statement needs risk")
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 800)])
+def test_nothing_sticks_out(site, visit, width, height):
+    page = visit(site, width, height)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    assert page.evaluate(NAMELESS) == []
+
+
+def test_an_answer_can_be_read_in_the_dark(site, browser):
+    colours = set()
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme)
+        page = context.new_page()
+        page.goto(site.address)
+        colours.add(page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
+        context.close()
+    assert len(colours) == 2
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_the_page_are_short(name):
+    lines = FILES[name].read_text().splitlines()
+    assert len(lines) < 300
+    assert max(map(len, lines)) <= 120 or name.endswith(".svg")
