@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cautious.kernels import cholesky_order, cholesky_pattern, cholesky_symbolic
+from cautious.kernels import cholesky_numeric, cholesky_order, cholesky_pattern, cholesky_symbolic, cholesky_tiles
 from cautious.solvers.interior_factor import Factor, ordered
 
 LIMIT = 10**9
@@ -105,3 +105,62 @@ def test_vanishing_pivots_leave_their_unknown_at_zero():
     x = factor.solve(np.array([2.0, 2.0, 4.0]))
     assert x[2] == pytest.approx(1.0)
     assert sorted(np.abs(x[:2])) == pytest.approx([0.0, 2.0])
+
+
+def panel_of(matrix, columns):
+    """The first columns of a symmetric matrix as a panel with room around it, and its width."""
+    size = matrix.shape[0]
+    width = cholesky_tiles.padded(size)
+    flat = np.zeros((columns + cholesky_tiles.ROWS) * width + cholesky_tiles.WIDTH)
+    for j in range(columns):
+        flat[j * width + j : j * width + size] = matrix[j:, j]
+    # what comes next in memory must not matter
+    flat[columns * width :] = np.nan
+    return flat, width
+
+
+@pytest.mark.parametrize(("columns", "left"), [(1, 0), (3, 1), (4, 8), (7, 29), (33, 12), (150, 21)])
+def test_fronts_like_dense(columns, left):
+    rng, size = np.random.default_rng(columns), columns + left
+    half = rng.normal(size=(size, size))
+    matrix = half @ half.T + np.eye(size)
+    flat, width = panel_of(matrix, columns)
+    assert cholesky_numeric.factor_panel(flat, 0, columns, size, np.zeros(columns)) == 0
+    lower = np.linalg.cholesky(matrix)
+    found = flat[: columns * width].reshape(columns, width)[:, :size]
+    assert np.allclose(np.triu(found), lower[:, :columns].T)
+    stride = cholesky_tiles.padded(left)
+    rests = np.full(5 + stride**2 + cholesky_tiles.WIDTH, 7.0)
+    for i in range(left):
+        rests[5 + i * stride + i : 5 + i * stride + left] = matrix[columns + i, columns + i :]
+    cholesky_numeric.update_rest(flat, 0, columns, size, rests, 5)
+    expected = matrix[columns:, columns:] - lower[columns:, :columns] @ lower[columns:, :columns].T
+    assert np.allclose(np.triu(rests[5 : 5 + stride**2].reshape(stride, stride)[:left, :left]), np.triu(expected))
+    # nothing is written outside
+    assert np.all(rests[:5] == 7)
+    assert np.all(rests[5 + stride**2 :] == 7)
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 11])
+def test_runs_are_added(count):
+    out, more = np.arange(20.0), np.linspace(1, 2, 20)
+    expected = out.copy()
+    expected[3 : 3 + count] += more[5 : 5 + count]
+    cholesky_tiles.add_run(out, 3, more, 5, count)
+    assert np.array_equal(out, expected)
+
+
+def test_rests_do_not_meet_while_they_are_needed():
+    rng, n = np.random.default_rng(8), 300
+    start, members = packed(cliques(rng, "random", n))
+    factor = Factor(ordered(start, members, n, LIMIT), start, members)
+    left = np.diff(factor.row_start) - np.diff(factor.first)
+    sizes = np.array([cholesky_tiles.padded(int(number)) ** 2 for number in left])
+    waiting = []
+    for k in range(factor.above.size):
+        begin, end = factor.rest_start[k], factor.rest_start[k] + sizes[k]
+        assert end <= factor._rests.size
+        for other in waiting:
+            assert end <= factor.rest_start[other] or factor.rest_start[other] + sizes[other] <= begin
+        waiting = [other for other in waiting if factor.above[other] != k] + ([k] if factor.above[k] >= 0 else [])
+    assert not waiting

@@ -10,7 +10,10 @@ from cautious.kernels import interior_steps
 from cautious.kernels.cholesky_order import widest_level
 from cautious.solvers.base import Clock, Outcome, Target, Workspace, run
 from cautious.solvers.interior import Interior
+from cautious.solvers.interior_newton import Newton
+from cautious.solvers.interior_start import start
 from cautious.solvers.interior_system import System, edges_of, fills_in
+from cautious.solvers.interior_terms import formulate
 from random_models import random_case, random_model
 
 SINGLE = ["KL states", "TotalVariation", "TotalVariation states", "Quadratic", "Quadratic states", "Wasserstein graph"]
@@ -205,11 +208,14 @@ def test_kernels_match_dense_algebra(extended):
     hessian = np.diag(stiffness) + coupling[owner][:, None] * (owner[:, None] == owner[None, :])
     assert np.allclose(system.sums(y), np.bincount(owner, weights=y, minlength=n))
     right = rng.normal(size=system.size)
-    response, shift, missing = system.respond(1 / stiffness, coupling, y, v, right)
+    response = np.empty(y.size)
+    shift, missing = system.respond(1 / stiffness, coupling, y, v, right, response)
     expected = np.linalg.solve(hessian, y + dense @ v)
     assert np.allclose(response, expected)
     assert np.allclose(shift, coupling * np.bincount(owner, weights=expected, minlength=n))
     assert np.allclose(missing, right - dense.T @ expected)
+    collected = system.collect(1 / stiffness, coupling, y, right)
+    assert np.allclose(collected, right - dense.T @ np.linalg.solve(hessian, y))
     matrix = dense.T @ np.linalg.solve(hessian, dense)
     conductance = None
     if extended:
@@ -219,6 +225,26 @@ def test_kernels_match_dense_algebra(extended):
         matrix[n, n] *= 2
     system.refactor(1 / stiffness, coupling, conductance)
     assert np.allclose(matrix @ system.factor.solve(right), right, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["TotalVariation", "TotalVariation, states", "Wasserstein"])
+def test_starts_inside_and_balanced(name):
+    mdp = ca.worlds.garnet(30, 3, 4, discount=0.9, seed=1)
+    states = np.random.default_rng(2).dirichlet(np.ones(30))
+    risks = {
+        "TotalVariation": lambda: ca.TotalVariation(np.full(mdp.shape, 1 / 90)),
+        "TotalVariation, states": lambda: ca.TotalVariation(states),
+        "Wasserstein": lambda: ca.Wasserstein(states, path_graph(30)),
+    }
+    problem = ca.Problem(mdp, risks[name](), caution=2.0)
+    form = formulate(problem)
+    system = System(mdp, problem.active, None if form.transport is None else form.transport.edges)
+    newton = Newton(form, system, start(problem, form, system))
+    assert newton.point.primal.min() > 0
+    assert newton.point.dual.min() > 0
+    assert np.abs(newton.dual_residual).max() < 1e-9
+    # entries that were too small are the only ones that do not balance
+    assert np.abs(newton.right[:30]).max() < 0.01 * form.arrival.max()
 
 
 def test_longest_step():
@@ -242,6 +268,11 @@ def test_products_match_their_formulas():
     drawn = np.maximum(np.clip(then, 0.1 * aim, 10 * aim) - then, -10 * aim)
     centred = interior_steps.centred(x, z, dx, dz, 0.4, 0.6, aim, targets, wanted)
     assert np.allclose(centred, wanted + np.where(vanishing, drawn, 0.0))
+
+
+def test_pushed():
+    residual, wanted, x = np.random.default_rng(4).uniform(1, 2, (3, 9))
+    assert np.allclose(interior_steps.pushed(residual, wanted, x), residual + wanted / x)
 
 
 def test_changes_make_the_products_change_as_wanted():

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from cautious.kernels import planning, policy_systems, residuals, sparse_rows
+from cautious.kernels.expected_rows import BLOCK, block_widths
 from cautious.models.encodings import EPS, frozen
 
 GAMMA = 0.9
@@ -36,7 +37,9 @@ def bellman(csr, rewards, allowed, values, actions, scope, start):
     """The compiled sweep, called as planning calls it."""
     out, facts, chosen = np.empty(9), np.empty((1, 5)), actions.astype(np.uint64)
     paid = frozen(np.where(allowed, rewards, -np.inf))
-    planning.bellman(*unsigned(csr), paid, GAMMA, values, scope, start, chosen, out, facts, 0, 1)
+    csr = unsigned(csr)
+    widths = block_widths(csr[0], 3 * BLOCK)
+    planning.bellman(*csr, widths, paid, GAMMA, values, scope, start, chosen, out, facts, 0, 1)
     return out, chosen.astype(np.int64), facts[0]
 
 
@@ -59,7 +62,7 @@ def test_bellman(seed):
     np.testing.assert_allclose(q[alive, found_actions[alive]], q[alive, choice[alive]], rtol=1e-14, atol=1e-14)
     assert np.array_equal(found_actions[~alive], actions[~alive])
     change = (found - values)[scope]
-    assert facts[:3].tolist() == [change.min(), change.max(), np.abs(found).max()]
+    assert facts[:3].tolist() == [change.min(), change.max(), max(np.abs(found).max(), np.abs(values).max())]
     assert facts[3] == pytest.approx(float(start @ found), rel=1e-13, abs=1e-13)
     assert facts[4] == np.sum(found_actions != actions)
 
@@ -102,7 +105,7 @@ def test_evaluate_passes(passes):
     before, expected = values.copy(), values
     for _ in range(passes):
         expected = gain + GAMMA * dense @ expected
-    found = planning.evaluate_passes(*chain, gain, GAMMA, values, passes)
+    found = planning.evaluate_passes(*chain, block_widths(chain[0], BLOCK), gain, GAMMA, values, passes)
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
     assert np.array_equal(values, before)
 
@@ -141,10 +144,12 @@ def dense_of(pointer, successor, chance):
 def test_bicgstab_solves_both_systems(gamma, transposed):
     for seed in range(10):
         chain, dense, rng = chain_of(seed)
-        inverse = policy_systems.inverse_diagonal(*chain, gamma)
+        weight, inverse = policy_systems.scaled_rows(*chain, gamma)
         np.testing.assert_allclose(inverse, 1 / (1 - gamma * np.diag(dense)), rtol=1e-11)
+        others = gamma * inverse[:, None] * (dense - np.diag(np.diag(dense)))
+        np.testing.assert_allclose(dense_of(*chain[:2], weight), others, rtol=1e-11)
         right = rng.normal(size=12)
-        found, steps = policy_systems.bicgstab(*chain, inverse, gamma, transposed, right, 1e-12, 200)
+        found, steps = policy_systems.bicgstab(*chain[:2], weight, inverse, transposed, right, 1e-12, 200)
         system = np.eye(12) - gamma * (dense.T if transposed else dense)
         np.testing.assert_allclose(system @ found, right, atol=1e-9)
         assert 0 < steps < 40

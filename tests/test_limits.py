@@ -1,6 +1,8 @@
 """Threads, memory limits and what a solve reports about them."""
 
 import json
+import os
+import threading
 import time
 
 import numpy as np
@@ -105,3 +107,34 @@ def test_command_line(run):
     code, _, errors = run("frontier", "maze", "--memory-limit", "much")
     assert code == 2
     assert "expected a number of bytes, KB, MB or GB" in errors
+
+
+def test_one_thread_watches_all_solves_and_rests_between_them():
+    problem = ca.Problem(MAZE)
+    for _ in range(3):
+        ca.solve(problem)
+    watchers = [thread for thread in threading.enumerate() if thread.name == "cautious memory"]
+    assert len(watchers) == 1
+    time.sleep(0.1)
+    # after a rest it is there again, for several at a time
+    outer, inner = MemoryWatch(limit=50e6), MemoryWatch(limit=None)
+    with outer, inner:
+        block = np.ones(16_000_000)
+        time.sleep(0.2)
+        assert outer.exceeded
+        assert not inner.exceeded
+        assert block.sum() == block.size
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_a_watcher_of_its_own():
+    ca.solve(ca.Problem(MAZE))
+    child = os.fork()
+    if child == 0:
+        watch = MemoryWatch(limit=50e6)
+        with watch:
+            block = np.ones(16_000_000)
+            time.sleep(0.2)
+        os._exit(0 if watch.exceeded and block.size else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.certificate import Box, Cover, Witness, upper_bound
+from cautious.certificate import Box, Cover, Witness, _covers, upper_bound
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.risks.scalar import _reach, _upper_quantile
 from cautious.solvers import inner_problems
+from cautious.solvers.scalar_past import GROWTH, Favourite, Past
 from cautious.solvers.solve import choose
 from cautious.worlds import garnet
 
@@ -216,3 +217,52 @@ def test_requirements_that_cannot_be_met_are_proved_so_beside_a_scalar():
 def test_scalar_risks_are_searched_first():
     problem = ca.Problem(garnet(10), ca.CVaR(0.5) + ca.Entropy(), 1.0)
     assert choose(problem)[0].name == "scalar search"
+
+
+def favourite(*ranges):
+    numbers = tuple((low + high) / 2 for low, high in ranges)
+    return Favourite(0.0, np.ones((1, 1)), np.ones(1), numbers, ranges)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_moved_cover_still_covers_everything(seed):
+    """Random cuts of two intervals, moved with the favourite's ranges anywhere, even beyond the ends."""
+    rng = np.random.default_rng(seed)
+    intervals = [(0.0, 1.0), (-2.0, 3.0)]
+    boxes = [((0.0, -2.0), (1.0, 3.0))]
+    for _ in range(8):
+        lows, highs = boxes.pop(int(rng.integers(len(boxes))))
+        k = int(rng.integers(2))
+        t = rng.uniform(lows[k], highs[k])
+        boxes.append((lows, (*highs[:k], t, *highs[k + 1 :])))
+        boxes.append(((*lows[:k], t, *lows[k + 1 :]), highs))
+    old, new = (favourite(*[tuple(sorted(rng.uniform(low, high, 2))) for low, high in intervals]) for _ in range(2))
+    past = Past().of(intervals)
+    past.add(2.0, old, boxes, fresh=True)
+    moved = past.moved(2.5, new)
+    assert _covers(intervals, [Box(lows, highs, (0.0, 0.0), Witness(np.zeros(1))) for lows, highs in moved])
+    # boxes around the old favourite are now around the new one
+    edges = sorted({x for box in past.moved(2.5, old) for x in (box[0][0], box[1][0])})
+    assert edges == pytest.approx(sorted({x for box in boxes for x in (box[0][0], box[1][0])}))
+
+
+def test_a_cover_that_has_grown_too_much_is_made_anew():
+    past, best = Past().of([(0.0, 1.0)]), favourite((0.4, 0.6))
+    halves = [((0.0,), (0.5,)), ((0.5,), (1.0,))]
+    past.add(1.0, best, halves, fresh=True)
+    assert past.moved(1.1, best) == halves
+    assert past.moved(100.0, best) == []
+    past.add(1.1, best, halves * 2, fresh=False)
+    assert len(halves * 2) > GROWTH * len(halves)
+    assert past.moved(1.2, best) == []
+
+
+def test_numbers_ahead_are_on_the_line_in_the_logarithm_and_inside():
+    past = Past().of([(0.0, 1.0)])
+    assert past.ahead(1.0) is None
+    past.add(1.0, favourite((0.1, 0.3)), [], fresh=True)
+    past.add(2.0, favourite((0.4, 0.6)), [], fresh=True)
+    assert past.ahead(4.0) == pytest.approx((0.8,))
+    assert past.ahead(7.9) == (1.0,)
+    assert past.ahead(1e9) is None
+    assert past.of([(0.0, 2.0)]).ahead(4.0) is None

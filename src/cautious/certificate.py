@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.arrays import Array
+from cautious.arrays import Array, Mask
 from cautious.kernels import checking
-from cautious.models.encodings import EPS
+from cautious.models.encodings import EPS, frozen
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk, ScalarRisk
 from cautious.risks.features import LogBarrier
@@ -120,7 +120,7 @@ def _convex_bound(
     if len(witness.cuts) != len(terms):
         return np.inf
     gamma, v = mdp.discount, np.asarray(witness.multipliers, dtype=np.float64)
-    adjusted, size, intercept, noise = reward.copy(), np.abs(reward), 0.0, spare
+    adjusted, size, intercept, noise = reward, np.abs(reward), 0.0, spare
     for (weight, risk), given in zip(terms, witness.cuts, strict=True):
         line: Cut = risk.cut(given, active)
         price = (1 - gamma) * weight * line.slope
@@ -135,16 +135,19 @@ def _convex_bound(
 def _plan_bound(problem: Problem, reward: Array, size: Array, v: Array) -> float:
     """What no policy earns from a reward table (S, A), by multipliers v; ``size`` is what rounding is relative to."""
     mdp, active = problem.mdp, problem.active
-    if v.shape != (mdp.n_states,) or not (
-        np.isfinite(v[problem.active_states]).all() and np.isfinite(reward[active]).all()
-    ):
+    if v.shape != (mdp.n_states,) or not (_finite(v, problem.active_states) and _finite(reward, active)):
         return np.inf
     v = np.where(problem.active_states, v, 0.0)
     worst = checking.largest_advantage(
-        *mdp.csr, reward.ravel(), size.ravel(), active.ravel(), mdp.discount, v, 2 * EPS
+        *mdp.csr, frozen(reward).ravel(), size.ravel(), active.ravel(), mdp.discount, v, 2 * EPS
     ) / (1 - mdp.discount)
     mean, magnitude = checking.careful_dot(mdp.start, v)
     return float(mean + worst + 8 * EPS * (magnitude + abs(worst)))
+
+
+def _finite(table: Array, where: Mask) -> bool:
+    """Whether the entries that count are finite; mostly all are, and picking some takes longer than looking at all."""
+    return bool(np.isfinite(table).all()) or bool(np.isfinite(table[where]).all())
 
 
 def _cover_bound(problem: Problem, cover: Cover) -> float:

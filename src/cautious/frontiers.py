@@ -104,7 +104,9 @@ def frontier(
     wanted = _default_cautions(problem, request) if cautions is None else _checked(cautions)
     points, before, workspace = Frontier(), None, Workspace()
     for caution in wanted:
-        before = answer(problem.with_caution(caution), request, before, workspace)
+        # each from the one before, so that what does not depend on the caution is found once
+        problem = problem.with_caution(caution)
+        before = answer(problem, request, before, workspace)
         points.append(before)
         if before.status is Status.STOPPED:
             break

@@ -24,6 +24,8 @@ LOOSEST = 0.5
 # rows of the model and of the policy sum to one within this much
 ROUNDING = 4 * EPS
 REFINEMENTS = 8
+# how much smaller one Krylov solve may be asked to make the residual: rounding spoils its own idea of it
+FINEST = 1e-10
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,16 @@ def check_policy(mdp: MDP, policy: object) -> Array:
     forbidden = (table > 0) & ~mdp.allowed
     if forbidden.any():
         where = first_bad(forbidden)
-        raise InputError(f"policy{list(where)} is {table[where]}; that action is not allowed in that state")
+        raise InputError(_not_allowed(mdp, where, float(table[where])))
     return table
+
+
+def _not_allowed(mdp: MDP, where: tuple[int, ...], chance: float) -> str:
+    """A forbidden pair in words; by its numbers where the model has no names."""
+    state, action = where
+    place = f"state {state}" if mdp.state_names is None else mdp.state_names[state]
+    done = f"action {action}" if mdp.action_names is None else mdp.action_names[action]
+    return f"the policy takes {done} in {place} with probability {chance:.6g}, which is not allowed there"
 
 
 def policy_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array | None = None) -> PolicyOccupancy:
@@ -96,7 +106,7 @@ class _Balance:
         for _ in range(REFINEMENTS):
             if found.size <= goal:
                 return found
-            aim = max(0.5 * goal, 1e-9 * found.size)
+            aim = max(0.8 * goal, FINEST * found.size)
             step, _ = self.chain.krylov(self.mdp.discount, found.residual, aim, transposed=True)
             better = self.measured(found.states + step)
             slow = not better.size < 0.5 * found.size

@@ -6,11 +6,13 @@ states that can be reached,
     <xi, Tv> + gamma low / (1-gamma) <= value of the greedy policy <= optimum <= <xi, Tv> + gamma high / (1-gamma).
 
 Stopping rests on these two numbers alone, widened by what rounding can do. Modified policy iteration does the work: a
-sweep over all pairs, a shift to the middle of the bounds, then cheap passes over the chain of the greedy policy. Where
-the policy has settled and passes crawl (discounts near one), its linear system is solved instead; and policy iteration
-with such solves takes over where good news has far to travel.
+sweep over all pairs, a shift to the middle of the bounds, then cheap passes over the chain of the greedy policy. It
+starts from the values of a simpler world (``kernels/likely_moves.py``) where moves mostly do what they are meant to, so
+that good news need not travel a step at a time. Where the policy has settled and passes crawl, its linear system is
+solved instead; and policy iteration with such solves takes over where good news has far to travel.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,8 @@ import numpy as np
 from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import planning as kernels
+from cautious.kernels.expected_rows import BLOCK, block_widths
+from cautious.kernels.likely_moves import follow_moves, likely_moves, meant_share
 from cautious.kernels.threads import PIECE, over_pieces, pieces, threads_for
 from cautious.models.chains import Greedy
 from cautious.models.encodings import EPS, frozen
@@ -27,6 +31,9 @@ from cautious.models.tabular import MDP
 PASSES, MORE_PASSES = 10, 20
 FEW_CHANGES = 0.01
 SLOW = 0.3
+# the simpler world is of use where moves do what they are meant to this often; sweeps over it end when little changes
+MEANT, SAMPLED_PAIRS = 0.6, 1000
+MOST_MOVES, FEW_NEWS = 30, 0.05
 SWEEP_ROUNDS = 300
 POLICY_ROUNDS = 100
 WAVES = 10
@@ -34,8 +41,8 @@ KNOWN_SHARE = 0.2
 SMALL_STATES = 300
 SMALL_ROUNDS = 30
 # what a linear solve costs, in rounds of a sweep and passes; and a step of it, in passes
-ROUNDS_PER_SOLVE = 8
-PASSES_PER_STEP = 8
+ROUNDS_PER_SOLVE = 12
+PASSES_PER_STEP = 16
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Sweep:
-    """T v (S,), how far the ``middle`` of the bounds is above it, their ``width``, how many actions changed."""
+    """T v (S,) raised by ``middle`` to that of the bounds, their ``width``, how many actions changed."""
 
     values: Array
     middle: float
     width: float
-    changed: int
+    changed: float
     done: bool
 
 
@@ -74,44 +81,50 @@ def plan(
     mdp: MDP,
     reward: Array,
     *,
-    tolerance: float = 0.0,
+    tolerance: float | Callable[[float], float] = 0.0,
     allowed: Mask | None = None,
     warm: Plan | None = None,
     known: float = -np.inf,
 ) -> Plan:
     """Best policy for ``reward`` (S, A) among the ``allowed`` pairs.
 
-    Stops when ``upper - lower <= tolerance``, or when rounding prevents anything better. ``allowed`` must be closed
-    (``problem.active``): from a kept pair every successor has a kept pair. Who knows a behaviour worth ``known`` wants
-    to hear how much better another one is: then it stops when ``upper - known <= tolerance``, or when the bounds are
-    close together compared with that.
+    Stops when ``upper - lower <= tolerance``, or when rounding prevents anything better; ``tolerance`` may depend on
+    what the policy is worth. ``allowed`` must be closed (``problem.active``): from a kept pair every successor has a
+    kept pair. Who knows a behaviour worth ``known`` wants to hear how much better another one is: then it stops when
+    ``upper - known <= tolerance``, or when the bounds are close together compared with that.
     """
     allowed = mdp.allowed if allowed is None else allowed
-    return _Search(mdp, reward, allowed, tolerance, known).run(warm)
+    rule = tolerance if callable(tolerance) else lambda _: tolerance
+    return _Search(mdp, reward, allowed, rule, known).run(warm)
 
 
 class _Search:
     """State of one planning call: the operator, the stopping rule and the best pair of bounds seen."""
 
-    def __init__(self, mdp: MDP, reward: Array, allowed: Mask, tolerance: float, known: float) -> None:
+    def __init__(
+        self, mdp: MDP, reward: Array, allowed: Mask, tolerance: Callable[[float], float], known: float
+    ) -> None:
         self.mdp, self.tolerance, self.allowed, self.known = mdp, tolerance, allowed, known
         self.every = bool(allowed.all())
         usual = self.every or allowed is mdp.allowed
         self.scope = frozen(mdp.visitable if usual else mdp.reachable(allowed) & states_of(allowed))
         self.reward = frozen(reward if self.every else np.where(allowed, reward, -np.inf)).ravel()
         used = reward if self.every else reward[allowed]
-        self.largest_reward = max(float(used.max(initial=0.0)), -float(used.min(initial=0.0)))
+        self.least_reward, most = (float(used.min()), float(used.max())) if used.size else (0.0, 0.0)
+        self.largest_reward = max(most, -self.least_reward)
         self.greedy = Greedy(mdp, self.reward)
+        self.widths = block_widths(mdp.csr[0], BLOCK * mdp.n_actions)
         self.threads = threads_for(mdp.transitions.nnz)
         self.facts = np.empty((pieces(mdp.n_states), 5))
         self.spent = 0.0
-        self.target = tolerance
+        self.target = 0.0
         self.best: Plan
 
     def run(self, warm: Plan | None) -> Plan:
         """Sweeps, then whole policies; what it found."""
-        values, actions = np.zeros(self.mdp.n_states), np.zeros(self.mdp.n_states, np.int64)
-        if warm is not None:
+        if warm is None:
+            values, actions = self.simpler_values(), np.zeros(self.mdp.n_states, np.int64)
+        else:
             values, actions = np.array(warm.values, np.float64), np.array(warm.actions, np.int64)
         if not self.every:
             kept = self.allowed[np.arange(self.mdp.n_states), actions]
@@ -123,32 +136,40 @@ class _Search:
         best = self.best
         return Plan(best.actions, best.values, best.lower, best.upper, round(self.spent))
 
+    def simpler_values(self) -> Array:
+        """Where to start from: the values of a world in which each move leads to its likeliest outcome, or zero."""
+        mdp = self.mdp
+        indptr, _, data = mdp.csr
+        if meant_share(indptr, data, SAMPLED_PAIRS) < MEANT:
+            return np.zeros(mdp.n_states)
+        target, weight = likely_moves(*mdp.csr, mdp.discount, mdp.n_states)
+        worth = np.full(mdp.n_states, self.least_reward)
+        first = follow_moves(target, weight, self.reward, worth, True)
+        for number in range(MOST_MOVES):
+            rise = follow_moves(target, weight, self.reward, worth, number % 2 == 1)
+            if rise <= FEW_NEWS * first:
+                break
+        return worth / (1 - mdp.discount)
+
     def improve(self, values: Array, actions: Indices) -> _Sweep:
         """One sweep, which overwrites ``actions``; records the bounds."""
         mdp, gamma = self.mdp, self.mdp.discount
         swept, chosen, facts = np.empty(mdp.n_states), actions.view(np.uint64), self.facts
-        over_pieces(
-            mdp.n_states,
-            self.threads,
-            lambda first, last: kernels.bellman(
-                *mdp.csr, self.reward, gamma, values, self.scope, mdp.start, chosen, swept, facts, first, last
-            ),
-        )
+        table = (*mdp.csr, self.widths, self.reward, gamma, values, self.scope, mdp.start, chosen, swept, facts)
+        over_pieces(mdp.n_states, self.threads, lambda first, last: kernels.bellman(*table, first, last))
         self.spent += 1
-        largest = max(float(facts[:, 2].max()), float(values.max()), -float(values.min()))
+        least, most, largest, mean, changed = kernels.all_pieces(facts)
         rounding = 4 * EPS * (mdp.widest_row + 4) * (self.largest_reward + largest)
-        low = (gamma * float(facts[:, 0].min()) - rounding) / (1 - gamma)
-        high = (gamma * float(facts[:, 1].max()) + rounding) / (1 - gamma)
-        mean = float(facts[:, 3].sum())
+        low, high = (gamma * least - rounding) / (1 - gamma), (gamma * most + rounding) / (1 - gamma)
         noise = 4 * EPS * (min(PIECE, mdp.n_states) + len(facts)) * largest
-        middle = (low + high) / 2
-        if high - low < self.best.upper - self.best.lower:
-            self.best = Plan(actions.copy(), swept + middle, mean + low - noise, mean + high + noise)
-        left = self.best.upper - self.known
-        wanted = self.tolerance if np.isinf(left) else KNOWN_SHARE * left
+        middle, width = (low + high) / 2, high - low
+        swept += middle
+        if width < self.best.upper - self.best.lower:
+            self.best = Plan(actions.copy(), swept, mean + low - noise, mean + high + noise)
+        left, enough = self.best.upper - self.known, self.tolerance(mean + middle)
+        wanted = enough if np.isinf(left) else KNOWN_SHARE * left
         self.target = max(wanted, 4 * rounding / (1 - gamma))
-        done = high - low <= self.target or left <= self.tolerance
-        return _Sweep(swept, middle, high - low, int(facts[:, 4].sum()), done)
+        return _Sweep(swept, middle, width, changed, width <= self.target or left <= enough)
 
     def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, bool]:
         """Modified policy iteration."""
@@ -158,11 +179,11 @@ class _Search:
             if swept.done:
                 return swept.values, True
             still = swept.changed == 0
-            shrunk = max(swept.width / last_width, 1e-300)
+            shrunk = min(max(swept.width / last_width, 1e-300), 1.0)
             crawls = settled and still and swept.width * shrunk**ROUNDS_PER_SOLVE > self.target
             steady = swept.changed <= FEW_CHANGES * self.mdp.n_states and shrunk > SLOW
             passes = MORE_PASSES if steady else PASSES
-            values = self.evaluated(swept.values + swept.middle, actions, None if crawls else passes)
+            values = self.evaluated(swept.values, actions, None if crawls else passes)
             settled, last_width = still and not crawls, swept.width
         return values, False
 
@@ -175,7 +196,7 @@ class _Search:
             self.spent += PASSES_PER_STEP * steps * share
             return found
         self.spent += passes * share
-        return chain.swept(gamma, gain, values, passes)
+        return chain.nearer(gamma, gain, values, passes)
 
     def by_policies(self, values: Array, actions: Indices) -> None:
         """Policy iteration with whole solves.
@@ -187,10 +208,11 @@ class _Search:
             swept = self.improve(self.evaluated(values, actions), actions)
             if swept.done or swept.changed == 0:
                 return
+            values = swept.values - swept.middle
             for number in range(WAVES):
-                kernels.bellman_in_place(*self.mdp.csr, self.reward, self.mdp.discount, swept.values, number % 2 == 1)
+                kernels.bellman_in_place(*self.mdp.csr, self.reward, self.mdp.discount, values, number % 2 == 1)
             self.spent += WAVES
-            swept = self.improve(swept.values, actions)
+            swept = self.improve(values, actions)
             if swept.done:
                 return
             values = swept.values

@@ -60,10 +60,12 @@ class Problem:
     def with_caution(self, caution: float) -> "Problem":
         """The same model and bound risk with another caution."""
         other = copy(self)
-        for derived in ("permitted", "kept", "active", "active_states", "trapped", "default_rows"):
-            other.__dict__.pop(derived, None)
         other.caution = as_number("caution", caution, 0.0)
         other.terms = other._weighted()
+        if [id(risk) for _, risk in other.terms] != [id(risk) for _, risk in self.terms]:
+            # which pairs are permitted depends on the risks that count, not on how much they do
+            for derived in ("permitted", "kept", "active", "active_states", "trapped", "default_rows"):
+                other.__dict__.pop(derived, None)
         return other
 
     def part(self, reward: Array, terms: Sequence[tuple[float, Risk]]) -> "Problem":

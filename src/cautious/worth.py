@@ -66,7 +66,7 @@ def _expected_return(problem: Problem, found: PolicyOccupancy, used: Mask) -> tu
     """<d, r> / (1-gamma), and how wrong it can be."""
     horizon = 1 / (1 - problem.mdp.discount)
     paid, magnitude = checking.careful_dot(found.occupancy.ravel(), problem.reward.ravel())
-    largest = float(np.abs(problem.reward[used]).max(initial=0.0))
+    largest = float(np.abs(np.where(used, problem.reward, 0.0)).max(initial=0.0))
     return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
 
 
@@ -90,7 +90,7 @@ def _return_by_values(problem: Problem, found: PolicyOccupancy, used: Mask, v: A
 def _clear_of_floors(problem: Problem, found: PolicyOccupancy) -> bool:
     """Whether every requirement is met by more than rounding can fake."""
     barriers = [risk for _, risk in problem.terms if isinstance(risk, LogBarrier)]
-    return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales()) for risk in barriers)
+    return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales) for risk in barriers)
 
 
 def _risk_error(problem: Problem, found: PolicyOccupancy, risk: float) -> float:

@@ -1,154 +1,88 @@
-"""Sparse Cholesky by dense fronts (multifrontal), and its triangular solves.
+"""Sparse Cholesky by dense fronts (multifrontal).
 
 Legend: see ``cholesky_symbolic``; ``values`` the entries of the matrix sorted by supernode: those of supernode k are
-``entry_start[k]:entry_start[k+1]`` and go to ``entry_place`` of its front (row by row). ``blocks`` holds L, supernode
-by supernode, as (rows, own columns). A front collects the supernode's own entries and what its children left over; its
-own columns are eliminated, and the rest is left for the parent on a stack.
+``entry_start[k]:entry_start[k+1]`` and go to ``entry_place`` of its panel. ``blocks`` holds L, supernode by supernode,
+as *panels* (own columns, rows): a column of L lies along memory, ``padded`` so that tiles never cross its end. What a
+supernode leaves for its parent, its *rest* (upper triangle, row by row), waits at ``rest_start`` of ``rests``.
+
+All sums are made tile by tile (``cholesky_tiles``). Tiles at an edge also write numbers nobody reads: before the
+diagonal of a column, before the diagonal of a rest, and where the next panel will be.
 """
 
 import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices
+from cautious.kernels.cholesky_tiles import ROWS, WIDTH, add_run, eliminate_four, padded, subtract_tile
 
-BLOCK = 32
+# columns that contribute to a rest at once: their tiles then stay close to the processor
+DEPTH = 96
 TINY_PIVOT = 1e-15
-HUGE = 1e100
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def factor_corner(front: Array, begin: int, end: int, least: Array) -> int:
-    """The square block begin:end of a front, already updated by the columns before. Returns how many pivots vanished.
-
-    A vanishing pivot is replaced by a huge one: its unknown then stays zero.
-    """
-    bad = 0
-    for j in range(begin, end):
-        pivot = front[j, j]
-        for t in range(begin, j):
-            pivot -= front[j, t] * front[j, t]
-        if not pivot > least[j]:
-            pivot = HUGE
-            bad += 1
-        root = np.sqrt(pivot)
-        front[j, j] = root
-        for i in range(j + 1, end):
-            total = front[i, j]
-            for t in range(begin, j):
-                total -= front[i, t] * front[j, t]
-            front[i, j] = total / root
-    return bad
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def subtract(out: Array, size: int, turned: Array, weights: Array, count: int) -> None:
-    """out[:size] -= weights[:count] @ turned[:count, :size], four rows at a time."""
-    t = 0
-    while t + 4 <= count:
-        a, b, c, d = weights[t], weights[t + 1], weights[t + 2], weights[t + 3]
-        p, q, r, s = turned[t], turned[t + 1], turned[t + 2], turned[t + 3]
-        for i in range(size):
-            out[i] -= a * p[i] + b * q[i] + c * r[i] + d * s[i]
-        t += 4
-    while t < count:
-        a, p = weights[t], turned[t]
-        for i in range(size):
-            out[i] -= a * p[i]
-        t += 1
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def subtract_two(one: Array, two: Array, size: int, turned: Array, u: Array, v: Array, count: int) -> None:
-    """As ``subtract`` for two outputs at once: every number of ``turned`` that is read is used twice."""
-    t = 0
-    while t + 4 <= count:
-        a, b, c, d = u[t], u[t + 1], u[t + 2], u[t + 3]
-        e, f, g, h = v[t], v[t + 1], v[t + 2], v[t + 3]
-        p, q, r, s = turned[t], turned[t + 1], turned[t + 2], turned[t + 3]
-        for i in range(size):
-            one[i] -= a * p[i] + b * q[i] + c * r[i] + d * s[i]
-            two[i] -= e * p[i] + f * q[i] + g * r[i] + h * s[i]
-        t += 4
-    while t < count:
-        a, e, p = u[t], v[t], turned[t]
-        for i in range(size):
-            one[i] -= a * p[i]
-            two[i] -= e * p[i]
-        t += 1
 
 
 @njit(cache=True, nogil=True)
-def factor_below(front: Array, begin: int, end: int, turned: Array) -> None:
-    """The rows below a factored block; ``turned`` holds them as columns, so that loops run along memory."""
-    rows, count = front.shape[0] - end, np.uint64(end - begin)
-    for i in range(np.uint64(0), np.uint64(rows)):
-        row = front[end + i, begin:end]
-        for j in range(np.uint64(0), count):
-            turned[j, i] = row[j]
-    for j in range(end - begin):
-        out, share = turned[j], 1 / front[begin + j, begin + j]
-        subtract(out, rows, turned, front[begin + j, begin:end], j)
-        for i in range(rows):
-            out[i] *= share
-    for i in range(np.uint64(0), np.uint64(rows)):
-        row = front[end + i, begin:end]
-        for j in range(np.uint64(0), count):
-            row[j] = turned[j, i]
-
-
-@njit(cache=True, nogil=True)
-def update_rest(front: Array, begin: int, end: int, turned: Array) -> None:
-    """Subtract what the columns begin:end contribute to everything after them (lower triangle)."""
-    rows, count = front.shape[0] - end, end - begin
-    for i in range(end, front.shape[0] - 1, 2):
-        one, two = front[i, end:], front[i + 1, end:]
-        # the first row's entry beyond its diagonal is nobody's
-        subtract_two(one, two, i + 2 - end, turned, front[i, begin:end], front[i + 1, begin:end], count)
-    if rows % 2 == 1:
-        subtract(front[-1, end:], rows, turned, front[-1, begin:end], count)
-
-
-@njit(cache=True, nogil=True)
-def factor_front(front: Array, columns: int, least: Array, turned: Array) -> int:
-    """Eliminate the first columns of a front."""
-    bad = 0
-    for begin in range(0, columns, BLOCK):
-        end = min(begin + BLOCK, columns)
-        bad += factor_corner(front, begin, end, least)
-        factor_below(front, begin, end, turned)
-        update_rest(front, begin, end, turned)
+def factor_panel(blocks: Array, begin: int, columns: int, size: int, least: Array) -> int:
+    """Eliminate the columns of the panel at ``begin``, four at a time; returns how many pivots vanished."""
+    width, bad, here = padded(size), 0, np.zeros(ROWS)
+    for j in range(0, columns, ROWS):
+        at = begin + j * width
+        if j > 0:
+            for low in range(j - j % WIDTH, size, WIDTH):
+                subtract_tile(blocks, at + low, width, blocks, begin, width, j, j, low)
+        for i in range(ROWS):
+            # what comes after the last column is nobody's
+            here[i] = least[j + i] if j + i < columns else 0.0
+        bad += eliminate_four(blocks, at, width, j, here, columns - j)
     return bad
 
 
 @njit(cache=True, nogil=True)
-def extend_add(front: Array, left_over: Array, inside: Indices) -> None:
-    """Add a child's left-over (lower triangle) at its places in the front."""
-    for i in range(inside.size):
-        into, of = front[inside[i]], left_over[i]
-        for j in range(np.uint64(0), np.uint64(i + 1)):
-            into[np.uint64(inside[j])] += of[j]
+def update_rest(blocks: Array, begin: int, columns: int, size: int, rests: Array, place: int) -> None:
+    """Subtract from the rest at ``place`` what the columns of the panel contribute."""
+    width, left = padded(size), size - columns
+    stride = padded(left)
+    for start in range(0, columns, DEPTH):
+        count, first = min(DEPTH, columns - start), begin + start * width
+        for low in range(0, left, WIDTH):
+            for i in range(0, min(low + WIDTH, left), ROWS):
+                corner = place + i * stride + low
+                subtract_tile(rests, corner, stride, blocks, first, width, count, columns + i, columns + low)
 
 
 @njit(cache=True, nogil=True)
-def clear(front: Array) -> None:
-    """Zero the lower triangle; what is above the diagonal is never read."""
-    for i in range(front.shape[0]):
-        row = front[i]
-        for j in range(i + 1):
-            row[j] = 0.0
+def extend_add(
+    blocks: Array,
+    begin: int,
+    columns: int,
+    size: int,
+    rests: Array,
+    place: int,
+    child: int,
+    inside: Indices,
+    run_end: Indices,
+) -> None:
+    """Add the rest at ``child`` to panel and rest, at its places ``inside``; consecutive places in one go."""
+    n, width, stride = inside.size, padded(size), padded(size - columns)
+    for j in range(n):
+        i, of = j, child + j * padded(n)
+        if inside[j] < columns:
+            row = begin + inside[j] * width
+            while i < n:
+                add_run(blocks, row + inside[i], rests, of + i, run_end[i] - i)
+                i = run_end[i]
+        else:
+            row = place + (inside[j] - columns) * stride - columns
+            while i < n:
+                add_run(rests, row + inside[i], rests, of + i, run_end[i] - i)
+                i = run_end[i]
 
 
 @njit(cache=True, nogil=True)
-def keep(front: Array, columns: int, block: Array, left_over: Array) -> None:
-    """Copy the lower triangle: own columns into ``block``, what is left for the parent into ``left_over``."""
-    for i in range(front.shape[0]):
-        row, own = front[i], block[i]
-        for j in range(min(i + 1, columns)):
-            own[j] = row[j]
-        if i >= columns and left_over.size > 0:
-            rest, into = row[columns:], left_over[i - columns]
-            for j in range(i + 1 - columns):
-                into[j] = rest[j]
+def clear(rest: Array, left: int) -> None:
+    """Zero the upper triangle."""
+    stride = padded(left)
+    for i in range(left):
+        rest[i * stride + i : i * stride + left] = 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -161,71 +95,36 @@ def factor(
     above: Indices,
     row_start: Indices,
     inside: Indices,
+    run_end: Indices,
     block_start: Indices,
+    rest_start: Indices,
     blocks: Array,
-    space: Array,
-    stack: Array,
+    rests: Array,
 ) -> int:
     """L into ``blocks``; ``diagonal`` (n,) of the matrix says which pivots count as zero. Returns how many did."""
-    made, bad, top = above.size, 0, 0
-    turned = np.empty((BLOCK, int(np.max(row_start[1:] - row_start[:-1]))))
+    made, bad = above.size, 0
     n_children = np.zeros(made, np.int64)
     for k in range(made):
         if above[k] >= 0:
             n_children[above[k]] += 1
-    # children lie on the stack in the order of the tree: the last ones are on top
-    waiting = np.empty(made, np.int64)
-    held = 0
+    waiting, held = np.empty(made, np.int64), 0
     for k in range(made):
-        columns, size = first[k + 1] - first[k], row_start[k + 1] - row_start[k]
-        front = space[: size * size].reshape(size, size)
-        flat = space[: size * size]
-        clear(front)
+        columns, size, begin = first[k + 1] - first[k], row_start[k + 1] - row_start[k], block_start[k]
+        left = size - columns
+        panel, rest = blocks[begin : block_start[k + 1]], rests[rest_start[k] :]
+        panel[:] = 0.0
+        clear(rest, left)
         for e in range(np.uint64(entry_start[k]), np.uint64(entry_start[k + 1])):
-            flat[np.uint64(entry_place[e])] += values[e]
-        for _ in range(n_children[k]):
-            held -= 1
-            child = waiting[held]
-            begin = row_start[child] + first[child + 1] - first[child]
-            left = row_start[child + 1] - begin
-            top -= left * left
-            extend_add(front, stack[top : top + left * left].reshape(left, left), inside[begin : begin + left])
-        bad += factor_front(front, columns, TINY_PIVOT * diagonal[first[k] : first[k + 1]], turned)
-        left = size - columns if above[k] >= 0 else 0
-        left_over = stack[top : top + left * left].reshape(left, left)
-        keep(front, columns, blocks[block_start[k] : block_start[k + 1]].reshape(size, columns), left_over)
+            panel[np.uint64(entry_place[e])] += values[e]
+        # in the order of the tree a supernode's children are the last that wait
+        for child in waiting[held - n_children[k] : held]:
+            low, high = row_start[child] + first[child + 1] - first[child], row_start[child + 1]
+            where = inside[low:high], run_end[low:high]
+            extend_add(blocks, begin, columns, size, rests, rest_start[k], rest_start[child], *where)
+        held -= n_children[k]
+        bad += factor_panel(blocks, begin, columns, size, TINY_PIVOT * diagonal[first[k] : first[k + 1]])
         if above[k] >= 0:
-            top += left * left
+            update_rest(blocks, begin, columns, size, rests, rest_start[k])
             waiting[held] = k
             held += 1
     return bad
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def solve(first: Indices, row_start: Indices, rows: Indices, block_start: Indices, blocks: Array, x: Array) -> None:
-    """x <- (L L')^-1 x, in the order of elimination."""
-    made = first.size - 1
-    for k in range(made):
-        begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
-        block, own = blocks[block_start[k] : block_start[k + 1]].reshape(size, columns), x[begin : begin + columns]
-        for i in range(columns):
-            total = own[i]
-            for j in range(i):
-                total -= block[i, j] * own[j]
-            own[i] = total / block[i, i]
-        for i in range(columns, size):
-            total = 0.0
-            for j in range(columns):
-                total += block[i, j] * own[j]
-            x[np.uint64(rows[row_start[k] + i])] -= total
-    for k in range(made - 1, -1, -1):
-        begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
-        block, own = blocks[block_start[k] : block_start[k + 1]].reshape(size, columns), x[begin : begin + columns]
-        for i in range(columns, size):
-            weight = x[np.uint64(rows[row_start[k] + i])]
-            for j in range(columns):
-                own[j] -= block[i, j] * weight
-        for i in range(columns - 1, -1, -1):
-            own[i] /= block[i, i]
-            for j in range(i):
-                own[j] -= block[i, j] * own[i]

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Indices
+from cautious.kernels.cholesky_tiles import padded
 
 
 @njit(cache=True, nogil=True)
@@ -69,13 +70,14 @@ def number_entries(
     row_start: Indices,
     rows: Indices,
 ) -> tuple[Indices, Indices, Indices]:
-    """(column_start, entry_row, entry_place): the lower triangle's entries and where they go in their fronts."""
+    """(column_start, entry_row, entry_place): the lower triangle's entries and where they go in their panels."""
     n = order.size
     total = n + indices.size // 2
     column_start, entry_row = np.zeros(n + 1, np.int64), np.empty(total, np.int64)
     entry_place, local, filled = np.empty(total, np.int64), np.empty(n, np.int64), 0
     for k in range(first.size - 1):
         begin, size = first[k], row_start[k + 1] - row_start[k]
+        width = padded(size)
         for e in range(size):
             local[rows[row_start[k] + e]] = e
         for j in range(begin, first[k + 1]):
@@ -90,7 +92,7 @@ def number_entries(
                     filled += 1
             entry_row[low:filled].sort()
             for e in range(low, filled):
-                entry_place[e] = local[entry_row[e]] * size + (j - begin)
+                entry_place[e] = (j - begin) * width + local[entry_row[e]]
             column_start[j + 1] = filled
     return column_start, entry_row, entry_place
 

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Indices
+from cautious.kernels.cholesky_tiles import padded
 
 # a child joins its parent when the block gets at most this share of zeros, by the columns of the union
 SMALL, MIDDLE, LARGE = 8, 24, 64
@@ -182,31 +183,55 @@ def block_rows(
 
 
 @njit(cache=True, nogil=True)
-def places_in_parent(row_start: Indices, rows: Indices, first: Indices, above: Indices) -> Indices:
-    """For every row of a supernode below its own columns: its position in the parent's rows."""
-    inside = np.zeros(rows.size, np.int64)
+def places_in_parent(row_start: Indices, rows: Indices, first: Indices, above: Indices) -> tuple[Indices, Indices]:
+    """For every row of a supernode below its own columns: its position in the parent's rows.
+
+    With it, counted from the first of these rows, the end of the run of consecutive positions it is in.
+    """
+    inside, run_end = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
     for k in range(above.size):
-        p = above[k]
+        p, begin, end = above[k], row_start[k] + first[k + 1] - first[k], row_start[k + 1]
         if p < 0:
             continue
         at = row_start[p]
-        for e in range(row_start[k] + first[k + 1] - first[k], row_start[k + 1]):
+        for e in range(begin, end):
             while rows[at] != rows[e]:
                 at += 1
             inside[e] = at - row_start[p]
-    return inside
+        for e in range(end - 1, begin - 1, -1):
+            together = e + 1 < end and inside[e + 1] == inside[e] + 1
+            run_end[e] = run_end[e + 1] if together else e + 1 - begin
+    return inside, run_end
 
 
 @njit(cache=True, nogil=True)
-def stack_peak(row_start: Indices, first: Indices, above: Indices) -> tuple[int, int]:
-    """(numbers on the stack of update matrices at most, largest front)."""
-    size, held, peak, largest = 0, np.zeros(above.size, np.int64), 0, 0
-    for k in range(above.size):
-        front = row_start[k + 1] - row_start[k]
-        largest = max(largest, front)
-        left = front - (first[k + 1] - first[k])
-        size += left * left - held[k]
-        peak = max(peak, size + held[k])
+def rest_places(row_start: Indices, first: Indices, above: Indices) -> tuple[Indices, int]:
+    """Where the rests of the supernodes wait for their parents, and how many numbers that takes.
+
+    There are two stacks, one for every second generation: a rest is made while those of the children are still needed.
+    """
+    made = above.size
+    side, start, top, peak = (
+        np.zeros(made, np.int64),
+        np.zeros(made, np.int64),
+        np.zeros(2, np.int64),
+        np.zeros(2, np.int64),
+    )
+    held = np.zeros(made, np.int64)
+    for k in range(made - 1, -1, -1):
         if above[k] >= 0:
-            held[above[k]] += left * left
-    return peak, largest
+            side[k] = 1 - side[above[k]]
+    for k in range(made):
+        left = row_start[k + 1] - row_start[k] - first[k + 1] + first[k]
+        own, other = padded(left) ** 2, 1 - side[k]
+        start[k] = top[side[k]]
+        top[side[k]] += own
+        peak[side[k]] = max(peak[side[k]], top[side[k]])
+        top[other] -= held[k]
+        if above[k] >= 0:
+            held[above[k]] += own
+        else:
+            top[side[k]] -= own
+    for k in range(made):
+        start[k] += side[k] * peak[0]
+    return start, peak[0] + peak[1]

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices, Mask
+from cautious.kernels.vectors import LANES, load, plus_product, spread, store
 
 
 @njit(cache=True, nogil=True)
@@ -171,6 +172,43 @@ def respond(
 
 
 @njit(cache=True, nogil=True)
+def collect(
+    pair_start: Indices,
+    start: Indices,
+    coefficient_start: Indices,
+    members: Indices,
+    coefficients: Array,
+    softness: Array,
+    coupling: Array,
+    push: Array,
+    missing: Array,
+) -> None:
+    """missing -= B' W push: as ``respond`` with x = 0, where nothing else is asked for."""
+    change = np.empty(np.uint64(np.max(start[1:] - start[:-1])))
+    one = np.uint64(1)
+    for s in range(start.size - 1):
+        member, size = np.uint64(start[s]), np.uint64(start[s + 1] - start[s])
+        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + 1])
+        shift = 0.0
+        if coupling[s] != 0.0:
+            mass, paid = 0.0, 0.0
+            for p in range(begin, end):
+                paid += push[p] * softness[p]
+                mass += softness[p]
+            shift = coupling[s] * paid / (1 + coupling[s] * mass)
+        for e in range(size):
+            change[e] = 0.0
+        at = np.uint64(coefficient_start[s])
+        for p in range(begin, end):
+            total = (push[p] - shift) * softness[p]
+            for e in range(size):
+                change[e] += coefficients[at] * total
+                at += one
+        for e in range(size):
+            missing[np.uint64(members[member + e])] -= change[e]
+
+
+@njit(cache=True, nogil=True)
 def assemble(
     pair_start: Indices,
     start: Indices,
@@ -186,18 +224,19 @@ def assemble(
 
     Written like this nothing cancels, however stiff the coupling is.
     """
-    widest = 1
+    widest = LANES
     for s in range(start.size - 1):
         widest = max(widest, start[s + 1] - start[s])
-    mean, row, block = np.zeros(widest), np.empty(widest), np.empty(widest * (widest + 1) // 2)
+    wide = (widest + LANES - 1) // LANES * LANES
+    mean, row, block = np.zeros(wide), np.zeros(wide), np.empty(widest * wide)
     for s in range(start.size - 1):
         size, begin, end = start[s + 1] - start[s], pair_start[s], pair_start[s + 1]
         if size == 0:
             continue
-        block[:] = 0.0
+        block[: size * wide] = 0.0
         if coupling[s] != 0.0:
             mass = mean_row(coefficients, coefficient_start[s], size, softness[begin:end], mean)
-            add_square(mean, size, mass / (1 + coupling[s] * mass), block)
+            add_square(mean, size, mass / (1 + coupling[s] * mass), block, wide)
         else:
             mean[:] = 0.0
         at = coefficient_start[s]
@@ -205,10 +244,12 @@ def assemble(
             for e in range(size):
                 row[e] = coefficients[at + e] - mean[e]
             at += size
-            add_square(row, size, softness[p], block)
+            add_square(row, size, softness[p], block, wide)
         place = np.uint64(entry_start[s])
-        for k in range(np.uint64(0), np.uint64(size * (size + 1) // 2)):
-            values[np.uint64(entries[place + k])] += block[k]
+        for a in range(np.uint64(size)):
+            for b in range(a + np.uint64(1)):
+                values[np.uint64(entries[place])] += block[a * np.uint64(wide) + b]
+                place += np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
@@ -226,14 +267,15 @@ def mean_row(coefficients: Array, at: int, size: int, softness: Array, mean: Arr
 
 
 @njit(cache=True, nogil=True)
-def add_square(row: Array, size: int, weight: float, block: Array) -> None:
-    """Add weight * row row' to the lower triangle of a block, stored row by row."""
-    at = np.uint64(0)
-    for a in range(np.uint64(0), np.uint64(size)):
-        scaled = weight * row[a]
-        for b in range(np.uint64(0), a + np.uint64(1)):
-            block[at] += scaled * row[b]
-            at += np.uint64(1)
+def add_square(row: Array, size: int, weight: float, block: Array, wide: int) -> None:
+    """Add weight * row row' to the lower triangle of a block with rows of ``wide`` numbers.
+
+    Vectors of four also write beyond the diagonal.
+    """
+    for a in range(size):
+        scaled = spread(weight * row[a])
+        for b in range(0, a + 1, LANES):
+            store(block, a * wide + b, plus_product(load(block, a * wide + b), scaled, load(row, b)))
 
 
 @njit(cache=True, nogil=True)

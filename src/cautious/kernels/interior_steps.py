@@ -72,6 +72,15 @@ def centred(
 
 
 @njit(cache=True, nogil=True)
+def pushed(residual: Array, wanted: Array, x: Array) -> Array:
+    """residual + wanted / x."""
+    out = np.empty(x.size)
+    for i in range(x.size):
+        out[i] = residual[i] + wanted[i] / x[i]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def changes(x: Array, z: Array, wanted: Array, dx: Array, dz: Array) -> None:
     """dz for which x dz + z dx = wanted."""
     for i in range(x.size):

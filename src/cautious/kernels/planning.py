@@ -2,17 +2,20 @@
 
 Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); ``r`` (S*A,) a reward table, minus
 infinity on pairs that may not be used; ``gamma`` the discount; ``v`` (S,) values; (pointer, successor, chance) the
-chain P_pi of one policy and ``b`` (S,) its reward. Loops run over pieces of ``PIECE`` states, ``first`` to ``last``.
-All indices are unsigned: the compiler need not test for negative ones, which halves the time.
+chain P_pi of one policy and ``b`` (S,) its reward; ``widths`` how long the rows of each block of states are, 0 where
+they differ. Loops run over pieces of ``PIECE`` states, ``first`` to ``last``.
+All indices are unsigned: the compiler need not test for negative ones, which halves the time of a loop.
 """
 
 import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices, Mask
+from cautious.kernels.expected_rows import BLOCK, step_rows
 from cautious.kernels.threads import PIECE
 
 ONE = np.uint64(1)
+BLOCKS = PIECE // BLOCK
 
 
 @njit(cache=True, nogil=True)
@@ -25,10 +28,29 @@ def expectation(pointer: Indices, successor: Indices, chance: Array, v: Array, r
 
 
 @njit(cache=True, nogil=True)
+def _choose(q: Array, v: Array, action: Indices, out: Array, first: int) -> int:
+    """The best of the pairs' worth ``q`` for the states from ``first`` on; how many actions changed."""
+    n_actions = np.uint64(q.size // out.size)
+    changed = 0
+    for i in range(np.uint64(out.size)):
+        s, at, best = first + i, i * n_actions, q[i * n_actions]
+        for a in range(ONE, n_actions):
+            best = max(best, q[at + a])
+        # looking for the best action only where it changed keeps hard-to-predict branches out of the loop above
+        if q[at + action[s]] < best:
+            changed += 1
+            # the first of the best
+            action[s] = np.argmax(q[at : at + n_actions])
+        out[i] = best if best > -np.inf else v[s]
+    return changed
+
+
+@njit(cache=True, nogil=True)
 def bellman(
     indptr: Indices,
     indices: Indices,
     data: Array,
+    widths: Indices,
     r: Array,
     gamma: float,
     v: Array,
@@ -43,29 +65,22 @@ def bellman(
     """One optimality sweep: ``out`` = T v (S,), and the best ``action`` (S,), which stays where it ties.
 
     ``facts`` (pieces, 5): over the states in ``scope`` the least and the largest entry of T v - v; over all states the
-    largest |T v|, <xi, T v> and how many actions changed. A state without pairs keeps its value.
+    largest |T v| or |v|, <xi, T v> and how many actions changed. A state without pairs keeps its value.
     """
-    n_actions = np.uint64(r.size // v.size)
-    q = np.empty(n_actions)
+    n_states, n_actions = np.uint64(v.size), np.uint64(r.size // v.size)
+    q = np.empty(np.uint64(BLOCK) * n_actions)
     for piece in range(first, last):
-        states = range(np.uint64(piece * PIECE), np.uint64(min((piece + 1) * PIECE, v.size)))
         changed = 0
-        for s in states:
-            best = -np.inf
-            for a in range(n_actions):
-                row = s * n_actions + a
-                q[a] = r[row] + gamma * expectation(indptr, indices, data, v, row)
-                best = max(best, q[a])
-            # looking for the best action only where it changed keeps hard-to-predict branches out of the loop above
-            if q[action[s]] < best:
-                changed += 1
-                # the first of the best
-                action[s] = np.argmax(q)
-            out[s] = best if best > -np.inf else v[s]
+        for block in range(piece * BLOCKS, min((piece + 1) * BLOCKS, widths.size)):
+            start = np.uint64(block * BLOCK)
+            end = min(start + np.uint64(BLOCK), n_states)
+            worth = q[: (end - start) * n_actions]
+            step_rows(indptr, indices, data, widths[block], v, r, gamma, start * n_actions, worth)
+            changed += _choose(worth, v, action, out[start:end], start)
         low, high, largest, mean = np.inf, -np.inf, 0.0, 0.0
-        for s in states:
+        for s in range(np.uint64(piece * PIECE), np.uint64(min((piece + 1) * PIECE, v.size))):
             mean += xi[s] * out[s]
-            largest = max(largest, abs(out[s]))
+            largest = max(largest, abs(out[s]), abs(v[s]))
             if scope[s]:
                 low, high = min(low, out[s] - v[s]), max(high, out[s] - v[s])
         facts[piece, 0], facts[piece, 1], facts[piece, 2] = low, high, largest
@@ -73,10 +88,23 @@ def bellman(
 
 
 @njit(cache=True, nogil=True)
+def all_pieces(facts: Array) -> tuple[float, float, float, float, float]:
+    """The facts of all pieces together."""
+    low, high, largest, mean, changed = np.inf, -np.inf, 0.0, 0.0, 0.0
+    for piece in range(len(facts)):
+        low, high = min(low, facts[piece, 0]), max(high, facts[piece, 1])
+        largest = max(largest, facts[piece, 2])
+        mean += facts[piece, 3]
+        changed += facts[piece, 4]
+    return low, high, largest, mean, changed
+
+
+@njit(cache=True, nogil=True)
 def evaluate(
     pointer: Indices,
     successor: Indices,
     chance: Array,
+    widths: Indices,
     b: Array,
     gamma: float,
     old: Array,
@@ -85,20 +113,61 @@ def evaluate(
     last: int,
 ) -> None:
     """new = b + gamma P_pi old."""
-    for s in range(np.uint64(first * PIECE), np.uint64(min(last * PIECE, old.size))):
-        new[s] = b[s] + gamma * expectation(pointer, successor, chance, old, s)
+    for block in range(first * BLOCKS, min(last * BLOCKS, widths.size)):
+        start = np.uint64(block * BLOCK)
+        step_rows(
+            pointer, successor, chance, widths[block], old, b, gamma, start, new[start : start + np.uint64(BLOCK)]
+        )
 
 
 @njit(cache=True, nogil=True)
 def evaluate_passes(
-    pointer: Indices, successor: Indices, chance: Array, b: Array, gamma: float, v: Array, passes: int
+    pointer: Indices, successor: Indices, chance: Array, widths: Indices, b: Array, gamma: float, v: Array, passes: int
 ) -> Array:
     """The evaluation operator of a policy applied ``passes`` times."""
     old, new = v.copy(), np.empty_like(v)
     for _ in range(passes):
-        evaluate(pointer, successor, chance, b, gamma, old, new, 0, -(-v.size // PIECE))
+        evaluate(pointer, successor, chance, widths, b, gamma, old, new, 0, -(-v.size // PIECE))
         old, new = new, old
     return old
+
+
+@njit(cache=True, nogil=True)
+def look_ahead(v0: Array, v1: Array, v2: Array, v3: Array, gamma: float) -> None:
+    """Of four iterates of a policy's values, move the last to the best guess (S,) of where they lead.
+
+    Steps may turn back and forth, as in a world where every move changes the colour of one's square: then the mean m of
+    two iterates is better. The chain may fall apart into regions that are left late or never, each wrong by a constant
+    of its own: then the steps d of m go on as gamma d, gamma^2 d, ..., and add up to gamma d / (1 - gamma). What counts
+    is how much the entries of the residual differ: the steps' with and without the mean, and those of
+    (d - gamma d') / (1 - gamma) after a leap, d' being the step before d.
+    """
+    low, high, mean_low, mean_high, leap_low, leap_high = np.inf, -np.inf, np.inf, -np.inf, np.inf, -np.inf
+    for s in range(v3.size):
+        step, mean_step = v3[s] - v2[s], 0.5 * (v3[s] - v1[s])
+        rest = mean_step - 0.5 * gamma * (v2[s] - v0[s])
+        low, high = min(low, step), max(high, step)
+        mean_low, mean_high = min(mean_low, mean_step), max(mean_high, mean_step)
+        leap_low, leap_high = min(leap_low, rest), max(leap_high, rest)
+    plain, mean, leap = high - low, mean_high - mean_low, (leap_high - leap_low) / (gamma * (1.0 - gamma) + 1e-300)
+    if not min(mean, leap) < plain:
+        return
+    further = 0.5 * gamma / (1.0 - gamma) if leap < mean else 0.0
+    for s in range(v3.size):
+        v3[s] = 0.5 * (v2[s] + v3[s]) + further * (v3[s] - v1[s])
+
+
+@njit(cache=True, nogil=True)
+def evaluate_ahead(
+    pointer: Indices, successor: Indices, chance: Array, widths: Indices, b: Array, gamma: float, v: Array, passes: int
+) -> Array:
+    """As ``evaluate_passes``, at least four of them, with a look ahead at the end."""
+    v0 = evaluate_passes(pointer, successor, chance, widths, b, gamma, v, passes - 3)
+    v1 = evaluate_passes(pointer, successor, chance, widths, b, gamma, v0, 1)
+    v2 = evaluate_passes(pointer, successor, chance, widths, b, gamma, v1, 1)
+    v3: Array = evaluate_passes(pointer, successor, chance, widths, b, gamma, v2, 1)
+    look_ahead(v0, v1, v2, v3, gamma)
+    return v3
 
 
 @njit(cache=True, nogil=True)

@@ -3,6 +3,9 @@
 Legend: (indptr, indices, data) the transitions, row ``s*A + a``; ``pi`` (S*A,) a policy; (pointer, successor, chance)
 its chain P (S, S) by rows; ``inverse`` (S,) one over the diagonal of I - gamma P. All indices are unsigned. Both
 systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed.
+
+A gathering sweep spends its time waiting for the state before. So it visits the states in turn from ``LANES`` stretches
+of equal length, which hardly depend on each other; sums are kept in four parts for the same reason.
 """
 
 import numpy as np
@@ -10,6 +13,8 @@ from numba import njit
 
 from cautious.arrays import Array, Indices
 from cautious.kernels.planning import ONE, expectation
+
+LANES = np.uint64(4)
 
 
 @njit(cache=True, nogil=True)
@@ -119,59 +124,72 @@ def missing_flow(
 
 
 @njit(cache=True, nogil=True)
-def inverse_diagonal(pointer: Indices, successor: Indices, chance: Array, gamma: float) -> Array:
-    """1 / (1 - gamma P(s, s))."""
-    out = np.ones(pointer.size - 1)
-    for s in range(np.uint64(out.size)):
+def scaled_rows(pointer: Indices, successor: Indices, chance: Array, gamma: float) -> tuple[Array, Array]:
+    """``weight``: gamma P(s, j) / (1 - gamma P(s, s)) for each stored entry, 0 where j = s; ``inverse`` as below."""
+    weight, inverse = np.empty_like(chance), np.ones(pointer.size - 1)
+    for s in range(np.uint64(inverse.size)):
         for k in range(pointer[s], pointer[s + ONE]):
             if successor[k] == s:
-                out[s] -= gamma * chance[k]
-        out[s] = 1.0 / out[s]
-    return out
+                inverse[s] -= gamma * chance[k]
+        inverse[s] = 1.0 / inverse[s]
+        for k in range(pointer[s], pointer[s + ONE]):
+            weight[k] = gamma * chance[k] * inverse[s] if successor[k] != s else 0.0
+    return weight, inverse
 
 
 @njit(cache=True, nogil=True)
-def _gather(
-    pointer: Indices, successor: Indices, chance: Array, inverse: Array, gamma: float, y: Array, z: Array, az: Array
-) -> None:
+def _renew(pointer: Indices, successor: Indices, weight: Array, own: Array, z: Array, s: int) -> None:
+    """Make the equation of one state hold; ``own`` (S,) is its right-hand side, scaled as its row is."""
+    z[s] = own[s] + expectation(pointer, successor, weight, z, s)
+
+
+@njit(cache=True, nogil=True)
+def _gather(pointer: Indices, successor: Indices, weight: Array, inverse: Array, y: Array, z: Array, az: Array) -> None:
     """z = one symmetric Gauss-Seidel sweep on (I - gamma P) z = y from zero; az = (I - gamma P) z."""
     n = np.uint64(y.size)
-    z[:] = 0.0
+    stretch = n // LANES
+    left_over = n - LANES * stretch
     for s in range(n):
-        z[s] = inverse[s] * (y[s] + gamma * expectation(pointer, successor, chance, z, s))
-    for i in range(n):
-        back = n - ONE - i
-        step = inverse[back] * (y[back] + gamma * expectation(pointer, successor, chance, z, back) - z[back])
-        z[back] += step
+        z[s] = 0.0
+        az[s] = inverse[s] * y[s]
+    for i in range(stretch):
+        for lane in range(LANES):
+            _renew(pointer, successor, weight, az, z, lane * stretch + i)
+    for i in range(left_over):
+        _renew(pointer, successor, weight, az, z, LANES * stretch + i)
+    for i in range(left_over):
+        _renew(pointer, successor, weight, az, z, n - ONE - i)
+    for i in range(stretch):
+        for lane in range(LANES):
+            _renew(pointer, successor, weight, az, z, (lane + ONE) * stretch - ONE - i)
     for s in range(n):
-        az[s] = z[s] - gamma * expectation(pointer, successor, chance, z, s)
+        az[s] = (z[s] - expectation(pointer, successor, weight, z, s)) / inverse[s]
 
 
 @njit(cache=True, nogil=True)
 def _hand_on(
-    pointer: Indices, successor: Indices, chance: Array, inverse: Array, gamma: float, z: Array, left: Array, s: int
+    pointer: Indices, successor: Indices, weight: Array, inverse: Array, z: Array, left: Array, s: int
 ) -> None:
     """Take what is left at a state into z, and hand on what follows from it."""
-    step = inverse[s] * left[s]
-    z[s] += step
-    left[s] -= step
-    step *= gamma
+    taken = left[s]
+    left[s] = 0.0
+    z[s] += inverse[s] * taken
     for k in range(pointer[s], pointer[s + ONE]):
-        left[successor[k]] += step * chance[k]
+        left[successor[k]] += taken * weight[k]
 
 
 @njit(cache=True, nogil=True)
 def _scatter(
-    pointer: Indices, successor: Indices, chance: Array, inverse: Array, gamma: float, y: Array, z: Array, az: Array
+    pointer: Indices, successor: Indices, weight: Array, inverse: Array, y: Array, z: Array, az: Array
 ) -> None:
     """The same for (I - gamma P') z = y; what the sweep leaves of y is its residual, so az costs nothing more."""
     n = np.uint64(y.size)
     z[:] = 0.0
     az[:] = y
     for s in range(n):
-        _hand_on(pointer, successor, chance, inverse, gamma, z, az, s)
+        _hand_on(pointer, successor, weight, inverse, z, az, s)
     for i in range(n):
-        _hand_on(pointer, successor, chance, inverse, gamma, z, az, n - ONE - i)
+        _hand_on(pointer, successor, weight, inverse, z, az, n - ONE - i)
     for s in range(n):
         az[s] = y[s] - az[s]
 
@@ -180,27 +198,54 @@ def _scatter(
 def _apply(
     pointer: Indices,
     successor: Indices,
-    chance: Array,
+    weight: Array,
     inverse: Array,
-    gamma: float,
     transposed: bool,
     y: Array,
     z: Array,
     az: Array,
 ) -> None:
     if transposed:
-        _scatter(pointer, successor, chance, inverse, gamma, y, z, az)
+        _scatter(pointer, successor, weight, inverse, y, z, az)
     else:
-        _gather(pointer, successor, chance, inverse, gamma, y, z, az)
+        _gather(pointer, successor, weight, inverse, y, z, az)
+
+
+@njit(cache=True, nogil=True)
+def _dot(x: Array, y: Array) -> float:
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = x.size - x.size % 4
+    for i in range(0, whole, 4):
+        a += x[i] * y[i]
+        b += x[i + 1] * y[i + 1]
+        c += x[i + 2] * y[i + 2]
+        d += x[i + 3] * y[i + 3]
+    for i in range(whole, x.size):
+        a += x[i] * y[i]
+    return (a + b) + (c + d)
+
+
+@njit(cache=True, nogil=True)
+def _size(x: Array, summed: bool) -> float:
+    """The 1-norm if ``summed``, else the largest entry."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = x.size - x.size % 4
+    for i in range(0, whole, 4):
+        a = a + abs(x[i]) if summed else max(a, abs(x[i]))
+        b = b + abs(x[i + 1]) if summed else max(b, abs(x[i + 1]))
+        c = c + abs(x[i + 2]) if summed else max(c, abs(x[i + 2]))
+        d = d + abs(x[i + 3]) if summed else max(d, abs(x[i + 3]))
+    for i in range(whole, x.size):
+        a = a + abs(x[i]) if summed else max(a, abs(x[i]))
+    return (a + b) + (c + d) if summed else max(max(a, b), max(c, d))
 
 
 @njit(cache=True, nogil=True)
 def bicgstab(
     pointer: Indices,
     successor: Indices,
-    chance: Array,
+    weight: Array,
     inverse: Array,
-    gamma: float,
     transposed: bool,
     b: Array,
     tolerance: float,
@@ -208,33 +253,29 @@ def bicgstab(
 ) -> tuple[Array, int]:
     """x with (I - gamma P) x = b, or with P' if ``transposed``, from zero; how many steps it took.
 
-    BiCGStab, preconditioned by a symmetric Gauss-Seidel sweep. Stops when its own idea of the residual is below
-    ``tolerance`` in the 1-norm (transposed) or the largest entry, on a breakdown, or after ``most`` steps: the caller
-    measures.
+    BiCGStab, preconditioned by a symmetric Gauss-Seidel sweep; ``weight`` and ``inverse`` come from ``scaled_rows``.
+    Stops when its own idea of the residual is below ``tolerance`` in the 1-norm (transposed) or the largest entry, on a
+    breakdown, or after ``most`` steps: the caller measures.
     """
     x, r, shadow, p = np.zeros_like(b), b.copy(), b.copy(), b.copy()
     p_hat, r_hat, v, t = np.empty_like(b), np.empty_like(b), np.empty_like(b), np.empty_like(b)
-    rho = float(np.sum(r * r))
+    rho = _dot(r, r)
     for step in range(most):
-        _apply(pointer, successor, chance, inverse, gamma, transposed, p, p_hat, v)
-        along = np.sum(shadow * v)
+        _apply(pointer, successor, weight, inverse, transposed, p, p_hat, v)
+        along = _dot(shadow, v)
         if along == 0.0:
             return x, step
         alpha = rho / along
-        r -= alpha * v
-        _apply(pointer, successor, chance, inverse, gamma, transposed, r, r_hat, t)
-        tt, tr = 0.0, 0.0
         for i in range(x.size):
-            tt += t[i] * t[i]
-            tr += t[i] * r[i]
-        omega = tr / tt if tt > 0.0 else 0.0
-        size, new_rho = 0.0, 0.0
+            r[i] -= alpha * v[i]
+        _apply(pointer, successor, weight, inverse, transposed, r, r_hat, t)
+        tt = _dot(t, t)
+        omega = _dot(t, r) / tt if tt > 0.0 else 0.0
         for i in range(x.size):
             x[i] += alpha * p_hat[i] + omega * r_hat[i]
             r[i] -= omega * t[i]
-            size = size + abs(r[i]) if transposed else max(size, abs(r[i]))
-            new_rho += shadow[i] * r[i]
-        if size <= tolerance or omega == 0.0 or new_rho == 0.0:
+        new_rho = _dot(shadow, r)
+        if _size(r, transposed) <= tolerance or omega == 0.0 or new_rho == 0.0:
             return x, step + 1
         beta = (new_rho / rho) * (alpha / omega)
         rho = new_rho

@@ -22,6 +22,8 @@ def reach(indptr: Indices, indices: Indices, allowed: Mask, start: Mask) -> Mask
         if seen[s]:
             stack[top] = s
             top += 1
+    if top == n_states:
+        return seen
     while top > 0:
         top -= 1
         s = stack[top]

@@ -150,7 +150,7 @@ def _entropic(weight: float, risk: EntropicRisk, allowed: Mask, limits: Limits) 
 
 
 def _barrier(weight: float, risk: LogBarrier, allowed: Mask, limits: Limits) -> BoundedTerm:
-    least = limits.barrier_floor * risk.scales()
+    least = limits.barrier_floor * risk.scales
     slopes = np.abs(risk.features.toarray()[:, np.ravel(allowed)]) / least[:, None]
 
     def gradient(d: Array) -> Array:

@@ -76,7 +76,7 @@ def simple_witness(risk: Risk, domain: Mask) -> object:
 def witness_at(risk: Risk, d: Array, domain: Mask) -> object:
     """A line that touches the risk at an occupancy, or nearly."""
     if isinstance(risk, LogBarrier):
-        return 1 / np.maximum(risk.slack(d), 1e-3 * risk.scales())
+        return 1 / np.maximum(risk.slack(d), 1e-3 * risk.scales)
     if isinstance(risk, WorstOf):
         return np.eye(len(risk.names))[int(np.argmax(risk.numbers(d)))]
     if isinstance(risk, TransportRisk):

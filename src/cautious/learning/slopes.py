@@ -47,7 +47,7 @@ class Saturated(Slope):
 
     def at(self, d: Array, average: Array, rate: float, sweep: int) -> Array:
         """- sum f_j / slack_j, no slack below its floor."""
-        least = min(BARRIER_FLOOR, self.weight) * self.risk.scales()
+        least = min(BARRIER_FLOOR, self.weight) * self.risk.scales
         return np.asarray(self.risk.saturated_gradient(d, least))
 
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import planning, policy_systems, sparse_rows
+from cautious.kernels import expected_rows, planning, policy_systems, sparse_rows
 from cautious.kernels.threads import over_pieces, threads_for
 from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
@@ -49,6 +49,11 @@ class Chain:
         signed = np.dtype(f"i{self.successor.itemsize}")
         shape = (self.n_states, self.n_states)
         return sp.csr_array((self.chance, self.successor.view(signed), self.pointer.view(signed)), shape=shape)
+
+    @cached_property
+    def widths(self) -> Indices:
+        """How long the rows of each block of states are, 0 where they differ."""
+        return np.asarray(expected_rows.block_widths(self.pointer, expected_rows.BLOCK))
 
     def reachable(self, start: Mask) -> Mask:
         """States (S,) the chain visits from these."""
@@ -107,12 +112,23 @@ class Chain:
         """x after x <- right + discount P_pi x, so many times; (S,)."""
         threads = threads_for(self.chance.size)
         if threads == 1:
-            return np.asarray(planning.evaluate_passes(*self.arrays, right, discount, x, passes))
+            return np.asarray(planning.evaluate_passes(*self.arrays, self.widths, right, discount, x, passes))
         old, new = np.empty(self.n_states), np.empty(self.n_states)
         for _ in range(passes):
-            over_pieces(self.n_states, threads, partial(planning.evaluate, *self.arrays, right, discount, x, new))
+            step = partial(planning.evaluate, *self.arrays, self.widths, right, discount, x, new)
+            over_pieces(self.n_states, threads, step)
             x, old, new = new, new, old
         return x
+
+    def nearer(self, discount: float, right: Array, x: Array, passes: int) -> Array:
+        """As ``swept``, then moved to where the last passes lead; (S,)."""
+        if threads_for(self.chance.size) == 1:
+            return np.asarray(planning.evaluate_ahead(*self.arrays, self.widths, right, discount, x, passes))
+        v = [self.swept(discount, right, x, passes - 3)]
+        for _ in range(3):
+            v.append(self.swept(discount, right, v[-1], 1))
+        planning.look_ahead(*v, discount)
+        return v[-1]
 
     def krylov(self, discount: float, right: Array, tolerance: float, *, transposed: bool) -> tuple[Array, int]:
         """A solution for a right-hand side (S,), to an absolute residual that is not proved; and the steps it took."""
@@ -120,9 +136,9 @@ class Chain:
         if size == 0.0:
             return np.zeros(self.n_states), 0
         # the iteration breaks down on small numbers: it is given a right-hand side of size one
-        inverse = policy_systems.inverse_diagonal(*self.arrays, discount)
+        weight, inverse = policy_systems.scaled_rows(*self.arrays, discount)
         x, steps = policy_systems.bicgstab(
-            *self.arrays, inverse, discount, transposed, right / size, tolerance / size, STEPS
+            self.pointer, self.successor, weight, inverse, transposed, right / size, tolerance / size, STEPS
         )
         return size * x, steps
 

@@ -10,6 +10,7 @@ The user-facing recipes of the paper's Examples 1 and 2 (``SafeSet``, ``TaskFloo
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,14 @@ class FeatureRisk(ConicRisk):
         """The m numbers of an occupancy."""
         return np.asarray(self.features @ np.ravel(d))
 
+    @cached_property
+    def by_pair(self) -> sp.csc_array:
+        """The features with a row for every pair, (S*A, m); the same numbers in memory."""
+        return self.features.T
+
     def weighted(self, weights: Array) -> Array:
         """sum_j w_j f_j as a table (S, A)."""
-        return np.asarray(self.features.T @ weights).reshape(self.shape)
+        return np.asarray(self.by_pair @ weights).reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class LogBarrier(FeatureRisk):
     def epigraph(self, active: Mask) -> Epigraph:
         """Rows (-t, 1, slack / scale) in the exponential cone: t >= -log(slack / scale)."""
         m = self.floors.size
-        scale = self.scales()
+        scale = self.scales
         on_own = sp.csr_array((np.ones(m), (3 * np.arange(m), np.arange(m))), shape=(3 * m, m))
         place = sp.csr_array((-1 / scale, (3 * np.arange(m) + 2, np.arange(m))), shape=(3 * m, m))
         rhs = np.zeros(3 * m)
@@ -92,6 +98,7 @@ class LogBarrier(FeatureRisk):
             witness=lambda z: np.abs(z[2::3]) / scale,
         )
 
+    @cached_property
     def scales(self) -> Array:
         """The size of each requirement, to compare and scale them: the spread of its feature and its floor."""
         spread = np.array([np.abs(row.data).max(initial=0.0) for row in self.features])

@@ -159,13 +159,17 @@ class Start:
 
 @dataclass(frozen=True)
 class Target:
-    """What a run is asked for: the relative tolerance, or an ``absolute`` one, and the clock it runs by."""
+    """What a run is asked for: the relative tolerance, or an ``absolute`` one, and the clock it runs by.
+
+    ``watched``: somebody wants to hear of candidates that cannot end the run.
+    """
 
     tolerance: float
     clock: Clock
     absolute: float | None = None
     start: Start | None = None
     workspace: Workspace = field(default_factory=Workspace)
+    watched: bool = False
 
     def allowance(self, objective: float) -> float:
         """The absolute gap that counts as solved."""

@@ -1,8 +1,9 @@
 """Columns: deterministic behaviours found so far, each with its return and its features.
 
-A column keeps its actions as small integers and, as long as they fit in ``STATES_SHARE`` of the model's own bytes, the
-share of time in each state. With those, its return under another reward table is one sum, so that a pool serves all
-cautions of a frontier and all inner problems of a search. Early columns are rough; ``sharpen`` mends those that matter.
+A column keeps its actions as small integers and, as long as they fit in a few megabytes or ``STATES_SHARE`` of the
+model's own bytes, the share of time in each state. With those, its return under another reward table is one sum, so
+that a pool serves all cautions of a frontier and all inner problems of a search. Early columns are rough; ``sharpen``
+mends those that matter.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from cautious.solvers.price_memory import Planned, PriceMemory
 
 LARGEST_POOL = 400
 RECENT = 20
-STATES_SHARE = 0.5
+STATES_SHARE, STATES_BYTES = 0.5, 32e6
 
 Accuracy = float | Callable[[Plan], float]
 
@@ -48,12 +49,16 @@ class Pool:
         self.last: Plan | None = None
         self.guess: Array | None = None
         self.spreads = _spreads(features)
+        self.every = np.arange(problem.mdp.n_states)
+        self.small_integer = np.min_scalar_type(problem.mdp.n_actions)
         self._reward_range = _range(problem)
         self.chains = Greedy(problem.mdp, frozen(problem.reward).ravel())
         rows = problem.mdp.transitions
-        room = STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
+        room = max(STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes), STATES_BYTES)
         self.states_kept = max(2, int(room / (8 * problem.mdp.n_states)))
         self.solved: tuple[float, Array] | None = None
+        # whether a mixture is known to clear the floors of all barriers
+        self.cleared = False
         self.memory = PriceMemory()
 
     def serve(self, problem: Problem) -> None:
@@ -92,11 +97,11 @@ class Pool:
             warm, self.guess = start
         found = plan(problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=warm, known=known)
         self.last = found
-        column = Column(found.actions.astype(np.min_scalar_type(shape[1])), None, np.inf)
+        column = Column(found.actions.astype(self.small_integer), None, np.inf)
         numbers = self._evaluate(column, accuracy(found) if callable(accuracy) else accuracy)
         self.columns.append(column)
-        self.returns = np.append(self.returns, self._return(column))
-        self.numbers = np.column_stack([self.numbers, numbers])
+        self.returns = np.concatenate([self.returns, [self._return(column)]])
+        self.numbers = np.concatenate([self.numbers, numbers[:, None]], axis=1)
         assert column.states is not None
         if reward is not self.problem.reward:
             # what another table earns says nothing about this one
@@ -121,13 +126,12 @@ class Pool:
     def mixture(self, weights: Array, accuracy: float) -> Array:
         """The occupancy (S, A) of a mixture of the columns."""
         total = np.zeros(self.problem.mdp.shape)
-        every = np.arange(len(total))
         for k in np.flatnonzero(weights):
             column = self.columns[k]
             if column.states is None:
                 self._evaluate(column, accuracy)
             assert column.states is not None
-            total[every, column.actions] += weights[k] * column.states
+            total[self.every, column.actions] += weights[k] * column.states
             self.forget_states(weights)
         return total
 
@@ -145,6 +149,8 @@ class Pool:
 
     def forget_states(self, weights: Array) -> None:
         """Only the columns with the largest weights, and the newest, keep their states."""
+        if len(self.columns) <= self.states_kept:
+            return
         keeping = [k for k, column in enumerate(self.columns) if column.states is not None]
         if len(keeping) > self.states_kept:
             important = np.append(weights, np.ones(len(self.columns) - weights.size))[keeping]
@@ -169,22 +175,23 @@ class Pool:
             column.states, column.error = found.occupancy.sum(axis=1), found.error
         self.guess = column.states
         table = np.zeros(mdp.shape)
-        table[np.arange(actions.size), actions] = column.states
+        table[self.every, actions] = column.states
         return np.asarray(self.features @ table.ravel())
 
     def _policy(self, actions: Indices) -> Array:
         table = np.zeros(self.problem.mdp.shape)
-        table[np.arange(actions.size), actions] = 1.0
+        table[self.every, actions] = 1.0
         return table if self.problem.active_states.all() else self.problem.completed(table)
 
     def _return(self, column: Column) -> float:
         assert column.states is not None
-        earned = self.problem.reward[np.arange(column.actions.size), column.actions]
+        earned = self.problem.reward[self.every, column.actions]
         return self.horizon * float(column.states @ earned)
 
     def _choose(self, chosen: np.ndarray) -> None:
         self.columns = [column for column, keep in zip(self.columns, chosen, strict=True) if keep]
         self.returns, self.numbers = self.returns[chosen], self.numbers[:, chosen]
+        self.cleared = False
 
 
 class PoolKeeper:

@@ -42,7 +42,7 @@ class Features(Solver):
     """See the module's text."""
 
     name = "column generation"
-    margin = 0.5
+    margin = 0.8
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs features only."""
@@ -59,7 +59,7 @@ class Features(Solver):
         search = _Search(problem, target, pool, rows, self.margin)
         if not pool.columns:
             search.begin()
-        if rows.barrier.any():
+        if rows.barrier.any() and not pool.cleared:
             yield from meet_floors(pool, rows.barrier, rows.floor, target)
         yield from search.run()
 
@@ -69,18 +69,22 @@ class _Search:
 
     def __init__(self, problem: Problem, target: Target, pool: Pool, rows: Rows, margin: float) -> None:
         self.problem, self.target, self.pool, self.rows, self.margin = problem, target, pool, rows, margin
-        self.sign = np.where(rows.barrier, 1.0, -1.0)
         self.upper, self.witness = np.inf, Witness(np.zeros(problem.mdp.n_states))
         self.gaps: list[float] = []
         self.level = Level()
-        smooth = rows.barrier.all() or problem.mdp.n_states >= SMOOTH_STATES
-        self.foreseen = pool.foreseen(problem.caution) if smooth else None
+        self.about = pool.foreseen(problem.caution)
+        large = problem.mdp.n_states >= SMOOTH_STATES
+        smooth = rows.all_barriers or large
+        # next to a solved caution most columns are used, and being accurate at once is cheaper than twice; not where
+        # worst cases of large models take many columns
+        self.exact = pool.solved is not None and (rows.all_barriers or not large)
+        self.foreseen = self.about if smooth else None
 
     def begin(self) -> None:
         """The first column, at prices that spread every worst case evenly."""
         prices = self.rows.even()
         rough = FIRST_ROUGHNESS * self.pool.sensitivity(prices)
-        found = self.pool.price_out(self.problem.reward, self.sign * prices, rough, FIRST_ROUGHNESS)
+        found = self.pool.price_out(self.problem.reward, self.rows.sign * prices, rough, FIRST_ROUGHNESS)
         # the price of a barrier is never zero
         if not self.rows.barrier.any():
             self._prove(found, prices)
@@ -88,10 +92,11 @@ class _Search:
     def run(self) -> Iterator[Candidate]:
         answers = 0
         while answers < ANSWERS:
-            small = SmallProblem(self.pool.returns, self.pool.numbers, self.rows)
+            small = SmallProblem(self.pool.returns, self.pool.numbers, self.rows, self.about)
             best = small.best()
             if best is None or best.value == -np.inf:
                 return
+            self.about = best.prices
             gap, goal = self.upper - best.value, self._goal(best.value, answers)
             stuck = len(self.gaps) > PATIENCE and gap > 0.9 * self.gaps[-PATIENCE]
             ended = stuck or len(self.gaps) >= CALLS or self.target.clock.over
@@ -121,13 +126,12 @@ class _Search:
         prices = self._next_prices(small, best, gap)
         sensitivity = self.pool.sensitivity(prices)
         known = best.value + self.rows.intercept(prices)
-        found = self.pool.price_out(
-            self.problem.reward,
-            self.sign * prices,
-            goal,
-            lambda found: EARLY_SHARE * min(gap, found.upper - known, FIRST_ROUGHNESS * sensitivity) / sensitivity,
-            known,
-        )
+
+        def rough(found: Plan) -> float:
+            return EARLY_SHARE * min(gap, found.upper - known, FIRST_ROUGHNESS * sensitivity) / sensitivity
+
+        accuracy = COLUMN_SHARE * goal / sensitivity if self.exact else rough
+        found = self.pool.price_out(self.problem.reward, self.rows.sign * prices, goal, accuracy, known)
         self._prove(found, prices)
         self.pool.forget(best.weights)
 
@@ -149,7 +153,7 @@ class _Search:
             found = self.pool.memory.suggestion(rows, near)
             if found is not None:
                 prices = rows.normalised(found.prices)
-                if self.level.centre is None or rows.barrier.all():
+                if self.level.centre is None or rows.all_barriers:
                     return prices
                 # a mixture needs columns on all sides of the best prices
                 around = small.near(prices, AROUND * found.curvature * small.scale)

@@ -19,6 +19,8 @@ from cautious.solution import Status
 from cautious.solvers.base import Outcome, Solver, Start, Target, run
 
 ROUGH_OCCUPANCY = 1e-7
+# how rough the first answer may be, and what it is divided by when that decides nothing
+ROUGHEST, FINER = 5e3, 30.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ class InnerProblems(ABC):
         """The inner problem of a reward table (S, A) up to an absolute gap, starting from a neighbour's answer."""
 
     @abstractmethod
+    def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
+        """As ``solve``, only until it is clear on which side of ``limit`` the optimum is, or to a gap of ``finest``."""
+
+    @abstractmethod
     def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
         """Policy and occupancy (S, A) of an answer, if it has one; ``guess`` (S,) of the state marginal."""
 
@@ -63,8 +69,15 @@ class Planned(InnerProblems):
 
     def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
         """The plan's values are the witness."""
+        return self._planned(reward, tolerance, -np.inf, near)
+
+    def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
+        """One planning call that knows what it is compared with."""
+        return self._planned(reward, finest, limit - finest, near)
+
+    def _planned(self, reward: Array, tolerance: float, known: float, near: Answer | None) -> Answer:
         warm = self.start if near is None else near.plan
-        found = plan(self.problem.mdp, reward, tolerance=tolerance, allowed=self.problem.kept, warm=warm)
+        found = plan(self.problem.mdp, reward, tolerance=tolerance, allowed=self.problem.kept, warm=warm, known=known)
         return Answer(found.upper, found.lower, Witness(found.values), plan=found)
 
     def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
@@ -104,6 +117,16 @@ class Convex(InnerProblems):
         known = isinstance(outcome.witness, Witness)
         witness = outcome.witness if isinstance(outcome.witness, Witness) else Witness(np.zeros(part.mdp.n_states))
         return Answer(outcome.upper if known else np.inf, lower, witness, outcome=outcome)
+
+    def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
+        """Finer and finer."""
+        tolerance = ROUGHEST * finest
+        while True:
+            near = self.solve(reward, tolerance, near)
+            clear = near.upper <= limit or near.lower > limit
+            if clear or tolerance <= finest or self.target.clock.over:
+                return near
+            tolerance = max(tolerance / FINER, finest)
 
     def _start(self, near: Answer) -> Start | None:
         delivered = None if near.outcome is None else near.outcome.delivered

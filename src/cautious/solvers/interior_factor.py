@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.kernels import cholesky_numeric, cholesky_order, cholesky_pattern, cholesky_symbolic
+from cautious.kernels import cholesky_numeric, cholesky_order, cholesky_pattern, cholesky_solve, cholesky_symbolic
+from cautious.kernels.cholesky_tiles import ROWS, WIDTH
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Factor:
         self.first = cholesky_symbolic.supernodes(pattern.parent, counts)
         _, self.above = cholesky_symbolic.block_parents(self.first, pattern.parent)
         self.row_start, self.rows = cholesky_symbolic.block_rows(*where, self.first, self.above, counts)
-        self.inside = cholesky_symbolic.places_in_parent(self.row_start, self.rows, self.first, self.above)
+        blocks = self.row_start, self.rows, self.first, self.above
+        self.inside, self.run_end = cholesky_symbolic.places_in_parent(*blocks)
         column_start, entry_row, self.entry_place = cholesky_pattern.number_entries(
             *where, self.first, self.row_start, self.rows
         )
@@ -68,11 +70,14 @@ class Factor:
         self.clique_place, self.clique_entries = cholesky_pattern.clique_entries(
             clique_start, members, self.place, column_start, entry_row
         )
-        sizes = np.diff(self.row_start) * np.diff(self.first)
-        self.block_start = np.concatenate([[0], np.cumsum(sizes)])
-        peak, largest = cholesky_symbolic.stack_peak(self.row_start, self.first, self.above)
+        columns, sizes = np.diff(self.first), np.diff(self.row_start)
+        widths = -(-sizes // WIDTH) * WIDTH
+        self.block_start = np.concatenate([[0], np.cumsum(columns * widths)])
+        self.rest_start, waiting = cholesky_symbolic.rest_places(self.row_start, self.first, self.above)
         self.n_entries = entry_row.size
-        self._blocks, self._space, self._stack = np.empty(self.block_start[-1]), np.empty(largest**2), np.empty(peak)
+        # tiles at an edge reach beyond it
+        self._blocks = np.zeros(self.block_start[-1] + ROWS * int(widths.max()) + WIDTH)
+        self._rests = np.zeros(waiting + WIDTH)
 
     def update(self, values: Array) -> int:
         """Factor the matrix with these entries (numbered by ``clique_entries``); how many pivots vanished."""
@@ -86,15 +91,16 @@ class Factor:
                 self.above,
                 self.row_start,
                 self.inside,
+                self.run_end,
                 self.block_start,
+                self.rest_start,
                 self._blocks,
-                self._space,
-                self._stack,
+                self._rests,
             )
         )
 
     def solve(self, right: Array) -> Array:
         """The solution of the last matrix's system; (n,)."""
         x = right[self.order]
-        cholesky_numeric.solve(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
+        cholesky_solve.solve(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
         return np.asarray(x[self.place])

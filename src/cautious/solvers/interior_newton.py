@@ -103,8 +103,12 @@ class Newton:
         features = self.form.features
         assert features is not None
         nothing = np.zeros(self.system.size)
-        found = [self.system.respond(self.softness, self.coupling, row, nothing, nothing) for row in features.rows]
-        weighed, self.crossing = np.stack([one[0] for one in found]), -np.stack([one[2] for one in found])
+        weighed = np.empty_like(features.rows)
+        found = [
+            self.system.respond(self.softness, self.coupling, row, nothing, nothing, into)
+            for row, into in zip(features.rows, weighed, strict=True)
+        ]
+        self.crossing = -np.stack([missing for _, missing in found])
         self.crossing_solved = np.stack([self.system.factor.solve(row) for row in self.crossing])
         own = np.diag(self.point.primal[features.slack] / self.point.dual[features.slack])
         inner = features.rows @ weighed.T - self.crossing @ self.crossing_solved.T + own
@@ -124,11 +128,13 @@ class Newton:
     def direction(self, wanted: Array, rounds: int = REFINEMENTS) -> Point:
         """The step for which primal * change of dual + dual * change of primal = ``wanted``, solved in some rounds."""
         form, point = self.form, self.point
-        push = self.dual_residual + wanted[: self.y.size] / self.y
+        push = kernels.pushed(self.dual_residual, wanted[: self.y.size], self.y)
         offsets = [self._kink_offset(kink, c, wanted) for kink, c in zip(form.kinks, self.kink_curvature, strict=True)]
         for kink, offset in zip(form.kinks, offsets, strict=True):
-            push = push - (self.spread(offset) if kink.on_states else offset)
-        step = Point(np.zeros(form.size), np.zeros(form.size), np.zeros(self.system.size), np.zeros_like(point.top))
+            push -= self.spread(offset) if kink.on_states else offset
+        step = Point(np.empty(form.size), np.empty(form.size), np.zeros(self.system.size), np.zeros_like(point.top))
+        if form.features is not None:
+            step.dual[form.features.slack] = 0.0
         shift = self._solve(push, wanted, step, rounds)
         n_pairs = self.y.size
         dy = step.primal[:n_pairs]
@@ -151,11 +157,14 @@ class Newton:
         """Fill in the changes of y, v, flows and features, refined until the flow balances; the shift of the slopes."""
         form, features = self.form, self.form.features
         enough = BALANCED * (float(np.abs(self.right).max()) + float(form.arrival.max()))
-        slack_right = self._feature_right(wanted)
+        slack_right, shift = self._feature_right(wanted), np.zeros(0)
         for number in range(rounds + 1):
             pushed = push if features is None else push + step.dual[features.slack] @ features.rows
-            found = self.system.respond(self.softness, self.coupling, pushed, step.v, self.right)
-            step.primal[: self.y.size], shift, missing = found
+            if number == 0 and features is None:
+                missing = self.system.collect(self.softness, self.coupling, pushed, self.right)
+            else:
+                dy = step.primal[: self.y.size]
+                shift, missing = self.system.respond(self.softness, self.coupling, pushed, step.v, self.right, dy)
             if form.transport is not None:
                 self._ship(form.transport, wanted, step, missing[self.system.n_states :])
             if number == rounds or (number > 0 and float(np.abs(missing).max()) <= enough):

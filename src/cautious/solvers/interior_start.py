@@ -1,7 +1,8 @@
 """Where the interior point method starts: from the prior's behaviour, or from a neighbouring problem's path.
 
-Without a neighbour the occupancy is the one of the prior's own policy, a little blurred, and the multipliers are a
-constant that overpays every pair.
+Without a neighbour the multipliers are those of a good plan, for slopes of the risks as they are at the prior, raised
+until they overpay every pair. The occupancy is that of a policy which mixes the prior's own one with actions about as
+likely as these multipliers make them cheap.
 
 The answer of a neighbouring caution is a bad start: its products are nearly zero, and steps from there are short. So a
 point is kept on the way, where the gap was still large and all products of about one size. At the next caution it is
@@ -13,16 +14,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cautious.arrays import Array
 from cautious.occupancy import occupancy_policy, policy_occupancy
+from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.separable import SeparableRisk
 from cautious.solvers.interior_newton import Newton, Point, near_barriers, step_lengths
 from cautious.solvers.interior_system import System
-from cautious.solvers.interior_terms import Form
+from cautious.solvers.interior_terms import Features, Form
 
-# the least of an entry, what pairs are overpaid by, and the share of default rows; in units of the form
+# the least of an entry and what pairs are overpaid by, in units of the form; how precise the plan is
 FLOOR = 1e-3
-OVERPAID = 0.3
+OVERPAID = 0.03
+ROUGHLY = 1e-2
+# shares of cheap actions, which are those whose cost is not far above ``SOFT``, and of default rows
+LIKELY, SOFT = 0.6, 0.1
 BLUR = 0.2
 # relative gaps at which a point is kept: at first, and at most
 FIRST_LEVEL, LAST_LEVEL = 0.1, 1.0
@@ -88,43 +94,74 @@ def _translated(old: Form, point: Point, form: Form, n_states: int) -> Point:
 
 
 def start(problem: Problem, form: Form, system: System) -> Point:
-    """The occupancy of the prior's own policy, blurred, and multipliers that overpay every pair."""
-    policy = problem.default_rows
-    for _, risk in problem.terms:
-        if isinstance(risk, SeparableRisk) and not risk.on_states:
-            policy = occupancy_policy(np.where(problem.active, risk.prior, 0.0), policy)
-            break
-    blurred = (1 - BLUR) * policy + BLUR * problem.default_rows
-    found = policy_occupancy(problem.mdp, problem.completed(blurred), 1e-6).occupancy[problem.active]
-    y = np.maximum(form.amount * found, FLOOR)
-    primal, dual = np.ones(form.size), np.ones(form.size)
-    primal[: y.size] = y
-    x, top = system.sums(y), np.zeros(0)
-    slope = np.zeros(y.size)
+    """Multipliers of a good plan for about the right slopes, and the behaviour that their reduced costs suggest."""
+    policy = _prior_policy(problem)
+    slope = np.zeros(form.reward.size)
     for term in form.smooth:
-        u = term.slope(x[form.states] if term.on_states else y)
+        u = term.slope(np.maximum(term.prior, FLOOR))
         slope += system.spread(form.states, u) if term.on_states else u
+    for kink in form.kinks:
+        slope += kink.weight / 2
+    if form.features is not None:
+        _, w, _ = _barriers(form.features, form, _occupancy(problem, form, policy))
+        slope -= w @ form.features.rows
+    v, z = _overpaying(problem, form, system, form.reward - slope)
+    y = _occupancy(problem, form, (1 - LIKELY) * policy + LIKELY * _soft(problem, z))
+    primal, dual, top = np.ones(form.size), np.ones(form.size), np.zeros(0)
+    primal[: y.size], dual[: y.size], x = y, z, system.sums(y)
     for kink in form.kinks:
         away = (x[form.states] if kink.on_states else y) - kink.prior
         primal[kink.above] = np.maximum(away, 0) + OVERPAID / kink.weight
         primal[kink.below] = primal[kink.above] - away
         dual[kink.above] = dual[kink.below] = kink.weight / 2
-        slope += kink.weight / 2
     if form.transport is not None:
         for part in (form.transport.along, form.transport.against):
             dual[part] = form.transport.weight * form.transport.edges.length
-            primal[part] = 1.0
     if form.features is not None:
-        features = form.features
-        values = features.rows @ y - features.floors
-        top = np.array([float(-values[group > 0].min()) + 0.1 * form.amount for group in features.tops.T])
-        slack = np.maximum(values + features.tops @ top, 1e-3 * form.amount)
-        even = features.tops @ (features.totals / features.tops.sum(axis=0)) if features.totals.size else 0.0
-        primal[features.slack] = slack
-        dual[features.slack] = np.where(features.fixed > 0, features.fixed / slack, even)
-        slope -= dual[features.slack] @ features.rows
-    adjusted = form.reward - slope
-    v = np.zeros(system.size)
-    v[form.states] = (float(adjusted.max()) + OVERPAID) / (1 - problem.mdp.discount)
-    dual[: y.size] = adjusted.max() + OVERPAID - adjusted
+        part = form.features.slack
+        primal[part], dual[part], top = _barriers(form.features, form, y)
     return Point(primal, dual, v, top)
+
+
+def _prior_policy(problem: Problem) -> Array:
+    """What the first prior of pairs does; without one, everything alike."""
+    for _, risk in problem.terms:
+        if isinstance(risk, SeparableRisk) and not risk.on_states:
+            return occupancy_policy(np.where(problem.active, risk.prior, 0.0), problem.default_rows)
+    return problem.default_rows
+
+
+def _occupancy(problem: Problem, form: Form, policy: Array) -> Array:
+    """About what a policy does, a little blurred, on the active pairs; nothing is too small."""
+    blurred = (1 - BLUR) * policy + BLUR * problem.default_rows
+    found = policy_occupancy(problem.mdp, problem.completed(blurred), 1e-6).occupancy[problem.active]
+    return np.maximum(form.amount * found, FLOOR)
+
+
+def _overpaying(problem: Problem, form: Form, system: System, reward: Array) -> tuple[Array, Array]:
+    """(v, z): the values of a good plan, raised until every active pair is overpaid, and by how much each one is."""
+    table = np.zeros(problem.mdp.shape)
+    table[problem.active] = reward
+    values = plan(problem.mdp, table, tolerance=ROUGHLY, allowed=problem.kept).values
+    v = np.zeros(system.size)
+    v[form.states] = values[form.states]
+    z = -reward - system.forward(v)
+    lift = OVERPAID - float(z.min())
+    v[form.states] += lift / (1 - problem.mdp.discount)
+    return v, z + lift
+
+
+def _soft(problem: Problem, z: Array) -> Array:
+    """Actions about as likely as they are cheap."""
+    likely = np.zeros(problem.mdp.shape)
+    likely[problem.active] = 1 / (z + SOFT)
+    return problem.completed(likely / np.maximum(likely.sum(axis=1, keepdims=True), 1e-300))
+
+
+def _barriers(features: Features, form: Form, y: Array) -> tuple[Array, Array, Array]:
+    """(slacks, their multipliers, tops) of the features for an occupancy."""
+    values = features.rows @ y - features.floors
+    top = np.array([float(-values[group > 0].min()) + 0.1 * form.amount for group in features.tops.T])
+    slack = np.maximum(values + features.tops @ top, 1e-3 * form.amount)
+    even = features.tops @ (features.totals / features.tops.sum(axis=0)) if features.totals.size else 0.0
+    return slack, np.where(features.fixed > 0, features.fixed / slack, even), top

@@ -105,12 +105,18 @@ class System:
         return np.asarray(kernels.sums(self.pair_start, y))
 
     def respond(
-        self, softness: Array, coupling: Array, push: Array, x: Array, right: Array
-    ) -> tuple[Array, Array, Array]:
-        """y = W (push + B x), coupling times its sums over the pairs of each state (S,), and right - B' y."""
-        out, shift, missing = np.empty(push.size), np.empty(self.n_states), right.copy()
+        self, softness: Array, coupling: Array, push: Array, x: Array, right: Array, out: Array
+    ) -> tuple[Array, Array]:
+        """out = W (push + B x); coupling times its sums over the pairs of each state (S,), and right - B' out."""
+        shift, missing = np.empty(self.n_states), right.copy()
         kernels.respond(*self._blocks, softness, coupling, push, x, out, shift, missing)
-        return out, shift, missing
+        return shift, missing
+
+    def collect(self, softness: Array, coupling: Array, push: Array, right: Array) -> Array:
+        """right - B' W push."""
+        missing = right.copy()
+        kernels.collect(*self._blocks, softness, coupling, push, missing)
+        return missing
 
     def refactor(self, softness: Array, coupling: Array, conductance: Array | None) -> None:
         """Assemble and factor the matrix for these Hessians; ``conductance`` are the weights of the edges."""

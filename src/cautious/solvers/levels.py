@@ -31,22 +31,23 @@ class Level:
         if small.returns.size == 1 and rows.group_caution.size:
             spread = small.centred()
             return rows.normalised((spread or best).prices)
-        if self.centre is None or rows.barrier.all() or not np.isfinite(gap):
+        if self.centre is None or rows.all_barriers or not np.isfinite(gap):
             return rows.normalised(best.prices)
-        chosen, stiffer, softer = best.prices, np.inf, 0.0
+        chosen, stiffer, softer = rows.normalised(best.prices), np.inf, 0.0
         for _ in range(TRIALS):
             trial = small.near(self.centre, self.stiffness)
             if trial is None:
                 break
-            promise = (best.value + gap - small.bound(rows.normalised(trial.prices))) / gap
+            prices = rows.normalised(trial.prices)
+            promise = (best.value + gap - small.bound(prices)) / gap
             if promise >= LEAST_PROMISE:
-                chosen, softer = trial.prices, self.stiffness
+                chosen, softer = prices, self.stiffness
             else:
                 stiffer = self.stiffness
             if LEAST_PROMISE <= promise <= LARGEST_PROMISE:
                 break
             self.stiffness = self._between(softer, stiffer)
-        return rows.normalised(chosen)
+        return chosen
 
     @staticmethod
     def _between(softer: float, stiffer: float) -> float:

@@ -4,12 +4,16 @@ The operating system's own figures are used, so that compiled code and solvers o
 nothing is reported.
 """
 
+import os
 import threading
-from pathlib import Path
+import time
+from functools import lru_cache
 from types import TracebackType
 
-STATUS = Path("/proc/self/status")
+STATUS = "/proc/self/status"
 EVERY_SECONDS = 0.02
+# more than the system ever writes there
+STATUS_BYTES = 8192
 
 
 class MemoryWatch:
@@ -22,19 +26,17 @@ class MemoryWatch:
         self.limit = limit
         self.before, self._record = _resident()
         self._seen = self.before
-        self._ended = threading.Event()
 
     def __enter__(self) -> None:
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._watcher.start()
+        self._watcher = _watcher(os.getpid())
+        self._watcher.add(self)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._ended.set()
-        self._watcher.join()
+        self._watcher.remove(self)
 
-    def _watch(self) -> None:
-        while not self._ended.wait(EVERY_SECONDS):
-            self._seen = max(self._seen, _resident()[0])
+    def look(self, now: int) -> None:
+        """Take note of the bytes held now."""
+        self._seen = max(self._seen, now)
 
     @property
     def exceeded(self) -> bool:
@@ -51,15 +53,56 @@ class MemoryWatch:
         return max((record if record > self._record else max(now, self._seen)) - self.before, 0)
 
 
+class _Watcher:
+    """One thread for all watches, because starting one takes as long as a small solve; it rests when there is none."""
+
+    def __init__(self) -> None:
+        self._watches: list[MemoryWatch] = []
+        self._wanted = threading.Event()
+        threading.Thread(target=self._run, name="cautious memory", daemon=True).start()
+
+    def add(self, watch: MemoryWatch) -> None:
+        self._watches.append(watch)
+        if not self._wanted.is_set():
+            self._wanted.set()
+
+    def remove(self, watch: MemoryWatch) -> None:
+        self._watches.remove(watch)
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait()
+            time.sleep(EVERY_SECONDS)
+            # cleared before looking, so that a watch added meanwhile is not forgotten
+            self._wanted.clear()
+            watches = tuple(self._watches)
+            if watches:
+                self._wanted.set()
+                now = _resident()[0]
+                for watch in watches:
+                    watch.look(now)
+
+
+@lru_cache(maxsize=1)
+def _watcher(process: int) -> _Watcher:
+    """Kept between solves; ``process`` is part of the key because threads do not survive a fork."""
+    return _Watcher()
+
+
 def _resident() -> tuple[int, int]:
     """Bytes held now, and the most ever held; zeros where the system does not say."""
     try:
-        lines = STATUS.read_text().splitlines()
+        file = os.open(STATUS, os.O_RDONLY)
     except OSError:
         return 0, 0
-    found = {line.split(":")[0]: line for line in lines if line.startswith(("VmRSS", "VmHWM"))}
-    return _bytes(found.get("VmRSS")), _bytes(found.get("VmHWM"))
+    try:
+        text = os.read(file, STATUS_BYTES)
+    finally:
+        os.close(file)
+    return _bytes(text, b"VmRSS:"), _bytes(text, b"VmHWM:")
 
 
-def _bytes(line: str | None) -> int:
-    return 0 if line is None else 1024 * int(line.split()[1])
+def _bytes(text: bytes, name: bytes) -> int:
+    """The number after a name, which the system gives in units of 1024 bytes; zero if it is not there."""
+    place = text.find(name)
+    return 0 if place < 0 else 1024 * int(text[place + len(name) :].split(None, 1)[0])

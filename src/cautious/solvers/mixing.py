@@ -7,14 +7,18 @@ R (K,) are the returns of the columns, Y their features. ``kernels/mixing.py`` s
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels.mixing import central_mixture, use_up
+from cautious.kernels.mixing import central_mixture, scaled_columns, shared_out, sizes, use_up
 
 SHARPEST = 1e-14
 LEAST_WEIGHT = 1e-12
+# columns that take part at first where there are more than ``ENOUGH`` times as many; worth that is not missed
+MANY, ENOUGH = 40, 1.5
+MISSED = 1e-11
 
 
 @dataclass(frozen=True)
@@ -40,63 +44,114 @@ class Rows:
         """Which rows are barriers."""
         return np.asarray(self.group < 0)
 
+    @cached_property
+    def sign(self) -> Array:
+        """What more of a number is worth: one for barriers, minus one for worst cases; (m,)."""
+        return np.where(self.barrier, 1.0, -1.0)
+
+    @cached_property
+    def members(self) -> tuple[Indices, ...]:
+        """The rows of every worst case."""
+        return tuple(np.flatnonzero(self.group == g) for g in range(self.group_caution.size))
+
+    @cached_property
+    def first(self) -> Indices:
+        """One row of every worst case."""
+        return np.array([rows[0] for rows in self.members], dtype=np.int64)
+
+    @cached_property
+    def largest_caution(self) -> float:
+        """Of any row or worst case."""
+        return float(max(self.caution.max(initial=0.0), self.group_caution.max(initial=0.0)))
+
+    @cached_property
+    def all_barriers(self) -> bool:
+        """Whether there is no worst case."""
+        return self.group_caution.size == 0
+
+    def levelled(self, size: Array) -> Array:
+        """Sizes (m,), those of a worst case all as large as the largest of them; in place."""
+        for rows in self.members:
+            size[rows] = size[rows].max()
+        return size
+
     def value(self, expected: float, numbers: Array) -> float:
         """The objective of a behaviour with this return and these numbers (m,); -inf when a floor is missed."""
+        tops = sum(c * float(numbers[rows].max()) for rows, c in zip(self.members, self.group_caution, strict=True))
+        if not self.barrier.any():
+            return float(expected - tops)
         bar = self.barrier
         slack = numbers[bar] - self.floor[bar]
         if np.any(slack <= 0):
             return -np.inf
-        tops = (c * numbers[self.group == g].max() for g, c in enumerate(self.group_caution))
-        return float(expected + self.caution[bar] @ np.log(slack) - sum(tops))
+        return float(expected + self.caution[bar] @ np.log(slack) - tops)
 
     def normalised(self, prices: Array) -> Array:
         """Prices of a worst case sum to its caution; those of a barrier are positive."""
-        out = np.maximum(prices, 1e-300)
-        for g, caution in enumerate(self.group_caution):
-            here = self.group == g
-            out[here] *= caution / out[here].sum()
-        return out
+        return np.asarray(shared_out(prices, self.group, self.group_caution))
 
     def even(self) -> Array:
         """Prices (m,) that spread every worst case evenly over its rows; none for barriers."""
         out = np.zeros(self.group.size)
-        for g, caution in enumerate(self.group_caution):
-            here = self.group == g
-            out[here] = caution / here.sum()
+        for rows, caution in zip(self.members, self.group_caution, strict=True):
+            out[rows] = caution / rows.size
         return out
 
     def intercept(self, prices: Array) -> float:
         """What the lines of the barriers add, in units of the objective."""
         bar = self.barrier
+        if not bar.any():
+            return 0.0
         c, b, u = self.caution[bar], self.floor[bar], prices[bar]
         return float(np.sum(c * (1 + np.log(u / c)) + u * b))
 
 
 class SmallProblem:
-    """The small problem of columns with these returns (K,) and features (m, K), scaled once for several solves."""
+    """The small problem of columns with these returns (K,) and features (m, K), scaled once for several solves.
 
-    def __init__(self, returns: Array, features: Array, rows: Rows) -> None:
-        self.returns, self.features, self.rows = returns, features, rows
-        bar = rows.barrier
-        cautions = np.concatenate([rows.caution, rows.group_caution])
-        self.scale = max(float(np.ptp(returns)), float(cautions.max(initial=0.0)), 1e-300)
-        size = np.maximum(np.abs(features).max(axis=1), np.abs(rows.floor))
-        size[size == 0] = 1.0
-        tops = np.array([size[rows.group == g].max() for g in range(rows.group_caution.size)])
-        size[~bar] = tops[rows.group[~bar]]
-        self.size, self.sign = size, np.where(bar, 1.0, -1.0)
-        self.scaled = (
-            (returns - returns.mean()) / self.scale,
-            rows.group_caution * tops / self.scale,
-            np.ascontiguousarray((self.sign / size)[:, None] * features),
-            np.where(bar, rows.floor / size, 0.0),
-            rows.caution / self.scale,
-            rows.group,
-        )
+    Of many columns most are far from any use. With ``prices`` (m,) that are about right, only the ``MANY`` columns that
+    are worth most at these take part at first; ``best`` adds what turns out to be missing.
+    """
+
+    def __init__(self, returns: Array, features: Array, rows: Rows, prices: Array | None = None) -> None:
+        # in one order of memory, so that the kernels are compiled once
+        self.returns, self.features, self.rows = returns, np.ascontiguousarray(features), rows
+        self.scale, self.size = sizes(returns, self.features, rows.floor, rows.group, rows.largest_caution)
+        self.chosen = np.arange(returns.size)
+        if prices is not None and returns.size > ENOUGH * MANY:
+            self.chosen = np.sort(np.argsort(-self._worth(prices), kind="stable")[:MANY])
+        self._scaled = self._arrays()
+
+    def _worth(self, prices: Array) -> Array:
+        """What each column earns at these prices (m,)."""
+        return np.asarray(self.returns + (self.rows.sign * prices) @ self.features)
+
+    def _arrays(self) -> tuple[Any, ...]:
+        """What the kernel takes, of the columns that take part."""
+        rows = self.rows
+        profit, columns = scaled_columns(self.returns, self.features, self.chosen, self.scale, self.size, rows.group)
+        tops = rows.group_caution * self.size[rows.first] / self.scale
+        return profit, tops, columns, rows.floor / self.size, rows.caution / self.scale, rows.group
 
     def best(self) -> Mixture | None:
         """The best mixture; None when rounding defeats it."""
-        found = self._solved(SHARPEST, np.zeros(self.size.size), np.zeros(self.size.size))
+        found = self._best_of_chosen()
+        while self.chosen.size < self.returns.size:
+            missing = np.arange(self.returns.size)
+            if found is not None and found.value > -np.inf:
+                worth = self._worth(found.prices)
+                missing = np.flatnonzero(worth > float(worth[self.chosen].max()) + MISSED * self.scale)
+                if missing.size == 0:
+                    break
+                missing = missing[np.argsort(-worth[missing], kind="stable")[:MANY]]
+            self.chosen = np.union1d(self.chosen, missing)
+            self._scaled = self._arrays()
+            found = self._best_of_chosen()
+        return found
+
+    def _best_of_chosen(self) -> Mixture | None:
+        nothing = np.zeros(self.size.size)
+        found = self._solved(SHARPEST, nothing, nothing)
         if found is None:
             return None
         value = self.rows.value(float(self.returns @ found.weights), self.features @ found.weights)
@@ -113,15 +168,16 @@ class SmallProblem:
 
     def bound(self, prices: Array) -> float:
         """What no mixture of these columns exceeds, for any normalised prices (m,)."""
-        priced = self.returns + (self.sign * prices) @ self.features
-        return float(priced.max()) - self.rows.intercept(prices)
+        return float(self._worth(prices).max()) - self.rows.intercept(prices)
 
     def _solved(self, mu_end: float, held: Array, centre: Array) -> Mixture | None:
-        weights, prices, amiss = central_mixture(*self.scaled, held, centre, mu_end)
+        weights, prices, amiss = central_mixture(*self._scaled, held, centre, mu_end)
         if not np.isfinite(amiss):
             return None
         weights = np.maximum(weights, 0.0)
-        return Mixture(weights / weights.sum(), prices * self.scale / self.size)
+        every = np.zeros(self.returns.size)
+        every[self.chosen] = weights / weights.sum()
+        return Mixture(every, prices * self.scale / self.size)
 
 
 def few(returns: Array, features: Array, weights: Array) -> Array:

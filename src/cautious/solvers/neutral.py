@@ -1,6 +1,7 @@
 """Risk-neutral problems: one planning call is the whole answer."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from cautious.certificate import Witness
 from cautious.planning import plan
@@ -21,6 +22,11 @@ class Planner(Solver):
         """Each step asks for a hundred times more precision."""
         warm = None
         for share in (0.3, 3e-3, 0.0):
-            allowance = target.allowance(0.0 if warm is None else warm.lower)
-            warm = plan(problem.mdp, problem.reward, tolerance=share * allowance, allowed=problem.kept, warm=warm)
+            enough = partial(_part, share, target)
+            warm = plan(problem.mdp, problem.reward, tolerance=enough, allowed=problem.kept, warm=warm)
             yield Candidate(warm.policy(problem.mdp.n_actions), Witness(warm.values))
+
+
+def _part(share: float, target: Target, objective: float) -> float:
+    """A share of the gap that an objective is allowed."""
+    return share * target.allowance(objective)

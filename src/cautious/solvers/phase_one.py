@@ -50,7 +50,7 @@ def meet_floors(pool: Pool, bar: Mask, floors: Array, target: Target, offered: b
     ``bar`` (m,) says which rows are barriers. A mixture that is clear of them is ``offered`` only if asked for.
     """
     problem, m = pool.problem, int(bar.sum())
-    scale = np.concatenate([risk.scales() for _, risk in problem.terms if isinstance(risk, LogBarrier)])
+    scale = np.concatenate([risk.scales for _, risk in problem.terms if isinstance(risk, LogBarrier)])
     rows = Rows(np.zeros(m), np.zeros(m), np.zeros(m, dtype=np.int64), np.ones(1))
     nothing, every = np.zeros(problem.mdp.shape), np.zeros(bar.size)
     reach, gaps, conflict = np.inf, [np.inf], None
@@ -69,6 +69,7 @@ def meet_floors(pool: Pool, bar: Mask, floors: Array, target: Target, offered: b
         if ended and pool.sharpen(carried, SHARE * abs(worst)):
             continue
         if ended and settled and not offered:
+            pool.cleared = True
             return
         if ended:
             yield _closest(pool, carried, SHARE * abs(worst), conflict)

@@ -7,7 +7,8 @@ optimum does not beat the best policy is done; any other is cut in two, near the
 
 How the boxes are laid out decides how many are needed. One small box holds the best t known, so small that its line
 loses less than the tolerance. From there the objective falls about as fast as the lines lose, so boxes grow in
-proportion to their distance; most of them are far from close, and a rough answer is enough to settle them.
+proportion to their distance; most of them are far from close, and a rough answer is enough to settle them. The next
+caution starts from these boxes, moved along (``scalar_past.py``).
 """
 
 from collections.abc import Callable, Iterator
@@ -23,13 +24,13 @@ from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.inner_problems import Answer, Convex, InnerProblems, Planned
+from cautious.solvers.scalar_past import Favourite, Past
 from cautious.worth import deliver
 
 ROOM = 0.7  # share of the allowed gap that a box may use
 FINEST = 0.2  # share of it that an inner problem is solved to, where that matters
 LOST = 0.2  # share of it that the line of the box around the best policy may lose
-ROUGHEST = 1e3
-FINER = 30.0
+ROUGHEST = 1e3  # how many times the allowed gap the first climb is solved to
 CLIMBS = 30
 LARGEST_SEARCH = 2000
 FIRST_REPORT = 32
@@ -53,18 +54,7 @@ class ScalarSearch(Solver):
         """The policy it climbs to, better ones and the cover when that is complete or has doubled."""
         convex: list[tuple[float, Risk]] = [(w, r) for w, r in problem.terms if not isinstance(r, ScalarRisk)]
         inner = Convex(problem, target, convex, self.choose) if convex else Planned(problem, target.start)
-        yield from _Search(problem, target, inner).run()
-
-
-@dataclass(frozen=True)
-class _Favourite:
-    """The best policy so far, and a small range around each of its numbers."""
-
-    objective: float
-    policy: Array
-    states: Array
-    numbers: tuple[float, ...]
-    ranges: tuple[tuple[float, float], ...]
+        yield from _Search(problem, target, inner, target.workspace.of(self.name, Past)).run()
 
 
 @dataclass(frozen=True)
@@ -79,10 +69,12 @@ class _Piece:
 
 
 class _Search:
-    def __init__(self, problem: Problem, target: Target, inner: InnerProblems) -> None:
+    def __init__(self, problem: Problem, target: Target, inner: InnerProblems, past: Past) -> None:
         self.problem, self.target, self.inner = problem, target, inner
         self.scalars = [(w, risk) for w, risk in problem.terms if isinstance(risk, ScalarRisk)]
-        self.best: _Favourite | None = None
+        self.intervals = [risk.interval() for _, risk in self.scalars]
+        self.past = past.of(self.intervals)
+        self.best: Favourite | None = None
         self.heap: list[tuple[float, int, _Piece]] = []
         self.done: dict[int, Box] = {}
         self.number = count()
@@ -96,17 +88,22 @@ class _Search:
             return
         if self.best is None:
             return
-        intervals = [risk.interval() for _, risk in self.scalars]
-        lows, highs = tuple(low for low, _ in intervals), tuple(high for _, high in intervals)
+        lows, highs = tuple(low for low, _ in self.intervals), tuple(high for _, high in self.intervals)
         whole = Box(lows, highs, self.best.numbers, answer.witness)
-        self._push(_Piece(lows, highs, np.inf, whole, answer))
-        yield self._report()
+        moved = self.past.moved(self.problem.caution, self.best)
+        for box in moved or [(lows, highs)]:
+            self._push(_Piece(*box, np.inf, whole, answer))
+        if self.target.watched:
+            yield self._report()
         announced = FIRST_REPORT
         while self.heap and not self.target.clock.over and self.solved < LARGEST_SEARCH:
             self._settle(heappop(self.heap)[2])
             if len(self.done) + len(self.heap) >= 2 * announced:
                 announced = len(self.done) + len(self.heap)
                 yield self._report()
+        # a search that was cut short covers nothing
+        boxes = [] if self.heap else [(box.lows, box.highs) for box in self.done.values()]
+        self.past.add(self.problem.caution, self.best, boxes, not moved)
         yield self._report()
 
     def _report(self) -> Candidate:
@@ -120,7 +117,7 @@ class _Search:
         self.done[id(box)] = box
 
     def _share(self, share: float) -> float:
-        return share * self.target.allowance(-np.inf if self.best is None else self.best.objective)
+        return share * self.target.allowance(self.past.objective if self.best is None else self.best.objective)
 
     @property
     def _limit(self) -> float:
@@ -142,27 +139,32 @@ class _Search:
 
     def _climb(self) -> Answer:
         """From the best policy without the scalar risks to one that no change of its numbers improves: no proof."""
-        start, near, tolerance = self.target.start, None, self._share(ROUGHEST)
-        if start is not None and self.problem.usable(start.policy):
-            found = deliver(self.problem, start.policy, allowance=self.target.allowance)
-            self._consider(start.policy, found.occupancy.occupancy)
-        if self.best is None:
-            near = self._solve(self.problem.reward, tolerance, None)
-            self._meet(near)
-        answer = near
+        start, answer = self.target.start, None
+        numbers = self.past.ahead(self.problem.caution)
+        tolerance = self._share(ROUGHEST if numbers is None else FINEST)
+        if numbers is None and start is not None and self.problem.usable(start.policy):
+            self._consider(start.policy, None)
+        if numbers is None and self.best is None:
+            answer = self._solve(self.problem.reward, tolerance, None)
+            self._meet(answer)
         for _ in range(CLIMBS):
-            if self.best is None:
-                break
             before = self.best
-            tables = [(risk.table(t), 0.0) for (_, risk), t in zip(self.scalars, before.numbers, strict=True)]
+            if numbers is None and before is not None:
+                numbers = before.numbers
+            if numbers is None:
+                break
+            tables = [(risk.table(t), 0.0) for (_, risk), t in zip(self.scalars, numbers, strict=True)]
             answer = self._solve(self._priced(tables)[0], tolerance, answer)
             self._meet(answer)
-            if self.best.objective <= before.objective + self._share(ROOM):
+            if self.best is None or self.target.clock.over:
+                break
+            gained = np.inf if before is None else self.best.objective - before.objective
+            settled = all(low <= t <= high for t, (low, high) in zip(numbers, self.best.ranges, strict=True))
+            if gained <= max(tolerance, self._share(ROOM)) or settled:
                 if tolerance <= self._share(FINEST):
                     break
                 tolerance = self._share(FINEST)
-            if self.target.clock.over:
-                break
+            numbers = None
         assert answer is not None
         return answer
 
@@ -174,15 +176,16 @@ class _Search:
         self._consider(*found)
         return found[1]
 
-    def _consider(self, policy: Array, d: Array) -> None:
-        if self.best is not None and self.problem.objective(d) <= self.best.objective:
+    def _consider(self, policy: Array, d: Array | None) -> None:
+        if d is not None and self.best is not None and self.problem.objective(d) <= self.best.objective:
             return
-        exact = deliver(self.problem, policy, d.sum(axis=1), self.target.allowance)
+        states = None if d is None else d.sum(axis=1)
+        exact = deliver(self.problem, policy, states, self.target.allowance)
         if not np.isfinite(exact.objective) or (self.best is not None and exact.objective <= self.best.objective):
             return
         d = exact.occupancy.occupancy
         room = LOST * self.target.allowance(exact.objective) / len(self.scalars)
-        self.best = _Favourite(
+        self.best = Favourite(
             exact.objective,
             policy,
             d.sum(axis=1),
@@ -227,21 +230,20 @@ class _Search:
         at = tuple(risk.touch(low, high, t) for (_, risk), low, high, t in sides)
         lines = [risk.line(low, high, x) for ((_, risk), low, high, _), x in zip(sides, at, strict=True)]
         reward, offset = self._priced(lines)
-        answer, tolerance, cut = piece.near, self._share(ROUGHEST), None
+        answer, finest = piece.near, self._share(FINEST)
         while True:
-            answer = self._solve(reward, tolerance, answer)
-            last = tolerance <= self._share(FINEST) or self.target.clock.over
-            if answer.upper - offset > self._limit and (last or answer.lower - offset > self._limit):
+            self.solved += 1
+            answer, cut, limit = self.inner.decide(reward, self._limit + offset, finest, answer), None, self._limit
+            if answer.upper - offset > limit:
                 d = self._meet(answer)
                 cut = None if d is None else self._cut(piece, lines, d)
             # the policy just met may have raised the limit
             settled, beaten = answer.upper - offset <= self._limit, answer.lower - offset > self._limit
-            if settled or last or (beaten and cut is not None):
+            closed = answer.upper - answer.lower <= 10 * finest
+            if settled or beaten or closed or self._limit <= limit or self.target.clock.over:
                 break
-            tolerance = max(tolerance / FINER, self._share(FINEST))
         bound, box = answer.upper - offset, Box(piece.lows, piece.highs, at, answer.witness)
         # an inner problem that does not close says nothing about smaller boxes
-        closed = answer.upper - answer.lower <= 10 * tolerance
         if settled or cut is None or not (beaten or closed):
             self._keep(box)
             return

@@ -99,6 +99,7 @@ def answer(
         clock,
         start=None if warm is None else Start(warm.policy, warm.multipliers),
         workspace=Workspace() if workspace is None else workspace,
+        watched=request.callback is not None,
     )
     with one_blas_thread(), use_threads(request.threads), until(lambda: clock.over), clock.memory, Interruption(clock):
         return _solve(problem, target, request.callback, solvers)
