@@ -73,6 +73,12 @@ def test_bash_completes_commands_options_worlds_and_files(completed, folder):
     assert completed("cautious solve no/such/") == []
 
 
+@pytest.fixture
+def in_bash(monkeypatch):
+    """Whatever shell the tests were started from."""
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "bash")
+
+
 TYPED = {
     "gym:": ["CliffWalking-v1", "FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4"],
     "gym:T": ["Taxi-v4"],
@@ -83,14 +89,13 @@ TYPED = {
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("typed", TYPED)
-def test_bash_itself_which_takes_words_apart_at_colons(typed, tmp_path):
+def test_bash_itself_which_takes_words_apart_at_colons(typed, run, in_bash, tmp_path):
     """What the shell would put on the line: of a word with a colon it replaces the part after it."""
-    shown = [sys.executable, "-m", "cautious", "--show-completion", "bash"]
-    script = subprocess.run(shown, capture_output=True, text=True)
+    _, script, _ = run("--show-completion")
     words = f"cautious solve {typed}".replace(":", " : ").split()
     (tmp_path / "cautious").write_text(f'#!/bin/sh\nexec {sys.executable} -m cautious "$@"\n')
     (tmp_path / "cautious").chmod(0o755)
-    code = f"{script.stdout}\nCOMP_WORDS=({' '.join(words)})\nCOMP_CWORD={len(words) - 1}\n"
+    code = f"{script}\nCOMP_WORDS=({' '.join(words)})\nCOMP_CWORD={len(words) - 1}\n"
     code += '_cautious_completion cautious\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
     path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
     done = subprocess.run(
@@ -99,9 +104,7 @@ def test_bash_itself_which_takes_words_apart_at_colons(typed, tmp_path):
     assert done.stdout.split() == TYPED[typed], done.stderr
 
 
-def test_the_script_for_bash_can_be_shown(run, monkeypatch):
-    monkeypatch.setenv("SHELL", "/bin/bash")
-    monkeypatch.setattr("typer.completion._get_shell_name", lambda: "bash")
+def test_the_script_for_bash_can_be_shown(run, in_bash):
     code, out, _ = run("--show-completion")
     assert code == 0
     assert "_CAUTIOUS_COMPLETE=complete_bash" in out

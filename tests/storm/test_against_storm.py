@@ -47,13 +47,17 @@ def test_expected_discounted_reward(storm, tmp_path, name, discount, reward):
 
 
 def exposure_range(mdp, unsafe):
-    """The least exposure to some states, and that of the best policy for the reward alone."""
+    """The least exposure to some states, and the largest of a policy that is best for the reward alone."""
     mask = np.zeros(mdp.shape)
     mask[unsafe] = 1.0
-    inner = ca.MDP(mdp.transitions, -mask, mdp.discount, mdp.start, allowed=mdp.allowed)
-    least = -(1 - mdp.discount) * ca.solve(ca.Problem(inner), tolerance=1e-9).require().expected_return
-    neutral = ca.solve(ca.Problem(mdp), tolerance=1e-9).require()
-    return least, float(neutral.occupancy[unsafe].sum())
+    # among equally good policies the one that minds the states least; which one a solver finds is its own affair
+    bonus = 1e-6 * max(1.0, np.abs(mdp.rewards).max())
+    found = [
+        ca.solve(ca.Problem(ca.MDP(mdp.transitions, reward, mdp.discount, mdp.start, allowed=mdp.allowed)), 1e-9)
+        for reward in (-mask, mdp.rewards + bonus * mask)
+    ]
+    least, most = (float(one.require().occupancy[unsafe].sum()) for one in found)
+    return least, most
 
 
 # model, max or min of the reward, states whose exposure is limited, whether that costs something
