@@ -35,6 +35,7 @@ lock: .venv/ready
 	  --all-extras --group dev pyproject.toml --output-file requirements.lock
 
 .venv/ready: requirements.lock pyproject.toml
+	@echo "Setting up .venv from requirements.lock: some minutes, once"
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .

@@ -13,11 +13,12 @@ from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.solution import Solution, Status
-from cautious.solvers.base import Callback, Workspace
+from cautious.solvers.base import Callback, Progress, Workspace
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer
 
-POINTS = 9
+# cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
+POINTS, DECADES = 9, 1.5
 
 
 class Frontier(list[Solution]):
@@ -88,7 +89,7 @@ def frontier(
         At least 0; by default eight values around the exchange rate between return and risk in this model, and 0
         where the risk-neutral policy has a finite risk.
     tolerance, time_limit_seconds, seed, callback, threads, memory_limit
-        As in ``ca.solve``, for each point.
+        As in ``ca.solve``, for each point; a callback that returns True ends the frontier with that point.
 
     Examples
     --------
@@ -102,15 +103,28 @@ def frontier(
     request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
     problem = Problem(mdp, risk)
     wanted = _default_cautions(problem, request) if cautions is None else _checked(cautions)
+    listening = None if callback is None else _Listening(callback)
+    request = replace(request, callback=listening)
     points, before, workspace = Frontier(), None, Workspace()
     for caution in wanted:
         # each from the one before, so that what does not depend on the caution is found once
         problem = problem.with_caution(caution)
         before = answer(problem, request, before, workspace)
         points.append(before)
-        if before.status is Status.STOPPED:
+        if before.status is Status.STOPPED or (listening is not None and listening.stop):
             break
     return points
+
+
+class _Listening:
+    """A callback that remembers that it asked to stop: a point proved at that moment does not show it."""
+
+    def __init__(self, callback: Callback) -> None:
+        self.callback, self.stop = callback, False
+
+    def __call__(self, progress: Progress) -> bool:
+        self.stop = self.callback(progress) is True or self.stop
+        return self.stop
 
 
 def _checked(cautions: Iterable[float]) -> list[float]:
@@ -129,9 +143,16 @@ def _default_cautions(problem: Problem, request: Request) -> Sequence[float]:
     safest = answer(problem.part(np.zeros(problem.mdp.shape), problem.terms), quietly)
     if problem.risk is None or not np.isfinite(safest.objective):
         return [1.0]
-    top = neutral.expected_return
-    lost = top - problem.expected_return(safest.occupancy)
-    saved = float(problem.risk.value(neutral.occupancy)) - safest.risk
-    rate = lost / saved if np.isfinite(saved) and saved > 0 and lost > 0 else max(1.0, abs(top))
-    steps = rate * 10.0 ** np.linspace(-1.5, 1.5, POINTS - 1)
-    return [float(f"{value:.3g}") for value in ([0.0, *steps] if np.isfinite(saved) else steps)]
+    top, risk = neutral.expected_return, float(problem.risk.value(neutral.occupancy))
+
+    def rate_of(found: Solution) -> float:
+        lost, saved = top - problem.expected_return(found.occupancy), risk - found.risk
+        return lost / saved if np.isfinite(saved) and saved > 0 and lost > 0 else 0.0
+
+    rate = rate_of(safest) or max(1.0, abs(top))
+    # where policies tie for the safest, one that forgot the return says nothing about what safety costs
+    minding = rate_of(answer(problem.with_caution(rate * 10.0**DECADES), quietly))
+    if 0 < minding < rate / 10:
+        rate = minding
+    steps = rate * 10.0 ** np.linspace(-DECADES, DECADES, POINTS - 1)
+    return [float(f"{value:.3g}") for value in ([0.0, *steps] if np.isfinite(risk) else steps)]
