@@ -25,7 +25,7 @@ LAYERS = [
     {"certificate", "worth", "history"},
     {"solution"},
     {"solvers"},
-    {"frontiers", "evaluation", "log_values", "rollouts"},
+    {"frontiers", "evaluation", "evaluation_policy", "log_values", "rollouts"},
     {"learning"},
     {"worlds"},
     {"peers"},

@@ -4,7 +4,7 @@ import pytest
 
 import cautious as ca
 from cautious.problem_files.keys import PLACES, SYNONYMS, TOP
-from cautious.problem_files.models import SOURCES, WORDS
+from cautious.problem_files.models import SOURCES, WORDS, holds_transitions
 from cautious.problem_files.reading import read_problem
 from cautious.problem_files.risks import FIELDS
 
@@ -80,8 +80,28 @@ REFUSED = {
     ),
     "discount too early": ("discount = 0.9\n" + MODEL, r"unknown key 'discount'; it belongs in \[model\]"),
     "risk too early": (MODEL + "slack = 0.1\n", r"unknown key 'slack'; it belongs in \[risk\]"),
-    "title is a number": (MODEL + "title = 3\n", r"\[model\] title must be a name, found 3"),
-    "empty unit": (MODEL + 'reward_unit = ""\n', r"\[model\] reward_unit must be a name, found ''"),
+    "title is a number": (MODEL + "title = 3\n", r"\[model\] title must be text, found 3"),
+    "empty unit": (MODEL + 'reward_unit = ""\n', r"\[model\] reward_unit must be text, found ''"),
+    "risk in the model": (
+        MODEL + 'risk = "Variance"\n',
+        r"unknown key 'risk'; it belongs in a table of its own, \[risk\]",
+    ),
+    "two risks": (
+        MODEL + '[risk]\nkind = "Variance"\n[risk]\nkind = "Entropy"\n',
+        r"not valid TOML: .*twice.*; for a sum of risks write \[\[risk\]\] above each",
+    ),
+    "two models": (MODEL + MODEL, r"not valid TOML: [^;]*twice[^;]*$"),
+    "decimal comma": ("caution = -1,05 # high\n" + MODEL, r"not valid TOML: .*; decimals have a point: -1\.05"),
+    "slack in percent": (
+        MODEL + '[risk]\nkind = "SafeSet"\nstates = [0]\nslack = 2\n',
+        r"SafeSet\.slack is 2; it lies between 0 and 1: 2 % is written 0\.02",
+    ),
+    "level in percent": (MODEL + '[risk]\nkind = "CVaR"\nlevel = 97.5\n', r"97\.5 % is written 0\.975"),
+    "level that is no percentage": (MODEL + '[risk]\nkind = "CVaR"\nlevel = 1.5\n', r"level is 1\.5; it must be a fin"),
+    "discount in percent": (
+        '[model]\nfile = "problem.toml"\ndiscount = 95\n',
+        r"discount is 95; it lies between 0 and 1: 95 % is written 0\.95",
+    ),
 }
 
 
@@ -90,3 +110,67 @@ def test_refusals_say_what_was_meant(case, tmp_path):
     text, message = REFUSED[case]
     with pytest.raises(ca.FileError, match=message):
         read_problem(write(tmp_path, text))
+
+
+CSV = "condition,what_to_do,becomes,chance,euros\nok,go,ok,1,5\n"
+ALL = 'state = "condition", action = "what_to_do", next_state = "becomes", probability = "chance", reward = "euros"'
+COLUMNS = {
+    "one is missing": (ALL.replace(', probability = "chance"', ""), "columns={'probability': 'chance'}, or in a pro"),
+    "and the line is ready": (ALL.replace('action = "what_to_do", ', ""), f"columns = {{ {ALL} }}"),
+    "misspelt": (ALL.replace("euros", "eur"), "'euros'; did you mean 'euros'?"),
+    "no such column": (ALL.replace("reward ", "rewards "), "columns['rewards']: there is no such column"),
+    "but a similar one": (ALL.replace("reward ", "rewards "), "; did you mean 'reward'?"),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_refusals_of_columns_name_the_problem_file_and_the_column_that_was_meant(case, tmp_path):
+    columns, message = COLUMNS[case]
+    (tmp_path / "pump.csv").write_text(CSV)
+    # no discount: what is wrong with the columns comes first
+    path = write(tmp_path, f'[model]\nfile = "pump.csv"\ncolumns = {{ {columns} }}\n')
+    with pytest.raises(ca.FileError) as caught:
+        read_problem(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+    assert read_problem(write(tmp_path, f'[model]\nfile = "pump.csv"\ndiscount = 0.5\ncolumns = {{ {ALL} }}\n'))
+
+
+def test_a_table_that_is_neither_a_model_nor_a_log_is_told_from_both(tmp_path):
+    path = tmp_path / "pump.csv"
+    path.write_text(CSV)
+    with pytest.raises(ca.FileError, match=r"neither a model \(needs state, .*\) nor a log \(state, action") as caught:
+        holds_transitions(path)
+    assert f'file = "pump.csv", columns = {{ {ALL} }}' in str(caught.value)
+    path.write_text("who,day,move,cost\n")
+    with pytest.raises(ca.FileError) as caught:
+        holds_transitions(path)
+    line = 'transitions = "pump.csv", columns = { state = "?", action = "move", reward = "cost", next_state = "?" }'
+    assert line in str(caught.value)
+    assert "'cost' must then be negative" in str(caught.value)
+    path.write_text("state,action,reward,next_state\n")
+    assert holds_transitions(path)
+    path.write_text("idstatefrom,idaction,idstateto,probability,reward\n")
+    assert not holds_transitions(path)
+
+
+def test_the_columns_of_a_log_come_before_its_discount(tmp_path):
+    (tmp_path / "log.csv").write_text("place,act,reward,next_state\n0,go,2,1\n")
+    path = write(tmp_path, '[model]\ntransitions = "log.csv"\n')
+    with pytest.raises(ca.FileError, match=r'columns = \{ state = "place", action = "act" \}') as caught:
+        read_problem(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    write(tmp_path, '[model]\ntransitions = "log.csv"\ncolumns = { state = "place", action = "act" }\n')
+    with pytest.raises(ca.FileError, match="need a discount"):
+        read_problem(path)
+
+
+def test_a_missing_file_is_looked_for_in_its_folder(tmp_path):
+    (tmp_path / "pump2.csv").write_text(CSV)
+    path = write(tmp_path, '[model]\nfile = "pumps.csv"\n')
+    with pytest.raises(ca.FileError, match=r"pumps\.csv: no such file; did you mean 'pump2\.csv'\?") as caught:
+        read_problem(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    write(tmp_path, '[model]\nfile = "gone/pumps.csv"\n')
+    with pytest.raises(ca.FileError, match=r"no such file$"):
+        read_problem(path)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import cautious as ca
 from cautious.tables import csv_files, read_columns
+from cautious.tables.hints import guesses
 from table_samples import TABLE, read, rows
 
 
@@ -165,6 +166,24 @@ def test_names_and_optional_columns():
         read_columns({"ward": ["x"]}, labels={"ward": "s"}, names={"stat": "ward"})
     with pytest.raises(ca.InputError, match=r"'ward'; say which is which, as in names=\{'state': 'ward'\}, or in a"):
         read_columns({"ward": ["x"]}, labels={"state": "s"})
+
+
+def test_no_column_is_suggested_that_is_in_use():
+    columns = {"labels": {"state": "s", "action": "a", "next_state": "s"}, "numbers": ("reward",)}
+    table = {"ward": ["x"], "then": ["x"], "gain": [1], "bed": ["x"], ("odd", 1): [1]}
+    with pytest.raises(ca.InputError) as caught:
+        read_columns(table, **columns, names={"state": "ward"})
+    assert "names={'action': '?', 'next_state': '?', 'reward': 'gain'}, or in a" in str(caught.value)
+    assert '{ state = "ward", action = "?", next_state = "?", reward = "gain" }' in str(caught.value)
+    with pytest.raises(ca.InputError, match=r"no column 'beds'; .*; did you mean 'bed'\?$"):
+        read_columns(table, **columns, names={"state": "ward", "action": "beds"})
+    with pytest.raises(ca.InputError, match=r"names\['rewards'\]: there is no such column; .*did you mean 'reward'\?"):
+        read_columns(table, **columns, names={"rewards": "gain"})
+    with pytest.raises(ca.InputError, match="no column"):
+        read_columns(table, **columns, names={"state": ["ward"]})
+    # another word for it counts before its letters, and what is left goes to what is left
+    assert guesses(["next_state", "state", "action"], ["Next-State ", "to", "bed"]) == {"next_state": "to"}
+    assert guesses(["reward", "probability"], ["prob", "euros"]) == {"probability": "prob", "reward": "euros"}
 
 
 def test_blanks_around_labels_count_in_memory_and_not_in_text_files(tmp_path):

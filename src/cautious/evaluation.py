@@ -6,7 +6,8 @@ variance sums squared surprises: with  delta = r + gamma v(s') - v(s),
     Var G = Var_xi[ v(s_0) ] + <xi, w>,     w(s) = E[ delta^2 + gamma^2 w(s') | s ],
 
 which equals <xi, M> - <xi, v>^2 for the second moment M of the return, without subtracting two large numbers. So w is
-the value of the same policy in a model discounted by gamma^2 that pays delta^2.
+the value of the same policy in a model discounted by gamma^2 that pays delta^2. A variance that rounding alone can make
+is 0: that of the same return every time.
 """
 
 import math
@@ -19,17 +20,19 @@ import numpy as np
 from cautious._checks import as_count, check_shape, first_bad
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import IncompatibleError, InputError
-from cautious.models.encodings import row_of_entries, weighted_rows
+from cautious.evaluation_policy import policy_table
+from cautious.models.encodings import EPS, row_of_entries, weighted_rows
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Simulator
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy, policy_occupancy, policy_values
-from cautious.risks.priors import HasPolicy
 from cautious.rollouts import Rollout, simulator_policy
 
 FORGOTTEN = 1e-4
 LONGEST = 100_000
 PERCENTS = (5, 25, 50, 75, 95)
+# values solve their equation within this much of their size, see ``models/chains.py``
+ROUNDING = 64 * EPS
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ def evaluate(
     mdp_or_simulator
         A ``ca.MDP``, or anything with the members of ``ca.Simulator``.
     policy
-        (S, A), rows sum to one; or a Solution.
+        (S, A), rows sum to one; or a Solution. Where the model of a Solution and this one both have names, states and
+        actions are matched by name; an array is taken as it stands.
     episodes
         How many episodes; at least 2, so that there is a spread.
     horizon
@@ -136,16 +140,15 @@ def evaluate(
     (1.0, 0.333333333333)
     """
     episodes, seed = as_count("episodes", episodes, 2), as_count("seed", seed, 0)
-    table = policy.policy if isinstance(policy, HasPolicy) else policy
     if isinstance(mdp_or_simulator, MDP):
         mdp: MDP | None = mdp_or_simulator
         mdp_or_simulator.require_transitions("ca.evaluate")
-        table = check_policy(mdp_or_simulator, table)
+        table = check_policy(mdp_or_simulator, policy_table(policy, mdp_or_simulator))
         simulator: Simulator = mdp_or_simulator.simulator()
     elif isinstance(mdp_or_simulator, Simulator):
         mdp, simulator = None, mdp_or_simulator
         check_members(simulator)
-        table = simulator_policy(simulator, table)
+        table = simulator_policy(simulator, policy_table(policy, simulator))
     else:
         raise IncompatibleError(
             f"ca.evaluate needs a ca.MDP or a simulator, found {type(mdp_or_simulator).__name__}; "
@@ -155,7 +158,7 @@ def evaluate(
     horizon = default_horizon(gamma) if horizon is None else as_count("horizon", horizon)
     masks = _set_masks(simulator.n_states, mdp, sets)
     returns, exposure = Rollout(simulator, table, masks, seed).run(episodes, horizon)
-    variance = float(returns.var(ddof=1))
+    variance = float(returns.var(ddof=1)) if np.ptp(returns) > ROUNDING * np.abs(returns).max() else 0.0
     largest = max(abs(bound) for bound in simulator.reward_range)
     exact_mean, exact_variance, exact_exposure = (None, None, None) if mdp is None else _exact(mdp, table, masks)
     return Evaluation(
@@ -198,7 +201,10 @@ def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:
         squares = squares + (mdp.reward_square - mdp.rewards**2)
     mean = float(mdp.start @ values)
     spread = float(mdp.start @ (values - mean) ** 2)
-    return mean, spread + float(mdp.start @ policy_values(mdp, policy, squares, gamma**2))
+    surprises = float(mdp.start @ policy_values(mdp, policy, squares, gamma**2))
+    unsure = ROUNDING * float(np.abs(paid).max(initial=0.0) + np.abs(values).max())
+    unsure_spread, unsure_surprises = (unsure / (1 - gamma)) ** 2, unsure**2 / (1 - gamma**2)
+    return mean, (spread if spread > unsure_spread else 0.0) + (surprises if surprises > unsure_surprises else 0.0)
 
 
 def _exact(mdp: MDP, policy: Array, masks: dict[str, Mask]) -> tuple[float, float, dict[str, float]]:

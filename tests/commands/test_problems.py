@@ -116,7 +116,10 @@ WRONG = {
     "unknown format": (("solve", "examples"), "examples"),
     "discount of a world": (("solve", "maze", "--discount", "0.9"), "maze is a world"),
     "untried of a model": (("solve", "swim.npz", "--untried", "forbid"), "swim.npz is a model file"),
-    "end of a problem file": (("solve", "examples/maze.toml", "--at-end", "absorb"), "a problem file says it"),
+    "end of a problem file": (
+        ("solve", "examples/maze.toml", "--at-end", "absorb"),
+        "--at-end is not for a problem file: give at_end in examples/maze.toml, [model]",
+    ),
     "no discount": (("solve", "log.csv"), "need a discount, as in --discount 0.95"),
     "no discount of a table": (("solve", "examples/machine.csv"), "give one, as in --discount 0.95"),
     "no untried": (("solve", "sparse.csv", "--discount", "0.9"), "--untried"),
@@ -161,7 +164,7 @@ def test_options_are_words_of_problem_files():
 def test_compare_prints_rows_and_exit_codes(run):
     code, out, err = run("compare", "river_swim", "--methods", "cautious")
     assert (code, err) == (0, "")
-    assert "Fastest with a gap within 1e-06: scalar search" in out
+    assert "Fastest with a gap within 1e-06 of the objective's size: scalar search" in out
     code, out, _ = run("compare", "river_swim", "--methods", "dual Newton", "--json")
     assert code == 4
     (row,) = json.loads(out)["rows"]

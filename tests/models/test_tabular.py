@@ -222,3 +222,13 @@ def test_names_that_no_file_can_hold_are_refused_in_a_companion(tmp_path):
     beside.write_text(beside.read_text().replace('"a"', '"\\ud800"'))
     with pytest.raises(ca.FileError, match=r"model\.csv\.json: state_names\[0\] is .*half a character"):
         ca.read_model(path)
+
+
+def test_rows_that_do_not_sum_are_called_by_their_names():
+    transitions = np.full((2, 2, 2), 0.5)
+    transitions[1, 0] = 0.6
+    named = {"state_names": ["up", "down"], "action_names": ["wait", "repair"]}
+    with pytest.raises(ca.InputError, match=r"transition row \(state 'down', action 'wait'\) sums to 1.2"):
+        ca.MDP(transitions, np.zeros((2, 2)), 0.9, **named)
+    with pytest.raises(ca.InputError, match=r"transition row \(state 1, action 0\) sums to 1.2"):
+        ca.MDP(transitions, np.zeros((2, 2)), 0.9)

@@ -132,7 +132,10 @@ def test_a_loaded_solution_needs_its_problem_for_the_risk_of_others(chain_soluti
     assert "neighbouring cautions were not solved" in without
     neutral = ca.solve(ca.Problem(chain_problem.mdp))
     risk = number(max(neutral.occupancy[0].sum(), neutral.occupancy[1].sum()))
-    assert f"at a risk of {risk}; no policy" in filled
+    assert risk in filled.split("Next to the risk-neutral policy")[1].split("Exact figures")[0]
+    # here the most rewarding policy is also the least risky
+    assert f"at a risk of {risk}, the same policy as without caution; no policy" in filled
+    assert "without caution" not in without
     chain_solution.report(tmp_path / "fresh.html")
     assert (tmp_path / "fresh.html").read_bytes() == (tmp_path / "with.html").read_bytes()
 
@@ -185,8 +188,17 @@ def test_without_matplotlib_the_extra_is_named(chain_solution, tmp_path, monkeyp
         write_report(chain_solution, tmp_path / "page.html")
 
 
-def test_the_code_to_reproduce_is_python(maze_solution, chain_solution):
-    for solution, call in ((maze_solution, "ca.Variance(), caution=10.0"), (chain_solution, "ca.PeakExposure(...)")):
+def test_the_code_to_reproduce_is_python(maze_solution, chain_solution, chain):
+    prior = ca.solve(ca.Problem(chain, 2.0 * ca.KL(np.full((3, 2), 1 / 6)) + ca.CVaR(0.9)))
+    spread = ca.solve(ca.Problem(chain, ca.SafeSet([True, True, False], slack=0.9)))
+    calls = {
+        "ca.Variance(), caution=10.0": maze_solution,
+        "ca.PeakExposure([[0], [1]]), caution=3.0": chain_solution,
+        "ca.PeakExposure(...), caution=3.0": dataclasses.replace(chain_solution, problem=None),
+        "2 * ca.KL(...) + ca.CVaR(0.9)": prior,
+        "ca.SafeSet(...)": spread,
+    }
+    for call, solution in calls.items():
         code = reproduction(solution, "cautious solve maze")
         compile(code, "page", "exec")
         assert call in code

@@ -105,8 +105,11 @@ def test_an_infeasible_solution_has_a_page_that_names_the_requirement(infeasible
     assert infeasible_solution.certificate.statement in page.words
     (demand,) = barrier_requirements(infeasible_solution)
     assert demand.limit == 0.99
-    for cell in ("SafeSet: share of time in the safe set", "0.99", number(demand.reached, 6)):
-        assert cell in page.words
+    reached = f"{100 * demand.reached:.2f}"
+    name = infeasible_solution.mdp.state_names[0]
+    for cell in (f"share of time in {name}", "99\N{NO-BREAK SPACE}%", f"{reached}\N{NO-BREAK SPACE}%"):
+        assert cell in page.words.split("What cannot be met")[1]
+    assert f"the discounted time in {name}; the policy that comes closest: {reached} %" in page.words
     best = infeasible_solution.certificate.facts["best_reachable"]
     assert f"No policy gets beyond {best:.9g}" in page.words
     assert "What one unit of caution buys" not in page.sections
@@ -119,10 +122,16 @@ def test_a_barrier_says_what_is_left(tmp_path):
     _, page = read(tmp_path / "page.html")
     (demand,) = barrier_requirements(solution)
     assert np.exp(-solution.risk) == pytest.approx(demand.reached - demand.limit)
-    words = page.words.split("How close the requirements are")[1]
+    words = page.words.split("How close the requirements are")[1].split("Next to")[0]
     assert number(demand.reached - demand.limit, 3) in words
     # the risk-neutral policy runs out of stock too often
-    assert "at an infinite risk; no policy" in page.words
+    neutral = ca.solve(ca.Problem(problem.mdp)).occupancy
+    served = number(np.sum(problem.recipe.task_rewards[0] * neutral) / (1 - problem.mdp.discount), 6)
+    asked = f"at least {number(demand.limit, 6)}"
+    assert f"breaks the requirement ({served} instead of {asked}); no policy" in page.words
+    assert "at an infinite risk" not in page.words
+    # contributions to a barrier near its limit say nothing
+    assert "Which states carry the risk" not in page.sections
     assert (tmp_path / "page.html").stat().st_size < 1_500_000
 
 

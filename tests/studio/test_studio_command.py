@@ -1,35 +1,46 @@
 """``cautious studio``: it says where it is, answers there only, and ends on Ctrl-C."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
 import pytest
 
 from cautious.studio import server
+from studio.conftest import Site, solve_message
 
 pytest.importorskip("uvicorn", reason="extra studio")
 
 
-def start(*arguments):
-    code = "from cautious.cli import main; main()"
-    command = [sys.executable, "-c", code, "studio", *arguments, "--no-browser"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+SLOW = """
+import time
+from cautious.studio.desk import Desk
+Desk.solve = lambda *_: time.sleep(120)
+"""
+
+
+def start(*arguments, before=""):
+    """The process of a studio, and its address."""
+    code = f"{before}\nfrom cautious.cli import main\nmain()"
+    command = [sys.executable, "-c", code, "studio", *arguments, "--no-browser", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    text = ""
+    while "}" not in text:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        text += line
+    return process, json.loads(text)["address"]
 
 
 def test_it_serves_until_interrupted():
-    process = start("--json")
+    process, where = start()
     try:
-        text = ""
-        while "}" not in text:
-            line = process.stdout.readline()
-            assert line, process.stderr.read()
-            text += line
-        where = json.loads(text)["address"]
         with urllib.request.urlopen(where, timeout=20) as answer:
             assert b"cautious studio" in answer.read()
         with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -37,6 +48,22 @@ def test_it_serves_until_interrupted():
     finally:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_a_long_solve_does_not_delay_the_end():
+    pytest.importorskip("websockets", reason="extra studio")
+    process, where = start(before=SLOW)
+    try:
+        port, token = re.search(r":(\d+)/\?token=(.*)", where).groups()
+        with Site(int(port), token).connect() as line:
+            line.recv(20)
+            line.send(solve_message())
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=15)
+    finally:
+        process.kill()
     assert (process.returncode, err) == (0, "")
 
 

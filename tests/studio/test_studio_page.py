@@ -143,9 +143,26 @@ def test_a_model_without_a_map_is_a_table(visit):
         assert page.locator("#table tr").count() == queue.mdp.n_states
         page.locator("#risk").select_option("peak")
         playwright.expect(page.locator("#banner")).to_contain_text("marked as danger")
+        # nothing of the answer before is left that could pass for one to this question
+        playwright.expect(page.locator("#verdict")).to_contain_text("No answer")
+        playwright.expect(page.locator("#verdict")).not_to_have_class("good")
+        reads(page, "#return", "\N{EN DASH}")
         page.get_by_label("0 present is danger", exact=True).check()
         idle = ca.Problem(queue.mdp, ca.PeakExposure([[0]]), queue.caution)
         reads(page, "#return", shown(ca.solve(idle).expected_return))
+
+
+def test_figures_stand_in_one_line_and_say_what_they_count(site, visit):
+    page = visit(site, 1400, 800)
+    page.locator("#risk").select_option("peak")
+    playwright.expect(page.locator("#danger-card")).to_be_visible()
+    tops = [page.locator(".card b").nth(k).bounding_box()["y"] for k in range(4)]
+    assert len(set(tops)) == 1
+    assert page.locator(".card i").all_text_contents() == ["points", "share of the time", "of the time", "points"]
+    playwright.expect(page.locator("#curve")).to_contain_text("risk: share of the time", timeout=LONGEST)
+    swim = ca.Problem(ca.worlds.river_swim(), 2.0 * ca.Entropy() + ca.Variance(), 1.0)
+    with running(Studio(swim, "swim")) as other:
+        reads(visit(other), "#risk-name", swim.risk_label)
 
 
 def test_files_in_and_out(site, visit, tmp_path):

@@ -48,7 +48,7 @@ def worlds(
         return
     # states and actions share a column, so that no word is cut at eighty columns
     lines = [(w.name, w.title, f"{w.n_states:,} x {w.n_actions:,}", w.risk, f"{w.caution:g}") for w in found]
-    print_table(Table("", ("name", "title", "size", "risk", "caution"), tuple(lines)))
+    print_table(Table("", ("name", "title", "states x actions", "risk", "caution"), tuple(lines)))
 
 
 def warmup(quiet: Quiet = False, as_json: AsJson = False) -> None:

@@ -74,10 +74,12 @@ def compare(
         for row in found.rows:
             if row.note:
                 typer.echo(f"{label(row.method, row.whose)}: {row.status}, {row.note}")
+        # the gaps of the table are in units of the objective
+        within = f"{tolerance:g} of the objective's size"
         if fastest is None:
-            typer.echo(f"No method proved its answer within {tolerance:g}.")
+            typer.echo(f"No method proved its answer within {within}.")
         else:
-            typer.echo(f"Fastest with a gap within {tolerance:g}: {fastest.method} ({fastest.seconds:.3g} s).")
+            typer.echo(f"Fastest with a gap within {within}: {fastest.method} ({fastest.seconds:.3g} s).")
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
     if any(row.status == "INFEASIBLE" for row in found.rows):

@@ -214,7 +214,12 @@ def _write(
 
 def _print(solution: "Solution", files: dict[str, Path]) -> None:
     print_solution(solution)
-    typer.echo(f"method: {solution.certificate.facts['method']}")
+    facts = solution.certificate.facts
+    typer.echo(f"method: {facts['method']}")
+    if "rows as evidence" in facts:
+        chose, evidence = facts["rows for the policy"], facts["rows as evidence"]
+        of = f"{chose:,} of {facts['samples']:,} rows"
+        typer.echo(f"log: {of} chose the policy, {evidence:,} of the others are the evidence")
     typer.echo(solution.certificate.statement)
     for label, path in files.items():
         typer.echo(f"{label}: {path}")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cautious.commands import completion
-from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem
+from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem, start_note
 from cautious.commands.progress import Bar
 from cautious.commands.shared import AsJson, Quiet, check_outputs, print_json, print_table
 
@@ -32,13 +32,15 @@ def check(
     from cautious.report.tables import Table
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        asked = read_problem(problem, Said(discount, at_end, start, untried))
+        said = Said(discount, at_end, start, untried)
+        asked = read_problem(problem, said)
         bar.show("inspecting")
         found = ca.inspect_model(asked.mdp)
     if as_json:
         print_json({"problem": problem, "risk": asked.risk_label, "caution": asked.caution} | asdict(found))
         return
-    rows = found.table()
+    note = start_note(problem, said, asked.mdp)
+    rows = [(fact, note if fact == "start" and note is not None else value) for fact, value in found.table()]
     if asked.recipe is not None:
         rows += [("risk", asked.risk_label), ("caution", f"{asked.caution:g}")]
     print_table(Table(f"{found.title} ({problem})" if found.title else problem, ("fact", "value"), tuple(rows)))

@@ -1,6 +1,7 @@
 """PROBLEM on the command line: a world, a model file, logged transitions, gym:NAME, or a problem file."""
 
 import re
+import tomllib
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from cautious import MDP, Problem, Risk
 
 GYM = "gym:"
+TABLES = (".csv", ".parquet", ".pq", ".arrow", ".arr", ".feather", ".ipc")
 ADVICE = re.compile(r"\b(discount|at_end|start|untried|reward_range)=")
 KINDS = {
     "world": "a world",
@@ -37,7 +39,10 @@ Discount = Annotated[
 AtEnd = Annotated[
     str | None, typer.Option(help="What follows the end of an episode, of an environment or a log: absorb or restart.")
 ]
-Start = Annotated[str | None, typer.Option(help="The first state, by number or name. Default: what the source says.")]
+Start = Annotated[
+    str | None,
+    typer.Option(help="The first state, by number or name. Default: what the source says, else any state alike."),
+]
 Untried = Annotated[
     str | None,
     typer.Option(help="What to think of pairs that a log never tried: forbid, pessimistic or optimistic."),
@@ -96,7 +101,7 @@ def _own_problem(name: str, said: Said) -> "Problem":
 
     if Path(name).suffix.lower() == ".toml":
         for key in said.given:
-            raise InputError(f"{option(key)} means nothing for {name}: a problem file says it in its [model]")
+            raise InputError(f"{option(key)} is not for a problem file: give {key} in {name}, [model]")
         return read_file(name)
     if name in worlds.names():
         model_table(name, said)
@@ -169,6 +174,24 @@ def _model(name: str, said: Said) -> "MDP":
     except InputError as error:
         # the library's advice is Python, such as discount=0.95
         raise type(error)(ADVICE.sub(lambda word: option(word[1]) + " ", str(error))) from None
+
+
+def start_note(name: str, said: Said, mdp: "MDP") -> str | None:
+    """That every state is as likely to be the first, where nobody chose that; None where somebody chose, or may have.
+
+    A world and an environment start where they start, and the files of other formats may hold a start: only a problem
+    file and a plain table are known to leave it open.
+    """
+    even = mdp.n_states > 1 and bool((mdp.start == mdp.start[0]).all())
+    if not even or said.start is not None:
+        return None
+    path, advice = Path(name), None
+    if path.suffix.lower() == ".toml":
+        with path.open("rb") as file:
+            advice = None if "start" in tomllib.load(file).get("model", {}) else "start in its [model] chooses one"
+    elif path.suffix.lower() in TABLES and not path.with_name(path.name + ".json").exists():
+        advice = f"{option('start')} chooses one"
+    return None if advice is None else f"any of the {mdp.n_states:,} states alike ({advice})"
 
 
 def option(key: str) -> str:

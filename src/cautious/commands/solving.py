@@ -1,12 +1,13 @@
 """``solve``, ``frontier`` and ``evaluate``."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cautious.commands import completion
-from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem
+from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem, start_note
 from cautious.commands.progress import Bar, SolveBar
 from cautious.commands.shared import (
     AsJson,
@@ -62,7 +63,8 @@ def solve(
     check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
         bar.show(f"reading {problem}")
-        asked = read_problem(problem, Said(discount, at_end, start, untried), risk, caution)
+        said = Said(discount, at_end, start, untried)
+        asked = read_problem(problem, said, risk, caution)
         bar.show("solving")
         solution = ca.solve(
             asked, tolerance, time_limit, callback=bar, threads=threads, memory_limit=as_bytes(memory_limit)
@@ -78,6 +80,9 @@ def solve(
         print_json(summary(solution))
     else:
         print_solution(solution)
+        note = start_note(problem, said, asked.mdp)
+        if note is not None:
+            typer.echo(f"start: {note}")
         typer.echo(solution.certificate.statement)
         print_files(solution=out, policy=policy_csv, report=report)
     raise typer.Exit(exit_code(solution))
@@ -146,12 +151,14 @@ def evaluate(
     policy: Annotated[
         Path,
         typer.Option(
-            help="A solution saved by solve --out (.npz), or a policy (.npy).", autocompletion=completion.files
+            help="A solution saved by solve --out (.npz), the policy of --policy-csv (.csv), or an array (.npy).",
+            autocompletion=completion.files,
         ),
     ],
     episodes: Annotated[int, typer.Option(help="How many to simulate.")] = 1000,
     horizon: Annotated[int | None, typer.Option(help="Steps per episode. Default: until 1e-4 is left.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
+    risk: RiskText = None,
     discount: Discount = None,
     at_end: AtEnd = None,
     start: Start = None,
@@ -159,25 +166,37 @@ def evaluate(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a saved policy, next to its exact figures.
+    """Simulate a saved policy, next to its exact figures and its risk.
 
     Example: cautious evaluate maze --policy solution.npz --episodes 10000
     """
     import cautious as ca
-    from cautious.problem_files.arrays import array_from_file
+    from cautious.commands.policy_figures import risk_figures, watched_sets
+    from cautious.commands.policy_files import read_policy
+    from cautious.evaluation_policy import policy_table
+    from cautious.occupancy import check_policy
     from cautious.report.tables import evaluation_table
+    from cautious.report.words import scene_of
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        mdp = read_problem(problem, Said(discount, at_end, start, untried)).mdp
-        table = array_from_file("--policy", policy.name, policy.parent, solutions=True)
+        asked = read_problem(problem, Said(discount, at_end, start, untried), risk)
+        table = check_policy(asked.mdp, policy_table(read_policy(policy, asked.mdp), asked.mdp))
         bar.show(f"simulating {episodes:,} episodes")
-        found = ca.evaluate(mdp, table, episodes=episodes, horizon=horizon, seed=seed)
+        found = ca.evaluate(asked.mdp, table, episodes, horizon, seed, watched_sets(asked))
+        exact = risk_figures(asked, table)
+    unit = scene_of(asked.mdp).reward_unit
     if not as_json:
-        print_table(evaluation_table(found))
+        shown = evaluation_table(found)
+        rows = shown.rows if exact is None else (*shown.rows, *exact.rows())
+        print_table(replace(shown, title=f"{shown.title}, returns in {unit}", rows=rows))
         return
     names = ("mean", "variance", "standard_error", "exact_mean", "exact_variance", "truncation_error", "horizon")
-    content = {name: plain(getattr(found, name)) for name in names}
-    print_json(content | {"quantiles": found.quantiles, "episodes": found.episodes, "seed": found.seed})
+    content: dict[str, Any] = {name: plain(getattr(found, name)) for name in names}
+    content |= {"quantiles": found.quantiles, "episodes": found.episodes, "seed": found.seed, "reward_unit": unit}
+    content |= {"exposure": found.exposure, "exact_exposure": found.exact_exposure}
+    content |= {"risk_label": asked.risk_label, "exact_risk": None if exact is None else plain(exact.risk)}
+    content["requirements"] = [] if exact is None else exact.demanded()
+    print_json(content)
 
 
 def _cautions(text: str | None) -> list[float] | None:

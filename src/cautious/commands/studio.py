@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem
-from cautious.commands.shared import AsJson, print_json
+from cautious.commands.shared import SOLVED, AsJson, print_json
 
 
 def studio(
@@ -25,12 +25,14 @@ def studio(
 
     Example: cautious studio gym:FrozenLake-v1 --discount 0.99 --at-end absorb --no-browser
     """
+    import os
+    import sys
     import threading
     import webbrowser
 
     from cautious import InputError
     from cautious.studio.grids import EXAMPLES
-    from cautious.studio.server import Studio, address, listen, require_server, serve
+    from cautious.studio.server import Studio, address, close, listen, require_server, serve
 
     require_server()
     if not 0 < time_limit <= 3600:
@@ -51,3 +53,7 @@ def studio(
     serve(here, place)
     if not as_json:
         typer.echo("The studio is closed.")
+    if not close(here):
+        # Python would wait for the threads, and there is nothing to save
+        sys.stdout.flush()
+        os._exit(SOLVED)

@@ -4,7 +4,7 @@ Transitions: (S, A, S) array | sparse (S*A, S) | sequence of A matrices (S, S), 
 Rewards: (S, A) | (S, A, S) | sparse (S*A, S), missing means zero | sequence of A matrices (S, S).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,17 +40,22 @@ def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
     return rows, n_actions, tolerance
 
 
-def check_rows(rows: sp.csr_array, n_actions: int, allowed: Mask, tolerance: float, normalise: bool) -> sp.csr_array:
-    """Refuse what is not a probability row; return rows renormalised to machine precision, empty where not allowed."""
+def check_rows(
+    rows: sp.csr_array, allowed: Mask, tolerance: float, normalise: bool, words: Callable[[int], str]
+) -> sp.csr_array:
+    """Refuse what is not a probability row; return rows renormalised to machine precision, empty where not allowed.
+
+    ``words`` says which state and action a row belongs to.
+    """
     if are_probabilities(rows, allowed):
         return sp.csr_array((frozen(rows.data), frozen(rows.indices), frozen(rows.indptr)), shape=rows.shape)
     bad = ~np.isfinite(rows.data) | (rows.data < 0)
     if bad.any():
         position = int(np.argmax(bad))
         row = int(np.searchsorted(rows.indptr, position, side="right")) - 1
-        where = f"state {row // n_actions}, action {row % n_actions}, next state {rows.indices[position]}"
         raise InputError(
-            f"transition probability at ({where}) is {rows.data[position]}; it must be finite and not negative"
+            f"transition probability at ({words(row)}, next state {rows.indices[position]}) is {rows.data[position]}; "
+            "it must be finite and not negative"
         )
     sums = np.asarray(rows.sum(axis=1)).ravel()
     wanted = allowed.ravel()
@@ -58,14 +63,13 @@ def check_rows(rows: sp.csr_array, n_actions: int, allowed: Mask, tolerance: flo
     if empty.any():
         row = int(np.argmax(empty))
         raise InputError(
-            f"transition row (state {row // n_actions}, action {row % n_actions}) is empty; "
-            "give its probabilities or forbid the pair with allowed"
+            f"transition row ({words(row)}) is empty; give its probabilities or forbid the pair with allowed"
         )
     off = (np.abs(sums - 1) > tolerance) & (wanted | (sums != 0))
     if off.any() and not normalise:
         row = int(np.argmax(off))
         raise InputError(
-            f"transition row (state {row // n_actions}, action {row % n_actions}) sums to {sums[row]:.12g}; "
+            f"transition row ({words(row)}) sums to {sums[row]:.12g}; "
             f"it must sum to 1 within {tolerance:g} (normalise=True rescales the rows)"
         )
     # rows already exact to rounding stay as they are, so that saving and reading a model changes no bit

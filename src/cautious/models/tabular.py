@@ -98,7 +98,9 @@ class MDP:
                 raise InputError(
                     f"allowed[{int(np.argmax(stuck))}] forbids every action; each state needs at least one"
                 )
-        self.transitions = check_rows(rows, self.n_actions, self.allowed, tolerance, normalise)
+        self.state_names = None if state_names is None else model_names("state_names", state_names, self.n_states)
+        self.action_names = None if action_names is None else model_names("action_names", action_names, self.n_actions)
+        self.transitions = check_rows(rows, self.allowed, tolerance, normalise, self._pair_words)
         self.normalised = normalise and bool(np.any(np.abs(rows.sum(axis=1)[self.allowed.ravel()] - 1) > tolerance))
         expected, self.outcome_rewards = reward_moments(rewards, self.transitions, self.n_states, self.n_actions)
         self.rewards: Array = np.where(self.allowed, expected, 0.0)
@@ -111,14 +113,21 @@ class MDP:
             self.start: Array = np.full(self.n_states, 1 / self.n_states)
         else:
             self.start = as_distribution("start", start, (self.n_states,), "(S,)")
-        self.state_names = None if state_names is None else model_names("state_names", state_names, self.n_states)
-        self.action_names = None if action_names is None else model_names("action_names", action_names, self.n_actions)
         self.scene = scene
         # a stand-in for a model that is only sampled says so: nothing may be computed from its transitions
         self.known_transitions = True
         self._as_given = self._looked_over()
         for array in (self.allowed, self.rewards, self.start, self.transitions.data):
             array.setflags(write=False)
+
+    def _pair_words(self, row: int) -> str:
+        """A pair as errors call it: by names where there are names."""
+        state, action = divmod(row, self.n_actions)
+        states, actions = self.state_names, self.action_names
+        return (
+            f"state {state if states is None else repr(states[state])}, "
+            f"action {action if actions is None else repr(actions[action])}"
+        )
 
     @cached_property
     def reward_square(self) -> Array:

@@ -67,11 +67,17 @@ def one_of(where: str, value: Any, choices: Iterable[str]) -> str:
     return value
 
 
-def text(where: str, value: Any) -> str:
-    """A name that is not empty."""
+def text(where: str, value: Any, what: str = "a name") -> str:
+    """A name or another text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise InputError(f"{where} must be a name, found {value!r}")
+        raise InputError(f"{where} must be {what}, found {value!r}")
     return value
+
+
+def refuse_percent(where: str, value: Any) -> None:
+    """Refuse 95 where 0.95 is meant; any other number is left to those who know what it may be."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 2 <= value <= 100:
+        raise InputError(f"{where} is {value:g}; it lies between 0 and 1: {value:g} % is written {value / 100:g}")
 
 
 def _nearest(word: str, known: list[str]) -> str:

@@ -6,19 +6,23 @@ The same tables serve ``[model]`` of a problem file and the command line, which 
 import inspect
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from cautious import worlds
 from cautious.errors import FileError, InputError, MissingExtraError
 from cautious.models.files import read_model
+from cautious.models.formats.outcome_tables import NEEDED, called_in
 from cautious.models.gym_tables import from_gym
 from cautious.models.logged import from_transitions
-from cautious.models.logs import ENDS, FAMILIES
+from cautious.models.logs import ENDS, FAMILIES, ORDER
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
-from cautious.problem_files.keys import PLACES, allow, one_of, text
+from cautious.problem_files.keys import PLACES, allow, one_of, refuse_percent, text
+from cautious.tables.arrow_files import ARROW, PARQUET
 from cautious.tables.columns import open_source
+from cautious.tables.hints import advice, cost_note, filled_in, listed, said
 
 # source -> the keys that may stand beside it
 SOURCES: dict[str, tuple[str, ...]] = {
@@ -34,7 +38,7 @@ WORDS = ("title", "story", "step", "reward_unit")
 def source_of(table: Any) -> str:
     """Which of the sources a ``[model]`` table names; its keys are checked."""
     every = dict.fromkeys([*SOURCES, *(key for keys in SOURCES.values() for key in keys), *WORDS])
-    allow(table, "[model]", every, PLACES)
+    allow(table, "[model]", every, {**PLACES, "risk": "in a table of its own, [risk]"})
     named = [key for key in SOURCES if key in table]
     if len(named) != 1:
         found = f", found {' and '.join(named)}" if named else ""
@@ -50,7 +54,7 @@ def model_of(table: Any, folder: Path) -> MDP:
     """
     source = source_of(table)
     name = text(f"[model] {source}", table[source])
-    words: dict[str, Any] = {key: text(f"[model] {key}", table[key]) for key in WORDS if key in table}
+    words: dict[str, Any] = {key: text(f"[model] {key}", table[key], "text") for key in WORDS if key in table}
     mdp = _named_model(source, name, table, folder)
     mdp.scene = replace(Scene(Path(name).stem) if mdp.scene is None else mdp.scene, **words)
     return mdp
@@ -60,14 +64,20 @@ def _named_model(source: str, name: str, table: Mapping[str, Any], folder: Path)
     if source == "world":
         return _world(name, table.get("parameters", {}))
     rest = {key: table[key] for key in SOURCES[source] if key in table and key != "parameters"}
+    refuse_percent("discount", rest.get("discount"))
     if source != "gym":
         _check_columns(rest)
         if not (folder / name).exists():
-            raise FileError(f"{folder / name}: no such file")
+            raise FileError(f"{folder / name}: no such file{_like(folder / name)}")
         if not (folder / name).is_file():
             # a device or a pipe may never end
             raise FileError(f"{folder / name}: not a file")
-        return read_model(folder / name, **rest) if source == "file" else logged_model(folder / name, rest)
+        if source == "transitions":
+            return logged_model(folder / name, rest)
+        if "discount" not in rest and Path(name).suffix.lower() in (".csv", *PARQUET, *ARROW):
+            # what is wrong with the columns comes before what else is missing
+            called_in(folder / name, rest.get("columns"))
+        return read_model(folder / name, **rest)
     if ":" in name:
         raise InputError(f"[model] gym is {name!r}; a problem file names a registered environment, and imports no code")
     return gym_model(name, table.get("parameters", {}), rest)
@@ -84,6 +94,16 @@ def _world(name: str, parameters: Any) -> MDP:
     return mdp
 
 
+def _like(path: Path) -> str:
+    """A question that names the file of the same folder whose name is nearest."""
+    try:
+        beside = [one.name for one in path.parent.iterdir() if one.is_file()]
+    except OSError:
+        return ""
+    close = get_close_matches(path.name, beside, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
 def _check_columns(given: Mapping[str, Any]) -> None:
     columns = given.get("columns", {})
     if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns.values()):
@@ -92,22 +112,50 @@ def _check_columns(given: Mapping[str, Any]) -> None:
 
 def holds_transitions(path: Path) -> bool:
     """Whether a table (csv, Parquet, Arrow) is a log of transitions: the outcomes of a model have a probability."""
-    return "probability" not in open_source(path).columns
+    there = open_source(path).columns
+    if "probability" in there:
+        return False
+    if any(column not in there for column in ORDER):
+        raise FileError(f"{path}: {_neither(path, there)}")
+    return True
+
+
+def _neither(path: Path, there: list[Any]) -> str:
+    """What to do with a table whose columns have other names."""
+    of_model = filled_in(NEEDED, {}, there)
+    is_model = of_model["probability"] != "?"
+    names = of_model if is_model else filled_in(ORDER, {}, there)
+    key, rest = ("file", "") if is_model else ("transitions", '; of a model: file, and probability = "?" beside them')
+    return (
+        f"neither a model (needs {', '.join(NEEDED)}) nor a log ({', '.join(ORDER)}); the columns are {listed(there)}; "
+        f'say which is which in a problem file, under [model]: {key} = "{path.name}", {said(names)}{rest}'
+        f"{cost_note(names.get('reward'))}"
+    )
 
 
 def logged_model(path: Path, given: Mapping[str, Any]) -> MDP:
     """The counted model of a log; ``start`` may also be one state, by its label."""
     options = dict(given)
-    if "discount" not in options:
-        raise InputError(f"{path}: logged transitions need a discount, as in discount=0.95")
     if "columns" in options:
         allow(options["columns"], "[model] columns", (*FAMILIES, "reward", *ENDS))
         options["names"] = options.pop("columns")
+    if "discount" not in options:
+        _require_log(path, options.get("names", {}))
+        raise InputError(f"{path}: logged transitions need a discount, as in discount=0.95")
     if isinstance(options.get("reward_range"), list):
         options["reward_range"] = tuple(options["reward_range"])
     if isinstance(options.get("start"), str | int) and options["start"] != "uniform":
         options["start"] = {options["start"]: 1.0}
     return from_transitions(path, **options)
+
+
+def _require_log(path: Path, names: Mapping[str, str]) -> None:
+    """Refuse a table that is no log before anything else is asked about it."""
+    there = open_source(path).columns
+    for column in ORDER:
+        if names.get(column, column) not in there:
+            hint = advice("names", ORDER, names, there)
+            raise FileError(f"{path}: no column {names.get(column, column)!r}; the columns are {listed(there)}; {hint}")
 
 
 def gym_model(name: str, parameters: Any, given: Mapping[str, Any]) -> MDP:

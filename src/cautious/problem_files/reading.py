@@ -1,6 +1,7 @@
 """``ca.read_problem``: a problem file to a ``ca.Problem``."""
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,6 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
         mdp = model_of(content["model"], source.parent)
         caution = as_number("caution", content.get("caution", 1.0), 0.0)
         return Problem(mdp, risk_of(content.get("risk"), source.parent, mdp), caution)
-    except FileError:
-        raise
     except InputError as error:
         raise FileError(f"{source}: {error}") from None
 
@@ -53,10 +52,24 @@ def _parse(source: Path) -> dict[str, Any]:
             raise FileError(
                 f"{source}: a problem file of {source.stat().st_size} bytes; put large arrays in .npy files"
             )
-        return tomllib.loads(source.read_text("utf-8"))
+        text = source.read_text("utf-8")
     except OSError as error:
         raise FileError(f"{source}: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise FileError(f"{source}: not valid TOML: {error}") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(f"{source}: not valid TOML: {error}{_hint(str(error), text)}") from None
     except RecursionError:
         raise FileError(f"{source}: not valid TOML: nested too deeply") from None
+
+
+def _hint(problem: str, text: str) -> str:
+    """What was probably meant by TOML that is none."""
+    if "'risk'" in problem and "twice" in problem:
+        return "; for a sum of risks write [[risk]] above each of them"
+    place = re.search(r"at line (\d+)", problem)
+    line = text.splitlines()[int(place[1]) - 1] if place is not None else ""
+    comma = re.search(r"=\s*([+-]?\d+),(\d+)\s*(#|$)", line)
+    return f"; decimals have a point: {comma[1]}.{comma[2]}" if comma is not None else ""

@@ -9,7 +9,7 @@ from cautious.episodes.demonstrations import Demonstrations, demonstrations
 from cautious.errors import InputError
 from cautious.models.tabular import MDP
 from cautious.problem_files.arrays import array_from_file, graph
-from cautious.problem_files.keys import PLACES, allow, one_of, text
+from cautious.problem_files.keys import PLACES, allow, one_of, refuse_percent, text
 from cautious.risks.base import Risk, Sum, terms_of
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
@@ -20,7 +20,7 @@ DEMONSTRATIONS_FORM = 'prior = { episodes = "demos.csv", smoothing = 0.05, at_en
 
 # kind -> the fields it needs, and how each is read
 FIELDS: dict[str, dict[str, str]] = {
-    "SafeSet": {"states": "states", "slack": "number"},
+    "SafeSet": {"states": "states", "slack": "share"},
     "TaskFloors": {"task_rewards": "array", "floors": "array"},
     "PeakExposure": {"sets": "sets"},
     "WorstTask": {"task_rewards": "array"},
@@ -29,7 +29,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "TotalVariation": {"prior": "prior"},
     "Quadratic": {"prior": "prior"},
     "Wasserstein": {"prior": "prior", "metric": "metric"},
-    "CVaR": {"level": "number"},
+    "CVaR": {"level": "share"},
     "Entropy": {},
 }
 CLASSES: dict[str, Any] = {
@@ -73,7 +73,8 @@ def _one_risk(table: Any, where: str, folder: Path, mdp: MDP) -> Risk:
 
 
 def _field(name: str, form: str, value: Any, folder: Path, mdp: MDP) -> Any:
-    if form == "number":
+    if form == "share":
+        refuse_percent(name, value)
         return as_number(name, value)
     if form == "sets":
         if not isinstance(value, list) or not all(isinstance(one, list | str) for one in value):

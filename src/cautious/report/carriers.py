@@ -10,9 +10,10 @@ e_s the policy's actions there. The price is the caution times the change of the
 because risks bend and have kinks, so it needs the problem.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from cautious.arrays import Array
 from cautious.certificate import requirements
@@ -68,19 +69,39 @@ def price(solution: Solution, state: int) -> float:
 
 @dataclass(frozen=True)
 class Requirement:
-    """``reached`` must exceed ``limit``."""
+    """``reached`` must exceed ``limit``; ``states`` are those of a safe set, where they are known."""
 
     name: str
     limit: float
     reached: float
+    states: tuple[int, ...] | None = None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is about a share of time."""
+        return self.name == "SafeSet: share of time in the safe set"
 
 
-def barrier_requirements(solution: Solution) -> list[Requirement]:
-    """What barrier risks (SafeSet, TaskFloors) demand; of a loaded solution, only what its certificate names."""
+def barrier_requirements(solution: Solution, occupancy: Array | None = None) -> list[Requirement]:
+    """What barrier risks (SafeSet, TaskFloors) demand, and what this policy, or an ``occupancy`` (S, A), reaches.
+
+    Of a loaded solution only what its certificate names.
+    """
     if solution.problem is not None:
         names, features, floors = requirements(solution.problem)
-        reached = np.asarray(features @ solution.occupancy.ravel())
-        return [Requirement(*row) for row in zip(names, floors.tolist(), reached.tolist(), strict=True)]
+        reached = np.asarray(features @ (solution.occupancy if occupancy is None else occupancy).ravel())
+        found = [Requirement(*row) for row in zip(names, floors.tolist(), reached.tolist(), strict=True)]
+        return [
+            replace(one, states=_members(features, j, solution)) if one.is_share else one for j, one in enumerate(found)
+        ]
     facts = solution.certificate.facts
+    if occupancy is not None:
+        return []
     columns = (facts.get("requirements", []), facts.get("required", []), facts.get("reached", []))
     return [Requirement(*row) for row in zip(*columns, strict=False)]
+
+
+def _members(features: sp.csr_array, row: int, solution: Solution) -> tuple[int, ...]:
+    """The states that a row of features (m, S*A) looks at."""
+    pairs = features.indices[features.indptr[row] : features.indptr[row + 1]]
+    return tuple(np.unique(pairs // solution.mdp.n_actions).tolist())

@@ -13,7 +13,7 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time
-from cautious.report.tables import NOTABLE, Table, busiest_states
+from cautious.report.tables import NOTABLE, Table, busiest_states, is_idle
 from cautious.report.words import action_name, number, percent, state_name
 from cautious.solution import Solution
 
@@ -122,7 +122,7 @@ def changing_states(solutions: Sequence[Solution], shares: Array) -> Mask:
 def choice(mdp: MDP, policy: Array, state: int) -> str:
     """What a policy (S, A) does in a state, in few words: actions that are rare or third are left out."""
     usable = policy[state][mdp.allowed[state]]
-    if usable.size > 1 and np.ptp(usable) < 1e-9:
+    if is_idle(mdp, policy, state) or (usable.size > 1 and np.ptp(usable) < 1e-9):
         return "any"
     order = [int(action) for action in np.argsort(-policy[state], kind="stable") if policy[state, action] > NOTABLE]
     if len(order) < 2:

@@ -31,6 +31,7 @@ class Comparison:
     neutral_policy: Array
     neutral_return: float
     neutral_risk: float | None
+    neutral_occupancy: Array
 
     @property
     def neutral_point(self) -> Point | None:
@@ -47,7 +48,8 @@ def compare(solution: Solution, episodes: int = EPISODES, seed: int = 0) -> Comp
     horizon = min(LONGEST, default_horizon(mdp.discount))
     chosen = evaluate(mdp, solution.policy, episodes=episodes, horizon=horizon, seed=seed)
     if is_neutral(solution):
-        return Comparison(solution, chosen, chosen, solution.policy, solution.expected_return, shown_risk(solution))
+        own = (solution.policy, solution.expected_return, shown_risk(solution), solution.occupancy)
+        return Comparison(solution, chosen, chosen, *own)
     policy = plan(mdp, mdp.rewards).policy(mdp.n_actions)
     found = policy_occupancy(mdp, policy)
     neutral = evaluate(mdp, policy, episodes=episodes, horizon=horizon, seed=seed)
@@ -56,4 +58,4 @@ def compare(solution: Solution, episodes: int = EPISODES, seed: int = 0) -> Comp
     if solution.problem is not None:
         rounding = rounding_of_risk(solution.problem, found.occupancy, found.error)
         risk = settled(solution.problem.risk_value(found.occupancy), rounding)
-    return Comparison(solution, chosen, neutral, policy, earned, risk)
+    return Comparison(solution, chosen, neutral, policy, earned, risk, found.occupancy)

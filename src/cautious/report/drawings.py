@@ -105,6 +105,7 @@ def paint_cells(
     ``compact`` is for small maps in a row: bold letters, and a number at every third cell.
     """
     from matplotlib.colors import to_rgb
+    from matplotlib.ticker import MaxNLocator
 
     scene = scene_of(mdp)
     cells = np.array(scene.cells)
@@ -113,6 +114,8 @@ def paint_cells(
     picture[cells[:, 0], cells[:, 1]] = colours
     axes.imshow(picture, interpolation="nearest")
     axes.set(xlabel="column", ylabel="row")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     dress(axes, theme, frame=False)
     if len(cells) <= CELLS_WITH_ARROWS:
         _thin_lines(axes, picture.shape, theme.paper if lines is None else lines)
@@ -191,7 +194,7 @@ def draw_busiest(axes: Any, solution: Solution, theme: Theme, alike: Sequence[So
     axes.set_xlim(0, 1.15 * max(shares))
     for place, share in zip(places, shares, strict=True):
         style = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
-        axes.annotate(_short_share(share), (share, place), color=theme.ink, **style)
+        axes.annotate(f"{_short_share(share)} %", (share, place), color=theme.ink, **style)
     axes.set_xlabel("share of discounted time (%)")
     others = int(np.count_nonzero(mass > 0)) - int(np.count_nonzero(shares))
     if others > 0:

@@ -13,11 +13,13 @@ from cautious.report import pieces, trade
 from cautious.report.accuracy import shown_return
 from cautious.report.canvas import require_matplotlib
 from cautious.report.choices import Run, choices, runs, spread_out
+from cautious.report.demands import demand_words
 from cautious.report.files import write_bytes
 from cautious.report.plots import plot_behaviour, plot_frontier
+from cautious.report.proofs import KINDS
 from cautious.report.recipe import frontier_reproduction
 from cautious.report.tables import frontier_table, steps_table
-from cautious.report.words import KINDS, fits_grid, number, problem_words, scene_of
+from cautious.report.words import amount, fits_grid, is_logged, number, problem_words, scene_of, unit_after
 from cautious.solution import Solution, Status
 
 # more maps than this are a long page and no clearer
@@ -53,13 +55,14 @@ def write_overview(
         raise InputError("a report on a frontier needs at least one solution; this frontier is empty")
     require_matplotlib()
     last, found = solutions[-1], runs(solutions)
-    title = scene_of(last.mdp).title
+    title, unit = scene_of(last.mdp).title, unit_after(last.mdp)
     price = f"{number(solutions[0].caution)} to {number(last.caution)}"
+    words = [*problem_words(last, price), *demand_words(last, with_reached=False)]
     parts = [
         _header(solutions, found, title),
-        pieces.section("The problem", pieces.paragraphs(problem_words(last, price))),
-        pieces.section("Return against risk", pieces.table(frontier_table(solutions)), _frontier(solutions)),
-        _prices(found),
+        pieces.section("The problem", pieces.paragraphs(words)),
+        pieces.section("Return against risk", pieces.table(frontier_table(solutions, unit)), _frontier(solutions)),
+        _prices(found, unit),
         _behaviours(found, pages or {}),
         pieces.section("How sure is this", pieces.definitions(_proofs(solutions))),
         pieces.section("How to reproduce it", pieces.code(frontier_reproduction(solutions, command))),
@@ -72,6 +75,7 @@ def _header(solutions: Sequence[Solution], found: Sequence[Run], title: str) -> 
     tone, verdict = ("good", "all proved best")
     if proved < len(solutions):
         tone, verdict = "warn", f"{proved} of {len(solutions)} proved best"
+    verdict += " for the counted model" * is_logged(solutions[-1].mdp)
     badge = f'<span class="badge {tone}">{verdict}</span>'
     answer = pieces.paragraphs([_answer(solutions, found)], "lead")
     return f"<header>\n<h1>{escape(title)}: what caution costs and buys</h1>\n{badge}\n{answer}\n</header>"
@@ -105,7 +109,7 @@ def _frontier(solutions: Sequence[Solution]) -> str:
     )
 
 
-def _prices(found: Sequence[Run]) -> str:
+def _prices(found: Sequence[Run], unit: str) -> str:
     known = [points for run in found if (points := _points(run))]
     steps = [trade.Step(before[-1], after[0]) for before, after in pairwise(known)]
     if not steps:
@@ -114,8 +118,8 @@ def _prices(found: Sequence[Run]) -> str:
     words = []
     if best is not None:
         words.append(
-            f"From caution {number(best.before.caution)} to {number(best.after.caution)}: gives up "
-            f"{number(best.given_up, 3)} of return ({scene_of(found[0].first.mdp).reward_unit}) for "
+            f"The step from caution {number(best.before.caution)} to {number(best.after.caution)} gives up "
+            f"{amount(best.given_up, found[0].first.mdp, 3)} of return for "
             f"{number(best.removed, 3)} less risk. No step is cheaper."
         )
     note = "Between best policies, what a step costs per unit of risk lies between its two cautions."
@@ -124,7 +128,7 @@ def _prices(found: Sequence[Run]) -> str:
     return pieces.section(
         "What each step of caution buys",
         pieces.paragraphs(words),
-        pieces.table(steps_table(steps)),
+        pieces.table(steps_table(steps, unit)),
         pieces.paragraphs([note], "soft"),
     )
 
@@ -157,7 +161,7 @@ def _behaviour(run: Run, among: Sequence[Solution], pages: Mapping[float, str]) 
     drawn = pieces.picture(
         lambda theme: plot_behaviour(run.first, among=among, theme=theme),
         f"Behaviour at caution {run.name}",
-        f"Caution {run.name}: expected return {number(shown_return(run.first), 4)}",
+        f"Caution {run.name}: expected return {amount(shown_return(run.first), run.first.mdp, 4)}",
     )
     links = [
         pieces.link(pages[one.caution], "its report" if len(run.solutions) == 1 else f"report at {number(one.caution)}")
@@ -167,12 +171,16 @@ def _behaviour(run: Run, among: Sequence[Solution], pages: Mapping[float, str]) 
     return f"<div>{drawn}\n{' '.join(links)}</div>" if links else drawn
 
 
+def _largest_gap(solutions: Sequence[Solution]) -> str:
+    return amount(max(one.gap for one in solutions), solutions[0].mdp, 3)
+
+
 def _proofs(solutions: Sequence[Solution]) -> list[tuple[str, str]]:
     kinds = sorted({one.certificate.kind for one in solutions})
     proved = sum(one.status is Status.SOLVED for one in solutions)
     rows = [
         ("Proved best", f"{proved} of {len(solutions)} policies, each up to its gap"),
-        (f"Largest {'first-order ' * ('stationary' in kinds)}gap", number(max(one.gap for one in solutions), 3)),
+        (f"Largest {'first-order ' * ('stationary' in kinds)}gap", _largest_gap(solutions)),
         *((f"Kind of proof: {kind}", KINDS.get(kind, "")) for kind in kinds),
     ]
     rows += [

@@ -11,19 +11,14 @@ from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.report import pieces, sections
 from cautious.report.accuracy import shown_return, shown_risk
+from cautious.report.answer import answer_sentence
 from cautious.report.canvas import require_matplotlib
 from cautious.report.compare import Comparison, compare
+from cautious.report.demands import demand_words
 from cautious.report.files import write_bytes
+from cautious.report.proofs import certificate_words, verdict
 from cautious.report.recipe import reproduction
-from cautious.report.words import (
-    answer_sentence,
-    certificate_words,
-    is_neutral,
-    number,
-    problem_words,
-    scene_of,
-    verdict,
-)
+from cautious.report.words import amount, is_neutral, number, problem_words, scene_of
 from cautious.solution import Solution, Status
 from cautious.solvers.base import leaving_at_once
 
@@ -104,13 +99,13 @@ def _same_model(one: MDP, other: MDP) -> bool:
 def _body(solution: Solution, comparison: Comparison | None, command: str | None) -> str:
     parts = [
         _header(solution, comparison),
-        pieces.section("The problem", pieces.paragraphs(problem_words(solution))),
+        pieces.section("The problem", pieces.paragraphs([*problem_words(solution), *demand_words(solution)])),
         sections.conflict(solution),
+        sections.requirements(solution),
         sections.figures_of(solution, comparison),
         sections.behaviour(solution, comparison),
         sections.changes(comparison),
         sections.carried(solution),
-        sections.requirements(solution),
         sections.price_of_caution(solution, comparison),
         sections.course(solution),
         pieces.section("How sure is this", pieces.definitions(certificate_words(solution))),
@@ -121,17 +116,14 @@ def _body(solution: Solution, comparison: Comparison | None, command: str | None
 
 def _header(solution: Solution, comparison: Comparison | None) -> str:
     tone = "good" if solution.status is Status.SOLVED else "warn"
-    facts = [("expected return", number(shown_return(solution)))]
+    facts = [("expected return", amount(shown_return(solution), solution.mdp))]
     if not is_neutral(solution):
         facts += [(f"risk: {solution.risk_label}", number(shown_risk(solution))), ("caution", number(solution.caution))]
     if solution.status is not Status.INFEASIBLE:
         what = "first-order gap" if solution.certificate.kind == "stationary" else "gap to the best possible"
-        facts.append((what, number(solution.gap, 2)))
-    answer = answer_sentence(solution)
-    if comparison is not None and not is_neutral(solution):
-        answer = answer_sentence(solution, comparison.neutral_return, comparison.neutral_risk)
+        facts.append((what, amount(solution.gap, solution.mdp, 2) if np.isfinite(solution.gap) else "not known"))
     title = escape(scene_of(solution.mdp).title)
     return (
         f'<header>\n<h1>{title}</h1>\n<span class="badge {tone}">{escape(verdict(solution))}</span>\n'
-        f"{pieces.paragraphs([answer], 'lead')}\n{pieces.cards(facts)}\n</header>"
+        f"{pieces.paragraphs([answer_sentence(solution, comparison)], 'lead')}\n{pieces.cards(facts)}\n</header>"
     )

@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from cautious.models.added_states import END
+from cautious.models.tabular import MDP
 from cautious.report import pieces, trade
 from cautious.report.accuracy import shares_of_time, shown_risk
 from cautious.report.carriers import barrier_requirements, carriers
 from cautious.report.compare import Comparison
+from cautious.report.demands import outside_words, requirements_table
 from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_returns, plot_risk_map
 from cautious.report.tables import (
     busiest_table,
@@ -14,11 +17,22 @@ from cautious.report.tables import (
     changes_table,
     comparison_table,
     estimates_table,
-    requirements_table,
     settled_parts,
     steps_table,
 )
-from cautious.report.words import fits_grid, is_learned, is_neutral, number, percent, scene_of, source
+from cautious.report.words import (
+    amount,
+    fits_grid,
+    is_counted,
+    is_neutral,
+    number,
+    only_barriers,
+    percent,
+    scene_of,
+    source,
+    time_steps,
+    unit_after,
+)
 from cautious.solution import Solution, Status
 
 MOST_CHANGES = 10
@@ -38,7 +52,7 @@ def conflict(solution: Solution) -> str:
     if solution.status is not Status.INFEASIBLE:
         return ""
     demands = barrier_requirements(solution)
-    table = pieces.table(requirements_table(demands)) if demands else ""
+    table = pieces.table(requirements_table(demands, solution.mdp)) if demands else ""
     return pieces.section("What cannot be met", pieces.paragraphs([solution.certificate.statement]), table)
 
 
@@ -62,13 +76,14 @@ def figures_of(solution: Solution, comparison: Comparison | None) -> str:
 
 def _episodes(comparison: Comparison) -> str:
     one = comparison.chosen
+    length = time_steps(f"{one.horizon:,}", comparison.solution.mdp)
     computed = "are computed from the model"
-    if is_learned(comparison.solution):
+    if is_counted(comparison.solution):
         computed = "are those of the model that was counted, as if it were the true one"
     return (
         f"{source(comparison.solution).capitalize()} figures {computed}. Simulated ones come from "
-        f"{one.episodes:,} episodes of {one.horizon:,} steps (seed {one.seed}); what lies beyond changes a return by "
-        f"at most {number(one.truncation_error, 2)}."
+        f"{one.episodes:,} episodes of {length} (seed {one.seed}); what lies beyond changes a return by "
+        f"at most {amount(one.truncation_error, comparison.solution.mdp, 2)}."
     )
 
 
@@ -107,7 +122,20 @@ def _visits(solution: Solution) -> str:
             "Share of discounted time per cell; walls are grey, cells with next to no visits are blank. Arrows show "
             "the actions of at least 10 %, longer where they are more likely."
         )
+        caption += _marks(solution.mdp)
     return pieces.picture(lambda theme: plot_behaviour(solution, theme=theme), alt, caption)
+
+
+def _marks(mdp: MDP) -> str:
+    """What the letters of a map are, as far as its model says."""
+    scene = scene_of(mdp)
+    marks = {scene.grid[row][column] for row, column in scene.cells}
+    row, column = scene.cells[-1]
+    text = " Letters are those of the map." if any(mark.isalnum() for mark in marks) else ""
+    # a map that came from elsewhere has the state that was added below it, behind a wall
+    if mdp.state_names is not None and mdp.state_names[-1] == END and set(scene.grid[row - 1]) == {"#"}:
+        text += f" {scene.grid[row][column]}, below the map, is where the model stays once an episode has ended."
+    return text
 
 
 def _graph(solution: Solution) -> str:
@@ -130,7 +158,8 @@ def _returns(comparison: Comparison) -> str:
 
 def carried(solution: Solution) -> str:
     """Which states carry the risk."""
-    found = carriers(solution)
+    # near its limit a barrier grows without bound: what is left of the limit says more
+    found = None if only_barriers(solution.risk_label) else carriers(solution)
     if found is None:
         return ""
     if not settled_parts(solution, found).any():
@@ -147,7 +176,7 @@ def carried(solution: Solution) -> str:
         " What a step pays is counted where the step begins. Listed first are the states that add most beyond their "
         "share of time."
     )
-    if is_learned(solution):
+    if is_counted(solution):
         words.append("These figures are estimates, from the model that was counted.")
     drawn = ""
     if fits_grid(solution.mdp):
@@ -166,7 +195,8 @@ def requirements(solution: Solution) -> str:
     demands = barrier_requirements(solution)
     if not demands or solution.status is Status.INFEASIBLE:
         return ""
-    return pieces.section("How close the requirements are", pieces.table(requirements_table(demands)))
+    table = pieces.table(requirements_table(demands, solution.mdp))
+    return pieces.section("How close the requirements are", table, pieces.paragraphs(outside_words(solution), "soft"))
 
 
 def price_of_caution(solution: Solution, comparison: Comparison | None) -> str:
@@ -187,7 +217,7 @@ def price_of_caution(solution: Solution, comparison: Comparison | None) -> str:
     if not near:
         return pieces.section("What one unit of caution buys", pieces.paragraphs(words))
     points = sorted([here, *near], key=lambda one: one.caution)
-    table = pieces.table(steps_table(trade.steps([start, *points])))
+    table = pieces.table(steps_table(trade.steps([start, *points]), unit_after(solution.mdp)))
     note = (
         "Each row is the step between the best policies of two cautions, solved for this page. What it costs per unit "
         "of risk lies between the two cautions."

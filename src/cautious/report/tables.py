@@ -13,10 +13,10 @@ from cautious.arrays import Array
 from cautious.evaluation import Evaluation
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk, unsure_risk
-from cautious.report.carriers import Carriers, Requirement, largest, price
+from cautious.report.carriers import Carriers, largest, price
 from cautious.report.compare import Comparison
 from cautious.report.trade import Step
-from cautious.report.words import action_name, is_neutral, number, percent, source, state_name
+from cautious.report.words import action_name, is_learned, is_neutral, number, percent, source, state_name, unit_after
 from cautious.solution import Solution, Status
 
 # a number, "n/a", an infinity, a percentage such as "< 0.01 %", or nothing; "2 agents" is none
@@ -62,12 +62,17 @@ def solution_rows(solution: Solution) -> list[tuple[str, str]]:
         rows += [(f"risk ({solution.risk_label})", risk), ("caution", number(solution.caution))]
     return [
         *rows,
-        ("upper bound", number(solution.upper_bound, 8)),
-        ("gap", number(solution.gap, 3)),
+        ("upper bound", _if_known(solution, solution.upper_bound, 8)),
+        ("gap", _if_known(solution, solution.gap, 3)),
         ("proof", solution.certificate.kind),
         ("method", solution.method),
         ("seconds", number(solution.seconds, 3)),
     ]
+
+
+def _if_known(solution: Solution, bound: float, digits: int) -> str:
+    """A bound; where samples gave none it is not infinite but not known."""
+    return "not known" if is_learned(solution) and not np.isfinite(bound) else number(bound, digits)
 
 
 def solution_table(solution: Solution) -> Table:
@@ -85,8 +90,11 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     return Table(title, ("figure", "simulated", "exact"), rows)
 
 
-def frontier_table(frontier: Iterable[Solution]) -> Table:
-    """One row per solution; at caution 0 too the risk is that of the policy, where its problem is known."""
+def frontier_table(frontier: Iterable[Solution], unit: str = "") -> Table:
+    """One row per solution; at caution 0 too the risk is that of the policy, where its problem is known.
+
+    ``unit`` follows the names of what is in units of reward.
+    """
     rows = tuple(
         (
             number(one.caution),
@@ -98,11 +106,12 @@ def frontier_table(frontier: Iterable[Solution]) -> Table:
         )
         for one in frontier
     )
-    return Table("", ("caution", "expected return", "risk", "objective", "gap", "status"), rows)
+    figures = (f"expected return{unit}", "risk", f"objective{unit}", f"gap{unit}")
+    return Table("", ("caution", *figures, "status"), rows)
 
 
-def steps_table(steps: Iterable[Step]) -> Table:
-    """What each step of caution gives up and removes."""
+def steps_table(steps: Iterable[Step], unit: str = "") -> Table:
+    """What each step of caution gives up and removes; ``unit`` follows the names of what is in units of reward."""
     rows = tuple(
         (
             f"{number(one.before.caution)} to {number(one.after.caution)}",
@@ -112,7 +121,7 @@ def steps_table(steps: Iterable[Step]) -> Table:
         )
         for one in steps
     )
-    return Table("", ("caution", "return given up", "risk removed", "return per unit of risk"), rows)
+    return Table("", ("caution", f"return given up{unit}", "risk removed", f"return per unit of risk{unit}"), rows)
 
 
 def carriers_table(solution: Solution, found: Carriers, count: int = 10) -> Table:
@@ -142,39 +151,32 @@ def _clean(values: Array, unsure: float) -> Array:
     return np.where(np.abs(values) > max(unsure, 1e-9 * largest_finite), values, 0.0)
 
 
-def requirements_table(demands: Iterable[Requirement]) -> Table:
-    """Each requirement, its limit, and what is left."""
-    rows = tuple(
-        (one.name, number(one.limit, 6), number(one.reached, 6), number(one.reached - one.limit, 3)) for one in demands
-    )
-    return Table("", ("requirement", "must exceed", "reached", "slack"), rows)
-
-
 def estimates_table(solution: Solution) -> Table:
     """Mean and risk of a policy that was learned without a model."""
-    figures: list[tuple[str, float | None]] = [("expected return (estimate)", shown_return(solution))]
+    unit = unit_after(solution.mdp)
+    figures: list[tuple[str, float | None]] = [(f"expected return (estimate){unit}", shown_return(solution))]
     if not is_neutral(solution):
         figures.append((f"risk: {solution.risk_label} (estimate)", shown_risk(solution)))
-        figures.append(("objective: return - caution * risk (estimate)", shown_objective(solution)))
+        figures.append((f"objective: return - caution * risk (estimate){unit}", shown_objective(solution)))
     return Table("", ("figure", "this policy"), tuple((name, number(value)) for name, value in figures))
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Mean and risk of the policy, next to the risk-neutral one."""
     solution, chosen, neutral = comparison.solution, comparison.chosen, comparison.neutral
-    known = source(solution)
+    known, unit = source(solution), unit_after(solution.mdp)
     figures: list[tuple[str, float | None, float | None]] = [
-        (f"expected return ({known})", shown_return(solution), comparison.neutral_return)
+        (f"expected return ({known}){unit}", shown_return(solution), comparison.neutral_return)
     ]
     if not is_neutral(solution) and solution.status is not Status.INFEASIBLE:
         figures.append((f"risk: {solution.risk_label} ({known})", shown_risk(solution), comparison.neutral_risk))
         worth = None
         if comparison.neutral_risk is not None:
             worth = comparison.neutral_return - solution.caution * comparison.neutral_risk
-        figures.append(("objective: return - caution * risk", shown_objective(solution), worth))
-    figures.append((f"standard deviation of the return ({known})", _spread(chosen), _spread(neutral)))
+        figures.append((f"objective: return - caution * risk{unit}", shown_objective(solution), worth))
+    figures.append((f"standard deviation of the return ({known}){unit}", _spread(chosen), _spread(neutral)))
     figures += [
-        (f"{level} % quantile of the return (simulated)", chosen.quantiles[level], neutral.quantiles[level])
+        (f"{level} % quantile of the return (simulated){unit}", chosen.quantiles[level], neutral.quantiles[level])
         for level in (5, 50, 95)
     ]
     if is_neutral(solution):
@@ -206,8 +208,19 @@ def busiest_table(solution: Solution, count: int = 10) -> Table:
     return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
 
 
+def is_idle(mdp: MDP, policy: Array, state: int) -> bool:
+    """Whether a policy (S, A) takes one action in a state that none leaves, and all pay the same there."""
+    actions = np.flatnonzero(mdp.allowed[state])
+    if actions.size < 2 or not mdp.known_transitions or policy[state].max() < 1 - 1e-9:
+        return False
+    stays = mdp.transitions[state * mdp.n_actions + actions][:, [state]].toarray()
+    return bool(stays.min() > 1 - 1e-12 and np.ptp(mdp.rewards[state, actions]) == 0)
+
+
 def doing(mdp: MDP, policy: Array, state: int, count: int = 1) -> str:
     """The ``count`` likeliest actions of a policy (S, A) in a state, in words; after the first only notable ones."""
+    if is_idle(mdp, policy, state):
+        return "any"
     usable = policy[state][mdp.allowed[state]]
     if usable.size > 1 and np.ptp(usable) < 1e-9:
         return "any, equally likely"
@@ -223,7 +236,9 @@ def changed_states(comparison: Comparison) -> list[int]:
     other = np.abs(solution.policy - comparison.neutral_policy).sum(axis=1) / 2 > NOTABLE
     shares = shares_of_time(solution)
     order = np.argsort(-shares, kind="stable")
-    return [int(state) for state in order if other[state] and shares[state] > 0]
+    both = (solution.policy, comparison.neutral_policy)
+    candidates = [int(state) for state in order if other[state] and shares[state] > 0]
+    return [state for state in candidates if not all(is_idle(solution.mdp, policy, state) for policy in both)]
 
 
 def changes_table(comparison: Comparison, states: Sequence[int]) -> Table:

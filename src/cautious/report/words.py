@@ -1,18 +1,19 @@
-"""Plain words for the facts of a Solution; every sentence a report prints is made here."""
+"""Plain words for the facts of a Solution: numbers, names, units, the problem and the proof."""
 
 import math
 import re
+from typing import TypeGuard
 
 import numpy as np
 
 from cautious.episodes.demonstrations import Demonstrations
+from cautious.models.logged import LoggedMDP
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
-from cautious.report.accuracy import shown_objective, shown_return, shown_risk
 from cautious.risks.base import terms_of
 from cautious.risks.separable import KL, Quadratic, TotalVariation
 from cautious.risks.wasserstein import Wasserstein
-from cautious.solution import Solution, Status
+from cautious.solution import Solution
 
 RISKS = {
     "SafeSet": "how close the time spent outside the safe states comes to its limit (a logarithmic barrier)",
@@ -28,26 +29,10 @@ RISKS = {
     "Entropy": "the concentration of the behaviour (negative entropy), in nats",
 }
 
-KINDS = {
-    "optimal": "The problem is convex, and the bound holds for every policy: nothing is better by more than the gap.",
-    "global": "The problem is not convex, but all policies were bounded: nothing is better by more than the gap.",
-    "stationary": "The problem is not convex, and only first-order conditions were checked: a policy far from this one "
-    "may be better.",
-    "estimated": "Figures come from the counted model or from simulation; what is sure is said with its confidence.",
-    "infeasible": "It is proved that no policy meets all requirements.",
-    "undecided": "Whether the requirements can be met is too close to call in double precision.",
-}
-
 # from here on a power of ten is easier to read than all the digits
 LONGEST_WHOLE = 1e8
 
-VERDICTS = {
-    Status.SOLVED: "proved best",
-    Status.STATIONARY: "first-order only",
-    Status.INFEASIBLE: "infeasible",
-    Status.UNDECIDED: "undecided",
-    Status.ESTIMATED: "learned from samples",
-}
+BARRIERS = {"SafeSet", "TaskFloors"}
 
 
 def number(value: float | None, digits: int = 5) -> str:
@@ -60,6 +45,30 @@ def number(value: float | None, digits: int = 5) -> str:
     # half a unit below, a number is rounded up to more digits than asked for; and no zero is negative
     whole = 10**digits - 0.5 <= abs(value) < LONGEST_WHOLE
     return f"{value:{group}.0f}" if whole else f"{value + 0.0:{group}.{digits}g}"
+
+
+def amount(value: float | None, mdp: MDP, digits: int = 5) -> str:
+    """A number of units of reward, with the unit where the model names one."""
+    text = number(value, digits)
+    return text if value is None or not math.isfinite(value) else text + unit_after(mdp, " ")
+
+
+def unit_after(mdp: MDP, before: str = ", ") -> str:
+    """The unit of reward, for the end of a text; empty where the model names none."""
+    unit = scene_of(mdp).reward_unit
+    return "" if unit in ("reward", "") else before + unit
+
+
+def time_steps(count: str, mdp: MDP) -> str:
+    """So many steps, by the name of a step: 20 days, 3 slots of 20 minutes."""
+    first, *rest = scene_of(mdp).step.split(" ")
+    if not re.fullmatch(r"[A-Za-z]+", first):
+        return f"{count} steps"
+    if re.search(r"[^aeiou]y$", first):
+        first = first[:-1] + "ie"
+    elif re.search(r"(s|x|ch|sh)$", first):
+        first += "e"
+    return " ".join([count, f"{first}s", *rest])
 
 
 def percent(share: float) -> str:
@@ -102,6 +111,11 @@ def fits_grid(mdp: MDP) -> bool:
     return mdp.scene is not None and bool(mdp.scene.grid) and len(mdp.scene.cells) == mdp.n_states
 
 
+def only_barriers(label: str) -> bool:
+    """Whether a risk is made of requirements alone."""
+    return all(part.split("*", 1)[-1] in BARRIERS for part in label.split(" + "))
+
+
 def risk_words(label: str) -> list[str]:
     """One sentence for every known risk in a label such as ``2*KL + Variance``."""
     sentences = []
@@ -125,16 +139,18 @@ def problem_words(solution: Solution, price: str | None = None) -> list[str]:
     sentences = [scene.story] if scene.story else []
     sentences.append(
         f"The model has {mdp.n_states:,} states and {mdp.n_actions:,} actions. With the discount {mdp.discount:g}, "
-        f"what is earned in the next {number(horizon, 3)} steps or so counts most."
+        f"what is earned in the next {time_steps(number(horizon, 3), mdp)} or so counts most."
         + (f" One step is one {scene.step}." if scene.step != "step" else "")
         + (_start(mdp) if mdp.known_transitions else "")
     )
+    if is_logged(mdp) and not is_learned(solution):
+        sentences.append(_log_words(mdp))
     if is_neutral(solution):
         sentences.append("The policy should earn the largest expected return; risk plays no part.")
     else:
         sentences.append(
             f"The policy should earn a large expected return and keep the risk {solution.risk_label} small: one unit "
-            f"of risk is worth {price or number(solution.caution)} of return (the caution)."
+            f"of risk is worth {price or number(solution.caution)}{unit_after(mdp, ' ')} of return (the caution)."
         )
         sentences += risk_words(solution.risk_label) + _demonstrations(solution)
     return sentences
@@ -144,10 +160,39 @@ def _start(mdp: MDP) -> str:
     """Where it begins; returns are worth as much as where they are counted from."""
     first = np.flatnonzero(mdp.start > 0)
     if first.size == 1:
-        return f" It starts in {state_name(mdp, int(first[0]))}."
+        return f" It starts in {state_name(mdp, int(first[0]))}{_mark(mdp, int(first[0]))}."
     evenly = "evenly " if np.ptp(mdp.start[first]) < 1e-12 else ""
     return (
         f" The first state is drawn {evenly}from {'all' if first.size == mdp.n_states else f'{first.size:,}'} states."
+    )
+
+
+def _mark(mdp: MDP, state: int) -> str:
+    """The letter of a state on the map, in brackets, where it has one."""
+    if not fits_grid(mdp):
+        return ""
+    row, column = scene_of(mdp).cells[state]
+    mark = scene_of(mdp).grid[row][column]
+    return f" ({mark})" if mark.isalnum() else ""
+
+
+def is_logged(mdp: MDP) -> TypeGuard[LoggedMDP]:
+    """Whether the model was counted from a log."""
+    return isinstance(mdp, LoggedMDP)
+
+
+def _log_words(mdp: LoggedMDP) -> str:
+    """What a solved log rests on, and what it says nothing about."""
+    counts = mdp.counts
+    least = int(np.argmin(np.where(counts > 0, counts, np.iinfo(counts.dtype).max)))
+    state, action = divmod(least, mdp.n_actions)
+    times = int(counts[state, action])
+    never = int(np.count_nonzero((counts == 0) & mdp.allowed & (counts > 0).any(axis=1, keepdims=True)))
+    return (
+        f"Counted from {counts.sum():,} logged rows; least tried pair: {action_name(mdp, action)} in "
+        f"{state_name(mdp, state)}, {'once' if times == 1 else f'{times:,} times'}"
+        + (f"; pairs never tried: {never:,}, by assumption" if never else "")
+        + ". Nothing is said about the real system; cautious learn (ca.learn) does that."
     )
 
 
@@ -159,89 +204,16 @@ def _demonstrations(solution: Solution) -> list[str]:
     return [f"The prior: {prior.statement}" for prior in priors if isinstance(prior, Demonstrations)]
 
 
-def answer_sentence(solution: Solution, neutral_return: float | None = None, neutral_risk: float | None = None) -> str:
-    """What came out, in one sentence; with what caution buys when the risk-neutral figures are known."""
-    unit = scene_of(solution.mdp).reward_unit
-    if solution.status is Status.INFEASIBLE:
-        return "No policy meets all requirements; the policy shown here comes closest."
-    if math.isinf(solution.risk):
-        return (
-            "No policy with a finite risk was found, and none is excluded; the policy shown here is the last one tried."
-        )
-    text = f"The policy earns {number(shown_return(solution))} ({unit}, discounted)"
-    if is_neutral(solution):
-        return f"{text}; {_quality(solution)}."
-    text += f" at a risk of {number(shown_risk(solution))}"
-    if neutral_return is not None and neutral_risk is not None and math.isfinite(neutral_risk):
-        text += f", where the risk-neutral policy earns {number(neutral_return)} at a risk of {number(neutral_risk)}"
-    elif neutral_return is not None and neutral_risk is not None:
-        text += f", where the risk-neutral policy earns {number(neutral_return)} at an infinite risk"
-    elif neutral_return is not None:
-        text += f", where the risk-neutral policy earns {number(neutral_return)}"
-    return f"{text}; {_quality(solution)}."
-
-
 def is_learned(solution: Solution) -> bool:
     """Whether it comes from samples: its model is the counted one, and its figures are estimates."""
     return solution.certificate.kind == "estimated"
 
 
+def is_counted(solution: Solution) -> bool:
+    """Whether its figures are those of a model that was counted."""
+    return is_learned(solution) or is_logged(solution.mdp)
+
+
 def source(solution: Solution) -> str:
     """Where computed figures come from."""
-    return "counted model" if is_learned(solution) else "exact"
-
-
-def _quality(solution: Solution) -> str:
-    if is_learned(solution):
-        return f"{'this figure is an estimate' if is_neutral(solution) else 'both figures are estimates'} from samples"
-    if solution.certificate.kind in ("optimal", "global") and math.isfinite(solution.gap):
-        return f"no policy beats its objective by more than {number(solution.gap, 2)}"
-    return "there is no proof that it is the best one"
-
-
-def exceeded(solution: Solution) -> str:
-    """What its upper bound is."""
-    return "No policy close by exceeds" if solution.certificate.kind == "stationary" else "No policy exceeds"
-
-
-def certificate_words(solution: Solution) -> list[tuple[str, str]]:
-    """(what, in plain words) rows about the proof."""
-    proof = solution.certificate
-    if is_learned(solution):
-        return _estimate_words(solution)
-    if solution.status is Status.INFEASIBLE:
-        return [
-            ("Status", solution.status.value),
-            ("Kind of proof", f"{proof.kind}. {KINDS['infeasible']}"),
-            ("Checked", proof.statement),
-            ("Method", f"{solution.method}, {solution.steps} steps, {number(solution.seconds, 3)} s"),
-        ]
-    return [
-        ("Status", solution.status.value),
-        ("Kind of proof", f"{proof.kind}. {KINDS.get(proof.kind, '')}".strip()),
-        ("Objective of this policy", number(shown_objective(solution), 10)),
-        (exceeded(solution), number(solution.upper_bound, 10)),
-        ("Gap", f"{number(solution.gap, 3)} (asked for: {number(solution.tolerance, 3)} of the objective's size)"),
-        ("Checked", proof.statement),
-        ("Error of the occupancy", f"at most {number(proof.occupancy_error, 2)} in total"),
-        ("Error of the objective", f"at most {number(proof.objective_error, 2)}, included in the gap"),
-        ("Method", f"{solution.method}, {solution.steps} steps, {number(solution.seconds, 3)} s"),
-    ]
-
-
-def _estimate_words(solution: Solution) -> list[tuple[str, str]]:
-    facts = solution.certificate.facts
-    return [
-        ("Status", solution.status.value),
-        ("Kind of proof", f"estimated. {KINDS['estimated']}"),
-        ("What is sure", solution.certificate.statement),
-        ("Objective, estimated", number(shown_objective(solution), 6)),
-        ("No policy exceeds", f"{number(facts.get('optimum_below', math.inf), 6)}, with the same confidence"),
-        ("Samples", f"{facts.get('samples', 0):,}, of which {facts.get('trial_samples', 0):,} tried the final policy"),
-        ("Method", f"{facts.get('method', solution.method)}; {number(solution.seconds, 3)} s"),
-    ]
-
-
-def verdict(solution: Solution) -> str:
-    """Two words for the badge on top of a page."""
-    return VERDICTS.get(solution.status, "not proved best")
+    return "counted model" if is_counted(solution) else "exact"

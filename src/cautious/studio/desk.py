@@ -21,7 +21,7 @@ Stop = Callable[[], bool]
 
 
 class _GivenUpError(Exception):
-    """Ends a frontier between two points: a callback that returns True would end only the point."""
+    """Ends a frontier at once, also in the middle of a point: half a curve is of no use to the page."""
 
 
 @dataclass

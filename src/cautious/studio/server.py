@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from cautious.studio.talk import Talk
 MISSING = 'the studio needs starlette, uvicorn and websockets; install them with: pip install "cautious[studio]"'
 HOST = "127.0.0.1"
 MOST_PAGES = 64
+LONGEST_GOODBYE = 1.0
 PAGE = "index.html"
 MEDIA = {
     ".html": "text/html; charset=utf-8",
@@ -161,4 +163,11 @@ def serve(studio: Studio, place: socket.socket) -> None:
         pass
     finally:
         place.close()
-        studio.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def close(studio: Studio) -> bool:
+    """End the threads; False where one is in the middle of a long step and may take a while."""
+    ending = threading.Thread(target=studio.pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+    ending.start()
+    ending.join(LONGEST_GOODBYE)
+    return not ending.is_alive()

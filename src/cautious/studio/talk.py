@@ -7,8 +7,8 @@ way to something newer with its best policy so far; a frontier gives way at once
 import asyncio
 import contextlib
 import json
-import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -60,9 +60,9 @@ class Talk:
         try:
             await self._listen()
         finally:
+            # a thread cannot be ended from outside: it is asked to, and nobody waits for what it finds
             self.closed = True
-            self.wake.set()
-            # a thread cannot be ended from outside: it is asked to, and waited for
+            worker.cancel()
             await asyncio.wait([worker])
 
     async def _listen(self) -> None:
@@ -115,8 +115,8 @@ class Talk:
                     await self._send(answers.frontier_message(message.number, points))
         except CautiousError as error:
             await self._send(answers.error_message(message.number, str(error)))
-        except Exception as error:
-            print(f"cautious studio: {type(error).__name__}: {error}", file=sys.stderr)
+        except Exception:
+            traceback.print_exc()
             await self._send(answers.error_message(message.number, FAULT))
 
     async def _send(self, message: str | bytes) -> None:

@@ -20,6 +20,7 @@ from cautious.errors import IncompatibleError, InputError
 from cautious.tables.arrow_files import ARROW, PARQUET, ArrowFile, ArrowMemory, ArrowTable
 from cautious.tables.cells import BadCell, Coding, as_flags, as_numbers
 from cautious.tables.csv_files import CsvFile
+from cautious.tables.hints import advice, did_you_mean, listed, unused
 from cautious.tables.memory import ColumnTable, RowTable, unnamed_columns
 from cautious.tables.sources import Source
 
@@ -175,7 +176,8 @@ def _places(
         raise InputError(f"names must map columns to their names in the table, found {names!r:.80}")
     for column in names:
         if column not in wanted:
-            raise InputError(f"names[{column!r}]: there is no such column; the columns are {', '.join(wanted)}")
+            hint = did_you_mean(column, wanted)
+            raise InputError(f"names[{column!r}]: there is no such column; the columns are {', '.join(wanted)}{hint}")
     found = {}
     for column in wanted:
         called = names.get(column, column)
@@ -185,16 +187,23 @@ def _places(
         if count == 1:
             found[column] = source.columns.index(called)
         elif column not in optional or column in names:
-            known = ", ".join(repr(name) for name in source.columns[:20]) or "none"
-            more = f" and {len(source.columns) - 20} more" if len(source.columns) > 20 else ""
-            hint = ""
-            if column not in names and source.columns:
-                hint = (
-                    f"; say which is which, as in names={{{column!r}: {source.columns[0]!r}}}, or in a problem file "
-                    f"columns = {{ {column} = ... }}"
-                )
-            raise source.error(f"{source.name}: no column {called!r}; the columns are {known}{more}{hint}")
+            raise source.error(
+                f"{source.name}: no column {called!r}; the columns are {listed(source.columns)}"
+                f"{_hint(source, column, wanted, optional, names)}"
+            )
     return found
+
+
+def _hint(
+    source: Source, column: str, wanted: list[str], optional: Collection[str], names: Mapping[str, Hashable]
+) -> str:
+    """What may have been meant by a column that is not there."""
+    if column in names:
+        return did_you_mean(names[column], unused(names, wanted, source.columns))
+    if not source.columns:
+        return ""
+    needed = [one for one in wanted if one not in optional]
+    return "; " + advice("names", needed, names, source.columns)
 
 
 def _in_order(coding: Coding, is_text: bool) -> tuple[tuple[Hashable, ...], Codes]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,8 @@ from cautious.arrays import Array
 from cautious.errors import FileError, InputError
 
 Result = TypeVar("Result")
+# names that a message lists, and those among which the nearest is looked for
+LISTED, SEARCHED = 10, 10_000
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,9 @@ def _distribution(start: Any, n_states: int, names: tuple[str, ...] | None) -> A
         if names is not None and start in names:
             return one_state(n_states, names.index(start))
         if not start.isdecimal():
-            raise InputError(f"start is {start!r}, which is not the name of a state")
+            raise InputError(
+                f"start is {start!r}, which is not the name of a state{_known_states(start, n_states, names)}"
+            )
         # a number that was typed: where no state is called that, it is one
         start = int(start)
     if isinstance(start, int | np.integer) and not isinstance(start, bool):
@@ -94,6 +99,17 @@ def _distribution(start: Any, n_states: int, names: tuple[str, ...] | None) -> A
             raise InputError(f"start is {start}; states are numbered 0 to {n_states - 1}")
         return one_state(n_states, int(start))
     return as_distribution("start", start, (n_states,), "(S,)")
+
+
+def _known_states(start: str, n_states: int, names: tuple[str, ...] | None) -> str:
+    """The nearest name, and what the states are called."""
+    if names is None:
+        return f"; they have no names, and are numbered 0 to {n_states - 1}"
+    lower = {name.lower(): name for name in names[:SEARCHED]}
+    close = get_close_matches(start.lower(), lower, 1)
+    hint = f"; did you mean {lower[close[0]]!r}?" if close else ";"
+    more = f" and {n_states - LISTED:,} more" if n_states > LISTED else ""
+    return f"{hint} the states are {', '.join(names[:LISTED])}{more}"
 
 
 def one_state(n_states: int, state: int) -> Array:

@@ -20,12 +20,14 @@ from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 from cautious.tables import Columns, read_columns
 from cautious.tables.columns import open_source
+from cautious.tables.hints import advice, cost_note, did_you_mean, guesses, listed, unused
 
 NAME = "tables of outcomes"
 FAMILIES = {"state": "states", "action": "actions", "next_state": "states", "outcome": "outcomes"}
 NUMBERS = ("probability", "reward")
 PETRIK = {"state": "idstatefrom", "action": "idaction", "next_state": "idstateto", "outcome": "idoutcome"}
 OPTIONAL = ("outcome", "reward")
+NEEDED = ("state", "action", "next_state", "probability", "reward")
 
 
 def read(path: Path, given: Given) -> MDP:
@@ -33,8 +35,9 @@ def read(path: Path, given: Given) -> MDP:
     given.refuse_others(path, NAME, "reward", "outcome", "columns", "normalise")
     beside = companion.read(path)
     discount = settled_discount(path, given, None if beside is None else beside.discount)
-    table = read_columns(path, labels=FAMILIES, numbers=NUMBERS, optional=OPTIONAL, names=_called(path, given.columns))
-    _require_rewards(path, table, given.reward)
+    names = called_in(path, given.columns)
+    table = read_columns(path, labels=FAMILIES, numbers=NUMBERS, optional=OPTIONAL, names=names)
+    _require_rewards(path, table, given.reward, names)
     _require_probabilities(table)
     keep = _chosen(path, table, given.outcome)
     codes, numbers = _taken(table, keep)
@@ -66,25 +69,26 @@ def read(path: Path, given: Given) -> MDP:
     return model(path, outcomes, None, about)
 
 
-def _called(path: Path, columns: Mapping[str, str] | None) -> dict[str, Any]:
-    """What each column is called in the file."""
+def called_in(path: Path, columns: Mapping[str, str] | None) -> dict[str, Any]:
+    """What each column is called in the file; it must be there."""
     known = [*FAMILIES, *NUMBERS]
     for column in columns or ():
         if column not in known:
-            raise InputError(f"columns[{column!r}]: there is no such column; the columns are {', '.join(known)}")
+            hint = did_you_mean(column, known)
+            raise InputError(f"columns[{column!r}]: there is no such column; the columns are {', '.join(known)}{hint}")
     there = open_source(path).columns
     petrik = {column: called for column, called in PETRIK.items() if called in there and column not in there}
     names = {**petrik, **(columns or {})}
     for column in known:
-        if column not in OPTIONAL and names.get(column, column) not in there:
-            raise FileError(
-                f"{path}: no column {names.get(column, column)!r}; the columns are {str(there[:20])[1:-1]}; "
-                f"say which is which, as in columns={{{column!r}: {there[0]!r}}}"
-            )
+        called = names.get(column, column)
+        if called not in there and (column not in OPTIONAL or column in names):
+            free = unused(names, known, there)
+            hint = did_you_mean(called, free) if column in names else f"; {advice('columns', NEEDED, names, there)}"
+            raise FileError(f"{path}: no column {called!r}; the columns are {listed(there)}{hint}")
     return names
 
 
-def _require_rewards(path: Path, table: Columns, reward: Any) -> None:
+def _require_rewards(path: Path, table: Columns, reward: Any, names: Mapping[str, Any]) -> None:
     """Refuse a table that does not say what is paid, unless the caller does: nothing."""
     is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
     if reward is not None and not (is_number and reward == 0):
@@ -94,10 +98,12 @@ def _require_rewards(path: Path, table: Columns, reward: Any) -> None:
     if reward is not None and "reward" in table.numbers:
         raise InputError(f"{path}: reward=0 was given, but the table has a column of rewards")
     if reward is None and "reward" not in table.numbers:
+        there = table.source.columns
+        meant = guesses(["reward"], unused(names, [*FAMILIES, *NUMBERS], there)).get("reward", "?")
         raise FileError(
-            f"{path}: no column 'reward'; the columns are {str(table.source.columns[:20])[1:-1]}; say which one it "
-            f"is, as in columns={{'reward': {table.source.columns[-1]!r}}}, or that nothing is paid, reward=0 (a "
-            "column of zeros says so as well)"
+            f"{path}: no column 'reward'; the columns are {listed(there)}; say which one it is, as in "
+            f"columns={{'reward': {meant!r}}}{cost_note(meant)}, or that nothing is paid, reward=0 (a column of zeros "
+            "says so as well)"
         )
 
 

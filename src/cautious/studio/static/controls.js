@@ -2,27 +2,36 @@
 
 import { cautionAt, marks, positionOf, show, STEPS } from "./numbers.js";
 
+// name in the list, what it means, and what its figure is
 const RISKS = {
-  none: ["No risk", "Only the expected return counts; the caution changes nothing."],
+  none: ["No risk", "Only the expected return counts; the caution changes nothing.", "none"],
   safe: [
     "Limit on the time in danger",
     "Danger may take at most this share of the discounted time. The risk grows without bound near the limit.",
+    "nearness to the limit",
   ],
   peak: [
     "Time in the worst danger area",
     "The share of time in the danger area that is visited most. Danger cells that touch form one area.",
+    "share of the time",
   ],
-  variance: ["Unsteady points (variance)", "How much the points of single steps vary around their mean."],
-  cvar: ["Bad steps (CVaR)", "What is lost, on average, in the worst share of all steps."],
+  variance: ["Unsteady points (variance)", "How much the points of single steps vary around their mean.", "variance"],
+  cvar: ["Bad steps (CVaR)", "What is lost, on average, in the worst share of all steps.", "loss in bad steps"],
   kl: [
     "Leaving habits (relative entropy)",
     "How far the behaviour is from somebody's habits. A careful walker fears danger far more than the points say.",
+    "relative entropy",
   ],
   tv: [
     "Leaving habits (total variation)",
     "The share of time spent otherwise than somebody with these habits would.",
+    "share of the time",
   ],
-  entropy: ["Being predictable (entropy)", "How concentrated the behaviour is; caution spreads it over more cells."],
+  entropy: [
+    "Being predictable (entropy)",
+    "How concentrated the behaviour is; caution spreads it over more cells.",
+    "negative entropy",
+  ],
 };
 const PARAMETERS = {
   safe: { name: "At most", unit: "% of the time", field: "slack", min: 0.0001, max: 100 },
@@ -86,7 +95,7 @@ export class Controls {
   offer(opened, largestSide) {
     this.opened = opened;
     this.unit = opened?.unit ?? "points";
-    at("unit").textContent = `(${this.unit})`;
+    for (const one of document.querySelectorAll(".unit")) one.textContent = one.title = this.unit;
     at("columns").max = at("rows").max = largestSide;
     const kinds = Object.entries(RISKS).map(([kind, [name]]) => [kind, name]);
     if (opened !== null && opened.own_risk !== null) kinds.unshift(["own", `Of the problem: ${opened.own_risk}`]);
@@ -97,10 +106,16 @@ export class Controls {
     return kind === "own" ? this.opened.own_words.join(" ") : RISKS[kind][1];
   }
 
+  /** What the figure of a risk is, in a word or three. */
+  figure(kind) {
+    return kind === "own" ? this.opened.own_risk : RISKS[kind][2];
+  }
+
   show(document_) {
     const { grid, risk, caution } = document_;
     at("risk").value = risk.kind;
     at("risk-words").textContent = this.words(risk.kind);
+    at("risk-name").textContent = at("risk-name").title = this.figure(risk.kind);
     const parameter = PARAMETERS[risk.kind];
     const hasHabit = risk.kind === "kl" || risk.kind === "tv";
     at("parameter-label").hidden = parameter === undefined && !hasHabit;

@@ -13,13 +13,15 @@ export class Curve {
     this.now = null;
     this.spot = null;
     this.note = "";
+    this.risk = "";
     new ResizeObserver(() => this.draw()).observe(box);
   }
 
-  /** The points of a frontier; null while there are none, and `note` says why. */
-  show(points, note = "") {
+  /** The points of a frontier, and what their risk is called; null while there are none, and `note` says why. */
+  show(points, note = "", risk = "") {
     this.points = points;
     this.note = note;
+    this.risk = risk;
     this.draw();
   }
 
@@ -47,7 +49,7 @@ export class Curve {
     const y = scale(all.map((one) => one.expected_return), height - SPACE.bottom, SPACE.top);
     const named = { role: "group", "aria-label": "Expected return against risk" };
     const figure = node("svg", { viewBox: `0 0 ${width} ${height}`, ...named });
-    figure.append(...axes(x, y, width, height));
+    figure.append(...axes(x, y, width, height, this.risk));
     const sorted = [...this.points].sort((a, b) => a.risk - b.risk || a.expected_return - b.expected_return);
     const corners = sorted.map((one) => `${x.to(one.risk)},${y.to(one.expected_return)}`);
     figure.append(node("polyline", { class: "line", points: corners.join(" ") }));
@@ -105,7 +107,7 @@ function scale(values, from, to) {
   return { ticks, step, holds, to: (value) => Number(place(value).toFixed(2)) };
 }
 
-function axes(x, y, width, height) {
+function axes(x, y, width, height, risk) {
   const floor = height - SPACE.bottom;
   const parts = [];
   for (const tick of y.ticks) {
@@ -116,7 +118,7 @@ function axes(x, y, width, height) {
   for (const tick of x.ticks) parts.push(label(x.to(tick), floor + 17, rounded(tick, x.step), "middle"));
   parts.push(node("line", { class: "axis", x1: SPACE.left, x2: SPACE.left, y1: SPACE.top, y2: floor }));
   parts.push(node("line", { class: "axis", x1: SPACE.left, x2: width - SPACE.right, y1: floor, y2: floor }));
-  parts.push(label(width - SPACE.right, height - 4, "risk →", "end"));
+  parts.push(label(width - SPACE.right, height - 4, `risk: ${risk} →`, "end"));
   parts.push(label(SPACE.left + 6, SPACE.top + 2, "↑ expected return", "start"));
   return parts;
 }

@@ -6,7 +6,7 @@ import { Files } from "./files.js";
 import { Link } from "./link.js";
 import { statesOf, WorldMap } from "./map.js";
 import { Painter } from "./paint.js";
-import { banner, readOut, readTime, readWaiting } from "./readout.js";
+import { banner, readNothing, readOut, readTime, readWaiting } from "./readout.js";
 import { Store } from "./store.js";
 import { StateTable } from "./table.js";
 
@@ -166,7 +166,7 @@ function showOnMap(head, payload, rows, isGrid) {
 
 function frontier(head, _, { statement }) {
   drawn = keyOf(statement);
-  curve.show(head.points, NO_POINTS);
+  curve.show(head.points, NO_POINTS, controls.figure(statement.risk.kind));
 }
 
 /** What a curve belongs to. */
@@ -190,7 +190,9 @@ function error(head, _, question) {
   answered();
   banner(head.message.charAt(0).toUpperCase() + head.message.slice(1));
   // figures of another question must not pass for the answer to this one
-  if (question === null || question.type === "solve") document.body.classList.add("stale");
+  if (question !== null && question.type !== "solve") return;
+  document.body.classList.add("stale");
+  readNothing();
 }
 
 function state(isOpen, reason) {

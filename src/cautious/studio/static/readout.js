@@ -17,6 +17,14 @@ export function readOut(head, hasRisk) {
   at("verdict").title = head.detail;
 }
 
+/** No answer at all: nothing may look like one. */
+export function readNothing() {
+  for (const id of ["return", "risk-value", "danger", "objective"]) at(id).textContent = "–";
+  at("verdict").textContent = "No answer to this question; the line at the top says why.";
+  at("verdict").className = at("verdict").title = "";
+  at("timing").textContent = "\u00a0";
+}
+
 /** No answer for a while. */
 export function readWaiting() {
   at("verdict").textContent = "Solving…";

@@ -50,7 +50,7 @@ function actions(list) {
   return list.map(([name, chance]) => {
     const made = document.createElement("span");
     made.className = "bar";
-    made.append(bar(chance), `${name} ${chance < 0.005 ? "< 1" : Math.round(100 * chance)} %`);
+    made.append(bar(chance), `${name}: ${chance < 0.005 ? "< 1" : Math.round(100 * chance)} %`);
     return made;
   });
 }

@@ -1,0 +1,79 @@
+"""A policy in a file, for ``evaluate``: a saved solution, an array, or the csv that ``--policy-csv`` writes."""
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cautious import MDP, FileError
+from cautious.arrays import Array
+from cautious.problem_files.arrays import array_from_file
+from cautious.report.words import action_name, state_name
+from cautious.tables.columns import Columns, read_columns
+
+SHOWN = 6
+# as for every other policy
+SUM_TOLERANCE = 1e-9
+
+
+def read_policy(path: Path, mdp: MDP) -> Any:
+    """A Solution, or a policy (S, A) in the order of the model."""
+    if path.suffix.lower() == ".csv":
+        return policy_from_rows(path, mdp)
+    return array_from_file("--policy", path.name, path.parent, solutions=True)
+
+
+def policy_from_rows(path: Path, mdp: MDP) -> Array:
+    """Rows state, action, probability, matched by name; further columns are ignored, and pairs without a row are 0."""
+    rows = read_columns(path, labels={"state": "state", "action": "action"}, numbers=["probability"])
+    states = _numbers(rows, "state", [state_name(mdp, state) for state in range(mdp.n_states)])
+    actions = _numbers(rows, "action", [action_name(mdp, action) for action in range(mdp.n_actions)])
+    chances = rows.numbers["probability"]
+    wrong = (chances < 0) | (chances > 1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise rows.refusal(row, f"probability is {chances[row]:g}; it must be from 0 to 1")
+    _, first = np.unique(states * mdp.n_actions + actions, return_index=True)
+    if first.size < rows.n_rows:
+        row = int(np.setdiff1d(np.arange(rows.n_rows), first)[0])
+        pair = f"{action_name(mdp, int(actions[row]))} in {state_name(mdp, int(states[row]))}"
+        raise rows.refusal(row, f"{pair} has a row already")
+    policy = np.zeros(mdp.shape)
+    policy[states, actions] = chances
+    _check_states(path, mdp, policy, np.isin(np.arange(mdp.n_states), states))
+    return policy
+
+
+def _numbers(rows: Columns, column: str, names: list[str]) -> Any:
+    """What a column names, as numbers (n,) of the model."""
+    places = {name: place for place, name in enumerate(names)}
+    labels = [str(label) for label in rows.labels[column]]
+    found = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
+    numbers = found[rows.codes[column]]
+    if (numbers < 0).any():
+        row = int(np.argmax(numbers < 0))
+        label = labels[rows.codes[column][row]]
+        close = get_close_matches(label, names[:10_000], 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise rows.refusal(row, f"this model has no {column} {label!r}{hint}; its {column}s are {_some(names)}")
+    return numbers
+
+
+def _check_states(path: Path, mdp: MDP, policy: Array, told: Any) -> None:
+    if not told.all():
+        names = [state_name(mdp, int(state)) for state in np.flatnonzero(~told)]
+        raise FileError(f"{path}: no row for {_some(names)}; every state of the model needs its actions")
+    sums = policy.sum(axis=1)
+    off = np.abs(sums - 1) > SUM_TOLERANCE
+    if off.any():
+        state = int(np.argmax(off))
+        raise FileError(
+            f"{path}: the probabilities in {state_name(mdp, state)} sum to {sums[state]:.12g}; they must sum to 1 "
+            f"within {SUM_TOLERANCE:g}"
+        )
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
