@@ -91,7 +91,10 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            sys.exit(app(arguments or ["--help"], prog_name="cautious", standalone_mode=False))
+            code = app(arguments or ["--help"], prog_name="cautious", standalone_mode=False)
+        # a full disk shows here, where it can still be told
+        sys.stdout.flush()
+        sys.exit(code)
     except (Interrupted, KeyboardInterrupt):
         sys.exit(failed("Interrupted", "interrupted", shared.INTERRUPTED))
     except USAGE_ERROR as error:
@@ -121,7 +124,16 @@ class Failure:
             with suppress(OSError):
                 shared.print_json({"error": {"kind": kind, "message": line, "exit_code": code}})
         sys.stderr.write(f"cautious: {line}\n")
+        drop_unwritten()
         return code
+
+
+def drop_unwritten() -> None:
+    """Give up what standard output does not take, or Python tries again at its end and fails with a code of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _warn(message: Warning | str, *place: Any, **more: Any) -> None:
