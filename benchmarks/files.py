@@ -20,6 +20,7 @@ from rich.table import Table
 
 import cautious as ca
 
+HERE = Path(__file__).resolve()
 SUFFIXES = (".tra", ".umb", ".csv", ".parquet", ".npz")
 LIMIT_SECONDS, LIMIT_MEMORY = 10.0, 4.0
 
@@ -76,8 +77,8 @@ def read_by_storm(path: Path) -> dict[str, Any]:
 
 def in_a_child(reader: str, path: Path) -> dict[str, Any]:
     """What one reading took, in a process of its own."""
-    command = [sys.executable, __file__, "--child", reader, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent, check=False)
+    command = [sys.executable, str(HERE), "--child", reader, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parent, check=False)
     if done.returncode != 0:
         return {"status": done.stderr.strip().splitlines()[-1:] or ["ended"]}
     row: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
