@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from cautious.errors import InputError
 
 SUM_TOLERANCE = 1e-9
 FLOAT32_SUM_TOLERANCE = 1e-5
+# names among which the nearest is looked for
+SEARCHED = 10_000
 
 
 def sum_tolerance(dtype: Any) -> float:
@@ -190,3 +193,10 @@ def as_mask(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Mask
 
 def _at(where: tuple[int, ...]) -> str:
     return "[" + ", ".join(str(i) for i in where) + "]" if where else ""
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A question that names the nearest of the first known names, whatever their case; empty where none is near."""
+    lower = {one.lower(): one for one in known[:SEARCHED]}
+    close = get_close_matches(name.lower(), lower, 1)
+    return f"; did you mean {lower[close[0]]!r}?" if close else ""

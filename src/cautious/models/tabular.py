@@ -3,14 +3,13 @@
 import os
 import warnings
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_array, as_distribution, as_mask, as_number, check_shape
+from cautious._checks import as_array, as_distribution, as_mask, as_number, check_shape, did_you_mean
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.kernels import sparse_rows
@@ -261,9 +260,7 @@ class MDP:
         numbers = {label: index for index, label in enumerate(self.state_names)}
         for label in labels:
             if label not in numbers:
-                lower = {known.lower(): known for known in self.state_names[:10_000]}
-                close = get_close_matches(label.lower(), lower, 1)
-                hint = f"; did you mean {lower[close[0]]!r}?" if close else ""
+                hint = did_you_mean(label, self.state_names)
                 raise InputError(f"{name} names the state {label!r}, which this model does not have{hint}")
         return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))
 

@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from cautious._checks import as_distribution, as_number
+from cautious._checks import as_distribution, as_number, did_you_mean
 from cautious.arrays import Array
 from cautious.errors import FileError, InputError
 
 Result = TypeVar("Result")
-# names that a message lists, and those among which the nearest is looked for
-LISTED, SEARCHED = 10, 10_000
+# names that a message lists
+LISTED = 10
 
 
 @dataclass(frozen=True)
@@ -105,9 +104,7 @@ def _known_states(start: str, n_states: int, names: tuple[str, ...] | None) -> s
     """The nearest name, and what the states are called."""
     if names is None:
         return f"; they have no names, and are numbered 0 to {n_states - 1}"
-    lower = {name.lower(): name for name in names[:SEARCHED]}
-    close = get_close_matches(start.lower(), lower, 1)
-    hint = f"; did you mean {lower[close[0]]!r}?" if close else ";"
+    hint = did_you_mean(start, names) or ";"
     more = f" and {n_states - LISTED:,} more" if n_states > LISTED else ""
     return f"{hint} the states are {', '.join(names[:LISTED])}{more}"
 
