@@ -1,6 +1,7 @@
 """What figures are about and in which units: solved logs, learned bounds, money and days."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import cautious as ca
 from cautious.report.compare import compare
 from cautious.report.overview import write_overview
 from cautious.report.plots import plot_behaviour
+from cautious.report.proofs import certificate_words
 from cautious.report.tables import busiest_table, changed_states, solution_table
 from cautious.report.words import number, time_steps
 from page_reader import read
@@ -19,7 +21,7 @@ def logged():
     rng = np.random.default_rng(0)
     pairs = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [400, 300, 290, 10], axis=0)
     rows = [(f"s{s}", f"a{a}", float(s), f"s{t}") for (s, a), t in zip(pairs, rng.integers(2, size=1000), strict=True)]
-    return ca.from_transitions(rows, discount=0.5)
+    return ca.from_transitions(rows, discount=0.5, reward_range=(0, 1))
 
 
 @pytest.mark.usefixtures("quick_pictures")
@@ -142,3 +144,11 @@ def test_bars_are_labelled_in_percent(chain_solution):
     labels = [text.get_text() for text in plot_behaviour(chain_solution).axes[0].texts]
     assert labels
     assert all(label.endswith(" %") for label in labels)
+
+
+def test_a_learned_log_says_which_rows_did_what(logged):
+    rows = dict(certificate_words(ca.learn(logged)))
+    chose, evidence = re.fullmatch(
+        r"1,000 rows of a log: ([\d,]+) chose the policy, ([\d,]+) of the others are the evidence", rows["Samples"]
+    ).groups()
+    assert 0 < int(evidence) <= 1000 - int(chose)

@@ -1,6 +1,8 @@
 """What is proved of a solution, in words: the badge on top of its page and the rows about its certificate."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from cautious.report.accuracy import shown_objective
 from cautious.report.words import is_learned, is_logged, number
@@ -67,9 +69,17 @@ def _estimate_words(solution: Solution) -> list[tuple[str, str]]:
         ("What is sure", solution.certificate.statement),
         ("Objective, estimated", number(shown_objective(solution), 6)),
         ("No policy exceeds", _best_at_most(solution)),
-        ("Samples", f"{facts.get('samples', 0):,}, of which {facts.get('trial_samples', 0):,} tried the final policy"),
+        ("Samples", _samples(facts)),
         ("Method", f"{facts.get('method', solution.method)}; {number(solution.seconds, 3)} s"),
     ]
+
+
+def _samples(facts: Mapping[str, Any]) -> str:
+    text = f"{facts.get('samples', 0):,}"
+    if "rows as evidence" in facts:
+        chose, evidence = facts["rows for the policy"], facts["rows as evidence"]
+        return f"{text} rows of a log: {chose:,} chose the policy, {evidence:,} of the others are the evidence"
+    return f"{text}, of which {facts.get('trial_samples', 0):,} tried the final policy"
 
 
 def _best_at_most(solution: Solution) -> str:
