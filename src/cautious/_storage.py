@@ -166,3 +166,29 @@ def _read_array(source: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -
             raise FileError(f"{source}: the array {info.filename!r} has {len(raw)} bytes, its header claims {size}")
         array = np.frombuffer(raw, dtype=dtype)
         return array.reshape(shape, order="F" if fortran else "C")
+
+
+def plain(value: Any) -> Any:
+    """JSON has no infinities and no NumPy numbers: say them as words, or as Python's own."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return [plain(item) for item in value.tolist()]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"number": repr(value)}
+    return value
+
+
+def unplain(value: Any) -> Any:
+    """What ``plain`` was given, but for tuples, which are lists now."""
+    if isinstance(value, dict):
+        if set(value) == {"number"}:
+            return float(value["number"])
+        return {key: unplain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [unplain(item) for item in value]
+    return value

@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Mask
 from cautious.kernels import checking
 from cautious.models.encodings import EPS, frozen
+from cautious.occupancy import Visits
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk, ScalarRisk
 from cautious.risks.features import LogBarrier
@@ -77,8 +78,10 @@ class Certificate:
         The same in a sentence.
     upper_bound, gap
         What no policy exceeds, and how far the delivered one is below it, rounding included.
-    occupancy_error, objective_error
-        What rounding can have done to the occupancy (1-norm) and to the objective.
+    visits
+        The occupancy, and ``occupancy_error``: what rounding can have done to it in the 1-norm.
+    objective_error
+        What rounding can have done to the objective.
     facts
         What a kind adds: the requirements that fail and the best reachable values, samples and confidence.
 
@@ -94,9 +97,14 @@ class Certificate:
     statement: str
     upper_bound: float
     gap: float
-    occupancy_error: float
+    visits: Visits = field(repr=False)
     objective_error: float
     facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def occupancy_error(self) -> float:
+        """What rounding can have done to the occupancy, in the 1-norm."""
+        return self.visits.error
 
 
 def upper_bound(problem: Problem, witness: Witness | Cover) -> float:

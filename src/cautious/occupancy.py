@@ -9,6 +9,7 @@ that is near enough:  ||x - x_true||_1 <= ||residual||_1 / (1 - gamma),  because
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,6 +40,36 @@ class PolicyOccupancy:
     occupancy: Array
     reached: Mask
     error: float
+
+
+class LaterOccupancy:
+    """The same of a checked policy (S, A), solved for when it is first looked at, to ``accuracy``."""
+
+    def __init__(self, mdp: MDP, policy: Array, accuracy: float) -> None:
+        self._mdp, self._policy, self._accuracy = mdp, policy, accuracy
+
+    @cached_property
+    def _found(self) -> PolicyOccupancy:
+        return policy_occupancy(self._mdp, self._policy, self._accuracy)
+
+    @property
+    def occupancy(self) -> Array:
+        """See ``PolicyOccupancy``."""
+        return self._found.occupancy
+
+    @property
+    def reached(self) -> Mask:
+        """See ``PolicyOccupancy``."""
+        return self._found.reached
+
+    @property
+    def error(self) -> float:
+        """See ``PolicyOccupancy``."""
+        return self._found.error
+
+
+# what an answer holds: either way it has ``occupancy``, ``reached`` and ``error``
+Visits = PolicyOccupancy | LaterOccupancy
 
 
 def check_policy(mdp: MDP, policy: object) -> Array:

@@ -61,9 +61,7 @@ class Plan:
 
     def policy(self, n_actions: int) -> Array:
         """The actions as a table (S, A) of zeros and ones."""
-        table = np.zeros((self.actions.size, n_actions))
-        table[np.arange(self.actions.size), self.actions] = 1.0
-        return table
+        return np.asarray(self.actions[:, None] == np.arange(n_actions), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
@@ -16,6 +16,7 @@ from cautious.errors import FileError, InputError, SolveError
 from cautious.history import History
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
+from cautious.occupancy import PolicyOccupancy
 from cautious.problem import Problem
 
 
@@ -55,12 +56,10 @@ class Solution:
         Discounted return from the start distribution; the risk, 0 if it plays no part.
     upper_bound, gap
         No policy exceeds the bound (none close by, where the certificate is "stationary"); ``upper_bound - objective``.
-    policy, occupancy
-        (S, A): rows that sum to one; the discounted shares of time, which sum to one.
+    policy
+        (S, A): rows that sum to one.
     multipliers, adjusted_reward
         (S,) and (S, A): the proof, values of a risk-neutral planner and the reward that planner is paid.
-    reached
-        (S,) marks the states the policy visits; elsewhere its rows are uniform over the usable actions.
     certificate
         What was checked, and by how much.
     mdp
@@ -93,10 +92,8 @@ class Solution:
     upper_bound: float
     gap: float
     policy: Array
-    occupancy: Array
     multipliers: Array
     adjusted_reward: Array
-    reached: Mask
     certificate: Certificate
     mdp: MDP
     caution: float
@@ -115,6 +112,16 @@ class Solution:
         if self.status is not Status.SOLVED:
             raise SolveError(f"{self.status.value}. {self.certificate.statement}")
         return self
+
+    @property
+    def occupancy(self) -> Array:
+        """(S, A), the discounted shares of time, which sum to one; without a risk solved for when first asked for."""
+        return self.certificate.visits.occupancy
+
+    @property
+    def reached(self) -> Mask:
+        """(S,) marks the states the policy visits; of those no policy can visit its rows are of no consequence."""
+        return self.certificate.visits.reached
 
     @property
     def policy_risk(self) -> float | None:
@@ -189,13 +196,13 @@ class Solution:
         header = {
             "model": model_header,
             "status": self.status.name,
-            "certificate": {key: _plain(value) for key, value in asdict(self.certificate).items()},
+            "certificate": {name: _storage.plain(getattr(self.certificate, name)) for name in _PROVED},
             "risk_label": self.risk_label,
-            "risk_terms": _plain(self.risk_terms),
+            "risk_terms": _storage.plain(self.risk_terms),
             "steps": self.steps,
             "memory_bytes": self.memory_bytes,
             "method": self.method,
-            **{name: _plain(getattr(self, name)) for name in _NUMBERS},
+            **{name: _storage.plain(getattr(self, name)) for name in _NUMBERS},
         }
         arrays = {f"model.{name}": array for name, array in model_arrays.items()}
         arrays |= {name: getattr(self, name) for name in _TABLES}
@@ -205,6 +212,7 @@ class Solution:
 
 
 _NUMBERS = ("objective", "expected_return", "risk", "upper_bound", "gap", "caution", "tolerance", "seconds")
+_PROVED = ("kind", "statement", "upper_bound", "gap", "occupancy_error", "objective_error", "facts")
 _COLUMNS = tuple(column.name for column in fields(History))
 _TABLES = ("policy", "occupancy", "multipliers", "adjusted_reward", "reached")
 
@@ -223,19 +231,20 @@ def load(path: str | os.PathLike[str]) -> Solution:
     model_arrays = {name.removeprefix("model."): a for name, a in arrays.items() if name.startswith("model.")}
     try:
         mdp = model_from_storage(path, header["model"], model_arrays)
-        certificate = {key: _number(value) for key, value in header["certificate"].items()}
-        numbers: dict[str, Any] = {name: float(_number(header[name])) for name in _NUMBERS}
+        certificate = {key: _storage.unplain(value) for key, value in header["certificate"].items()}
+        numbers: dict[str, Any] = {name: float(_storage.unplain(header[name])) for name in _NUMBERS}
         tables: dict[str, Any] = {name: _storage.take(path, arrays, name) for name in _TABLES}
         for name, table in tables.items():
             expected = (mdp.n_states,) if name in ("multipliers", "reached") else mdp.shape
             if table.shape != expected:
                 raise FileError(f"{path}: the array {name!r} has shape {table.shape}, expected {expected}")
+        visits = PolicyOccupancy(tables.pop("occupancy"), tables.pop("reached"), certificate.pop("occupancy_error"))
         return Solution(
             status=Status[header["status"]],
-            certificate=Certificate(**certificate),
+            certificate=Certificate(visits=visits, **certificate),
             mdp=mdp,
             risk_label=str(header["risk_label"]),
-            risk_terms=tuple(_number(header["risk_terms"])),
+            risk_terms=tuple(_storage.unplain(header["risk_terms"])),
             steps=int(header["steps"]),
             method=str(header["method"]),
             memory_bytes=header.get("memory_bytes"),
@@ -272,28 +281,3 @@ def _history(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> History
     if not any(name.startswith("history.") for name in arrays):
         return None
     return History(**{name: _storage.take(path, arrays, f"history.{name}") for name in _COLUMNS})
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinities and no NumPy numbers: say them as words, or as Python's own."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return [_plain(item) for item in value.tolist()]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        return {"number": repr(value)}
-    return value
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, dict):
-        if set(value) == {"number"}:
-            return float(value["number"])
-        return {key: _number(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_number(item) for item in value]
-    return value

@@ -7,12 +7,13 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.kernels import checking
-from cautious.models.encodings import EPS
-from cautious.occupancy import PolicyOccupancy, policy_occupancy, policy_values
+from cautious.models.encodings import EPS, frozen
+from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy, policy_values
 from cautious.problem import Problem
 from cautious.risks.features import LogBarrier
 
-ERROR_SHARE = 0.02
+# of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
+ERROR_SHARE, VALUES_SHARE = 0.02, 0.002
 ROUGH = 1e-9
 
 
@@ -21,11 +22,34 @@ class Delivered:
     """A policy and what it is worth; ``error`` bounds what rounding did to the objective."""
 
     policy: Array
-    occupancy: PolicyOccupancy
+    occupancy: Visits
     expected_return: float
     risk: float
     objective: float
     error: float
+
+
+def deliver_return(
+    problem: Problem, policy: Array, values: Array, allowance: Callable[[float], float]
+) -> Delivered | None:
+    """The return of a policy by what it is worth in each state, ``values`` (S,); None if that does not tell it exactly.
+
+    For any v, the mean of  r + gamma E[v] - v  over the policy's occupancy lies between the least and the largest
+    entry: where these agree the occupancy need not be known. It is solved for when somebody asks.
+    """
+    mdp, horizon, counted = problem.mdp, 1 / (1 - problem.mdp.discount), problem.active_states
+    v, pi, reward = np.where(counted, values, 0.0), frozen(policy).ravel(), problem.reward
+    least, largest = checking.advantages_of(
+        *mdp.csr, reward.ravel(), pi, problem.active.ravel(), counted, mdp.discount, v, 2 * EPS
+    )
+    first, whole = checking.careful_dot(mdp.start, v)
+    worth = first + horizon * (least + largest) / 2
+    error = horizon * (largest - least) / 2 + 8 * EPS * (whole + horizon * max(abs(least), abs(largest)))
+    room = VALUES_SHARE * allowance(worth)
+    if not error <= room:
+        return None
+    accuracy = min(ROUGH, room / (horizon * max(float(np.abs(reward).max()), 1e-300)))
+    return Delivered(policy, LaterOccupancy(mdp, policy, accuracy), worth, 0.0, worth, error)
 
 
 def deliver(
@@ -50,7 +74,7 @@ def deliver(
         states = found.occupancy.occupancy.sum(axis=1)
 
 
-def _worth(problem: Problem, policy: Array, found: PolicyOccupancy, values: Array | None = None) -> Delivered:
+def _worth(problem: Problem, policy: Array, found: Visits, values: Array | None = None) -> Delivered:
     # where the policy goes at all, also where its occupancy was rounded to zero
     used = found.reached[:, None] & (policy > 0)
     expected, error = _expected_return(problem, found, used)
@@ -62,7 +86,7 @@ def _worth(problem: Problem, policy: Array, found: PolicyOccupancy, values: Arra
     return Delivered(policy, found, expected, risk, objective, error + _risk_error(problem, found, risk))
 
 
-def _expected_return(problem: Problem, found: PolicyOccupancy, used: Mask) -> tuple[float, float]:
+def _expected_return(problem: Problem, found: Visits, used: Mask) -> tuple[float, float]:
     """<d, r> / (1-gamma), and how wrong it can be."""
     horizon = 1 / (1 - problem.mdp.discount)
     paid, magnitude = checking.careful_dot(found.occupancy.ravel(), problem.reward.ravel())
@@ -70,7 +94,7 @@ def _expected_return(problem: Problem, found: PolicyOccupancy, used: Mask) -> tu
     return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
 
 
-def _return_by_values(problem: Problem, found: PolicyOccupancy, used: Mask, v: Array) -> tuple[float, float]:
+def _return_by_values(problem: Problem, found: Visits, used: Mask, v: Array) -> tuple[float, float]:
     """The same return as  <xi, v> + <d, r + gamma E[v] - v> / (1-gamma),  true for any v (S,), and its error.
 
     With v near the policy's values the bracket is near zero where the policy goes, and an error of d hardly counts.
@@ -87,13 +111,13 @@ def _return_by_values(problem: Problem, found: PolicyOccupancy, used: Mask, v: A
     return first + horizon * paid, error
 
 
-def _clear_of_floors(problem: Problem, found: PolicyOccupancy) -> bool:
+def _clear_of_floors(problem: Problem, found: Visits) -> bool:
     """Whether every requirement is met by more than rounding can fake."""
     barriers = [risk for _, risk in problem.terms if isinstance(risk, LogBarrier)]
     return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales) for risk in barriers)
 
 
-def _risk_error(problem: Problem, found: PolicyOccupancy, risk: float) -> float:
+def _risk_error(problem: Problem, found: Visits, risk: float) -> float:
     """First-order effect of the occupancy's error on the risk, doubled, and the rounding of the risk."""
     if not np.isfinite(risk):
         return 0.0

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
+from cautious.occupancy import PolicyOccupancy
 from cautious.report import accuracy, trade
 from cautious.report.carriers import carriers
 from cautious.report.compare import compare
@@ -33,9 +34,9 @@ def _with_noise(solution, size):
     reached[broken] = True
     policy = solution.policy.copy()
     policy[broken] = [0, 0, 1]
-    return dataclasses.replace(
-        solution, risk=size, occupancy=occupancy, reached=reached, policy=policy, gap=max(solution.gap, 1e-4)
-    )
+    visits = PolicyOccupancy(occupancy, reached, solution.certificate.occupancy_error)
+    certificate = dataclasses.replace(solution.certificate, visits=visits)
+    return dataclasses.replace(solution, risk=size, certificate=certificate, policy=policy, gap=max(solution.gap, 1e-4))
 
 
 def test_risk_below_the_gap_reads_zero(safe):

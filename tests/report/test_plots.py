@@ -8,6 +8,7 @@ import pytest
 from matplotlib.quiver import Quiver
 
 import cautious as ca
+from cautious.occupancy import PolicyOccupancy
 from cautious.report.canvas import DARK, png
 from cautious.report.compare import compare
 from cautious.report.plots import plot_behaviour, plot_frontier, plot_history, plot_returns, plot_solution, save_figure
@@ -105,9 +106,9 @@ def test_a_large_map_is_drawn_without_arrows(maze_solution):
     n = rows * columns
     scene = ca.Scene("Large", grid=("." * columns,) * rows, action_arrows=("up",))
     mdp = ca.MDP([np.eye(1)], np.ones((1, 1)), 0.5)
-    wide = dataclasses.replace(
-        maze_solution, mdp=mdp, occupancy=np.full((n, 1), 1 / n), policy=np.ones((n, 1)), reached=np.ones(n, dtype=bool)
-    )
+    visits = PolicyOccupancy(np.full((n, 1), 1 / n), np.ones(n, dtype=bool), 0.0)
+    certificate = dataclasses.replace(maze_solution.certificate, visits=visits)
+    wide = dataclasses.replace(maze_solution, mdp=mdp, certificate=certificate, policy=np.ones((n, 1)))
     mdp.scene, mdp.n_states = scene, n
     assert len(plot_behaviour(wide).axes[0].collections) == 0
 

@@ -47,6 +47,48 @@ def largest_advantage(
 
 
 @njit(cache=True, nogil=True)
+def advantages_of(
+    indptr: Indices,
+    indices: Indices,
+    data: Array,
+    r: Array,
+    pi: Array,
+    active: Mask,
+    counted: Mask,
+    gamma: float,
+    v: Array,
+    unit: float,
+) -> tuple[float, float]:
+    """Least and largest  r_pi + gamma E_pi[v] - v  of a policy ``pi`` (S*A,) over the ``counted`` states (S,).
+
+    Both are moved outwards by what rounding can hide. NaN if one is, or if the policy leaves the active pairs there.
+    """
+    n_actions = r.size // v.size
+    least, largest = np.inf, -np.inf
+    for s in range(v.size):
+        if counted[s]:
+            total, magnitude, terms = 0.0, 0.0, 8 + n_actions
+            for row in range(s * n_actions, (s + 1) * n_actions):
+                if pi[row] > 0.0:
+                    if not active[row]:
+                        return np.nan, np.nan
+                    mean, size = 0.0, 0.0
+                    for k in range(indptr[row], indptr[row + 1]):
+                        part = data[k] * v[indices[k]]
+                        mean += part
+                        size += abs(part)
+                    total += pi[row] * (r[row] + gamma * mean)
+                    magnitude += pi[row] * (abs(r[row]) + gamma * size)
+                    terms += indptr[row + 1] - indptr[row]
+            noise = unit * terms * (magnitude + abs(v[s]))
+            low, high = total - v[s] - noise, total - v[s] + noise
+            if np.isnan(low):
+                return np.nan, np.nan
+            least, largest = min(least, low), max(largest, high)
+    return least, largest
+
+
+@njit(cache=True, nogil=True)
 def careful_dot(x: Array, y: Array) -> tuple[float, float]:
     """(<x, y>, <|x|, |y|>); the first is summed with compensation, so that only the products round, however many."""
     total, lost, size = 0.0, 0.0, 0.0

@@ -12,6 +12,7 @@ from cautious.learning.runs import Method, Result
 from cautious.learning.task import Task
 from cautious.learning.trial import Trial
 from cautious.models.tabular import MDP
+from cautious.occupancy import PolicyOccupancy
 from cautious.problem import Problem
 from cautious.risks.base import ConicRisk
 from cautious.solution import Solution, Status
@@ -36,7 +37,7 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
         statement=_statement(task, ending, at_least, gap),
         upper_bound=upper_bound,
         gap=gap,
-        occupancy_error=np.nan,
+        visits=estimate.pop("visits"),
         objective_error=np.nan,
         facts={
             "confidence": CONFIDENCE,
@@ -108,8 +109,7 @@ def counted_estimate(task: Task, mdp: MDP, policy: Array) -> dict[str, Any]:
         "objective": found.objective,
         "expected_return": found.expected_return,
         "risk": found.risk,
-        "occupancy": d,
-        "reached": found.occupancy.reached,
+        "visits": PolicyOccupancy(d, found.occupancy.reached, np.nan),
         "adjusted_reward": _adjusted(problem, problem.reward, d),
         "risk_terms": term_values(problem, d),
         "problem": problem,
@@ -137,8 +137,7 @@ def _tried(task: Task, result: Result, trial: Trial | None) -> dict[str, Any]:
         "objective": expected - penalty,
         "expected_return": expected,
         "risk": penalty / task.caution if terms else 0.0,
-        "occupancy": d,
-        "reached": np.asarray(d.sum(axis=1) > 0),
+        "visits": PolicyOccupancy(d, np.asarray(d.sum(axis=1) > 0), np.nan),
         "adjusted_reward": _adjusted(problem, result.payoff, d),
         "risk_terms": tuple({"risk": label, "weight": w / task.caution, "value": v} for w, label, v in terms),
     }

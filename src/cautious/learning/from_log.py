@@ -84,7 +84,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
             statement=_statement(found, at_least, return_at_least, apart) + (ANY_POLICY if sure else ""),
             upper_bound=upper_bound,
             gap=gap,
-            occupancy_error=np.nan,
+            visits=estimate.pop("visits"),
             objective_error=np.nan,
             facts=facts,
         ),

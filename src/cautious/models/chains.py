@@ -43,7 +43,7 @@ class Chain:
         """For compiled loops."""
         return self.pointer, self.successor, self.chance
 
-    @cached_property
+    @property
     def matrix(self) -> sp.csr_array:
         """As SciPy's matrix."""
         signed = np.dtype(f"i{self.successor.itemsize}")
@@ -172,6 +172,7 @@ class Greedy:
         self.room = np.empty(mdp.n_states + 1, indptr.dtype), np.empty(size, indices.dtype), np.empty(size)
         self.gain = np.empty(mdp.n_states)
         self.held: Any = None
+        self.now: Chain
 
     def chain(self, actions: Indices) -> tuple[Chain, Array]:
         """The chain of actions (S,) and what they are paid (S,)."""
@@ -180,8 +181,9 @@ class Greedy:
             *csr, self.reward, chosen, self.held, *self.room, self.gain
         ):
             policy_systems.choose_rows(*csr, self.reward, chosen, *self.room, self.gain)
-            self.held = chosen.copy()
-        return _cut(*self.room), self.gain
+            self.held, self.now = chosen.copy(), _cut(*self.room)
+        # rows of the same lengths: the same chain with other numbers in it
+        return self.now, self.gain
 
 
 def _cut(pointer: Any, successor: Any, chance: Array) -> Chain:

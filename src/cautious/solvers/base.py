@@ -23,7 +23,7 @@ from cautious.certificate import Conflict, Cover, Witness, conflict_bound, first
 from cautious.problem import Problem
 from cautious.solution import Status
 from cautious.solvers.memory import MemoryWatch
-from cautious.worth import Delivered, deliver
+from cautious.worth import Delivered, deliver, deliver_return
 
 Kept = TypeVar("Kept")
 # tables (S, A) and vectors (S,) that a method without matrices of its own holds at its peak, certificate included
@@ -58,13 +58,15 @@ Callback = Callable[[Progress], Any]
 class Candidate:
     """What a solver proposes: a policy, a witness for an upper bound, a proof of conflict, or several of these.
 
-    ``states`` (S,) may say what the policy's state marginal is about: the certificate then starts from there.
+    ``states`` (S,) may say what the policy's state marginal is about: the certificate then starts from there. Without
+    a risk, ``values`` (S,) may say what the policy is worth in each state: the certificate may need nothing else.
     """
 
     policy: Array | None = None
     witness: Witness | Cover | None = None
     conflict: Conflict | None = None
     states: Array | None = None
+    values: Array | None = None
 
 
 class Clock:
@@ -229,7 +231,11 @@ class Outcome:
             if bound < self.upper or (self.witness is None and not np.isnan(bound)):
                 self.upper, self.witness = bound, candidate.witness
         if candidate.policy is not None:
-            found = deliver(problem, candidate.policy, candidate.states, target.allowance)
+            found = None
+            if problem.neutral and candidate.values is not None:
+                found = deliver_return(problem, candidate.policy, candidate.values, target.allowance)
+            if found is None:
+                found = deliver(problem, candidate.policy, candidate.states, target.allowance)
             if self.delivered is None or found.objective > self.delivered.objective:
                 self.delivered = found
         if candidate.conflict is not None and conflict_bound(problem, candidate.conflict) <= 0:

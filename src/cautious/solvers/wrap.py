@@ -37,7 +37,7 @@ def finished(problem: Problem, target: Target, outcome: Outcome, method: str) ->
         statement=_statement(kind, gap, best.objective),
         upper_bound=bound,
         gap=gap,
-        occupancy_error=best.occupancy.error,
+        visits=best.occupancy,
         objective_error=best.error,
         facts=_facts(outcome),
     )
@@ -71,6 +71,9 @@ def _prices(problem: Problem, target: Target, witness: Witness | Cover | None, b
 
     Risks with a kink take the slope of the witness, which is the one that explains the policy.
     """
+    if problem.neutral and isinstance(witness, Witness):
+        v = witness.multipliers
+        return v + (best.expected_return - float(problem.mdp.start @ v)), problem.reward
     d, cuts = best.occupancy.occupancy, witness.cuts if isinstance(witness, Witness) else ()
     adjusted = problem.reward
     for number, (weight, risk) in enumerate(problem.terms):
@@ -169,7 +172,7 @@ def _no_value(
     impossible = status is Status.INFEASIBLE
     bound = -np.inf if impossible else np.inf
     certificate = Certificate(
-        kind, statement, bound, 0.0 if impossible else np.inf, outcome.delivered.occupancy.error, 0.0, facts
+        kind, statement, bound, 0.0 if impossible else np.inf, outcome.delivered.occupancy, 0.0, facts
     )
     zero = np.zeros(problem.mdp.n_states)
     multipliers = zero if outcome.conflict is None else outcome.conflict.multipliers
@@ -189,7 +192,6 @@ def _solution(
     multipliers: Array,
     adjusted: Array,
 ) -> Solution:
-    found = best.occupancy
     return Solution(
         status=status,
         objective=best.objective,
@@ -198,10 +200,8 @@ def _solution(
         upper_bound=certificate.upper_bound,
         gap=certificate.gap,
         policy=best.policy,
-        occupancy=found.occupancy,
         multipliers=multipliers,
         adjusted_reward=adjusted,
-        reached=found.reached,
         certificate=certificate,
         mdp=problem.mdp,
         caution=problem.caution,
@@ -211,7 +211,7 @@ def _solution(
         steps=outcome.steps,
         method=method,
         memory_bytes=target.clock.memory.most,
-        risk_terms=term_values(problem, found.occupancy),
+        risk_terms=() if problem.neutral else term_values(problem, best.occupancy.occupancy),
         problem=problem,
     )
 
