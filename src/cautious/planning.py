@@ -112,7 +112,8 @@ class _Search:
         self.largest_reward = max(most, -self.least_reward)
         self.greedy = Greedy(mdp, self.reward)
         self.widths = block_widths(mdp.csr[0], BLOCK * mdp.n_actions)
-        self.threads = threads_for(mdp.transitions.nnz)
+        self.n_entries = max(1, mdp.transitions.nnz)
+        self.threads = threads_for(self.n_entries)
         self.facts = np.empty((pieces(mdp.n_states), 5))
         self.spent = 0.0
         self.target = 0.0
@@ -188,7 +189,7 @@ class _Search:
     def evaluated(self, values: Array, actions: Indices, passes: int | None = None) -> Array:
         """Values nearer to those of the policy: after some ``passes`` over its chain, or by solving its system."""
         chain, gain = self.greedy.chain(actions)
-        gamma, share = self.mdp.discount, chain.chance.size / max(1, self.mdp.transitions.nnz)
+        gamma, share = self.mdp.discount, chain.chance.size / self.n_entries
         if passes is None:
             found, steps = chain.values(gamma, gain, values, 0.2 * (1 - gamma) * self.target)
             self.spent += PASSES_PER_STEP * steps * share

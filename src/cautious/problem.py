@@ -108,7 +108,10 @@ class Problem:
     @cached_property
     def active(self) -> Mask:
         """Kept pairs of the states that can be reached with kept pairs, the support of every occupancy that counts."""
-        counts = self.mdp.start > 0 if self.mdp.discount == 0 else self.mdp.reachable(self.kept)
+        if self.mdp.discount == 0:
+            counts = self.mdp.start > 0
+        else:
+            counts = self.mdp.visitable if self.kept is self.mdp.allowed else self.mdp.reachable(self.kept)
         return self.kept & counts[:, None]
 
     @cached_property

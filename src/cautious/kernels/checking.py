@@ -29,20 +29,20 @@ def largest_advantage(
     """
     n_actions = r.size // v.size
     worst = -np.inf
-    for row in range(r.size):
-        if active[row]:
-            own = v[row // n_actions]
-            total, magnitude = 0.0, 0.0
-            for k in range(indptr[row], indptr[row + 1]):
-                part = data[k] * v[indices[k]]
-                total += part
-                magnitude += abs(part)
-            noise = unit * (indptr[row + 1] - indptr[row] + 8) * (size[row] + gamma * magnitude + abs(own))
-            advantage = r[row] + gamma * total - own + noise
-            if not advantage <= worst:
-                worst = advantage
-                if np.isnan(worst):
-                    break
+    for s in range(v.size):
+        for row in range(s * n_actions, (s + 1) * n_actions):
+            if active[row]:
+                total, magnitude = 0.0, 0.0
+                for k in range(indptr[row], indptr[row + 1]):
+                    part = data[k] * v[indices[k]]
+                    total += part
+                    magnitude += abs(part)
+                noise = unit * (indptr[row + 1] - indptr[row] + 8) * (size[row] + gamma * magnitude + abs(v[s]))
+                advantage = r[row] + gamma * total - v[s] + noise
+                if not advantage <= worst:
+                    worst = advantage
+                    if np.isnan(worst):
+                        return worst
     return worst
 
 

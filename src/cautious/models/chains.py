@@ -157,7 +157,7 @@ def chain_of(mdp: MDP, policy: Array) -> Chain:
     indptr, indices, data = mdp.csr
     pi = frozen(policy).ravel()
     length = int(np.diff(indptr)[pi > 0].sum())
-    arrays = np.empty(mdp.n_states + 1, indptr.dtype), np.empty(length, indices.dtype), np.empty(length)
+    arrays = _room(mdp, length)
     policy_systems.mix_rows(indptr, indices, data, pi, *arrays)
     return _cut(*arrays)
 
@@ -167,9 +167,7 @@ class Greedy:
 
     def __init__(self, mdp: MDP, reward: Array) -> None:
         """``reward`` (S*A,) is minus infinity on pairs that may not be used."""
-        indptr, indices, _ = mdp.csr
-        self.mdp, self.reward, size = mdp, reward, mdp.most_entries
-        self.room = np.empty(mdp.n_states + 1, indptr.dtype), np.empty(size, indices.dtype), np.empty(size)
+        self.mdp, self.reward, self.room = mdp, reward, _room(mdp, mdp.most_entries)
         self.gain = np.empty(mdp.n_states)
         self.held: Any = None
         self.now: Chain
@@ -184,6 +182,12 @@ class Greedy:
             self.held, self.now = chosen.copy(), _cut(*self.room)
         # rows of the same lengths: the same chain with other numbers in it
         return self.now, self.gain
+
+
+def _room(mdp: MDP, size: int) -> tuple[Any, Any, Array]:
+    """Memory for a chain of so many entries. Its indices are short whatever the model has: passes read them a lot."""
+    index = np.uint32 if max(size, mdp.n_states) < 2**32 else np.uint64
+    return np.empty(mdp.n_states + 1, index), np.empty(size, index), np.empty(size)
 
 
 def _cut(pointer: Any, successor: Any, chance: Array) -> Chain:
