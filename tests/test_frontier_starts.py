@@ -71,10 +71,9 @@ def test_the_same_call_gives_the_same_bytes_in_any_order_of_cautions(kind):
         assert first.upper_bound == second.upper_bound
 
 
-@pytest.mark.parametrize("kind", ["Quadratic", "KL of states"])
-def test_an_interior_point_that_starts_on_a_neighbours_path_takes_fewer_steps(kind, monkeypatch):
+def test_interior_points_that_start_on_a_neighbours_path_take_fewer_steps(monkeypatch):
     mdp, made = model(), []
-    risk, first = risks(mdp)[kind], Newton.__init__
+    risk, first = risks(mdp)["Quadratic"], Newton.__init__
     monkeypatch.setattr(Newton, "__init__", lambda self, *given: made.append(1) or first(self, *given))
 
     def steps(caution, workspace):
@@ -85,7 +84,8 @@ def test_an_interior_point_that_starts_on_a_neighbours_path_takes_fewer_steps(ki
 
     shared = Workspace()
     steps(1.0, shared)
-    assert steps(1.1, shared) < steps(1.1, Workspace())
+    cautions = np.geomspace(1.1, 100.0, 20)
+    assert sum(steps(caution, shared) for caution in cautions) < sum(steps(c, Workspace()) for c in cautions)
 
 
 def test_a_neighbour_that_is_too_far_away_is_given_up():

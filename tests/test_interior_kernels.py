@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from cautious.kernels import interior_steps
-from cautious.solvers.interior_system import System, edges_of
+from cautious.solvers.interior_system import NONE, System, edges_of
 from random_models import random_model
 
 
@@ -17,30 +17,34 @@ def dense_operator(raw, extended):
     return np.hstack(columns)[raw.allowed.ravel()], owner[raw.allowed.ravel()]
 
 
+@pytest.mark.parametrize("seed", [5, 6, 7])
 @pytest.mark.parametrize("extended", [False, True])
-def test_kernels_match_dense_algebra(extended):
-    rng = np.random.default_rng(5)
+def test_kernels_match_dense_algebra(extended, seed):
+    rng = np.random.default_rng(seed)
     raw = random_model(rng, "small")
     mdp, n = raw.mdp(), raw.n_states
     path = sp.csr_array(sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
     edges = edges_of(path) if extended else None
     system = System(mdp, mdp.allowed, edges)
     dense, owner = dense_operator(raw, extended)
-    v, y = rng.normal(size=system.size), rng.normal(size=owner.size)
-    assert np.allclose(system.forward(v), dense @ v)
-    assert np.allclose(system.backward(y), dense.T @ y)
+    v, y, lift = rng.normal(size=system.size), rng.normal(size=owner.size), rng.normal(size=n)
+    assert np.allclose(system.forward(y, lift, v), y + lift[owner] + dense @ v)
+    sums, missing = system.backward(y)
+    assert np.allclose(sums, np.bincount(owner, weights=y, minlength=n))
+    assert np.allclose(missing, -dense.T @ y)
     stiffness, coupling = rng.exponential(size=owner.size) + 0.1, rng.exponential(size=n) * 10
+    coupling[rng.random(n) < 0.3] = 0.0
     hessian = np.diag(stiffness) + coupling[owner][:, None] * (owner[:, None] == owner[None, :])
-    assert np.allclose(system.sums(y), np.bincount(owner, weights=y, minlength=n))
     right = rng.normal(size=system.size)
     response = np.empty(y.size)
-    shift, missing = system.respond(1 / stiffness, coupling, y, v, right, response)
-    expected = np.linalg.solve(hessian, y + dense @ v)
-    assert np.allclose(response, expected)
-    assert np.allclose(shift, coupling * np.bincount(owner, weights=expected, minlength=n))
-    assert np.allclose(missing, right - dense.T @ expected)
-    collected = system.collect(1 / stiffness, coupling, y, right)
-    assert np.allclose(collected, right - dense.T @ np.linalg.solve(hessian, y))
+    for x in (v, NONE):
+        shift, missing = system.respond((1 / stiffness, coupling), y, lift, x, right, response)
+        expected = np.linalg.solve(hessian, y + lift[owner] + (dense @ x if x.size else 0.0))
+        assert np.allclose(response, expected)
+        assert np.allclose(shift, coupling * np.bincount(owner, weights=expected, minlength=n))
+        assert np.allclose(missing, right - dense.T @ expected)
+    assert system.respond((1 / stiffness, coupling), y, lift, v, NONE, response)[1].size == 0
+    assert np.allclose(response, np.linalg.solve(hessian, y + lift[owner] + dense @ v))
     matrix = dense.T @ np.linalg.solve(hessian, dense)
     conductance = None
     if extended:
@@ -48,36 +52,66 @@ def test_kernels_match_dense_algebra(extended):
         ends = np.eye(n)[:-1] - np.eye(n)[1:]
         matrix[n:, n:] += ends.T @ (conductance[:, None] * ends)
         matrix[n, n] *= 2
-    system.refactor(1 / stiffness, coupling, conductance)
+    system.refactor((1 / stiffness, coupling), conductance)
     assert np.allclose(matrix @ system.factor.solve(right), right, atol=1e-7)
 
 
-def test_longest_step():
-    assert interior_steps.longest_step(np.array([1.0, 2.0, 3.0]), np.array([-0.5, 1.0, -6.0])) == 0.5
-    assert interior_steps.longest_step(np.array([1.0]), np.array([0.0])) == 1e30
+def test_reach():
+    assert interior_steps.reach(np.array([1.0, 2.0, 3.0]), np.array([-0.5, 1.0, -6.0])) == 0.5
+    assert interior_steps.reach(np.array([1.0]), np.array([0.0])) == pytest.approx(1e30)
+
+
+@pytest.mark.parametrize("size", [1, 4, 9, 30])
+def test_reaches_of_mixtures(size):
+    rng = np.random.default_rng(size)
+    x, (change, other) = rng.exponential(size=size) + 0.1, rng.normal(size=(2, size))
+    change[0] = other[0] = -0.5
+    for k, found in enumerate(interior_steps.reaches(x, change, other)):
+        mixture = change + (k + 1) / 4 * (other - change)
+        assert found == pytest.approx(np.min(-x[mixture < 0] / mixture[mixture < 0]))
+        assert found == pytest.approx(interior_steps.reach(x, mixture))
 
 
 def test_products_match_their_formulas():
     rng = np.random.default_rng(3)
     x, z = rng.exponential(size=(2, 30)) + 0.01
-    dx, dz, wanted = rng.normal(size=(3, 30))
-    targets = np.where(np.arange(30) >= 26, 2.0, 0.0)
-    vanishing, aim, most = targets == 0, 0.3, 0.5
+    dx, dz = rng.normal(size=(2, 30))
+    # the last six may belong to features, two of them to barriers
+    rest = 24, np.where(np.arange(30) >= 28, 2.0, 0.0)
+    vanishing, aim, most, wanted = rest[1] == 0, 0.3, 0.5, np.empty(30)
     then = (x + 0.4 * dx) * (z + 0.6 * dz)
-    means = interior_steps.mean_product(x, z, dx, dz, 0.4, 0.6, targets)
+    means = interior_steps.mean_product(x, z, dx, dz, 0.4, 0.6, *rest)
     assert np.allclose(means, ((x * z)[vanishing].mean(), then[vanishing].mean()))
-    assert np.allclose(interior_steps.straight(x, z, targets), targets - x * z)
+    interior_steps.straight(x, z, rest[1], wanted)
+    assert np.allclose(wanted, rest[1] - x * z)
     second = np.where(vanishing, np.clip(dx * dz, -most, most), 0.0)
-    curved = interior_steps.curved(x, z, dx, dz, aim, most, targets)
-    assert np.allclose(curved, np.where(vanishing, aim, targets) - x * z - second)
+    interior_steps.curved(x, z, dx, dz, aim, most, *rest, wanted)
+    assert np.allclose(wanted, np.where(vanishing, aim, rest[1]) - x * z - second)
     drawn = np.maximum(np.clip(then, 0.1 * aim, 10 * aim) - then, -10 * aim)
-    centred = interior_steps.centred(x, z, dx, dz, 0.4, 0.6, aim, targets, wanted)
-    assert np.allclose(centred, wanted + np.where(vanishing, drawn, 0.0))
+    interior_steps.centred(x, z, dx, dz, 0.4, 0.6, aim, *rest, wanted)
+    assert np.allclose(wanted, x * dz + z * dx + np.where(vanishing, drawn, 0.0))
 
 
-def test_pushed():
+def test_small_formulas():
     residual, wanted, x = np.random.default_rng(4).uniform(1, 2, (3, 9))
-    assert np.allclose(interior_steps.pushed(residual, wanted, x), residual + wanted / x)
+    out = np.empty(9)
+    interior_steps.pushed(residual, wanted, x, out)
+    assert np.allclose(out, residual + wanted / x)
+    assert np.allclose(interior_steps.moved(x, wanted, 0.3), x + 0.3 * wanted)
+    interior_steps.draw(x, out, 0.25)
+    assert np.allclose(out, 0.75 * x + 0.25 * (residual + wanted / x))
+    curvature = residual.copy()
+    interior_steps.soften(x, wanted, curvature)
+    assert np.allclose(curvature, 1 / (wanted / x + residual))
+    interior_steps.add_product(x, wanted, out := np.ones(9))
+    assert np.allclose(out, 1 + x * wanted)
+
+
+def test_opposite_variables_cancel():
+    x, other, z, of_other = np.random.default_rng(5).uniform(1, 2, (4, 9))
+    common = np.minimum(x, other)
+    expected = (x - common) @ z + (other - common) @ of_other
+    assert interior_steps.opposed(x, other, z, of_other) == pytest.approx(expected)
 
 
 def test_changes_make_the_products_change_as_wanted():
@@ -94,12 +128,13 @@ def test_changes_make_the_products_change_as_wanted():
 
 def test_kinks_balance_when_their_slope_moves_by_the_offset():
     rng = np.random.default_rng(6)
-    entries, prior, t, s, of_t, of_s = rng.exponential(size=(6, 9)) + 0.1
-    wanted_t, wanted_s = rng.normal(size=(2, 9))
-    curvature = 1 / (t / of_t + s / of_s)
-    du = interior_steps.kink_offset(entries, prior, t, s, wanted_t, wanted_s, of_t, of_s, curvature)
+    away, t, s, of_t, of_s = rng.exponential(size=(5, 9)) + 0.1
+    (wanted_t, wanted_s), curvature, du = rng.normal(size=(2, 9)), np.empty(9), np.empty(9)
+    interior_steps.kink_curvature(t, s, of_t, of_s, curvature)
+    assert np.allclose(curvature, 1 / (t / of_t + s / of_s))
+    interior_steps.kink_offset(away, t, s, of_t, of_s, wanted_t, wanted_s, curvature, du)
     dt, ds = (wanted_t + t * du) / of_t, (wanted_s - s * du) / of_s
-    assert np.allclose((t + dt) - (s + ds), entries - prior)
+    assert np.allclose((t + dt) - (s + ds), away)
 
 
 def test_flows_follow_the_potentials():

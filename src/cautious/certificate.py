@@ -97,7 +97,7 @@ class Certificate:
     statement: str
     upper_bound: float
     gap: float
-    visits: Visits = field(repr=False)
+    visits: Visits = field(repr=False, compare=False)
     objective_error: float
     facts: dict[str, Any] = field(default_factory=dict)
 

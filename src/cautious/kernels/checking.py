@@ -38,7 +38,7 @@ def largest_advantage(
                     total += part
                     magnitude += abs(part)
                 noise = unit * (indptr[row + 1] - indptr[row] + 8) * (size[row] + gamma * magnitude + abs(v[s]))
-                advantage = r[row] + gamma * total - v[s] + noise
+                advantage: float = r[row] + gamma * total - v[s] + noise
                 if not advantage <= worst:
                     worst = advantage
                     if np.isnan(worst):

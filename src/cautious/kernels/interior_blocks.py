@@ -1,94 +1,21 @@
 """The flow operator state by state, and its normal matrix, for methods that eliminate the pairs of each state.
 
 Legend: pairs ``pair_start[s]:pair_start[s+1]`` belong to state s; their rows of B = gamma P - E live on the unknowns
-``members[start[s]:start[s+1]]`` and are stored densely, pair by pair, from ``coefficient_start[s]``. ``softness`` D
+``members[start[s]:start[s+1]]`` and are stored densely, member by member, from ``coefficient_start[s]``. ``softness`` D
 (pairs,) and ``coupling`` h (states,) are the Hessian diag(D^-1) + h 1 1' of each state; its inverse is W.
+
+Four pairs fit into a vector: states that have four are held in one.
 """
+
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from cautious.arrays import Array, Indices, Mask
-from cautious.kernels.vectors import LANES, load, plus_product, spread, store
+from cautious.arrays import Array, Indices
+from cautious.kernels.vectors import LANES, load, plus, plus_product, spread, store, times, total
 
-
-@njit(cache=True, nogil=True)
-def clique_sizes(indptr: Indices, indices: Indices, active: Mask, extra: bool) -> tuple[Indices, Indices]:
-    """(start, coefficient_start) of every state; inactive states have neither pairs nor members."""
-    n_states, n_actions = active.shape
-    start, coefficient_start = np.zeros(n_states + 1, np.int64), np.zeros(n_states + 1, np.int64)
-    mark = np.full(n_states, -1, np.int64)
-    for s in range(n_states):
-        size, pairs = 0, 0
-        for a in range(n_actions):
-            if active[s, a]:
-                if pairs == 0:
-                    mark[s] = s
-                    size = 2 if extra else 1
-                pairs += 1
-                for k in range(indptr[s * n_actions + a], indptr[s * n_actions + a + 1]):
-                    if mark[indices[k]] != s:
-                        mark[indices[k]] = s
-                        size += 1
-        start[s + 1], coefficient_start[s + 1] = start[s] + size, coefficient_start[s] + size * pairs
-    return start, coefficient_start
-
-
-@njit(cache=True, nogil=True)
-def fill_blocks(
-    indptr: Indices,
-    indices: Indices,
-    data: Array,
-    gamma: float,
-    active: Mask,
-    extra: bool,
-    start: Indices,
-    coefficient_start: Indices,
-    members: Indices,
-    coefficients: Array,
-) -> None:
-    """Members are the state, its successors and, if ``extra``, the unknown n_states + s with coefficient -1."""
-    n_states, n_actions = active.shape
-    local, mark = np.zeros(n_states, np.int64), np.full(n_states, -1, np.int64)
-    for s in range(n_states):
-        size = start[s + 1] - start[s]
-        if size == 0:
-            continue
-        mark[s], local[s], filled = s, 0, 1
-        members[start[s]] = s
-        row = coefficient_start[s]
-        for a in range(n_actions):
-            if active[s, a]:
-                coefficients[row] -= 1.0
-                for k in range(indptr[s * n_actions + a], indptr[s * n_actions + a + 1]):
-                    t = indices[k]
-                    if mark[t] != s:
-                        mark[t], local[t] = s, filled
-                        members[start[s] + filled] = t
-                        filled += 1
-                    coefficients[row + local[t]] += gamma * data[k]
-                if extra:
-                    coefficients[row + size - 1] = -1.0
-                row += size
-        if extra:
-            members[start[s] + size - 1] = n_states + s
-
-
-@njit(cache=True, nogil=True)
-def forward(
-    pair_start: Indices, start: Indices, coefficient_start: Indices, members: Indices, coefficients: Array, x: Array
-) -> Array:
-    """B x on the active pairs."""
-    out = np.empty(pair_start[-1])
-    for s in range(start.size - 1):
-        at = np.uint64(coefficient_start[s])
-        for p in range(pair_start[s], pair_start[s + 1]):
-            total = 0.0
-            for e in range(np.uint64(start[s]), np.uint64(start[s + 1])):
-                total += coefficients[at] * x[np.uint64(members[e])]
-                at += np.uint64(1)
-            out[p] = total
-    return out
+ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
@@ -99,29 +26,25 @@ def backward(
     members: Indices,
     coefficients: Array,
     y: Array,
-    out: Array,
+    sums: Array,
+    missing: Array,
 ) -> None:
-    """out += B' y."""
+    """sums (S,) over the pairs of each state,  missing -= B' y."""
     for s in range(start.size - 1):
-        at = np.uint64(coefficient_start[s])
-        for p in range(pair_start[s], pair_start[s + 1]):
-            mass = y[p]
-            for e in range(np.uint64(start[s]), np.uint64(start[s + 1])):
-                out[np.uint64(members[e])] += coefficients[at] * mass
-                at += np.uint64(1)
+        i = np.uint64(s)
+        at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
+        member, size = start[i], start[i + ONE] - start[i]
+        if n == LANES:
+            sums[i] = total(load(y, begin))
+            scatter_four(coefficients, at, members, member, size, load(y, begin), missing)
+        else:
+            sums[i] = 0.0
+            for c in range(n):
+                sums[i] += y[np.uint64(begin + c)]
+            scatter(coefficients, at, members, member, size, y, begin, n, missing)
 
 
-@njit(cache=True, nogil=True)
-def sums(pair_start: Indices, y: Array) -> Array:
-    """Sums over the pairs of each state."""
-    out = np.zeros(pair_start.size - 1)
-    for s in range(out.size):
-        for p in range(pair_start[s], pair_start[s + 1]):
-            out[s] += y[p]
-    return out
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def respond(
     pair_start: Indices,
     start: Indices,
@@ -131,84 +54,109 @@ def respond(
     softness: Array,
     coupling: Array,
     push: Array,
+    lift: Array,
     x: Array,
     out: Array,
     shift: Array,
     missing: Array,
 ) -> None:
-    """out = W (push + B x),  shift (S,) = coupling times its sums,  missing -= B' out: one pass over the pairs.
+    """out = W (push + lift + B x),  shift (S,) = coupling times its sums,  missing -= B' out: one pass over the pairs.
 
-    The numbers of a state's members are fetched once and returned once, not once per pair.
+    ``lift`` (S,) is the same for all pairs of a state. An empty x stands for zeros; an empty ``missing`` is left alone.
     """
-    widest = np.uint64(np.max(start[1:] - start[:-1]))
-    here, change = np.empty(widest), np.empty(widest)
-    one = np.uint64(1)
     for s in range(start.size - 1):
-        member, size = np.uint64(start[s]), np.uint64(start[s + 1] - start[s])
-        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + 1])
-        for e in range(size):
-            here[e], change[e] = x[np.uint64(members[member + e])], 0.0
-        at = np.uint64(coefficient_start[s])
-        mass, paid = 0.0, 0.0
-        for p in range(begin, end):
-            total = push[p]
-            for e in range(size):
-                total += coefficients[at] * here[e]
-                at += one
-            out[p] = total
-            paid += total * softness[p]
-            mass += softness[p]
-        # taken before the division: afterwards a stiff coupling would magnify rounding
-        shift[s] = coupling[s] * paid / (1 + coupling[s] * mass)
-        at = np.uint64(coefficient_start[s])
-        for p in range(begin, end):
-            total = (out[p] - shift[s]) * softness[p]
-            out[p] = total
-            for e in range(size):
-                change[e] += coefficients[at] * total
-                at += one
-        for e in range(size):
-            missing[np.uint64(members[member + e])] -= change[e]
+        i = np.uint64(s)
+        at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
+        member, size = start[i], start[i + ONE] - start[i]
+        if n == LANES:
+            four = plus(load(push, begin), spread(lift[i]))
+            if x.size > 0:
+                for e in range(size):
+                    value = spread(x[np.uint64(members[np.uint64(member + e)])])
+                    four = plus_product(four, load(coefficients, at + e * LANES), value)
+            soft = load(softness, begin)
+            shift[i] = balanced(coupling[i], total(soft), total(times(soft, four)))
+            four = times(soft, plus(four, spread(-shift[i])))
+            store(out, begin, four)
+            if missing.size > 0:
+                scatter_four(coefficients, at, members, member, size, four, missing)
+        else:
+            pay(coefficients, at, members, member, size, push, lift[i], x, begin, n, out)
+            mass, paid = 0.0, 0.0
+            for p in range(begin, begin + n):
+                mass += softness[p]
+                paid += softness[p] * out[p]
+            shift[i] = balanced(coupling[i], mass, paid)
+            for p in range(begin, begin + n):
+                out[p] = softness[p] * (out[p] - shift[i])
+            if missing.size > 0:
+                scatter(coefficients, at, members, member, size, out, begin, n, missing)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def balanced(coupling: float, mass: float, paid: float) -> float:
+    """What a state's coupling takes from each of its pairs.
+
+    Taken before they are divided: afterwards a stiff coupling would magnify rounding.
+    """
+    return coupling * paid / (1 + coupling * mass)
 
 
 @njit(cache=True, nogil=True)
-def collect(
-    pair_start: Indices,
-    start: Indices,
-    coefficient_start: Indices,
-    members: Indices,
+def pay(
     coefficients: Array,
-    softness: Array,
-    coupling: Array,
+    at: int,
+    members: Indices,
+    member: int,
+    size: int,
     push: Array,
+    lift: float,
+    x: Array,
+    begin: int,
+    n: int,
+    out: Array,
+) -> None:
+    """out = push + lift + B x on the n pairs of a state."""
+    for p in range(begin, begin + n):
+        out[p] = push[p] + lift
+    if x.size > 0:
+        for e in range(size):
+            value = x[np.uint64(members[np.uint64(member + e)])]
+            for c in range(n):
+                out[np.uint64(begin + c)] += coefficients[np.uint64(at + e * n + c)] * value
+
+
+@njit(cache=True, nogil=True)
+def scatter(
+    coefficients: Array,
+    at: int,
+    members: Indices,
+    member: int,
+    size: int,
+    y: Array,
+    begin: int,
+    n: int,
     missing: Array,
 ) -> None:
-    """missing -= B' W push: as ``respond`` with x = 0, where nothing else is asked for."""
-    change = np.empty(np.uint64(np.max(start[1:] - start[:-1])))
-    one = np.uint64(1)
-    for s in range(start.size - 1):
-        member, size = np.uint64(start[s]), np.uint64(start[s + 1] - start[s])
-        begin, end = np.uint64(pair_start[s]), np.uint64(pair_start[s + 1])
-        shift = 0.0
-        if coupling[s] != 0.0:
-            mass, paid = 0.0, 0.0
-            for p in range(begin, end):
-                paid += push[p] * softness[p]
-                mass += softness[p]
-            shift = coupling[s] * paid / (1 + coupling[s] * mass)
-        for e in range(size):
-            change[e] = 0.0
-        at = np.uint64(coefficient_start[s])
-        for p in range(begin, end):
-            total = (push[p] - shift) * softness[p]
-            for e in range(size):
-                change[e] += coefficients[at] * total
-                at += one
-        for e in range(size):
-            missing[np.uint64(members[member + e])] -= change[e]
+    """missing -= B' y for the n pairs of a state."""
+    for e in range(size):
+        change = 0.0
+        for c in range(n):
+            change += coefficients[np.uint64(at + e * n + c)] * y[np.uint64(begin + c)]
+        missing[np.uint64(members[np.uint64(member + e)])] -= change
 
 
 @njit(cache=True, nogil=True)
+def scatter_four(
+    coefficients: Array, at: int, members: Indices, member: int, size: int, four: Any, missing: Array
+) -> None:
+    """The same for four pairs held in a vector."""
+    for e in range(size):
+        change = total(times(load(coefficients, at + e * LANES), four))
+        missing[np.uint64(members[np.uint64(member + e)])] -= change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def assemble(
     pair_start: Indices,
     start: Indices,
@@ -224,58 +172,58 @@ def assemble(
 
     Written like this nothing cancels, however stiff the coupling is.
     """
-    widest = LANES
+    widest, largest = 1, 1
     for s in range(start.size - 1):
         widest = max(widest, start[s + 1] - start[s])
-    wide = (widest + LANES - 1) // LANES * LANES
-    mean, row, block = np.zeros(wide), np.zeros(wide), np.empty(widest * wide)
+        largest = max(largest, coefficient_start[s + 1] - coefficient_start[s])
+    mean, block = np.zeros(widest), np.empty(largest)
     for s in range(start.size - 1):
-        size, begin, end = start[s + 1] - start[s], pair_start[s], pair_start[s + 1]
-        if size == 0:
-            continue
-        block[: size * wide] = 0.0
-        if coupling[s] != 0.0:
-            mass = mean_row(coefficients, coefficient_start[s], size, softness[begin:end], mean)
-            add_square(mean, size, mass / (1 + coupling[s] * mass), block, wide)
-        else:
-            mean[:] = 0.0
-        at = coefficient_start[s]
-        for p in range(begin, end):
-            for e in range(size):
-                row[e] = coefficients[at + e] - mean[e]
-            at += size
-            add_square(row, size, softness[p], block, wide)
-        place = np.uint64(entry_start[s])
-        for a in range(np.uint64(size)):
-            for b in range(a + np.uint64(1)):
-                values[np.uint64(entries[place])] += block[a * np.uint64(wide) + b]
-                place += np.uint64(1)
+        i = np.uint64(s)
+        at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
+        size, place, weight = start[i + ONE] - start[i], np.uint64(entry_start[i]), 0.0
+        rows = coefficients
+        if coupling[i] != 0.0:
+            mass = centre(coefficients, at, size, softness, begin, n, mean, block)
+            rows, at, weight = block, 0, mass / (1 + coupling[i] * mass)
+        for a in range(size):
+            for b in range(a + 1):
+                entry = np.uint64(entries[place])
+                if n == LANES:
+                    products = times(load(rows, at + a * LANES), load(rows, at + b * LANES))
+                    values[entry] += total(times(load(softness, begin), products))
+                else:
+                    for c in range(n):
+                        product = rows[np.uint64(at + a * n + c)] * rows[np.uint64(at + b * n + c)]
+                        values[entry] += softness[np.uint64(begin + c)] * product
+                if weight != 0.0:
+                    values[entry] += weight * mean[np.uint64(a)] * mean[np.uint64(b)]
+                place += ONE
 
 
-@njit(cache=True, nogil=True)
-def mean_row(coefficients: Array, at: int, size: int, softness: Array, mean: Array) -> float:
-    """The weighted mean of a state's rows; returns the sum of the weights."""
-    mass = 0.0
-    mean[:] = 0.0
-    for weight in softness:
-        mass += weight
+@njit(cache=True, nogil=True, error_model="numpy")
+def centre(
+    coefficients: Array, at: int, size: int, softness: Array, begin: int, n: int, mean: Array, block: Array
+) -> float:
+    """Rows of a state less their weighed mean; returns the sum of the weights."""
+    if n == LANES:
+        soft = load(softness, begin)
+        mass = total(soft)
         for e in range(size):
-            mean[e] += coefficients[at + e] * weight
-        at += size
-    mean[:] /= mass
-    return mass
-
-
-@njit(cache=True, nogil=True)
-def add_square(row: Array, size: int, weight: float, block: Array, wide: int) -> None:
-    """Add weight * row row' to the lower triangle of a block with rows of ``wide`` numbers.
-
-    Vectors of four also write beyond the diagonal.
-    """
-    for a in range(size):
-        scaled = spread(weight * row[a])
-        for b in range(0, a + 1, LANES):
-            store(block, a * wide + b, plus_product(load(block, a * wide + b), scaled, load(row, b)))
+            row = load(coefficients, at + e * LANES)
+            mean[np.uint64(e)] = total(times(row, soft)) / mass
+            store(block, e * LANES, plus(row, spread(-mean[np.uint64(e)])))
+        return float(mass)
+    mass = 0.0
+    for p in range(begin, begin + n):
+        mass += softness[p]
+    for e in range(size):
+        middle = 0.0
+        for c in range(n):
+            middle += coefficients[np.uint64(at + e * n + c)] * softness[np.uint64(begin + c)]
+        mean[np.uint64(e)] = middle / mass
+        for c in range(n):
+            block[np.uint64(e * n + c)] = coefficients[np.uint64(at + e * n + c)] - mean[np.uint64(e)]
+    return float(mass)
 
 
 @njit(cache=True, nogil=True)

@@ -18,24 +18,25 @@ from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
 from cautious.risks.separable import SeparableRisk
-from cautious.risks.transport import GraphTransport
+from cautious.risks.transport import EXACT_STATES, PRECISION, GraphTransport
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.interior_newton import Newton, Point, near_barriers, step_lengths
+from cautious.solvers.interior_newton import Newton, Point, mix, near_barriers, sides, step_lengths
 from cautious.solvers.interior_start import Neighbour, start
 from cautious.solvers.interior_system import System, edges_of, fills_in
-from cautious.solvers.interior_terms import Form, formulate
+from cautious.solvers.interior_terms import Form, Kinks, Transport, formulate
 
 MOST_FEATURES = 24
 STEPS = 100
 FACTOR_BYTES = 2500
 HARDLY = 1e-9
-SHORT = 0.99
-CORRECTIONS = 2
+SHORT = 0.995
+POWER = 4.0
 BENT = 1.0
-# a transport whose flow is this precise needs no program of its own to be valued; some steps are worth that
-FLOW_GAP = 2e-9
+# share of the precision with which the flow of a transport must be known; some steps are worth that
+SURE = 0.7
 PATIENCE = 5
-SHARES = (1.0, 0.3, 0.03, 0.003, 0.0003)
+ROUGHLY = 0.01
+SHARES = (0.95, 0.3, 0.03, 0.003, 0.0003)
 
 
 class Interior(Solver):
@@ -78,13 +79,16 @@ class Interior(Solver):
 
 def _run(problem: Problem, target: Target, form: Form, system: System, neighbour: Neighbour) -> Iterator[Candidate]:
     point: Point | None = neighbour.start(form, system) or start(problem, form, system)
-    shares, best, best_gap = list(SHARES if form.transport is None else SHARES[1:]), None, np.inf
-    unit, patience = form.scale / ((1 - problem.mdp.discount) * form.amount), PATIENCE
+    shares, best, best_gap = list(SHARES), None, np.inf
+    unit, patience, worth, known = form.scale / ((1 - problem.mdp.discount) * form.amount), PATIENCE, 0.0, np.inf
     for _ in range(STEPS):
         if point is None:
             break
         newton = Newton(form, system, point)
-        gap, worth = unit * own_gap(form, newton), own_objective(problem, form, newton)
+        gap = unit * own_gap(form, newton)
+        # what a point is worth matters for what is allowed: when it is not known yet to the gap, and at the end
+        if known > ROUGHLY * max(1.0, abs(worth)) or gap <= 2 * shares[0] * target.allowance(worth):
+            worth, known = own_objective(problem, form, newton), gap
         allowed = target.allowance(worth)
         if not np.isfinite(gap) or target.clock.over:
             break
@@ -93,7 +97,7 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
         if neighbour.wants(gap / max(1.0, abs(worth))):
             neighbour.keep(form, point)
         patience -= gap <= shares[0] * allowed
-        if gap <= shares[0] * allowed and (patience < 0 or flow_gap(form, point) <= FLOW_GAP):
+        if gap <= shares[0] * allowed and (patience < 0 or flow_is_sure(problem, form, newton)):
             yield candidate(problem, form, newton)
             shares = [share for share in shares if gap > share * allowed]
             if not shares:
@@ -109,13 +113,17 @@ def _table(problem: Problem, point: Point, form: Form) -> Array:
     return table
 
 
-def flow_gap(form: Form, point: Point) -> float:
-    """How far flows and potentials of a transport are from proving each other, relative to its cost."""
-    if form.transport is None:
-        return 0.0
-    parts, both = (form.transport.along, form.transport.against), np.tile(form.transport.edges.length, 2)
-    flows, prices = (np.concatenate([side[part] for part in parts]) for side in (point.primal, point.dual))
-    return float(flows @ prices) / (form.transport.weight * max(float(both @ flows), 1e-300))
+def flow_is_sure(problem: Problem, form: Form, newton: Newton) -> bool:
+    """Whether flows and potentials of a transport will prove its cost, so that it needs no program of its own."""
+    transport = form.transport
+    if transport is None or problem.mdp.n_states <= EXACT_STATES:
+        return True
+    risk = problem.terms[transport.term][1]
+    assert isinstance(risk, GraphTransport)
+    flows, against, *_ = vectors = sides(transport, newton.point.primal, newton.point.dual)
+    unproved = float(kernels.opposed(*vectors)) / transport.weight
+    cost = float(transport.edges.length @ np.abs(flows - against))
+    return unproved <= SURE * PRECISION * max(cost, 0.01 * risk.diameter * form.amount)
 
 
 def own_objective(problem: Problem, form: Form, newton: Newton) -> float:
@@ -134,8 +142,13 @@ def own_objective(problem: Problem, form: Form, newton: Newton) -> float:
 
 def own_gap(form: Form, newton: Newton) -> float:
     """What the products and the residuals say the gap is, in the method's units."""
-    point, end = newton.point, form.size if form.features is None else form.features.slack.start
-    gap = float(point.primal[:end] @ point.dual[:end])
+    point, end = newton.point, form.n_free
+    gap = float(newton.y @ newton.z)
+    opposite: list[Kinks | Transport] = [*form.kinks]
+    if form.transport is not None:
+        opposite.append(form.transport)
+    for part in opposite:
+        gap += float(kernels.opposed(*sides(part, point.primal, point.dual)))
     overpaid = newton.dual_residual - newton.z
     gap += form.amount * max(float(overpaid.max()), 0.0)
     if form.features is not None:
@@ -149,27 +162,31 @@ def own_gap(form: Form, newton: Newton) -> float:
 def advance(form: Form, newton: Newton) -> Point | None:
     """One predictor-corrector step; None when no progress is possible.
 
-    Further corrections (Gondzio) draw products that are far off towards the aim; they cost solves, not factorisations.
+    A further correction (Gondzio) draws products that are far off towards the aim; as much of it is taken as lets the
+    step be longest (Colombo and Gondzio). It costs a solve, not a factorisation.
     """
-    point, targets = newton.point, form.targets
-    here = point.primal, point.dual
-    predicted = newton.direction(kernels.straight(*here, targets), rounds=1)
-    lengths = step_lengths(form, point, predicted, 1.0)
-    mean, then = kernels.mean_product(*here, predicted.primal, predicted.dual, *lengths, targets)
-    aim = min(max(then / mean, 0.0), 1.0) ** 3 * mean
-    wanted = kernels.curved(*here, predicted.primal, predicted.dual, aim, 10 * mean, targets)
-    step = newton.direction(wanted)
+    point, step, other = newton.point, newton.blank("step"), newton.blank("other")
+    here, wanted, rest = (
+        (point.primal, point.dual),
+        newton.system.room("wanted", form.size),
+        (form.n_free, form.targets),
+    )
+    kernels.straight(*here, form.targets, wanted)
+    newton.direction(wanted, other, rounds=1)
+    lengths = step_lengths(form, point, other, 1.0)
+    mean, then = kernels.mean_product(*here, other.primal, other.dual, *lengths, *rest)
+    aim = min(max(then / mean, 0.0), 1.0) ** POWER * mean
+    kernels.curved(*here, other.primal, other.dual, aim, 10 * mean, *rest, wanted)
+    newton.direction(wanted, step)
     lengths = step_lengths(form, point, step, SHORT)
     # steps that are long where a slope bends leave the dual equation behind
-    bent = float(np.abs(newton.dual_residual).max()) > BENT * mean
-    for _ in range(0 if bent else CORRECTIONS):
+    if float(np.abs(newton.dual_residual).max()) <= BENT * mean:
         further = [min(1.0, 1.5 * length + 0.3) for length in lengths]
-        changed = kernels.centred(*here, step.primal, step.dual, *further, aim, targets, wanted)
-        tried = newton.direction(changed)
-        longer = step_lengths(form, point, tried, SHORT)
-        if sum(longer) < sum(lengths) + 0.05:
-            break
-        step, wanted, lengths = tried, changed, longer
+        kernels.centred(*here, step.primal, step.dual, *further, aim, *rest, wanted)
+        newton.direction(wanted, other)
+        longer = mix(form, point, step, other, SHORT)
+        if sum(longer) > sum(lengths):
+            step, lengths = other, longer
     if not np.isfinite(sum(lengths)) or max(lengths) < 1e-6:
         return None
     return near_barriers(form, point.moved(step, *lengths))

@@ -16,7 +16,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.kernels import interior_steps as kernels
-from cautious.solvers.interior_system import System
+from cautious.solvers.interior_system import NONE, System
 from cautious.solvers.interior_terms import Form, Kinks, Transport
 
 REFINEMENTS = 3
@@ -33,138 +33,154 @@ class Point:
     v: Array
     top: Array
 
+    @property
+    def finite(self) -> bool:
+        """Whether the system could be solved."""
+        return bool(np.isfinite(self.v.sum() + self.top.sum()))
+
     def moved(self, step: "Point", along: float, along_dual: float) -> "Point":
         """This point plus a step, of two lengths."""
         return Point(
-            self.primal + along * step.primal,
-            self.dual + along_dual * step.dual,
-            self.v + along_dual * step.v,
-            self.top + along * step.top,
+            kernels.moved(self.primal, step.primal, along),
+            kernels.moved(self.dual, step.dual, along_dual),
+            kernels.moved(self.v, step.v, along_dual),
+            kernels.moved(self.top, step.top, along),
         )
 
-    def reach(self, step: "Point") -> tuple[float, float]:
-        """How far each vector can go before it is negative."""
-        return float(kernels.longest_step(self.primal, step.primal)), float(kernels.longest_step(self.dual, step.dual))
+    def draw(self, other: "Point", share: float, share_dual: float) -> None:
+        """Change another step to be these shares of the way from this one."""
+        if share < 1:
+            kernels.draw(self.primal, other.primal, share)
+            kernels.draw(self.top, other.top, share)
+        if share_dual < 1:
+            kernels.draw(self.dual, other.dual, share_dual)
+            kernels.draw(self.v, other.v, share_dual)
 
 
 class Newton:
-    """The Newton system at a point, factored; ``direction`` may then be asked several times."""
+    """The Newton system at a point, factored when the first ``direction`` is asked for; more may be."""
 
     def __init__(self, form: Form, system: System, point: Point) -> None:
         self.form, self.system, self.point = form, system, point
         self.y, self.z = point.primal[: form.reward.size], point.dual[: form.reward.size]
-        self.x = system.sums(self.y)
-        self.stiffness, self.coupling = self.z / self.y, np.zeros(system.n_states)
+        self.x, self.right = self._shortage()
         self._bend()
-        self.softness = 1 / self.stiffness
-        self.right = self._shortage()
-        conductance = None
+        self._factored = False
+
+    def _factor(self) -> None:
+        form, point, conductance = self.form, self.point, None
         if form.transport is not None:
             along, against = form.transport.along, form.transport.against
             conductance = point.primal[along] / point.dual[along] + point.primal[against] / point.dual[against]
-        system.refactor(self.softness, self.coupling, conductance)
+        self.system.refactor(self.hessian, conductance)
         if form.features is not None:
             self._border()
+        self._factored = True
 
     def entries(self, on_states: bool) -> Array:
         """The active entries a separable risk looks at."""
         return self.x[self.form.states] if on_states else self.y
 
     def _bend(self) -> None:
-        """Curvatures of all separable terms; residual of the dual equation without multipliers of features."""
-        form, point = self.form, self.point
-        self.dual_residual = self.z + form.reward + self.system.forward(point.v)
+        """Curvatures of all separable terms; residual of the dual equation."""
+        form, point, room = self.form, self.point, self.system.room
+        push, lift = self.z + form.reward, np.zeros(self.system.n_states)
+        softness, coupling = room("softness", push.size), np.zeros(self.system.n_states)
+        softness.fill(0.0)
+        self.away: list[Array] = []
         self.kink_curvature: list[Array] = []
+        bends = []
         for term in form.smooth:
             x = self.entries(term.on_states)
-            self._add(term.on_states, term.curvature(x), term.slope(x))
-        for kink in form.kinks:
-            t, s = point.primal[kink.above], point.primal[kink.below]
-            curvature = 1 / (t / point.dual[kink.above] + s / point.dual[kink.below])
-            self.kink_curvature.append(curvature)
-            self._add(kink.on_states, curvature, point.dual[kink.below])
+            bends.append((term.on_states, term.curvature(x), term.slope(x)))
+        for k, kink in enumerate(form.kinks):
+            self.away.append(self.entries(kink.on_states) - kink.prior)
+            self.kink_curvature.append(room(f"curvature {k}", kink.prior.size))
+            kernels.kink_curvature(*sides(kink, point.primal, point.dual), self.kink_curvature[k])
+            bends.append((kink.on_states, self.kink_curvature[k], point.dual[kink.below]))
+        for on_states, curvature, slope in bends:
+            if on_states:
+                coupling[form.states] += curvature
+                lift[form.states] -= slope
+            else:
+                softness += curvature
+                push -= slope
         if form.features is not None:
-            self.dual_residual = self.dual_residual + point.dual[form.features.slack] @ form.features.rows
-
-    def _add(self, on_states: bool, curvature: Array, slope: Array) -> None:
-        if on_states:
-            self.coupling[self.form.states] += curvature
-            self.dual_residual = self.dual_residual - self.spread(slope)
-        else:
-            self.stiffness = self.stiffness + curvature
-            self.dual_residual = self.dual_residual - slope
-
-    def spread(self, per_state: Array) -> Array:
-        """Values of the active states, on their pairs."""
-        return self.system.spread(self.form.states, per_state)
+            push += point.dual[form.features.slack] @ form.features.rows
+        self.dual_residual = self.system.forward(push, lift, point.v)
+        kernels.soften(self.y, self.z, softness)
+        self.hessian = softness, coupling
 
     def _border(self) -> None:
         """What the rows of the features add: C = B' W G', Z = M^-1 C, and the dense matrix of (w, top)."""
         features = self.form.features
         assert features is not None
-        nothing = np.zeros(self.system.size)
-        weighed = np.empty_like(features.rows)
+        right, lift, weighed = np.zeros(self.system.size), np.zeros(self.system.n_states), np.empty_like(features.rows)
         found = [
-            self.system.respond(self.softness, self.coupling, row, nothing, nothing, into)
+            self.system.respond(self.hessian, row, lift, NONE, right, into)[1].copy()
             for row, into in zip(features.rows, weighed, strict=True)
         ]
-        self.crossing = -np.stack([missing for _, missing in found])
+        self.crossing = -np.stack(found)
         self.crossing_solved = np.stack([self.system.factor.solve(row) for row in self.crossing])
         own = np.diag(self.point.primal[features.slack] / self.point.dual[features.slack])
         inner = features.rows @ weighed.T - self.crossing @ self.crossing_solved.T + own
         corner = np.zeros((features.tops.shape[1],) * 2)
         self.small = np.block([[0.5 * (inner + inner.T), features.tops], [features.tops.T, corner]])
 
-    def _shortage(self) -> Array:
-        """What the flow, and the transport, still miss: -(arrival, demand) - B' y - (0, divergence)."""
-        missing = -self.system.backward(self.y)
+    def _shortage(self) -> tuple[Array, Array]:
+        """Mass of each state; what flow and transport still miss, -(arrival, demand) - B' y - (0, divergence)."""
+        x, missing = self.system.backward(self.y)
         missing[: self.system.n_states] -= self.form.arrival
         transport = self.form.transport
         if transport is not None:
             net = self.point.primal[transport.along] - self.point.primal[transport.against]
             missing[self.system.n_states :] -= transport.demand + transport.edges.divergence(net, self.system.n_states)
-        return missing
+        return x, missing
 
-    def direction(self, wanted: Array, rounds: int = REFINEMENTS) -> Point:
-        """The step for which primal * change of dual + dual * change of primal = ``wanted``, solved in some rounds."""
-        form, point = self.form, self.point
-        push = kernels.pushed(self.dual_residual, wanted[: self.y.size], self.y)
-        offsets = [self._kink_offset(kink, c, wanted) for kink, c in zip(form.kinks, self.kink_curvature, strict=True)]
-        for kink, offset in zip(form.kinks, offsets, strict=True):
-            push -= self.spread(offset) if kink.on_states else offset
-        step = Point(np.empty(form.size), np.empty(form.size), np.zeros(self.system.size), np.zeros_like(point.top))
-        if form.features is not None:
-            step.dual[form.features.slack] = 0.0
-        shift = self._solve(push, wanted, step, rounds)
-        n_pairs = self.y.size
+    def blank(self, name: str) -> Point:
+        """A step to be filled in, the same for the same name."""
+        sizes = (self.form.size, self.form.size, self.system.size, self.point.top.size)
+        return Point(*(self.system.room(f"{name}, {k}", size) for k, size in enumerate(sizes)))
+
+    def direction(self, wanted: Array, step: Point, rounds: int = REFINEMENTS) -> Point:
+        """Fill in the step for which primal * change of dual + dual * change of primal = ``wanted``, in some rounds."""
+        if not self._factored:
+            self._factor()
+        form, point, room, n_pairs = self.form, self.point, self.system.room, self.y.size
+        push, lift = room("push", n_pairs), room("lift", self.system.n_states)
+        kernels.pushed(self.dual_residual, wanted[:n_pairs], self.y, push)
+        lift.fill(0.0)
+        slopes = [room(f"slope {k}", kink.prior.size) for k, kink in enumerate(form.kinks)]
+        for kink, away, curvature, slope in zip(form.kinks, self.away, self.kink_curvature, slopes, strict=True):
+            kernels.kink_offset(away, *sides(kink, point.primal, point.dual, wanted), curvature, slope)
+            if kink.on_states:
+                lift[form.states] -= slope
+            else:
+                push -= slope
+        shift = self._solve(push, lift, wanted, step, rounds)
         dy = step.primal[:n_pairs]
         kernels.changes(self.y, self.z, wanted[:n_pairs], dy, step.dual[:n_pairs])
-        for kink, curvature, offset in zip(form.kinks, self.kink_curvature, offsets, strict=True):
-            share = (shift / self.coupling)[form.states] if kink.on_states else dy
-            du = offset + curvature * share
+        for kink, curvature, slope in zip(form.kinks, self.kink_curvature, slopes, strict=True):
+            dx = (shift / self.hessian[1])[form.states] if kink.on_states else dy
+            kernels.add_product(curvature, dx, slope)
             for part, sign in ((kink.above, -1.0), (kink.below, 1.0)):
-                sides = point.primal[part], point.dual[part], wanted[part]
-                kernels.kink_changes(du, *sides, sign, step.primal[part], step.dual[part])
+                here = point.primal[part], point.dual[part], wanted[part]
+                kernels.kink_changes(slope, *here, sign, step.primal[part], step.dual[part])
         return step
 
-    def _kink_offset(self, kink: Kinks, curvature: Array, wanted: Array) -> Array:
-        """The change of u when x does not change."""
-        vectors = self.point.primal, wanted, self.point.dual
-        sides = [vector[part] for vector in vectors for part in (kink.above, kink.below)]
-        return np.asarray(kernels.kink_offset(self.entries(kink.on_states), kink.prior, *sides, curvature))
-
-    def _solve(self, push: Array, wanted: Array, step: Point, rounds: int) -> Array:
+    def _solve(self, push: Array, lift: Array, wanted: Array, step: Point, rounds: int) -> Array:
         """Fill in the changes of y, v, flows and features, refined until the flow balances; the shift of the slopes."""
         form, features = self.form, self.form.features
+        step.v.fill(0.0)
+        step.top.fill(0.0)
+        if features is not None:
+            step.dual[features.slack] = 0.0
         enough = BALANCED * (float(np.abs(self.right).max()) + float(form.arrival.max()))
-        slack_right, shift = self._feature_right(wanted), np.zeros(0)
+        slack_right, shift = self._feature_right(wanted), NONE
         for number in range(rounds + 1):
             pushed = push if features is None else push + step.dual[features.slack] @ features.rows
-            if number == 0 and features is None:
-                missing = self.system.collect(self.softness, self.coupling, pushed, self.right)
-            else:
-                dy = step.primal[: self.y.size]
-                shift, missing = self.system.respond(self.softness, self.coupling, pushed, step.v, self.right, dy)
+            v, right = step.v if number > 0 else NONE, self.right if number < rounds else NONE
+            shift, missing = self.system.respond(self.hessian, pushed, lift, v, right, step.primal[: self.y.size])
             if form.transport is not None:
                 self._ship(form.transport, wanted, step, missing[self.system.n_states :])
             if number == rounds or (number > 0 and float(np.abs(missing).max()) <= enough):
@@ -209,6 +225,12 @@ class Newton:
         step.v += dv
 
 
+def sides(part: Kinks | Transport, *vectors: Array) -> list[Array]:
+    """Both sides of a kink, or of all edges, in some vectors, one after the other."""
+    ends = (part.above, part.below) if isinstance(part, Kinks) else (part.along, part.against)
+    return [vector[end] for vector in vectors for end in ends]
+
+
 def near_barriers(form: Form, point: Point) -> Point:
     """Multipliers of barriers brought near what their slacks call for; the next step mends the dual equation."""
     if form.features is not None:
@@ -220,11 +242,31 @@ def near_barriers(form: Form, point: Point) -> Point:
 
 
 def step_lengths(form: Form, point: Point, step: Point, share: float) -> tuple[float, float]:
-    """Step lengths: one for both sides where slopes depend on the occupancy."""
-    along, along_dual = (min(1.0, share * reach) for reach in point.reach(step))
-    if form.smooth or (form.features is not None and form.features.fixed.any()):
-        along = along_dual = min(along, along_dual)
-    return along, along_dual
+    """Step lengths: one for both sides where slopes depend on the occupancy; zero for a step that is no number."""
+    if not step.finite:
+        return 0.0, 0.0
+    reach = kernels.reach(point.primal, step.primal), kernels.reach(point.dual, step.dual)
+    along, along_dual = (min(1.0, share * length) for length in reach)
+    return (min(along, along_dual),) * 2 if form.bends else (along, along_dual)
+
+
+def mix(form: Form, point: Point, step: Point, other: Point, share: float) -> tuple[float, float]:
+    """Change ``other`` to what can be taken furthest on the way to it from a step; its lengths as in ``step_lengths``.
+
+    Where slopes do not bend, both sides of it may be mixed differently.
+    """
+    if not other.finite:
+        return 0.0, 0.0
+    primal, dual = (
+        np.minimum(1.0, share * np.array(kernels.reaches(*vectors)))
+        for vectors in ((point.primal, step.primal, other.primal), (point.dual, step.dual, other.dual))
+    )
+    if form.bends:
+        primal = dual = np.minimum(primal, dual)
+    # the last of the longest: a correction is good for more than this step
+    k, k_dual = (3 - int(np.argmax(lengths[::-1])) for lengths in (primal, dual))
+    step.draw(other, (k + 1) / 4, (k_dual + 1) / 4)
+    return float(primal[k]), float(dual[k_dual])
 
 
 def _solve(matrix: Array, right: Array) -> Array:

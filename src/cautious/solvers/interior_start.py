@@ -62,9 +62,9 @@ class Neighbour:
         point = _translated(self.form, self.point, form, system.n_states)
         free = form.targets == 0
         for _ in range(CENTRINGS):
-            products = point.primal * point.dual
+            products, newton = point.primal * point.dual, Newton(form, system, point)
             mean = float(products[free].mean())
-            step = Newton(form, system, point).direction(np.where(free, mean, form.targets) - products)
+            step = newton.direction(np.where(free, mean, form.targets) - products, newton.blank("first"))
             lengths = step_lengths(form, point, step, FULL)
             if not min(lengths) >= SHORTEST:
                 break
@@ -108,7 +108,8 @@ def start(problem: Problem, form: Form, system: System) -> Point:
     v, z = _overpaying(problem, form, system, form.reward - slope)
     y = _occupancy(problem, form, (1 - LIKELY) * policy + LIKELY * _soft(problem, z))
     primal, dual, top = np.ones(form.size), np.ones(form.size), np.zeros(0)
-    primal[: y.size], dual[: y.size], x = y, z, system.sums(y)
+    primal[: y.size], dual[: y.size] = y, z
+    x, _ = system.backward(y)
     for kink in form.kinks:
         away = (x[form.states] if kink.on_states else y) - kink.prior
         primal[kink.above] = np.maximum(away, 0) + OVERPAID / kink.weight
@@ -145,7 +146,7 @@ def _overpaying(problem: Problem, form: Form, system: System, reward: Array) -> 
     values = plan(problem.mdp, table, tolerance=ROUGHLY, allowed=problem.kept).values
     v = np.zeros(system.size)
     v[form.states] = values[form.states]
-    z = -reward - system.forward(v)
+    z = -system.forward(reward, np.zeros(system.n_states), v)
     lift = OVERPAID - float(z.min())
     v[form.states] += lift / (1 - problem.mdp.discount)
     return v, z + lift

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import interior_blocks as kernels
+from cautious.kernels import interior_cliques
 from cautious.kernels.cholesky_order import widest_level
 from cautious.models.tabular import MDP
 from cautious.solvers.interior_factor import Factor, Pattern, ordered
@@ -21,6 +22,7 @@ from cautious.solvers.interior_factor import Factor, Pattern, ordered
 MOST_NONZEROS = 30_000_000
 MOST_FLOPS = 4e10
 SMALL_STATES, MOST_FLOPS_OF_A_CUT = 2000, 1e9
+NONE = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,28 @@ class System:
 
     def __init__(self, mdp: MDP, active: Mask, edges: Edges | None) -> None:
         self.n_states, self.edges, self.active = mdp.n_states, edges, active
+        self._rooms: dict[str, Array] = {}
         self.size = mdp.n_states * (1 if edges is None else 2)
         rows, extended = mdp.transitions, edges is not None
         self.pair_start = np.concatenate([[0], np.cumsum(active.sum(axis=1))])
-        self.pair_state = np.repeat(np.arange(mdp.n_states), np.diff(self.pair_start))
-        self.start, self.coefficient_start = kernels.clique_sizes(rows.indptr, rows.indices, active, extended)
+        self.start, self.coefficient_start = interior_cliques.clique_sizes(rows.indptr, rows.indices, active, extended)
         self.members = np.empty(self.start[-1], np.int64)
         self.coefficients = np.zeros(self.coefficient_start[-1])
-        where = (self.start, self.coefficient_start, self.members, self.coefficients)
-        kernels.fill_blocks(rows.indptr, rows.indices, rows.data, mdp.discount, active, extended, *where)
-        self._blocks = (self.pair_start, *where)
+        self._blocks = (self.pair_start, self.start, self.coefficient_start, self.members, self.coefficients)
+        interior_cliques.fill_blocks(
+            rows.indptr, rows.indices, rows.data, mdp.discount, active, extended, *self._blocks
+        )
+
+    @cached_property
+    def _ones(self) -> Array:
+        return np.ones(self.pair_start[-1])
+
+    def room(self, name: str, size: int) -> Array:
+        """A vector to be filled, the same for the same name: fresh memory takes longer than filling it."""
+        kept = self._rooms.get(name)
+        if kept is None or kept.size != size:
+            kept = self._rooms[name] = np.empty(size)
+        return kept
 
     @cached_property
     def cliques(self) -> tuple[Indices, Indices]:
@@ -84,51 +98,48 @@ class System:
         """The reusable factorisation."""
         return Factor(self.pattern, *self.cliques)
 
-    def forward(self, x: Array) -> Array:
-        """B x on the active pairs."""
-        return np.asarray(kernels.forward(*self._blocks, x))
-
-    def backward(self, y: Array) -> Array:
-        """B' y."""
-        out = np.zeros(self.size)
-        kernels.backward(*self._blocks, y, out)
+    def forward(self, push: Array, lift: Array, x: Array) -> Array:
+        """push + lift + B x on the active pairs; ``lift`` (S,) is the same for all pairs of a state."""
+        out, nothing = np.empty(push.size), np.zeros(self.n_states)
+        kernels.respond(*self._blocks, self._ones, nothing, push, lift, x, out, nothing, NONE)
         return out
+
+    def backward(self, y: Array) -> tuple[Array, Array]:
+        """Sums over the pairs of each state (S,), and -B' y."""
+        sums, missing = np.empty(self.n_states), np.zeros(self.size)
+        kernels.backward(*self._blocks, y, sums, missing)
+        return sums, missing
 
     def spread(self, states: Indices, per_state: Array) -> Array:
         """Values of these states on their pairs, zero on those of others."""
         full = np.zeros(self.n_states)
         full[states] = per_state
-        return np.asarray(full[self.pair_state])
-
-    def sums(self, y: Array) -> Array:
-        """Sums over the pairs of each state; (S,)."""
-        return np.asarray(kernels.sums(self.pair_start, y))
+        return np.asarray(np.repeat(full, np.diff(self.pair_start)))
 
     def respond(
-        self, softness: Array, coupling: Array, push: Array, x: Array, right: Array, out: Array
+        self, hessian: tuple[Array, Array], push: Array, lift: Array, x: Array, right: Array, out: Array
     ) -> tuple[Array, Array]:
-        """out = W (push + B x); coupling times its sums over the pairs of each state (S,), and right - B' out."""
-        shift, missing = np.empty(self.n_states), right.copy()
-        kernels.respond(*self._blocks, softness, coupling, push, x, out, shift, missing)
+        """out = W (push + lift + B x); coupling times its sums over the pairs of each state (S,), and right - B' out.
+
+        ``hessian`` are softness and coupling. An empty x stands for zeros, and with an empty right nothing is
+        missing. What is returned lasts until the next call.
+        """
+        shift, missing = self.room("shift", self.n_states), self.room("missing", self.size)[: right.size]
+        missing[:] = right
+        kernels.respond(*self._blocks, *hessian, push, lift, x, out, shift, missing)
         return shift, missing
 
-    def collect(self, softness: Array, coupling: Array, push: Array, right: Array) -> Array:
-        """right - B' W push."""
-        missing = right.copy()
-        kernels.collect(*self._blocks, softness, coupling, push, missing)
-        return missing
-
-    def refactor(self, softness: Array, coupling: Array, conductance: Array | None) -> None:
+    def refactor(self, hessian: tuple[Array, Array], conductance: Array | None) -> None:
         """Assemble and factor the matrix for these Hessians; ``conductance`` are the weights of the edges."""
         factor = self.factor
-        values = np.zeros(factor.n_entries)
+        values = self.room("matrix", factor.n_entries)
+        values.fill(0.0)
         kernels.assemble(
             self.pair_start,
             self.start,
             self.coefficient_start,
             self.coefficients,
-            softness,
-            coupling,
+            *hessian,
             factor.clique_place,
             factor.clique_entries,
             values,

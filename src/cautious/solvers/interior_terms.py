@@ -107,6 +107,16 @@ class Form:
         """How many non-negative variables there are."""
         return self.targets.size
 
+    @property
+    def bends(self) -> bool:
+        """Whether slopes depend on the occupancy smoothly: then both sides of a step have one length."""
+        return bool(self.smooth) or (self.features is not None and bool(self.features.fixed.any()))
+
+    @property
+    def n_free(self) -> int:
+        """How many of them come before the slacks of features."""
+        return self.size if self.features is None else self.features.slack.start
+
 
 def heaviest_slope(weight: float, risk: Risk) -> float:
     """About how steep a weighted risk is, to scale the objective with."""
@@ -183,7 +193,8 @@ def _features(problem: Problem, amount: float, unit: float, begin: int) -> Featu
     group = np.concatenate(groups)
     tops = (group[:, None] == np.arange(len(totals))[None, :]).astype(np.float64)
     return Features(
-        np.concatenate(rows),
+        # kernels take whole rows
+        np.ascontiguousarray(np.concatenate(rows)),
         np.concatenate(floors),
         np.concatenate(fixed),
         tops,
