@@ -141,13 +141,19 @@ def test_fronts_like_dense(columns, left):
     assert np.all(rests[5 + stride**2 :] == 7)
 
 
-@pytest.mark.parametrize("count", [0, 1, 4, 11])
-def test_runs_are_added(count):
-    out, more = np.arange(20.0), np.linspace(1, 2, 20)
-    expected = out.copy()
-    expected[3 : 3 + count] += more[5 : 5 + count]
-    cholesky_tiles.add_run(out, 3, more, 5, count)
-    assert np.array_equal(out, expected)
+def test_a_rest_is_added_to_panel_and_rest_of_its_parent():
+    rng, columns, size, inside = np.random.default_rng(9), 5, 14, np.array([1, 3, 4, 6, 9, 13])
+    width, stride, of = (cholesky_tiles.padded(n) for n in (size, size - columns, inside.size))
+    blocks, rests = rng.random(2 + columns * width), rng.random(3 + stride**2 + of**2)
+    child = 3 + stride**2
+    whole, more = np.zeros((size, size)), rests[child:].reshape(of, of)[: inside.size, : inside.size].copy()
+    whole[np.ix_(inside, inside)] = np.triu(more)
+    expected_blocks, expected_rests = blocks.copy(), rests.copy()
+    expected_blocks[2:].reshape(columns, width)[:, :size] += whole[:columns]
+    expected_rests[3:child].reshape(stride, stride)[: size - columns, : size - columns] += whole[columns:, columns:]
+    cholesky_numeric.extend_add(blocks, 2, columns, size, rests, 3, child, inside)
+    assert np.allclose(blocks, expected_blocks)
+    assert np.allclose(rests, expected_rests)
 
 
 def test_rests_do_not_meet_while_they_are_needed():

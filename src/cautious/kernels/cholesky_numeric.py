@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices
-from cautious.kernels.cholesky_tiles import ROWS, WIDTH, add_run, eliminate_four, padded, subtract_tile
+from cautious.kernels.cholesky_tiles import ROWS, WIDTH, eliminate_four, padded, subtract_tile
 
 # columns that contribute to a rest at once: their tiles then stay close to the processor
 DEPTH = 96
@@ -51,30 +51,21 @@ def update_rest(blocks: Array, begin: int, columns: int, size: int, rests: Array
 
 @njit(cache=True, nogil=True)
 def extend_add(
-    blocks: Array,
-    begin: int,
-    columns: int,
-    size: int,
-    rests: Array,
-    place: int,
-    child: int,
-    inside: Indices,
-    run_end: Indices,
+    blocks: Array, begin: int, columns: int, size: int, rests: Array, place: int, child: int, inside: Indices
 ) -> None:
-    """Add the rest at ``child`` to panel and rest, at its places ``inside``; consecutive places in one go."""
-    n, width, stride = inside.size, padded(size), padded(size - columns)
+    """Add the rest at ``child`` to panel and rest, at its places ``inside``."""
+    n, own, stride = np.uint64(inside.size), np.uint64(columns), np.uint64(padded(inside.size))
+    width, rest_width = np.uint64(padded(size)), np.uint64(padded(size - columns))
     for j in range(n):
-        i, of = j, child + j * padded(n)
-        if inside[j] < columns:
-            row = begin + inside[j] * width
-            while i < n:
-                add_run(blocks, row + inside[i], rests, of + i, run_end[i] - i)
-                i = run_end[i]
+        of, at = np.uint64(child) + j * stride, np.uint64(inside[j])
+        if at < own:
+            row = np.uint64(begin) + at * width
+            for i in range(j, n):
+                blocks[row + np.uint64(inside[i])] += rests[of + i]
         else:
-            row = place + (inside[j] - columns) * stride - columns
-            while i < n:
-                add_run(rests, row + inside[i], rests, of + i, run_end[i] - i)
-                i = run_end[i]
+            row = np.uint64(place) + (at - own) * rest_width - own
+            for i in range(j, n):
+                rests[row + np.uint64(inside[i])] += rests[of + i]
 
 
 @njit(cache=True, nogil=True)
@@ -95,7 +86,6 @@ def factor(
     above: Indices,
     row_start: Indices,
     inside: Indices,
-    run_end: Indices,
     block_start: Indices,
     rest_start: Indices,
     blocks: Array,
@@ -119,8 +109,7 @@ def factor(
         # in the order of the tree a supernode's children are the last that wait
         for child in waiting[held - n_children[k] : held]:
             low, high = row_start[child] + first[child + 1] - first[child], row_start[child + 1]
-            where = inside[low:high], run_end[low:high]
-            extend_add(blocks, begin, columns, size, rests, rest_start[k], rest_start[child], *where)
+            extend_add(blocks, begin, columns, size, rests, rest_start[k], rest_start[child], inside[low:high])
         held -= n_children[k]
         bad += factor_panel(blocks, begin, columns, size, TINY_PIVOT * diagonal[first[k] : first[k + 1]])
         if above[k] >= 0:

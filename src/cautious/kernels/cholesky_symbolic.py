@@ -183,12 +183,9 @@ def block_rows(
 
 
 @njit(cache=True, nogil=True)
-def places_in_parent(row_start: Indices, rows: Indices, first: Indices, above: Indices) -> tuple[Indices, Indices]:
-    """For every row of a supernode below its own columns: its position in the parent's rows.
-
-    With it, counted from the first of these rows, the end of the run of consecutive positions it is in.
-    """
-    inside, run_end = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
+def places_in_parent(row_start: Indices, rows: Indices, first: Indices, above: Indices) -> Indices:
+    """For every row of a supernode below its own columns: its position in the parent's rows."""
+    inside = np.zeros(rows.size, np.int64)
     for k in range(above.size):
         p, begin, end = above[k], row_start[k] + first[k + 1] - first[k], row_start[k + 1]
         if p < 0:
@@ -198,10 +195,7 @@ def places_in_parent(row_start: Indices, rows: Indices, first: Indices, above: I
             while rows[at] != rows[e]:
                 at += 1
             inside[e] = at - row_start[p]
-        for e in range(end - 1, begin - 1, -1):
-            together = e + 1 < end and inside[e + 1] == inside[e] + 1
-            run_end[e] = run_end[e + 1] if together else e + 1 - begin
-    return inside, run_end
+    return inside
 
 
 @njit(cache=True, nogil=True)

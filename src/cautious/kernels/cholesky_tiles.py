@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Array
-from cautious.kernels.vectors import LANES, load, minus_product, plus, spread, store, times
+from cautious.kernels.vectors import LANES, load, minus_product, spread, store, times
 
 ROWS, WIDTH = 4, 2 * LANES
 HUGE = 1e100
@@ -91,13 +91,3 @@ def eliminate_four(panel: Array, at: int, width: int, j: int, least: Array, vali
         store(s, i, four)
     vanished = (a == HUGE) + (valid > 1 and b == HUGE) + (valid > 2 and c == HUGE) + (valid > 3 and d == HUGE)
     return int(vanished)
-
-
-@njit(cache=True, nogil=True)
-def add_run(out: Array, at: int, more: Array, begin: int, count: int) -> None:
-    """out[at : at + count] += more[begin : begin + count]."""
-    whole = count - count % LANES
-    for e in range(0, whole, LANES):
-        store(out, at + e, plus(load(out, at + e), load(more, begin + e)))
-    for e in range(np.uint64(whole), np.uint64(count)):
-        out[np.uint64(at) + e] += more[np.uint64(begin) + e]

@@ -62,7 +62,7 @@ class Factor:
         _, self.above = cholesky_symbolic.block_parents(self.first, pattern.parent)
         self.row_start, self.rows = cholesky_symbolic.block_rows(*where, self.first, self.above, counts)
         blocks = self.row_start, self.rows, self.first, self.above
-        self.inside, self.run_end = cholesky_symbolic.places_in_parent(*blocks)
+        self.inside = cholesky_symbolic.places_in_parent(*blocks)
         column_start, entry_row, self.entry_place = cholesky_pattern.number_entries(
             *where, self.first, self.row_start, self.rows
         )
@@ -91,7 +91,6 @@ class Factor:
                 self.above,
                 self.row_start,
                 self.inside,
-                self.run_end,
                 self.block_start,
                 self.rest_start,
                 self._blocks,
