@@ -128,7 +128,10 @@ def test_fronts_like_dense(columns, left):
     assert cholesky_numeric.factor_panel(flat, 0, columns, size, np.zeros(columns)) == 0
     lower = np.linalg.cholesky(matrix)
     found = flat[: columns * width].reshape(columns, width)[:, :size]
-    assert np.allclose(np.triu(found), lower[:, :columns].T)
+    own = np.arange(columns)
+    # in the place of the diagonal there is one over it
+    assert np.allclose(found[own, own] * np.diag(lower)[:columns], 1.0)
+    assert np.allclose(np.triu(found, 1), np.triu(lower[:, :columns].T, 1))
     stride = cholesky_tiles.padded(left)
     rests = np.full(5 + stride**2 + cholesky_tiles.WIDTH, 7.0)
     for i in range(left):

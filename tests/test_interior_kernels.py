@@ -103,6 +103,7 @@ def test_small_formulas():
     curvature = residual.copy()
     interior_steps.soften(x, wanted, curvature)
     assert np.allclose(curvature, 1 / (wanted / x + residual))
+    assert interior_steps.furthest(np.array([1.0, -3.0, 2.0])) == 3.0
     interior_steps.add_product(x, wanted, out := np.ones(9))
     assert np.allclose(out, 1 + x * wanted)
 

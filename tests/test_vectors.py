@@ -3,12 +3,15 @@
 import numpy as np
 from numba import njit
 
-from cautious.kernels.vectors import load, minus_product, plus, plus_product, spread, store, times, total
+from cautious.kernels.vectors import fetch, load, minus_product, plus, plus_product, spread, store, times, total
 
 
 @njit
 def every_operation(a, b, out):
     """Each operation once, into the next four numbers of ``out``."""
+    # asking changes nothing, also where there is nothing
+    fetch(a, 1)
+    fetch(b, 10**6)
     p, q = load(a, 1), load(b, 2)
     store(out, 0, p)
     store(out, 4, spread(a[0]))

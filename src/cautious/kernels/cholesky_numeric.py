@@ -2,8 +2,9 @@
 
 Legend: see ``cholesky_symbolic``; ``values`` the entries of the matrix sorted by supernode: those of supernode k are
 ``entry_start[k]:entry_start[k+1]`` and go to ``entry_place`` of its panel. ``blocks`` holds L, supernode by supernode,
-as *panels* (own columns, rows): a column of L lies along memory, ``padded`` so that tiles never cross its end. What a
-supernode leaves for its parent, its *rest* (upper triangle, row by row), waits at ``rest_start`` of ``rests``.
+as *panels* (own columns, rows): a column of L lies along memory, with one over its diagonal entry in place of that,
+``padded`` so that tiles never cross its end. What a supernode leaves for its parent, its *rest* (upper triangle, row by
+row), waits at ``rest_start`` of ``rests``.
 
 All sums are made tile by tile (``cholesky_tiles``). Tiles at an edge also write numbers nobody reads: before the
 diagonal of a column, before the diagonal of a rest, and where the next panel will be.
@@ -15,8 +16,8 @@ from numba import njit
 from cautious.arrays import Array, Indices
 from cautious.kernels.cholesky_tiles import ROWS, WIDTH, eliminate_four, padded, subtract_tile
 
-# columns that contribute to a rest at once: their tiles then stay close to the processor
-DEPTH = 96
+# columns that contribute to others at once: their tiles then stay close to the processor; a multiple of WIDTH
+DEPTH = 48
 TINY_PIVOT = 1e-15
 
 
@@ -24,15 +25,20 @@ TINY_PIVOT = 1e-15
 def factor_panel(blocks: Array, begin: int, columns: int, size: int, least: Array) -> int:
     """Eliminate the columns of the panel at ``begin``, four at a time; returns how many pivots vanished."""
     width, bad, here = padded(size), 0, np.zeros(ROWS)
-    for j in range(0, columns, ROWS):
-        at = begin + j * width
-        if j > 0:
-            for low in range(j - j % WIDTH, size, WIDTH):
-                subtract_tile(blocks, at + low, width, blocks, begin, width, j, j, low)
-        for i in range(ROWS):
-            # what comes after the last column is nobody's
-            here[i] = least[j + i] if j + i < columns else 0.0
-        bad += eliminate_four(blocks, at, width, j, here, columns - j)
+    for start in range(0, columns, DEPTH):
+        stop, first = min(start + DEPTH, columns), begin + start * width
+        for j in range(start, stop, ROWS):
+            at = begin + j * width
+            if j > start:
+                for low in range(j - j % WIDTH, size, WIDTH):
+                    subtract_tile(blocks, at + low, width, blocks, first, width, j - start, j, low)
+            for i in range(ROWS):
+                # what comes after the last column is nobody's
+                here[i] = least[j + i] if j + i < columns else 0.0
+            bad += eliminate_four(blocks, at, width, j, here, columns - j)
+        for low in range(stop, size, WIDTH):
+            for j in range(stop, min(low + WIDTH, columns), ROWS):
+                subtract_tile(blocks, begin + j * width + low, width, blocks, first, width, DEPTH, j, low)
     return bad
 
 

@@ -1,82 +1,93 @@
-"""Triangular solves with the panels of ``cholesky_numeric``, four columns and four numbers at a time."""
+"""Triangular solves with the panels of ``cholesky_numeric``, four columns and four numbers at a time.
+
+A factor is read once in either direction, and little is done with each number: so those that come next are asked for
+while these are in use. Vectors may reach ``LANES`` numbers beyond a panel's rows: ``here`` has room for them.
+"""
 
 import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices
 from cautious.kernels.cholesky_tiles import padded
-from cautious.kernels.vectors import LANES, load, minus_product, plus_product, spread, store, total
+from cautious.kernels.vectors import LANES, fetch, load, minus_product, plus_product, spread, store, total
+
+# numbers that arrive together, and how far ahead they are asked for
+LINE, AHEAD = 8, 1024
 
 
 @njit(cache=True, nogil=True)
-def forward(panel: Array, columns: int, here: Array) -> None:
+def forward(panel: Array, columns: int, width: int, here: Array) -> None:
     """here <- L^-1 here for the own columns; what they contribute to the rows below is subtracted there."""
-    width, whole = here.size, columns - columns % 4
+    whole = columns - columns % 4
     for j in range(0, whole, 4):
         p, q, r, s = j * width, (j + 1) * width, (j + 2) * width, (j + 3) * width
-        a = here[j] / panel[p + j]
-        b = (here[j + 1] - panel[p + j + 1] * a) / panel[q + j + 1]
-        c = (here[j + 2] - panel[p + j + 2] * a - panel[q + j + 2] * b) / panel[r + j + 2]
+        a = here[j] * panel[p + j]
+        b = (here[j + 1] - panel[p + j + 1] * a) * panel[q + j + 1]
+        c = (here[j + 2] - panel[p + j + 2] * a - panel[q + j + 2] * b) * panel[r + j + 2]
         d = here[j + 3] - panel[p + j + 3] * a - panel[q + j + 3] * b - panel[r + j + 3] * c
-        d = d / panel[s + j + 3]
+        d = d * panel[s + j + 3]
         here[j], here[j + 1], here[j + 2], here[j + 3] = a, b, c, d
         for i in range(j + 4, width, LANES):
+            fetch(panel, p + AHEAD + 4 * i)
+            fetch(panel, p + AHEAD + 4 * i + LINE)
             one = minus_product(load(here, i), load(panel, p + i), spread(a))
             two = minus_product(one, load(panel, q + i), spread(b))
             three = minus_product(two, load(panel, r + i), spread(c))
             store(here, i, minus_product(three, load(panel, s + i), spread(d)))
     for j in range(whole, columns):
         p = j * width
-        a = here[j] / panel[p + j]
+        a = here[j] * panel[p + j]
         here[j] = a
-        for i in range(np.uint64(j + 1), np.uint64(width)):
-            here[i] -= panel[np.uint64(p) + i] * a
+        for i in range(j + 1, width, LANES):
+            store(here, i, minus_product(load(here, i), load(panel, p + i), spread(a)))
 
 
 @njit(cache=True, nogil=True)
-def backward(panel: Array, columns: int, here: Array) -> None:
+def backward(panel: Array, columns: int, width: int, here: Array) -> None:
     """here <- L'^-1 here for the own columns, the rows below being known."""
-    width, whole = here.size, columns - columns % 4
+    whole = columns - columns % 4
     for j in range(columns - 1, whole - 1, -1):
-        p, a = j * width, here[j]
-        for i in range(np.uint64(j + 1), np.uint64(width)):
-            a -= panel[np.uint64(p) + i] * here[i]
-        here[j] = a / panel[p + j]
+        p, one = j * width, spread(0.0)
+        for i in range(j + 1, width, LANES):
+            one = plus_product(one, load(panel, p + i), load(here, i))
+        here[j] = (here[j] - total(one)) * panel[p + j]
     for j in range(whole - 4, -1, -4):
         p, q, r, s = j * width, (j + 1) * width, (j + 2) * width, (j + 3) * width
         one = two = three = four = spread(0.0)
         for i in range(j + 4, width, LANES):
+            fetch(panel, p - AHEAD + 4 * i)
+            fetch(panel, p - AHEAD + 4 * i + LINE)
             known = load(here, i)
             one, two = plus_product(one, load(panel, p + i), known), plus_product(two, load(panel, q + i), known)
             three, four = plus_product(three, load(panel, r + i), known), plus_product(four, load(panel, s + i), known)
-        d = (here[j + 3] - total(four)) / panel[s + j + 3]
-        c = (here[j + 2] - total(three) - panel[r + j + 3] * d) / panel[r + j + 2]
-        b = (here[j + 1] - total(two) - panel[q + j + 3] * d - panel[q + j + 2] * c) / panel[q + j + 1]
+        d = (here[j + 3] - total(four)) * panel[s + j + 3]
+        c = (here[j + 2] - total(three) - panel[r + j + 3] * d) * panel[r + j + 2]
+        b = (here[j + 1] - total(two) - panel[q + j + 3] * d - panel[q + j + 2] * c) * panel[q + j + 1]
         a = here[j] - total(one) - panel[p + j + 3] * d - panel[p + j + 2] * c - panel[p + j + 1] * b
-        here[j], here[j + 1], here[j + 2], here[j + 3] = a / panel[p + j], b, c, d
+        here[j], here[j + 1], here[j + 2], here[j + 3] = a * panel[p + j], b, c, d
 
 
 @njit(cache=True, nogil=True)
 def solve(first: Indices, row_start: Indices, rows: Indices, block_start: Indices, blocks: Array, x: Array) -> None:
     """x <- (L L')^-1 x, in the order of elimination."""
     made = first.size - 1
-    space = np.empty(padded(int(np.max(row_start[1:] - row_start[:-1]))))
+    here = np.zeros(padded(int(np.max(row_start[1:] - row_start[:-1]))) + LANES)
     for k in range(made):
         begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
-        here, own = space[: padded(size)], x[begin : begin + columns]
+        width, own = padded(size), x[begin : begin + columns]
         here[:columns] = own
-        here[columns:] = 0.0
-        forward(blocks[block_start[k] :], columns, here)
+        here[columns : width + LANES] = 0.0
+        forward(blocks[block_start[k] :], columns, width, here)
         own[:] = here[:columns]
         at = row_start[k]
         for i in range(np.uint64(columns), np.uint64(size)):
             x[np.uint64(rows[np.uint64(at) + i])] += here[i]
     for k in range(made - 1, -1, -1):
         begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
-        here, at = space[: padded(size)], row_start[k]
+        width, at = padded(size), row_start[k]
         for i in range(np.uint64(size)):
             here[i] = x[np.uint64(rows[np.uint64(at) + i])]
         # numbers beyond the rows may be anything but must not spoil sums
-        here[size:] = 0.0
-        backward(blocks[block_start[k] :], columns, here)
+        here[size : width + LANES] = 0.0
+        backward(blocks[block_start[k] :], columns, width, here)
         x[begin : begin + columns] = here[:columns]

@@ -62,7 +62,8 @@ def pivot_of(value: float, least: float) -> float:
 def eliminate_four(panel: Array, at: int, width: int, j: int, least: Array, valid: int) -> int:
     """Columns j to j+3 of a panel, from their diagonal on; ``at`` is where column j begins.
 
-    Only the first ``valid`` of them count; returns how many of these had a vanishing pivot.
+    One over the diagonal is kept in its place: solving multiplies by it. Only the first ``valid`` of them count;
+    returns how many of these had a vanishing pivot.
     """
     p, q = panel[at + j : at + width], panel[at + width + j : at + 2 * width]
     r, s = panel[at + 2 * width + j : at + 3 * width], panel[at + 3 * width + j : at + 4 * width]
@@ -77,7 +78,6 @@ def eliminate_four(panel: Array, at: int, width: int, j: int, least: Array, vali
     cd = (r[3] - ac * ad - bc * bd) * by_c
     d = pivot_of(s[3] - ad * ad - bd * bd - cd * cd, least[3])
     by_d = 1 / np.sqrt(d)
-    p[0], q[1], r[2], s[3] = a, b + ab * ab, c + ac * ac + bc * bc, d + ad * ad + bd * bd + cd * cd
     for i in range(0, p.size, LANES):
         one = times(load(p, i), spread(by_a))
         two = times(minus_product(load(q, i), spread(ab), one), spread(by_b))
@@ -89,5 +89,6 @@ def eliminate_four(panel: Array, at: int, width: int, j: int, least: Array, vali
         store(q, i, two)
         store(r, i, three)
         store(s, i, four)
+    p[0], q[1], r[2], s[3] = by_a, by_b, by_c, by_d
     vanished = (a == HUGE) + (valid > 1 and b == HUGE) + (valid > 2 and c == HUGE) + (valid > 3 and d == HUGE)
     return int(vanished)

@@ -53,6 +53,15 @@ def reaches(x: Array, change: Array, other: Array) -> tuple[float, float, float,
     return 1 / most[0], 1 / most[1], 1 / most[2], 1 / most[3]
 
 
+@njit(cache=True, nogil=True, fastmath=BOUNDS)
+def furthest(x: Array) -> float:
+    """The largest |x|; numbers that are none may be overlooked."""
+    most = 0.0
+    for i in range(x.size):
+        most = max(most, abs(x[i]))
+    return most
+
+
 @njit(cache=True, nogil=True, fastmath=SUMS)
 def mean_product(
     x: Array, z: Array, dx: Array, dz: Array, along: float, along_dual: float, n_free: int, targets: Array

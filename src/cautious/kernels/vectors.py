@@ -5,6 +5,7 @@
     spread(x)                   four times the same number
     plus(p, q), times(p, q), plus_product(p, q, r) = p + q r, minus_product(p, q, r) = p - q r
     total(p)                    the sum of the four
+    fetch(a, i)                 ask for the numbers around a[i], which will be needed soon
 
 They run on any processor, on those with wide vectors at full speed.
 """
@@ -63,6 +64,22 @@ def store(context: Any, array: Any, at: Any, vector: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, FOUR), generate
+
+
+@intrinsic
+def fetch(context: Any, array: Any, at: Any) -> Any:
+    """Ask for the numbers at ``at``: they are on their way while others are worked on."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, value=args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [place.type, *[_NUMBERS] * 3])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        # for reading, to be kept near, as data
+        builder.call(prefetch, [place, *(ir.Constant(_NUMBERS, number) for number in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
 
 
 @intrinsic

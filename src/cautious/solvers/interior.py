@@ -180,7 +180,7 @@ def advance(form: Form, newton: Newton) -> Point | None:
     newton.direction(wanted, step)
     lengths = step_lengths(form, point, step, SHORT)
     # steps that are long where a slope bends leave the dual equation behind
-    if float(np.abs(newton.dual_residual).max()) <= BENT * mean:
+    if kernels.furthest(newton.dual_residual) <= BENT * mean:
         further = [min(1.0, 1.5 * length + 0.3) for length in lengths]
         kernels.centred(*here, step.primal, step.dual, *further, aim, *rest, wanted)
         newton.direction(wanted, other)

@@ -64,6 +64,7 @@ class Newton:
         self.form, self.system, self.point = form, system, point
         self.y, self.z = point.primal[: form.reward.size], point.dual[: form.reward.size]
         self.x, self.right = self._shortage()
+        self.enough = BALANCED * (kernels.furthest(self.right) + float(form.arrival.max()))
         self._bend()
         self._factored = False
 
@@ -175,7 +176,6 @@ class Newton:
         step.top.fill(0.0)
         if features is not None:
             step.dual[features.slack] = 0.0
-        enough = BALANCED * (float(np.abs(self.right).max()) + float(form.arrival.max()))
         slack_right, shift = self._feature_right(wanted), NONE
         for number in range(rounds + 1):
             pushed = push if features is None else push + step.dual[features.slack] @ features.rows
@@ -183,7 +183,7 @@ class Newton:
             shift, missing = self.system.respond(self.hessian, pushed, lift, v, right, step.primal[: self.y.size])
             if form.transport is not None:
                 self._ship(form.transport, wanted, step, missing[self.system.n_states :])
-            if number == rounds or (number > 0 and float(np.abs(missing).max()) <= enough):
+            if number == rounds or (number > 0 and kernels.furthest(missing) <= self.enough):
                 break
             self._correct(missing, slack_right, step)
         if features is not None:
