@@ -1,7 +1,7 @@
 """Triangular solves with the panels of ``cholesky_numeric``, four columns and four numbers at a time.
 
 A factor is read once in either direction, and little is done with each number: so those that come next are asked for
-while these are in use. Vectors may reach ``LANES`` numbers beyond a panel's rows: ``here`` has room for them.
+while these are in use.
 """
 
 import numpy as np
@@ -38,7 +38,9 @@ def forward(panel: Array, columns: int, width: int, here: Array) -> None:
         p = j * width
         a = here[j] * panel[p + j]
         here[j] = a
-        for i in range(j + 1, width, LANES):
+        for i in range(j + 1, whole + 4):
+            here[i] -= panel[p + i] * a
+        for i in range(whole + 4, width, LANES):
             store(here, i, minus_product(load(here, i), load(panel, p + i), spread(a)))
 
 
@@ -47,10 +49,12 @@ def backward(panel: Array, columns: int, width: int, here: Array) -> None:
     """here <- L'^-1 here for the own columns, the rows below being known."""
     whole = columns - columns % 4
     for j in range(columns - 1, whole - 1, -1):
-        p, one = j * width, spread(0.0)
-        for i in range(j + 1, width, LANES):
+        p, a, one = j * width, here[j], spread(0.0)
+        for i in range(j + 1, whole + 4):
+            a -= panel[p + i] * here[i]
+        for i in range(whole + 4, width, LANES):
             one = plus_product(one, load(panel, p + i), load(here, i))
-        here[j] = (here[j] - total(one)) * panel[p + j]
+        here[j] = (a - total(one)) * panel[p + j]
     for j in range(whole - 4, -1, -4):
         p, q, r, s = j * width, (j + 1) * width, (j + 2) * width, (j + 3) * width
         one = two = three = four = spread(0.0)
@@ -71,12 +75,12 @@ def backward(panel: Array, columns: int, width: int, here: Array) -> None:
 def solve(first: Indices, row_start: Indices, rows: Indices, block_start: Indices, blocks: Array, x: Array) -> None:
     """x <- (L L')^-1 x, in the order of elimination."""
     made = first.size - 1
-    here = np.zeros(padded(int(np.max(row_start[1:] - row_start[:-1]))) + LANES)
+    here = np.zeros(padded(int(np.max(row_start[1:] - row_start[:-1]))))
     for k in range(made):
         begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
         width, own = padded(size), x[begin : begin + columns]
         here[:columns] = own
-        here[columns : width + LANES] = 0.0
+        here[columns:width] = 0.0
         forward(blocks[block_start[k] :], columns, width, here)
         own[:] = here[:columns]
         at = row_start[k]
@@ -88,6 +92,6 @@ def solve(first: Indices, row_start: Indices, rows: Indices, block_start: Indice
         for i in range(np.uint64(size)):
             here[i] = x[np.uint64(rows[np.uint64(at) + i])]
         # numbers beyond the rows may be anything but must not spoil sums
-        here[size : width + LANES] = 0.0
+        here[size:width] = 0.0
         backward(blocks[block_start[k] :], columns, width, here)
         x[begin : begin + columns] = here[:columns]
