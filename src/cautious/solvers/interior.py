@@ -59,7 +59,7 @@ class Interior(Solver):
         return f"takes at most {MOST_FEATURES} features" if features > MOST_FEATURES else None
 
     def memory(self, problem: Problem) -> int:
-        """With the factor: 850 and 1,060 bytes a state were seen on grids of 10,000 and 100,000, 2,460 with a graph."""
+        """With the factor: 850 to 2,400 bytes a state were seen on grids of 10,000 to a million, 2,460 with a graph."""
         return super().memory(problem) + FACTOR_BYTES * problem.mdp.n_states
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:

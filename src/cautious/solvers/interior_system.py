@@ -18,9 +18,10 @@ from cautious.kernels.cholesky_order import widest_level
 from cautious.models.tabular import MDP
 from cautious.solvers.interior_factor import Factor, Pattern, ordered
 
-# a factor of this many entries takes about 300 megabytes, and one of this many operations some seconds
-MOST_NONZEROS = 30_000_000
-MOST_FLOPS = 4e10
+# a factor of this many entries takes about 1.5 gigabytes, and one of this many operations some seconds: a grid of a
+# million states takes three quarters of the first and half of the second
+MOST_NONZEROS = 150_000_000
+MOST_FLOPS = 1.5e11
 SMALL_STATES, MOST_FLOPS_OF_A_CUT = 2000, 1e9
 NONE = np.zeros(0)
 
