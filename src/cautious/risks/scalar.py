@@ -164,7 +164,7 @@ class Shortfall(ScalarRisk):
         weights, mdp = np.ravel(d), self.mdp
         if mdp.outcome_rewards is not None:
             weights = np.repeat(weights, np.diff(mdp.transitions.indptr)) * mdp.transitions.data
-        often = np.bincount(self._places, weights, self.atoms.size)
+        often = np.asarray(np.bincount(self._places, weights, self.atoms.size), np.float64)
         return self.atoms[often > 0], often[often > 0]
 
 

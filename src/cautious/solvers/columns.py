@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
+from cautious.kernels.mixing import earned
 from cautious.models.chains import Greedy
 from cautious.models.encodings import frozen
 from cautious.occupancy import policy_occupancy
@@ -185,8 +186,7 @@ class Pool:
 
     def _return(self, column: Column) -> float:
         assert column.states is not None
-        earned = self.problem.reward[self.every, column.actions]
-        return self.horizon * float(column.states @ earned)
+        return self.horizon * float(earned(frozen(self.problem.reward), column.actions, column.states))
 
     def _choose(self, chosen: np.ndarray) -> None:
         self.columns = [column for column, keep in zip(self.columns, chosen, strict=True) if keep]
