@@ -37,6 +37,7 @@ LINE_POINTS = 25
 FLATTEST = 0.3
 TINY = 1e-290
 FALL, FLOOR = 0.05, 1e-9
+FINER = 0.5
 
 
 @dataclass(frozen=True)
@@ -190,9 +191,10 @@ class Dual:
                 break
             promise = max(float(gains[WINDOW]), TINY)
             finer = max(promise, enough / promise)
-            if made < chunk and not finer < share:
+            if made < chunk and not finer < FINER * share:
                 break
-            share = min(share, finer)
+            # the oldest gain first, where the next one goes
+            share, gains[:WINDOW] = min(share, finer), np.roll(gains[:WINDOW], -made)
         return x, share
 
     def _border(self, weights: Array, n: int) -> tuple[Array, Array]:
