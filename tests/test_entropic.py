@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 import cautious as ca
 import reference
 from cautious.kernels import entropic as kernels
+from cautious.solvers import entropic_prices
 from cautious.solvers.base import Clock, Target, Workspace
 from cautious.solvers.entropic import Entropic
 from cautious.solvers.entropic_dual import Dual, Scenery
@@ -229,3 +230,33 @@ def test_lines_below_an_entropy_where_exponentials_would_vanish():
     d = np.zeros(mdp.shape)
     d[0, 0] = 1.0
     assert risk.value(d) == pytest.approx(np.log(mdp.n_actions), rel=1e-12)
+
+
+def test_prices_of_rows_that_are_not_the_worst_are_lost():
+    mdp = ca.worlds.garnet(40, n_actions=3, n_successors=4, discount=0.9, seed=4)
+    problem = ca.Problem(mdp, ca.Entropy() + ca.PeakExposure([[0, 1], [2, 3], [4]]), 2.0)
+    dual = Dual(problem, Scenery(problem))
+    point = dual.at(np.zeros(40))
+    exposures = [float(point.states[list(states)].sum()) for states in ([0, 1], [2, 3], [4])]
+    prices = dual.prices.in_units() / dual.caution
+    assert dual.lost(point) == pytest.approx(float(prices @ (max(exposures) - np.array(exposures))))
+    alone = ca.Problem(mdp, ca.Entropy(), 2.0)
+    assert Dual(alone, Scenery(alone)).lost(point) == 0.0
+
+
+def test_prices_of_a_neighbour_are_nearly_believed(monkeypatch):
+    mdp = ca.worlds.garnet(300, n_actions=3, n_successors=4, discount=0.95, seed=4)
+    sets = [np.arange(first, first + 50) for first in (0, 50, 100)]
+
+    def spent():
+        steps, step = [], Dual.step
+        with monkeypatch.context() as patched:
+            patched.setattr(Dual, "step", lambda self, *given: (steps.append(self), step(self, *given))[1])
+            points = ca.frontier(mdp, ca.Entropy() + ca.PeakExposure(sets), np.geomspace(0.5, 2.0, 10))
+        assert all(point.status is ca.Status.SOLVED for point in points)
+        return len(steps)
+
+    nearly = spent()
+    monkeypatch.setattr(entropic_prices, "EVENLY", 0.1)
+    monkeypatch.setattr(entropic_prices, "NEARLY", 1e-4)
+    assert nearly < spent()

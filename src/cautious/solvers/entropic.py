@@ -53,7 +53,7 @@ class Entropic(Solver):
         start = begin(dual, memory, target)
         point, states, share, stuck = start.point, start.states, SHARE, 0
         # beside a worst case an error of the linear solve counts in the first order, and takes another step to be seen
-        enough = np.inf if dual.prices.omega.size else ENOUGH
+        enough = np.inf if dual.prices.groups else ENOUGH
         for _ in range(NEWTON_STEPS):
             allowed = self.margin * target.allowance(dual.bound(point)) / dual.caution
             step = dual.step(point, states, share, enough * allowed, target.clock)
@@ -62,7 +62,7 @@ class Entropic(Solver):
             point, states = dual.at(point.u + length * step.u), step.states
             # what is left after a full step: what the linear solve left out, and the next order
             rest = max(step.promise, 0.0) * (1 - length + min(1.0, max(REST * step.share, step.promise)))
-            expected = rest + dual.prices.loss
+            expected = rest + max(dual.prices.loss, dual.lost(point))
             dual.prices.tighten(TIGHTER if length > 0.9 else GENTLER, 0.1 * allowed)
             share = min(SHARE, max(SMALLEST_SHARE, 0.1 * allowed / max(rest, allowed), SHARE * rest))
             stuck = stuck + 1 if step.promise <= LEAST_PROMISE * max(1.0, abs(point.value)) or length == 0 else 0

@@ -106,6 +106,7 @@ class Dual:
 
     def __init__(self, problem: Problem, scenery: Scenery) -> None:
         self.problem, self.gamma = problem, problem.mdp.discount
+        self.n_actions = problem.mdp.n_actions
         rows = problem.mdp.transitions
         self.csr = (rows.indptr, rows.indices, rows.data)
         self.xi = (1 - self.gamma) * problem.mdp.start
@@ -142,6 +143,12 @@ class Dual:
         own -= float(np.sum(kept * (1 + np.log(prices.omega[bar] / (kept * prices.size[bar])))))
         return self.middle / (1 - self.gamma) + self.caution * (point.value + own)
 
+    def lost(self, point: Point) -> float:
+        """What the point loses by prices of rows that are not the worst of their worst case."""
+        if not self.prices.groups:
+            return 0.0
+        return self.prices.lost(self.prices.numbers(point.policy * np.repeat(point.states, self.n_actions)))
+
     def step(self, point: Point, wanted: Array, share: float, enough: float, clock: Clock) -> Step:
         """The step from a point whose states should have about the mass ``wanted`` (S,); see the module's text.
 
@@ -149,7 +156,7 @@ class Dual:
         they go on at once, to ``enough`` or to what Newton's method leaves anyway: a share as small as the promise.
         """
         n, prices = point.u.size, self.prices
-        y = point.policy * np.repeat(point.states, point.policy.size // n)
+        y = point.policy * np.repeat(point.states, self.n_actions)
         weights = np.empty(y.size)
         kernels.spread_weights(point.policy, point.log_states, self.raised(wanted, point), weights)
         right = np.empty(n + prices.basis.shape[1])

@@ -20,6 +20,8 @@ from cautious.solvers.mixing import Rows
 NEAREST = 0.995
 BAND = 1e3
 STEEPEST = 1e12
+# of a neighbour's prices: the part that is spread evenly, and the first target in units of all prices
+EVENLY, NEARLY = 0.01, 1e-6
 
 
 class ScaledFeatures:
@@ -63,13 +65,19 @@ class Prices:
         """Start from the prices of a neighbouring problem, in its units."""
         self.omega = np.maximum(prices * self.size / self.caution, 1e-300)
         for group, total in zip(self.groups, self.total, strict=True):
-            self.omega[group] = 0.9 * self.omega[group] * (total / self.omega[group].sum()) + 0.1 * total / group.size
+            kept = (1 - EVENLY) * self.omega[group] * (total / self.omega[group].sum())
+            self.omega[group] = kept + EVENLY * total / group.size
+            self.target[group] = NEARLY * total / group.size
         self.slack = self.target / self.omega
 
     @property
     def loss(self) -> float:
         """What the targets of the worst cases leave open, in units of the caution."""
         return float(self.target[~self.barrier].sum())
+
+    def lost(self, numbers: Array) -> float:
+        """What a point with these scaled features (m,) loses by prices of rows that are not the worst of their group."""
+        return float(sum(self.omega[group] @ (numbers[group] - numbers[group].min()) for group in self.groups))
 
     def tighten(self, share: float, least: float) -> None:
         """Lower the targets of worst cases, to a loss of ``least`` at most."""

@@ -88,7 +88,7 @@ def begin(dual: Dual, memory: Memory, target: Target) -> Beginning:
     if memory.past and memory.past[-1].prices.size == dual.prices.omega.size:
         known = len(memory.past)
         # prices of worst cases have kinks
-        few = known <= FEW or dual.prices.omega.size > 0
+        few = known <= FEW or bool(dual.prices.groups)
         nodes = (1, min(known, FEW)) if few else (FEW, known)
         tries = [_suggested(dual, memory.ahead(dual.caution, number)) for number in nodes]
         past, point, _ = min(tries, key=lambda suggested: suggested[2])
