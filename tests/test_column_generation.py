@@ -9,7 +9,7 @@ import reference
 from cautious.certificate import upper_bound
 from cautious.solvers import columns
 from cautious.solvers.base import Clock, Target, Workspace
-from cautious.solvers.features import Features, feature_rows
+from cautious.solvers.features import Features, all_features
 from random_models import random_model, random_tasks
 
 CAUTIONS = [0.3, 0.5, 0.8, 1.3, 2.0, 3.0, 5.0]
@@ -142,19 +142,18 @@ def _worth(problem, policy):
 def test_columns_know_their_return_under_another_reward():
     mdp = ca.worlds.garnet(120, n_actions=3, n_successors=4, discount=0.9, seed=7)
     problem = ca.Problem(mdp, ca.PeakExposure(sets_of(mdp, 2)), caution=5.0)
-    features, _ = feature_rows(problem)
     keeper = columns.PoolKeeper()
     blocks = [problem.terms[0][1].features]
-    pool = keeper.of(problem, blocks, features)
+    pool = keeper.of(problem, blocks, all_features)
     pool.price_out(problem.reward, np.zeros(2), 0.0, 0.0)
     reward = np.random.default_rng(8).normal(size=mdp.shape)
-    again = keeper.of(problem.part(reward, problem.terms), blocks, features)
+    again = keeper.of(problem.part(reward, problem.terms), blocks, all_features)
     assert again is pool
     policy = np.eye(mdp.n_actions)[pool.columns[0].actions]
     expected = float(np.sum(columns.policy_occupancy(mdp, policy).occupancy * reward)) / (1 - mdp.discount)
     assert pool.returns[0] == pytest.approx(expected, rel=1e-10)
     other = ca.Problem(mdp, ca.PeakExposure(sets_of(mdp, 2)), caution=5.0)
-    assert keeper.of(other, [other.terms[0][1].features], features) is not pool
+    assert keeper.of(other, [other.terms[0][1].features], all_features) is not pool
 
 
 def test_states_beyond_the_room_are_dropped_and_found_again(monkeypatch):

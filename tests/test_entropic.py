@@ -8,9 +8,10 @@ from scipy.special import logsumexp
 import cautious as ca
 import reference
 from cautious.kernels import entropic as kernels
+from cautious.solvers import entropic_prices
 from cautious.solvers.base import Clock, Target, Workspace
 from cautious.solvers.entropic import Entropic
-from cautious.solvers.entropic_dual import Dual
+from cautious.solvers.entropic_dual import Dual, Scenery
 from random_models import random_case
 
 GAMMA = 0.9
@@ -184,9 +185,78 @@ def test_a_workspace_saves_passes(monkeypatch):
     mdp = ca.worlds.garnet(300, n_actions=3, n_successors=4, discount=0.95, seed=4)
     problem, made = ca.Problem(mdp, ca.Entropy() + ca.PeakExposure([[0, 1], [2, 3]])), []
     initialise = Dual.__init__
-    monkeypatch.setattr(Dual, "__init__", lambda self, given: (made.append(self), initialise(self, given))[1])
+    monkeypatch.setattr(Dual, "__init__", lambda self, *given: (made.append(self), initialise(self, *given))[1])
     workspace = Workspace()
     for caution in (1.0, 1.1):
         next(Entropic().steps(problem.with_caution(caution), Target(1e-6, Clock(None), workspace=workspace)))
     next(Entropic().steps(problem.with_caution(1.1), Target(1e-6, Clock(None))))
     assert made[1].passes < made[2].passes
+
+
+def test_neighbours_share_their_scenery_and_take_one_step_each(monkeypatch):
+    mdp = ca.worlds.garnet(300, n_actions=3, n_successors=4, discount=0.95, seed=4)
+    made, steps, initialise, step = [], [], Scenery.__init__, Dual.step
+    monkeypatch.setattr(Scenery, "__init__", lambda self, given: (made.append(self), initialise(self, given))[1])
+    monkeypatch.setattr(Dual, "step", lambda self, *given: (steps.append(self.caution), step(self, *given))[1])
+    cautions = np.geomspace(0.5, 2.0, 10)
+    points = ca.frontier(mdp, ca.Entropy(), cautions)
+    assert all(point.status is ca.Status.SOLVED for point in points)
+    assert len(made) == 1
+    assert all(steps.count(caution) == 1 for caution in cautions[3:])
+
+
+def test_another_risk_or_another_mixture_has_its_own_scenery():
+    mdp = ca.worlds.river_swim()
+    prior = np.full(mdp.shape, 1 / (mdp.n_states * mdp.n_actions))
+    problem = ca.Problem(mdp, ca.KL(prior) + ca.Entropy(), 0.3)
+    scenery = Scenery(problem)
+    assert scenery.fits(problem.with_caution(0.7))
+    # the same risks with other weights
+    (one, kl), (other, entropy) = problem.terms
+    assert not scenery.fits(problem.part(problem.reward, [(one, kl), (2 * other, entropy)]))
+    assert not scenery.fits(ca.Problem(mdp, ca.KL(prior) + ca.Entropy(), 0.3))
+
+
+def test_lines_below_an_entropy_where_exponentials_would_vanish():
+    mdp = ca.worlds.river_swim()
+    prior = np.full(mdp.shape, 1e-300)
+    prior[0] = 1.0
+    risk = ca.Problem(mdp, ca.KL(prior / prior.sum())).risk
+    here = np.ones(mdp.shape, dtype=bool)
+    for slope in (-1e4, 0.0, 1e4):
+        u = np.full(here.sum(), slope) + np.linspace(0, 3, here.sum())
+        expected = -logsumexp(u + np.log(risk.prior[here]))
+        assert risk.cut(u, here).intercept == pytest.approx(expected, rel=1e-13)
+    d = np.zeros(mdp.shape)
+    d[0, 0] = 1.0
+    assert risk.value(d) == pytest.approx(np.log(mdp.n_actions), rel=1e-12)
+
+
+def test_prices_of_rows_that_are_not_the_worst_are_lost():
+    mdp = ca.worlds.garnet(40, n_actions=3, n_successors=4, discount=0.9, seed=4)
+    problem = ca.Problem(mdp, ca.Entropy() + ca.PeakExposure([[0, 1], [2, 3], [4]]), 2.0)
+    dual = Dual(problem, Scenery(problem))
+    point = dual.at(np.zeros(40))
+    exposures = [float(point.states[list(states)].sum()) for states in ([0, 1], [2, 3], [4])]
+    prices = dual.prices.in_units() / dual.caution
+    assert dual.lost(point) == pytest.approx(float(prices @ (max(exposures) - np.array(exposures))))
+    alone = ca.Problem(mdp, ca.Entropy(), 2.0)
+    assert Dual(alone, Scenery(alone)).lost(point) == 0.0
+
+
+def test_prices_of_a_neighbour_are_nearly_believed(monkeypatch):
+    mdp = ca.worlds.garnet(300, n_actions=3, n_successors=4, discount=0.95, seed=4)
+    sets = [np.arange(first, first + 50) for first in (0, 50, 100)]
+
+    def spent():
+        steps, step = [], Dual.step
+        with monkeypatch.context() as patched:
+            patched.setattr(Dual, "step", lambda self, *given: (steps.append(self), step(self, *given))[1])
+            points = ca.frontier(mdp, ca.Entropy() + ca.PeakExposure(sets), np.geomspace(0.5, 2.0, 10))
+        assert all(point.status is ca.Status.SOLVED for point in points)
+        return len(steps)
+
+    nearly = spent()
+    monkeypatch.setattr(entropic_prices, "EVENLY", 0.1)
+    monkeypatch.setattr(entropic_prices, "NEARLY", 1e-4)
+    assert nearly < spent()

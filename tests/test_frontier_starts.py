@@ -5,8 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 import cautious as ca
+from cautious.certificate import Box, Witness
 from cautious.kernels.price_model import curvature, nearest
+from cautious.solvers import scalar_past
 from cautious.solvers.base import Clock, Outcome, Target, Workspace, run
+from cautious.solvers.inner_problems import Planned as PlannedBoxes
 from cautious.solvers.interior import Interior
 from cautious.solvers.interior_newton import Newton
 from cautious.solvers.interior_start import FIRST_LEVEL, Neighbour
@@ -185,3 +188,39 @@ def test_a_frontier_takes_fewer_plans_than_its_points_alone(monkeypatch):
         for point in points:
             ca.solve(ca.Problem(mdp, risk, point.caution)).require()
         assert together < 0.9 * len(calls)
+
+
+@pytest.mark.parametrize("risk", [10.0 * ca.Variance(), 5.0 * ca.CVaR(0.8)], ids=["Variance", "CVaR"])
+def test_boxes_start_where_they_were_apart_from_the_best_number(monkeypatch, risk):
+    mdp = ca.worlds.garnet(200, n_actions=4, n_successors=4, discount=0.95, seed=6)
+
+    def spent():
+        sweeps, decide = [], PlannedBoxes.decide
+
+        def counted(self, *given):
+            answer = decide(self, *given)
+            sweeps.append(answer.plan.sweeps)
+            return answer
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PlannedBoxes, "decide", counted)
+            points = ca.frontier(mdp, risk, CAUTIONS)
+        assert all(point.status is ca.Status.SOLVED for point in points)
+        return sum(sweeps)
+
+    with_memory = spent()
+    monkeypatch.setattr(PlannedBoxes, "shifted", lambda self, near, apart: near)
+    without = spent()
+    assert with_memory < 0.9 * without
+
+
+def test_covers_beyond_the_room_keep_no_multipliers(monkeypatch):
+    monkeypatch.setattr(scalar_past, "ROOM", 0.0)
+    points = ca.frontier(model(), 10.0 * ca.Variance(), CAUTIONS)
+    assert all(point.status is ca.Status.SOLVED for point in points)
+    past, best = (
+        scalar_past.Past().of([(0.0, 1.0)]),
+        scalar_past.Favourite(0.0, np.ones((1, 1)), np.ones(1), (0.5,), ((0.4, 0.6),)),
+    )
+    past.add(1.0, best, [Box((0.0,), (1.0,), (0.5,), Witness(np.ones(2)))], fresh=True)
+    assert past.boxes[0].apart is None

@@ -29,3 +29,11 @@ def test_a_callback_that_asks_to_stop_ends_the_frontier_also_where_a_point_is_pr
         found = ca.frontier(ca.worlds.maze(), ca.Variance(), [0, 1, 10], callback=lambda progress, say=wanted: say)
         assert len(found) == points
         assert found[0].status is ca.Status.SOLVED
+
+
+def test_a_model_is_looked_over_once_for_all_cautions(monkeypatch):
+    looked, look = [], ca.MDP.require_transitions
+    monkeypatch.setattr(ca.MDP, "require_transitions", lambda self, what: (looked.append(what), look(self, what))[1])
+    points = ca.frontier(ca.worlds.maze(), ca.PeakExposure([[0]]), [0, 1, 10])
+    assert len(points) == 3
+    assert looked == ["ca.solve"]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from cautious.kernels.mixing import (
+    earned,
     newton_system,
     null_vector,
     room,
@@ -213,3 +214,10 @@ def test_columns_that_clear_no_floor_are_not_the_last_word():
     small = SmallProblem(returns, features, rows, np.array([1e-3]))
     assert 100 not in small.chosen
     assert small.best().value == pytest.approx(SmallProblem(returns, features, rows).best().value)
+
+
+def test_what_a_behaviour_earns():
+    rng = np.random.default_rng(0)
+    reward, states = rng.normal(size=(50, 4)), rng.dirichlet(np.ones(50))
+    actions = rng.integers(4, size=50).astype(np.uint8)
+    assert earned(reward, actions, states) == pytest.approx(states @ reward[np.arange(50), actions], rel=1e-12)

@@ -94,7 +94,8 @@ def test_quantiles_match_sorting(seed):
     losses = rng.normal(size=size) if seed % 2 else rng.integers(4, size=size).astype(float)
     weights, tail = rng.dirichlet(np.ones(size)), float(rng.random())
     expected = min(t for t in losses if weights[losses > t].sum() <= tail)
-    assert _upper_quantile(losses, weights, tail) == expected
+    different, place = np.unique(losses, return_inverse=True)
+    assert _upper_quantile(different, np.bincount(place, weights), tail) == expected
 
 
 def test_reach_stops_where_the_room_ends():
@@ -238,19 +239,27 @@ def test_a_moved_cover_still_covers_everything(seed):
         boxes.append(((*lows[:k], t, *lows[k + 1 :]), highs))
     old, new = (favourite(*[tuple(sorted(rng.uniform(low, high, 2))) for low, high in intervals]) for _ in range(2))
     past = Past().of(intervals)
-    past.add(2.0, old, boxes, fresh=True)
+    past.add(2.0, old, [Box(*ends, (0.0, 0.0), Witness(np.zeros(1))) for ends in boxes], fresh=True)
     moved = past.moved(2.5, new)
-    assert _covers(intervals, [Box(lows, highs, (0.0, 0.0), Witness(np.zeros(1))) for lows, highs in moved])
+    assert _covers(intervals, [Box(*box.ends, (0.0, 0.0), Witness(np.zeros(1))) for box in moved])
     # boxes around the old favourite are now around the new one
-    edges = sorted({x for box in past.moved(2.5, old) for x in (box[0][0], box[1][0])})
+    edges = sorted({x for box in past.moved(2.5, old) for x in (box.ends[0][0], box.ends[1][0])})
     assert edges == pytest.approx(sorted({x for box in boxes for x in (box[0][0], box[1][0])}))
 
 
 def test_a_cover_that_has_grown_too_much_is_made_anew():
     past, best = Past().of([(0.0, 1.0)]), favourite((0.4, 0.6))
-    halves = [((0.0,), (0.5,)), ((0.5,), (1.0,))]
+    values = [np.array([1.0, 5.0]), np.array([3.0, 4.0])]
+    halves = [
+        Box((0.0,), (0.5,), (0.3,), Witness(values[0])),
+        Box((0.5,), (1.0,), (0.7,), Witness(values[1])),
+    ]
     past.add(1.0, best, halves, fresh=True)
-    assert past.moved(1.1, best) == halves
+    moved = past.moved(1.1, best)
+    assert [box.ends for box in moved] == [(box.lows, box.highs) for box in halves]
+    # the favourite is in the first half; what the other is apart from it grows with the caution
+    assert np.array_equal(moved[0].apart, np.zeros(2))
+    assert moved[1].apart == pytest.approx(1.1 * (values[1] - values[0]))
     assert past.moved(100.0, best) == []
     past.add(1.1, best, halves * 2, fresh=False)
     assert len(halves * 2) > GROWTH * len(halves)

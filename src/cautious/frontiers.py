@@ -15,7 +15,7 @@ from cautious.risks.base import Risk
 from cautious.solution import Solution, Status
 from cautious.solvers.base import Callback, Progress, Workspace
 from cautious.solvers.request import Request
-from cautious.solvers.solve import answer
+from cautious.solvers.solve import answer, answer_ready, ready
 
 # cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5
@@ -106,13 +106,14 @@ def frontier(
     listening = None if callback is None else _Listening(callback)
     request = replace(request, callback=listening)
     points, before, workspace = Frontier(), None, Workspace()
-    for caution in wanted:
-        # each from the one before, so that what does not depend on the caution is found once
-        problem = problem.with_caution(caution)
-        before = answer(problem, request, before, workspace)
-        points.append(before)
-        if before.status is Status.STOPPED or (listening is not None and listening.stop):
-            break
+    with ready(mdp, request):
+        for caution in wanted:
+            # each from the one before, so that what does not depend on the caution is found once
+            problem = problem.with_caution(caution)
+            before = answer_ready(problem, request, before, workspace)
+            points.append(before)
+            if before.status is Status.STOPPED or (listening is not None and listening.stop):
+                break
     return points
 
 

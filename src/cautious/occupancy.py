@@ -130,7 +130,9 @@ class _Balance:
 
     def solved(self, goal: float, guess: Array | None) -> _Measured:
         """States whose residual is at most ``goal`` in the 1-norm, or as small as it gets."""
-        found = self.measured(np.zeros(self.mdp.n_states))
+        # nothing at all is out of balance by what starts
+        mdp, gamma = self.mdp, self.mdp.discount
+        found = _Measured(np.zeros(mdp.n_states), (1 - gamma) * mdp.start, 1 - gamma)
         if guess is not None:
             near = self.measured(guess)
             found = near if near.size < found.size else found
@@ -138,14 +140,14 @@ class _Balance:
             if found.size <= goal:
                 return found
             aim = max(0.8 * goal, FINEST * found.size)
-            step, _ = self.chain.krylov(self.mdp.discount, found.residual, aim, transposed=True)
+            step, _ = self.chain.krylov(gamma, found.residual, aim, transposed=True)
             better = self.measured(found.states + step)
             slow = not better.size < 0.5 * found.size
             found = better if better.size < found.size else found
             if slow:
                 break
         if found.size > max(goal, 16 * ROUNDING):
-            step = self.chain.direct(self.mdp.discount, found.residual, transposed=True)
+            step = self.chain.direct(gamma, found.residual, transposed=True)
             better = self.measured(found.states + step)
             found = better if better.size < found.size else found
         return found

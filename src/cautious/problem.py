@@ -71,7 +71,9 @@ class Problem:
     def part(self, reward: Array, terms: Sequence[tuple[float, Risk]]) -> "Problem":
         """The same model and the same active pairs with another reward table (S, A) and fewer terms."""
         inner = copy(self)
-        inner.__dict__ |= {"kept": self.kept, "active": self.active, "trapped": self.trapped}
+        # found once here, and not by every part
+        for derived in ("kept", "active", "trapped", "active_states", "default_rows"):
+            inner.__dict__[derived] = getattr(self, derived)
         inner.reward, inner.terms = reward, tuple(terms)
         inner.risk, inner.caution = Sum(tuple(terms)) if terms else None, 1.0
         return inner

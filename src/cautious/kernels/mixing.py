@@ -250,3 +250,12 @@ def use_up(returns: Array, system: Array, weights: Array) -> None:
         weights[used] = np.maximum(weights[used] + length * change, 0.0)
         weights[used[last]] = 0.0
         used = np.flatnonzero(weights)
+
+
+@njit(cache=True, nogil=True)
+def earned(reward: Array, actions: Indices, states: Array) -> float:
+    """What a behaviour with these actions (S,) and this state marginal (S,) is paid by a table (S, A)."""
+    total = 0.0
+    for s in range(states.size):
+        total += states[s] * reward[s, actions[s]]
+    return total

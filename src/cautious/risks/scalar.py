@@ -17,17 +17,16 @@ share lines below their risk, one for every ``at``:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from cautious._checks import as_number
-from cautious.arrays import Array
+from cautious.arrays import Array, Indices
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.tabular import MDP
 from cautious.risks.base import Recipe, ScalarRisk
-
-SMALL = 64
 
 
 @dataclass(frozen=True)
@@ -153,34 +152,27 @@ class Shortfall(ScalarRisk):
         first, end = np.searchsorted(self.atoms, (low, high), side="right")
         return (float(self.atoms[first]), float(self.atoms[end - 1])) if first < end else (high, high)
 
+    @cached_property
+    def _places(self) -> Indices:
+        """Where among the atoms the loss of each pair, or of each outcome, is."""
+        paid: Any = self.mdp.rewards if self.mdp.outcome_rewards is None else self.mdp.outcome_rewards
+        # a pair that is not allowed has no weight: any place will do
+        return np.minimum(np.searchsorted(self.atoms, np.ravel(-paid)), self.atoms.size - 1)
+
     def _losses(self, d: Array) -> tuple[Array, Array]:
-        """The losses that d can have, and how often."""
-        mdp = self.mdp
-        if mdp.outcome_rewards is None:
-            used = mdp.allowed & (d > 0)
-            return -mdp.rewards[used], d[used]
-        weights = np.repeat(np.ravel(d), np.diff(mdp.transitions.indptr)) * mdp.transitions.data
-        return -mdp.outcome_rewards[weights > 0], weights[weights > 0]
+        """The losses that d can have, from small to large, and how often."""
+        weights, mdp = np.ravel(d), self.mdp
+        if mdp.outcome_rewards is not None:
+            weights = np.repeat(weights, np.diff(mdp.transitions.indptr)) * mdp.transitions.data
+        often = np.asarray(np.bincount(self._places, weights, self.atoms.size), np.float64)
+        return self.atoms[often > 0], often[often > 0]
 
 
 def _upper_quantile(losses: Array, weights: Array, tail: float) -> float:
-    """The smallest loss with at most ``tail`` of the weight beyond it, found by halving what is left."""
-    beyond = 0.0
-    while losses.size > SMALL:
-        pivot = np.partition(losses, losses.size // 2)[losses.size // 2]
-        above = losses > pivot
-        heavier = beyond + float(weights[above].sum())
-        keep = ~above if heavier <= tail else above
-        if keep.all():
-            break
-        beyond = heavier if heavier <= tail else beyond
-        losses, weights = losses[keep], weights[keep]
-    order = np.argsort(-losses, kind="stable")
-    reached = np.concatenate([[0.0], np.cumsum(weights[order])[:-1]]) + beyond
-    # beyond a loss lies what was counted before its first appearance
-    losses = losses[order]
-    new = np.flatnonzero(np.concatenate([[True], losses[1:] < losses[:-1]]))
-    return float(losses[new[int(np.flatnonzero(reached[new] <= tail)[-1])]])
+    """The smallest of the sorted losses with at most ``tail`` of the weight beyond it."""
+    beyond = np.cumsum(weights[:0:-1])
+    # beyond the largest loss there is nothing, and less than any tail
+    return float(losses[losses.size - 1 - int(np.searchsorted(beyond, tail, side="right"))])
 
 
 def _reach(distances: Array, weights: Array, room: float) -> float:

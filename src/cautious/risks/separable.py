@@ -11,11 +11,11 @@ These minima are the intercepts of the lines <u, x> + intercept below each risk;
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp, xlogy
 
 from cautious._checks import states_of
 from cautious.arrays import Array, Mask
@@ -23,6 +23,8 @@ from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe
 from cautious.risks.epigraph import Epigraph, identity, state_sums
 from cautious.risks.priors import resolve_prior
+
+TINIEST = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -78,27 +80,38 @@ class SeparableRisk(ConicRisk):
 class EntropicRisk(SeparableRisk):
     """Relative entropy to the prior; the prior need not sum to one (ones give the negative entropy)."""
 
+    @cached_property
+    def positive(self) -> bool:
+        """Whether the prior leaves out nothing."""
+        return bool(np.all(self.prior > 0))
+
+    @cached_property
+    def log_prior(self) -> Array:
+        """Its logarithm, 0 where it is zero."""
+        return np.log(self.prior, out=np.zeros_like(self.prior), where=self.prior > 0)
+
     def value(self, d: Array) -> float:
         """sum x log(x/p); infinite where p = 0 < x."""
         x = self.entries(d)
-        if np.any((x > 0) & (self.prior == 0)):
+        if not self.positive and np.any((x > 0) & (self.prior == 0)):
             return np.inf
-        here = x > 0
-        return float(np.sum(xlogy(x[here], x[here]) - x[here] * np.log(self.prior[here])))
+        # an empty entry adds nothing, whatever its finite logarithm
+        return float(np.sum(x * (np.log(np.maximum(x, TINIEST)) - self.log_prior)))
 
     def gradient(self, d: Array) -> Array:
         """1 + log(x/p); entries with x = 0 are taken at the smallest positive number, to stay finite."""
-        x = np.maximum(self.entries(d), np.finfo(float).tiny)
-        log_prior = np.log(self.prior, out=np.zeros_like(self.prior), where=self.prior > 0)
-        return self.as_table(1 + np.log(x) - log_prior)
+        x = np.maximum(self.entries(d), TINIEST)
+        return self.as_table(1 + np.log(x) - self.log_prior)
 
     def permitted(self) -> Mask | None:
         """Pairs (S, A) where the prior is positive."""
-        return None if np.all(self.prior > 0) else self.as_table(self.prior) > 0
+        return None if self.positive else self.as_table(self.prior) > 0
 
     def intercept(self, u: Array, here: Mask) -> float:
         """-log sum p e^u."""
-        return -float(logsumexp(u, b=self.prior[here]))
+        exponents = u + self.log_prior[here]
+        top = float(exponents.max())
+        return -(top + float(np.log(np.sum(np.exp(exponents - top)))))
 
     def epigraph(self, active: Mask) -> Epigraph:
         """t >= n x log(n x) per entry, as (-t, n x, 1) in the exponential cone; -log(n p) is a linear cost on d."""

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
+from cautious.kernels.mixing import earned
 from cautious.models.chains import Greedy
 from cautious.models.encodings import frozen
 from cautious.occupancy import policy_occupancy
@@ -185,8 +186,7 @@ class Pool:
 
     def _return(self, column: Column) -> float:
         assert column.states is not None
-        earned = self.problem.reward[self.every, column.actions]
-        return self.horizon * float(column.states @ earned)
+        return self.horizon * float(earned(frozen(self.problem.reward), column.actions, column.states))
 
     def _choose(self, chosen: np.ndarray) -> None:
         self.columns = [column for column, keep in zip(self.columns, chosen, strict=True) if keep]
@@ -201,13 +201,13 @@ class PoolKeeper:
         self.pool: Pool | None = None
         self.blocks: list[sp.csr_array] = []
 
-    def of(self, problem: Problem, blocks: list[sp.csr_array], features: sp.csr_array) -> Pool:
+    def of(self, problem: Problem, blocks: list[sp.csr_array], features: Callable[[Problem], sp.csr_array]) -> Pool:
         """A pool for the features of these risks, with what earlier solves left in it."""
         known = self.pool
         fits = known is not None and len(blocks) == len(self.blocks) and known.problem.mdp is problem.mdp
         fits = fits and all(one is other for one, other in zip(blocks, self.blocks, strict=True))
         if known is None or not fits or not np.array_equal(known.problem.kept, problem.kept):
-            self.pool, self.blocks = Pool(problem, features), blocks
+            self.pool, self.blocks = Pool(problem, features(problem)), blocks
         else:
             known.serve(problem)
         assert self.pool is not None

@@ -18,7 +18,7 @@ from cautious.solvers.entropic_dual import Dual, Point
 from cautious.solvers.entropic_start import Memory, begin, ended
 
 NEWTON_STEPS = 150
-SHARE, SMALLEST_SHARE = 0.02, 1e-5
+SHARE, SMALLEST_SHARE, ENOUGH = 0.02, 1e-5, 0.1
 REST = 3.0
 LEAST_PROMISE = 1e-15
 TIGHTER, GENTLER = 0.05, 0.3
@@ -48,24 +48,29 @@ class Entropic(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """A candidate when the expected gap is small enough, and after every further Newton step."""
-        dual, memory = Dual(problem), target.workspace.of(self.name, Memory)
+        memory = target.workspace.of(self.name, Memory)
+        dual = Dual(problem, memory.scenery(problem))
         start = begin(dual, memory, target)
         point, states, share, stuck = start.point, start.states, SHARE, 0
+        # beside a worst case an error of the linear solve counts in the first order, and takes another step to be seen
+        enough = np.inf if dual.prices.groups else ENOUGH
         for _ in range(NEWTON_STEPS):
-            step = dual.step(point, states, share, target.clock)
+            allowed = self.margin * target.allowance(dual.bound(point)) / dual.caution
+            step = dual.step(point, states, share, enough * allowed, target.clock)
             length = dual.search(point, step) if step.promise > 0 else 0.0
             dual.prices.move(step.omega, length)
             point, states = dual.at(point.u + length * step.u), step.states
-            allowed = self.margin * target.allowance(dual.bound(point)) / dual.caution
             # what is left after a full step: what the linear solve left out, and the next order
-            rest = max(step.promise, 0.0) * (1 - length + min(1.0, max(REST * share, step.promise)))
-            expected = rest + dual.prices.loss
+            rest = max(step.promise, 0.0) * (1 - length + min(1.0, max(REST * step.share, step.promise)))
+            expected = rest + max(dual.prices.loss, dual.lost(point))
             dual.prices.tighten(TIGHTER if length > 0.9 else GENTLER, 0.1 * allowed)
             share = min(SHARE, max(SMALLEST_SHARE, 0.1 * allowed / max(rest, allowed), SHARE * rest))
             stuck = stuck + 1 if step.promise <= LEAST_PROMISE * max(1.0, abs(point.value)) or length == 0 else 0
             if expected <= allowed or stuck or target.clock.over:
                 memory.add(ended(dual, point))
                 yield candidate(dual, point)
+                # it did not convince
+                enough *= ENOUGH
             if stuck > 1 or dual.prices.hopeless or target.clock.over:
                 return
 
@@ -77,7 +82,7 @@ def candidate(dual: Dual, point: Point) -> Candidate:
     cuts, prices, place = [], dual.prices.in_units(), 0
     for weight, risk in problem.terms:
         if isinstance(risk, EntropicRisk):
-            cuts.append(log_y - np.log(risk.prior.ravel()[active]))
+            cuts.append(log_y - risk.log_prior.ravel()[active])
         elif isinstance(risk, FeatureRisk):
             size = len(risk.names)
             cuts.append(prices[place : place + size] / weight)

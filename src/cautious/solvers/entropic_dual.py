@@ -28,7 +28,7 @@ from cautious.kernels.flow import flow_columns, flow_rows, normal_diagonal
 from cautious.problem import Problem
 from cautious.risks.separable import EntropicRisk
 from cautious.solvers.base import Clock
-from cautious.solvers.entropic_prices import Prices
+from cautious.solvers.entropic_prices import Prices, ScaledFeatures
 
 WINDOW = 8
 LONGEST_SOLVE = 4000
@@ -37,6 +37,7 @@ LINE_POINTS = 25
 FLATTEST = 0.3
 TINY = 1e-290
 FALL, FLOOR = 0.05, 1e-9
+FINER = 0.5
 
 
 @dataclass(frozen=True)
@@ -53,50 +54,72 @@ class Point:
 
 @dataclass(frozen=True)
 class Step:
-    """A change of multipliers (S,), prices (m,) and exponents (S*A,), the mass (S,) it aims at, and its promise."""
+    """A change of multipliers (S,), prices (m,) and exponents (S*A,), and the mass (S,) it aims at.
+
+    ``promise`` is twice what it is expected to gain; the last steps of its linear solve added the ``share`` of it.
+    """
 
     u: Array
     omega: Array
     ell: Array
     states: Array
     promise: float
+    share: float
+
+
+class Scenery:
+    """What no caution and no reward changes: log mu (S*A,), minus infinity where a pair is not active, and features.
+
+    ``log_prior`` (S,) is the log of the mass that mu gives to each state, as if mu summed to one; 0 where nothing is
+    active.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.active, self.weights = problem.active, _weights(problem)
+        self.risks = tuple(risk for _, risk in problem.terms)
+        log_mu = np.zeros(problem.active.shape)
+        for weight, risk in zip(self.weights, self.risks, strict=True):
+            if isinstance(risk, EntropicRisk):
+                log_mu += weight * risk.log_prior
+        log_mu[~problem.active] = -np.inf
+        self.log_mu = log_mu.ravel()
+        log_states = np.empty(problem.mdp.n_states)
+        kernels.by_state(self.log_mu, log_states, np.empty(log_mu.size))
+        self.log_prior = np.where(problem.active_states, log_states - _log_sum(log_states), 0.0)
+        self.features = ScaledFeatures(problem)
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether it is that of another problem too."""
+        same = len(self.risks) == len(problem.terms) and problem.active is self.active
+        same = same and all(risk is other for risk, (_, other) in zip(self.risks, problem.terms, strict=True))
+        return same and bool(np.allclose(_weights(problem), self.weights, rtol=1e-15, atol=0.0))
+
+
+def _weights(problem: Problem) -> Array:
+    """The weight of every entropy in units of all entropies; 0 for other terms."""
+    weights = np.array([weight if isinstance(risk, EntropicRisk) else 0.0 for weight, risk in problem.terms])
+    return np.asarray(weights / weights.sum())
 
 
 class Dual:
-    """phi and its Newton steps for one problem."""
+    """phi and its Newton steps for one problem; ``scenery`` is its own."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, scenery: Scenery) -> None:
         self.problem, self.gamma = problem, problem.mdp.discount
+        self.n_actions = problem.mdp.n_actions
         rows = problem.mdp.transitions
         self.csr = (rows.indptr, rows.indices, rows.data)
         self.xi = (1 - self.gamma) * problem.mdp.start
         self.caution = sum(weight for weight, risk in problem.terms if isinstance(risk, EntropicRisk))
         self.tau = self.caution * (1 - self.gamma)
-        self.prices = Prices(problem, self.caution)
-        active, reward = problem.active, problem.reward
+        self.prices = Prices(problem, self.caution, scenery.features)
+        used = problem.reward[problem.active]
         # a constant reward changes nothing, and costs digits
-        self.middle = 0.5 * (float(reward[active].max()) + float(reward[active].min()))
-        self.base = self._base()
-        self.log_prior = self._log_prior()
+        self.middle = 0.5 * (float(used.max()) + float(used.min()))
+        # log mu + r / tau
+        self.base = scenery.log_mu + (problem.reward.ravel() - self.middle) / self.tau
+        self.log_prior = scenery.log_prior
         self.passes = 0
-
-    def _base(self) -> Array:
-        """log mu + r / tau, minus infinity where a pair is not active; (S*A,)."""
-        active, reward = self.problem.active, self.problem.reward
-        base = (reward - self.middle) / self.tau
-        for weight, risk in self.problem.terms:
-            if isinstance(risk, EntropicRisk):
-                base += weight / self.caution * np.log(np.where(active, risk.prior, 1.0))
-        base[~active] = -np.inf
-        return np.asarray(base.ravel())
-
-    def _log_prior(self) -> Array:
-        """log of the mass that mu gives to each state, as if mu summed to one; (S,), 0 where nothing is active."""
-        active, reward = self.problem.active, self.problem.reward
-        log_mu = self.base - ((reward - self.middle) / self.tau).ravel()
-        log_states = np.empty(active.shape[0])
-        kernels.by_state(log_mu, log_states, np.empty(log_mu.size))
-        return np.where(self.problem.active_states, log_states - _log_sum(log_states), 0.0)
 
     def at(self, u: Array) -> Point:
         """Everything about u and the present prices."""
@@ -120,34 +143,44 @@ class Dual:
         own -= float(np.sum(kept * (1 + np.log(prices.omega[bar] / (kept * prices.size[bar])))))
         return self.middle / (1 - self.gamma) + self.caution * (point.value + own)
 
-    def step(self, point: Point, wanted: Array, share: float, clock: Clock) -> Step:
+    def lost(self, point: Point) -> float:
+        """What the point loses by prices of rows that are not the worst of their worst case."""
+        if not self.prices.groups:
+            return 0.0
+        return self.prices.lost(self.prices.numbers(point.policy * np.repeat(point.states, self.n_actions)))
+
+    def step(self, point: Point, wanted: Array, share: float, enough: float, clock: Clock) -> Step:
         """The step from a point whose states should have about the mass ``wanted`` (S,); see the module's text.
 
-        Conjugate gradients stop when their last steps add no more than ``share`` of the promise.
+        Conjugate gradients stop when their last steps add no more than ``share`` of the promise. Where that is small
+        they go on at once, to ``enough`` or to what Newton's method leaves anyway: a share as small as the promise.
         """
         n, prices = point.u.size, self.prices
-        y = point.policy * np.repeat(point.states, point.policy.size // n)
+        y = point.policy * np.repeat(point.states, self.n_actions)
         weights = np.empty(y.size)
         kernels.spread_weights(point.policy, point.log_states, self.raised(wanted, point), weights)
         right = np.empty(n + prices.basis.shape[1])
         flow_columns(*self.csr, self.gamma, y, right[:n])
         right[:n] = -(self.xi + right[:n])
-        right[n:] = -(prices.basis.T @ prices.slopes(prices.features @ y))
-        solution = self._solve(weights, right, share, clock)
+        right[n:] = -(prices.basis.T @ prices.slopes(prices.numbers(y)))
+        solution, share = self._solve(weights, right, share, enough, clock)
         omega, ell = prices.basis @ solution[n:], np.empty(y.size)
         flow_rows(*self.csr, self.gamma, solution[:n], ell)
         if omega.size:
             ell += prices.exponents(omega)
         self.passes += 2
         y += weights * ell
-        return Step(solution[:n], omega, ell, y.reshape(n, -1).sum(axis=1), float(right @ solution))
+        return Step(solution[:n], omega, ell, y.reshape(n, -1).sum(axis=1), float(right @ solution), share)
 
     def raised(self, wanted: Array, point: Point) -> Array:
         """A guess of masses (S,) made positive: not far below what a state has, nor below all that matters."""
         return np.maximum(np.maximum(wanted, FALL * point.states), FLOOR * np.exp(self.log_prior))
 
-    def _solve(self, weights: Array, right: Array, share: float, clock: Clock) -> Array:
-        """Newton matrix \\ right by conjugate gradients, its diagonal and the prices' block as preconditioner."""
+    def _solve(self, weights: Array, right: Array, share: float, enough: float, clock: Clock) -> tuple[Array, float]:
+        """Newton matrix \\ right by conjugate gradients, and what share their last steps added.
+
+        The preconditioner is the diagonal and the prices' block.
+        """
         n = self.xi.size
         border, block = self._border(weights, n)
         inverse = np.empty(n)
@@ -161,9 +194,15 @@ class Dual:
         for _ in range(0, LONGEST_SOLVE, chunk):
             made = kernels.conjugate_gradients(*matrix, x, residual, direction, gains, share, chunk)
             self.passes += abs(made)
-            if made < chunk or clock.over:
+            if made < 0 or clock.over:
                 break
-        return x
+            promise = max(float(gains[WINDOW]), TINY)
+            finer = max(promise, enough / promise)
+            if made < chunk and not finer < FINER * share:
+                break
+            # the oldest gain first, where the next one goes
+            share, gains[:WINDOW] = min(share, finer), np.roll(gains[:WINDOW], -made)
+        return x, share
 
     def _border(self, weights: Array, n: int) -> tuple[Array, Array]:
         """The columns and the block of the prices in the Newton matrix."""
@@ -175,7 +214,7 @@ class Dual:
             weighted = weights * prices.exponents(prices.basis[:, j])
             flow_columns(*self.csr, self.gamma, weighted, column)
             border[:, j] = column
-            block[:, j] += prices.basis.T @ (prices.features @ weighted)
+            block[:, j] += prices.basis.T @ prices.numbers(weighted)
         return border, np.ascontiguousarray(block)
 
     def search(self, point: Point, step: Step) -> float:

@@ -14,53 +14,43 @@ import scipy.sparse as sp
 from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
-from cautious.solvers.features import feature_rows
+from cautious.solvers.features import all_features, feature_rows
 from cautious.solvers.mixing import Rows
 
 NEAREST = 0.995
 BAND = 1e3
 STEEPEST = 1e12
+# of a neighbour's prices: the part that is spread evenly, and the first target in units of all prices
+EVENLY, NEARLY = 0.01, 1e-6
+
+
+class ScaledFeatures:
+    """The features (m, S*A) with their sign and in units of their ``size`` (m,): no caution changes them."""
+
+    def __init__(self, problem: Problem) -> None:
+        rows, features = _rows_of(problem), sp.csr_array((0, problem.active.size))
+        if rows.group.size:
+            features = all_features(problem)
+        size = np.maximum(np.asarray(abs(features).max(axis=1).todense()).ravel(), np.abs(rows.floor))
+        self.size = rows.levelled(np.where(size > 0, size, 1.0))
+        self.features = sp.csr_array(sp.diags_array(rows.sign / self.size) @ features)
+        self.by_pair = self.features.T
+        self.basis = _directions(rows)
 
 
 class Prices:
     """The prices ``omega`` (m,), their slacks and targets; m may be 0."""
 
-    def __init__(self, problem: Problem, caution: float) -> None:
-        self.problem, self.caution = problem, caution
-        if any(isinstance(risk, FeatureRisk) for _, risk in problem.terms):
-            features, rows = feature_rows(problem)
-        else:
-            nothing = np.zeros(0)
-            features = sp.csr_array((0, problem.active.size))
-            rows = Rows(nothing, nothing, np.zeros(0, dtype=np.int64), nothing)
-        self.barrier = rows.barrier
-        self.groups = [np.flatnonzero(rows.group == g) for g in range(rows.group_caution.size)]
-        self.size = self._sizes(features, rows)
-        sign = np.where(self.barrier, 1.0, -1.0)
-        self.features = sp.csr_array(sp.diags_array(sign / self.size) @ features)
+    def __init__(self, problem: Problem, caution: float, scaled: ScaledFeatures) -> None:
+        self.problem, self.caution, self.scaled, rows = problem, caution, scaled, _rows_of(problem)
+        self.barrier, self.groups = rows.barrier, rows.members
+        self.size, self.basis = scaled.size, scaled.basis
         self.floor = rows.floor / self.size
         self.target = rows.caution / caution
         # prices of a worst case add up to its caution, in units of its size
-        self.total = rows.group_caution / caution * np.array([self.size[group[0]] for group in self.groups])
+        self.total = rows.group_caution / caution * self.size[rows.first]
         self.omega, self.slack = np.ones(rows.group.size), np.ones(rows.group.size)
-        self.basis = self._directions()
         self.set_out(np.zeros(rows.group.size))
-
-    def _sizes(self, features: sp.csr_array, rows: Rows) -> Array:
-        size = np.maximum(np.asarray(abs(features).max(axis=1).todense()).ravel(), np.abs(rows.floor))
-        size = np.where(size > 0, size, 1.0)
-        for group in self.groups:
-            size[group] = size[group].max()
-        return np.asarray(size)
-
-    def _directions(self) -> Array:
-        """Columns (m, k): each barrier on its own, and what keeps the sum of a worst case."""
-        blocks = [np.eye(self.omega.size)[:, self.barrier]]
-        for group in self.groups:
-            block = np.zeros((self.omega.size, group.size - 1))
-            block[group] = sla.null_space(np.ones((1, group.size)))
-            blocks.append(block)
-        return np.hstack(blocks)
 
     def set_out(self, numbers: Array) -> None:
         """First prices and slacks, where the scaled, signed features are ``numbers`` (m,)."""
@@ -75,13 +65,19 @@ class Prices:
         """Start from the prices of a neighbouring problem, in its units."""
         self.omega = np.maximum(prices * self.size / self.caution, 1e-300)
         for group, total in zip(self.groups, self.total, strict=True):
-            self.omega[group] = 0.9 * self.omega[group] * (total / self.omega[group].sum()) + 0.1 * total / group.size
+            kept = (1 - EVENLY) * self.omega[group] * (total / self.omega[group].sum())
+            self.omega[group] = kept + EVENLY * total / group.size
+            self.target[group] = NEARLY * total / group.size
         self.slack = self.target / self.omega
 
     @property
     def loss(self) -> float:
         """What the targets of the worst cases leave open, in units of the caution."""
         return float(self.target[~self.barrier].sum())
+
+    def lost(self, numbers: Array) -> float:
+        """What a point with these scaled features (m,) loses by prices of rows that are not the worst of their group."""
+        return float(sum(self.omega[group] @ (numbers[group] - numbers[group].min()) for group in self.groups))
 
     def tighten(self, share: float, least: float) -> None:
         """Lower the targets of worst cases, to a loss of ``least`` at most."""
@@ -96,7 +92,11 @@ class Prices:
 
     def exponents(self, omega: Array) -> Array:
         """What prices add to the exponents; (S*A,)."""
-        return np.asarray(self.features.T @ omega)
+        return np.asarray(self.scaled.by_pair @ omega)
+
+    def numbers(self, y: Array) -> Array:
+        """The scaled features (m,) of weights y (S*A,)."""
+        return np.asarray(self.scaled.features @ y) if self.size.size else np.zeros(0)
 
     def slopes(self, numbers: Array) -> Array:
         """Derivative of the dual in the prices, barriers included; ``numbers`` (m,) are the scaled features of y."""
@@ -126,3 +126,21 @@ class Prices:
     def in_units(self) -> Array:
         """The prices in units of the objective per unit of each feature; (m,)."""
         return np.asarray(self.caution * self.omega / self.size)
+
+
+def _rows_of(problem: Problem) -> Rows:
+    """What the features of a problem are; it may have none."""
+    if any(isinstance(risk, FeatureRisk) for _, risk in problem.terms):
+        return feature_rows(problem)
+    nothing = np.zeros(0)
+    return Rows(nothing, nothing, np.zeros(0, dtype=np.int64), nothing)
+
+
+def _directions(rows: Rows) -> Array:
+    """Columns (m, k): each barrier on its own, and what keeps the sum of a worst case."""
+    blocks = [np.eye(rows.group.size)[:, rows.barrier]]
+    for group in rows.members:
+        block = np.zeros((rows.group.size, group.size - 1))
+        block[group] = sla.null_space(np.ones((1, group.size)))
+        blocks.append(block)
+    return np.hstack(blocks)

@@ -14,11 +14,12 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
+from cautious.problem import Problem
 from cautious.solvers.base import Target
-from cautious.solvers.entropic_dual import Dual, Point
+from cautious.solvers.entropic_dual import Dual, Point, Scenery
 
 SWEEPS = 24
-NODES = 3
+FEW, NODES = 3, 5
 EVEN, UNEVEN = 1.0, 6.0
 ROUNDS, WORTH = 3, 0.1
 ROUGH = 1e-3
@@ -40,6 +41,13 @@ class Memory:
 
     def __init__(self) -> None:
         self.past: list[Past] = []
+        self._scenery: Scenery | None = None
+
+    def scenery(self, problem: Problem) -> Scenery:
+        """That of the problem, made anew where the last one does not fit."""
+        if self._scenery is None or not self._scenery.fits(problem):
+            self._scenery = Scenery(problem)
+        return self._scenery
 
     def add(self, past: Past) -> None:
         """Remember the end of a solve, instead of another one at the same caution."""
@@ -78,32 +86,35 @@ def ended(dual: Dual, point: Point) -> Past:
 def begin(dual: Dual, memory: Memory, target: Target) -> Beginning:
     """From the last solves, a neighbour's multipliers, or nothing."""
     if memory.past and memory.past[-1].prices.size == dual.prices.omega.size:
-        past = min(
-            (memory.ahead(dual.caution, nodes) for nodes in (1, len(memory.past))), key=lambda p: _bound(dual, p)
-        )
+        known = len(memory.past)
+        # prices of worst cases have kinks
+        few = known <= FEW or bool(dual.prices.groups)
+        nodes = (1, min(known, FEW)) if few else (FEW, known)
+        tries = [_suggested(dual, memory.ahead(dual.caution, number)) for number in nodes]
+        past, point, _ = min(tries, key=lambda suggested: suggested[2])
         dual.prices.take(past.prices)
-        point, uneven = _swept(dual, past.multipliers / dual.tau, past.log_states, UNEVEN)
+        point, uneven = _swept(dual, point, past.log_states, UNEVEN)
         if uneven <= UNEVEN:
             return Beginning(point, np.exp(past.log_states))
     used = dual.problem.active_states
     u = np.zeros(used.size) if target.start is None else np.where(used, target.start.multipliers, 0.0) / dual.tau
-    point, uneven = _swept(dual, u - u.mean(), dual.log_prior)
+    point, uneven = _swept(dual, dual.at(u - u.mean()), dual.log_prior)
     if uneven > UNEVEN:
         return _priced(dual, _planned(dual, point, target), target)
     return _priced(dual, Beginning(point, _marginal(dual, point)), target)
 
 
-def _bound(dual: Dual, past: Past) -> float:
-    """The bound that a suggestion from memory gives."""
+def _suggested(dual: Dual, past: Past) -> tuple[Past, Point, float]:
+    """A suggestion from memory, its point and the bound that it gives."""
     dual.prices.take(past.prices)
-    bound = dual.bound(dual.at(past.multipliers / dual.tau))
-    return bound if np.isfinite(bound) else np.inf
+    point = dual.at(past.multipliers / dual.tau)
+    bound = dual.bound(point)
+    return past, point, bound if np.isfinite(bound) else np.inf
 
 
-def _swept(dual: Dual, u: Array, wanted: Array, even: float = EVEN) -> tuple[Point, float]:
+def _swept(dual: Dual, point: Point, wanted: Array, even: float = EVEN) -> tuple[Point, float]:
     """Soft sweeps towards a marginal whose logarithm is ``wanted`` (S,), and how uneven they left the residual."""
     used = dual.problem.active_states
-    point = dual.at(u)
     for _ in range(SWEEPS):
         residual = np.where(used, point.log_states - wanted, 0.0)
         if np.ptp(residual[used]) <= even:
@@ -157,6 +168,6 @@ def _priced(dual: Dual, start: Beginning, target: Target) -> Beginning:
     if dual.prices.omega.size == 0:
         return start
     y = start.point.policy * np.repeat(start.states, start.point.policy.size // start.states.size)
-    dual.prices.set_out(np.asarray(dual.prices.features @ y))
-    point, uneven = _swept(dual, start.point.u, np.log(start.states))
+    dual.prices.set_out(dual.prices.numbers(y))
+    point, uneven = _swept(dual, dual.at(start.point.u), np.log(start.states))
     return Beginning(point, start.states) if uneven <= UNEVEN else _planned(dual, point, target)

@@ -42,7 +42,7 @@ class Features(Solver):
     """See the module's text."""
 
     name = "column generation"
-    margin = 0.8
+    margin = 0.95
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs features only."""
@@ -53,9 +53,9 @@ class Features(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """Candidates when the gap looks closed, and now and then before."""
-        features, rows = feature_rows(problem)
+        rows = feature_rows(problem)
         blocks = [cast(FeatureRisk, risk).features for _, risk in problem.terms]
-        pool = target.workspace.of(self.name, PoolKeeper).of(problem, blocks, features)
+        pool = target.workspace.of(self.name, PoolKeeper).of(problem, blocks, all_features)
         search = _Search(problem, target, pool, rows, self.margin)
         if not pool.columns:
             search.begin()
@@ -119,7 +119,7 @@ class _Search:
 
     def _goal(self, value: float, answers: int) -> float:
         """The gap at which to answer; smaller after each answer that did not convince."""
-        return 0.8 * self.margin * self.target.allowance(value) * 0.3**answers
+        return 0.95 * self.margin * self.target.allowance(value) * 0.3**answers
 
     def _price_out(self, small: SmallProblem, best: Mixture, gap: float, goal: float) -> None:
         """One more column, at prices that promise to close a good part of the gap."""
@@ -170,9 +170,14 @@ class _Search:
         return Candidate(occupancy_policy(d, self.pool.default_policy()), self.witness, states=d.sum(axis=1))
 
 
-def feature_rows(problem: Problem) -> tuple[sp.csr_array, Rows]:
-    """All features of the problem's terms, with their kind."""
-    blocks: list[sp.csr_array] = []
+def all_features(problem: Problem) -> sp.csr_array:
+    """The features (m, S*A) of all terms that have any; there must be one."""
+    blocks = [risk.features for _, risk in problem.terms if isinstance(risk, FeatureRisk)]
+    return blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks))
+
+
+def feature_rows(problem: Problem) -> Rows:
+    """What kind each of these features is, and how much it counts."""
     caution: list[float] = []
     floor: list[float] = []
     group: list[int] = []
@@ -182,15 +187,12 @@ def feature_rows(problem: Problem) -> tuple[sp.csr_array, Rows]:
             caution += [weight] * risk.floors.size
             floor += risk.floors.tolist()
             group += [-1] * risk.floors.size
-            blocks.append(risk.features)
         elif isinstance(risk, WorstOf):
             m = len(risk.names)
             caution, floor = caution + [0.0] * m, floor + [0.0] * m
             group += [len(group_caution)] * m
             group_caution.append(weight)
-            blocks.append(risk.features)
-    rows = Rows(np.array(caution), np.array(floor), np.array(group, dtype=np.int64), np.array(group_caution))
-    return blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks)), rows
+    return Rows(np.array(caution), np.array(floor), np.array(group, dtype=np.int64), np.array(group_caution))
 
 
 def _cuts(problem: Problem, prices: Array) -> tuple[Array, ...]:

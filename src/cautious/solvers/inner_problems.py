@@ -11,7 +11,8 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate import Conflict, Witness
-from cautious.occupancy import policy_occupancy
+from cautious.models.chains import Greedy
+from cautious.models.encodings import frozen
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk
@@ -54,6 +55,10 @@ class InnerProblems(ABC):
         """As ``solve``, only until it is clear on which side of ``limit`` the optimum is, or to a gap of ``finest``."""
 
     @abstractmethod
+    def shifted(self, near: Answer, apart: Array) -> Answer:
+        """Where to start if the multipliers are about so far apart (S,) from those of a neighbour's answer."""
+
+    @abstractmethod
     def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
         """Policy and occupancy (S, A) of an answer, if it has one; ``guess`` (S,) of the state marginal."""
 
@@ -62,7 +67,7 @@ class Planned(InnerProblems):
     """One planning call each."""
 
     def __init__(self, problem: Problem, start: Start | None) -> None:
-        self.problem = problem
+        self.problem, self.chains = problem, Greedy(problem.mdp, frozen(problem.reward).ravel())
         self.start = (
             None if start is None else Plan(np.argmax(start.policy, axis=1), start.multipliers, -np.inf, np.inf)
         )
@@ -75,6 +80,12 @@ class Planned(InnerProblems):
         """One planning call that knows what it is compared with."""
         return self._planned(reward, finest, limit - finest, near)
 
+    def shifted(self, near: Answer, apart: Array) -> Answer:
+        """A plan with such values."""
+        assert near.plan is not None
+        values = near.plan.values + apart
+        return Answer(np.inf, -np.inf, Witness(values), plan=Plan(near.plan.actions, values, -np.inf, np.inf))
+
     def _planned(self, reward: Array, tolerance: float, known: float, near: Answer | None) -> Answer:
         warm = self.start if near is None else near.plan
         found = plan(self.problem.mdp, reward, tolerance=tolerance, allowed=self.problem.kept, warm=warm, known=known)
@@ -83,8 +94,12 @@ class Planned(InnerProblems):
     def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
         """The plan's actions."""
         assert answer.plan is not None
-        policy = answer.plan.policy(self.problem.mdp.n_actions)
-        return policy, policy_occupancy(self.problem.mdp, policy, ROUGH_OCCUPANCY, guess).occupancy
+        mdp, policy = self.problem.mdp, answer.plan.policy(self.problem.mdp.n_actions)
+        chain, _ = self.chains.chain(answer.plan.actions)
+        # neither careful nor proved: what looks better is delivered before it counts
+        aim = (1 - mdp.discount) * ROUGH_OCCUPANCY
+        states, _ = chain.flow(mdp.discount, (1 - mdp.discount) * mdp.start, guess, aim)
+        return policy, policy * (states / max(float(states.sum()), 1e-300))[:, None]
 
 
 class Convex(InnerProblems):
@@ -127,6 +142,10 @@ class Convex(InnerProblems):
             if clear or tolerance <= finest or self.target.clock.over:
                 return near
             tolerance = max(tolerance / FINER, finest)
+
+    def shifted(self, near: Answer, apart: Array) -> Answer:
+        """The neighbour's: what these solvers keep for each other is worth more than multipliers."""
+        return near
 
     def _start(self, near: Answer) -> Start | None:
         delivered = None if near.outcome is None else near.outcome.delivered

@@ -2,20 +2,25 @@
 
 Neighbouring cautions need boxes of about the same sizes at the same distances from the best number. Cutting them from
 nothing takes about as many boxes that fail as boxes that hold; the last cover, moved along with the best number, has
-hardly any that fail. Nothing here is needed for a proof: every box is bounded anew.
+hardly any that fail. How the multipliers that bounded a box differ from those at the best number changes little, too,
+and says where to start. Nothing here is needed for a proof: every box is bounded anew.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from cautious.arrays import Array
+from cautious.certificate import Box
 
 # how many times more boxes a cover from another caution may have than one from nothing
 GROWTH = 1.3
 # beyond this factor a caution is no neighbour; and steps of the last length that a line is followed for
 NEIGHBOUR = 4.0
 FARTHEST = 2.0
+# bytes that the multipliers of a cover may take
+ROOM = 64e6
 
 Range = tuple[float, float]
 Ends = tuple[tuple[float, ...], tuple[float, ...]]
@@ -30,6 +35,14 @@ class Favourite:
     states: Array
     numbers: tuple[float, ...]
     ranges: tuple[Range, ...]
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A box of a cover: its ends, and by how much its multipliers (S,) differ from those at the best number."""
+
+    ends: Ends
+    apart: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +61,7 @@ class Past:
 
     intervals: list[Range] = field(default_factory=list)
     solved: list[_Solved] = field(default_factory=list)
-    boxes: list[Ends] = field(default_factory=list)
+    boxes: list[Covered] = field(default_factory=list)
     most: float = 0.0
 
     def of(self, intervals: list[Range]) -> "Past":
@@ -57,11 +70,17 @@ class Past:
             self.intervals, self.solved, self.boxes = intervals, [], []
         return self
 
-    def add(self, caution: float, best: Favourite, boxes: list[Ends], fresh: bool) -> None:
+    def add(self, caution: float, best: Favourite, boxes: Sequence[Box], fresh: bool) -> None:
         """Remember one more, instead of an older answer for the same caution; was its cover made from nothing?"""
         others = [one for one in self.solved if one.log_caution != np.log(caution)]
         self.solved = [*others, _Solved(float(np.log(caution)), best.objective, best.numbers, best.ranges)][-2:]
-        self.boxes, self.most = boxes, GROWTH * len(boxes) if fresh else self.most
+        self.most = GROWTH * len(boxes) if fresh else self.most
+        room = 0 if sum(box.witness.multipliers.nbytes for box in boxes) > ROOM else len(boxes)
+        centre = next((box.witness.multipliers for box in boxes[:room] if _holds(box, best.numbers)), None)
+        self.boxes = [
+            Covered((box.lows, box.highs), None if centre is None else box.witness.multipliers - centre)
+            for box in boxes
+        ]
 
     @property
     def objective(self) -> float:
@@ -83,7 +102,7 @@ class Past:
             for old, new, (low, high) in zip(before.numbers, now.numbers, self.intervals, strict=True)
         )
 
-    def moved(self, caution: float, best: Favourite) -> list[Ends]:
+    def moved(self, caution: float, best: Favourite) -> list[Covered]:
         """The last cover, moved with the best policy's ranges, which become its new ones; empty boxes are left out.
 
         None at all where a new cover is better.
@@ -92,13 +111,18 @@ class Past:
         if not self.boxes or len(self.boxes) > self.most or not self._is_near(caution):
             return []
         around = list(zip(self.intervals, self.solved[-1].ranges, best.ranges, strict=True))
-        ends = [tuple(tuple(map(_moved, side, around)) for side in box) for box in self.boxes]
         points = [start == end for start, end in self.intervals]
-        return [
-            (lows, highs)
-            for lows, highs in ends
-            if all(low < high or point for low, high, point in zip(lows, highs, points, strict=True))
-        ]
+        # tables count in proportion to the caution
+        growth, kept = float(np.exp(np.log(caution) - self.solved[-1].log_caution)), []
+        for box in self.boxes:
+            lows, highs = (tuple(map(_moved, side, around)) for side in box.ends)
+            if all(low < high or point for low, high, point in zip(lows, highs, points, strict=True)):
+                kept.append(Covered((lows, highs), None if box.apart is None else growth * box.apart))
+        return kept
+
+
+def _holds(box: Box, numbers: tuple[float, ...]) -> bool:
+    return all(low <= t <= high for low, t, high in zip(box.lows, numbers, box.highs, strict=True))
 
 
 def _moved(x: float, around: tuple[Range, Range, Range]) -> float:

@@ -24,7 +24,7 @@ from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.inner_problems import Answer, Convex, InnerProblems, Planned
-from cautious.solvers.scalar_past import Favourite, Past
+from cautious.solvers.scalar_past import Covered, Favourite, Past
 from cautious.worth import deliver
 
 ROOM = 0.7  # share of the allowed gap that a box may use
@@ -91,8 +91,9 @@ class _Search:
         lows, highs = tuple(low for low, _ in self.intervals), tuple(high for _, high in self.intervals)
         whole = Box(lows, highs, self.best.numbers, answer.witness)
         moved = self.past.moved(self.problem.caution, self.best)
-        for box in moved or [(lows, highs)]:
-            self._push(_Piece(*box, np.inf, whole, answer))
+        for box in moved or [Covered((lows, highs))]:
+            near = answer if box.apart is None else self.inner.shifted(answer, box.apart)
+            self._push(_Piece(*box.ends, np.inf, whole, near))
         if self.target.watched:
             yield self._report()
         announced = FIRST_REPORT
@@ -102,7 +103,7 @@ class _Search:
                 announced = len(self.done) + len(self.heap)
                 yield self._report()
         # a search that was cut short covers nothing
-        boxes = [] if self.heap else [(box.lows, box.highs) for box in self.done.values()]
+        boxes = () if self.heap else tuple(self.done.values())
         self.past.add(self.problem.caution, self.best, boxes, not moved)
         yield self._report()
 

@@ -10,6 +10,7 @@ from threadpoolctl import ThreadpoolController
 from cautious.errors import IncompatibleError, MemoryLimitError
 from cautious.kernels.patience import until
 from cautious.kernels.threads import use_threads
+from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.solution import Solution, Status
 from cautious.solvers.base import (
@@ -91,8 +92,27 @@ def answer(
     """
     if not isinstance(problem, Problem):
         raise IncompatibleError(f"ca.solve needs a ca.Problem, found {type(problem).__name__}")
-    problem.mdp.require_transitions("ca.solve")
+    with ready(problem.mdp, request):
+        return answer_ready(problem, request, warm, workspace, solvers)
+
+
+@contextmanager
+def ready(mdp: MDP, request: Request) -> Iterator[None]:
+    """While inside, solves of this model need not look it over again, nor set the threads."""
+    mdp.require_transitions("ca.solve")
     request.check()
+    with one_blas_thread(), use_threads(request.threads):
+        yield
+
+
+def answer_ready(
+    problem: Problem,
+    request: Request,
+    warm: Solution | None = None,
+    workspace: Workspace | None = None,
+    solvers: Sequence[Solver] | None = None,
+) -> Solution:
+    """As ``answer``, inside ``ready``: for many solves of one model."""
     clock = Clock(request.time_limit_seconds, MemoryWatch(request.memory_limit))
     target = Target(
         request.tolerance,
@@ -101,7 +121,7 @@ def answer(
         workspace=Workspace() if workspace is None else workspace,
         watched=request.callback is not None,
     )
-    with one_blas_thread(), use_threads(request.threads), until(lambda: clock.over), clock.memory, Interruption(clock):
+    with until(lambda: clock.over), clock.memory, Interruption(clock):
         return _solve(problem, target, request.callback, solvers)
 
 

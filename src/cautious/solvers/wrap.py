@@ -77,11 +77,16 @@ def _prices(problem: Problem, target: Target, witness: Witness | Cover | None, b
     d, cuts = best.occupancy.occupancy, witness.cuts if isinstance(witness, Witness) else ()
     adjusted = problem.reward
     for number, (weight, risk) in enumerate(problem.terms):
-        line = risk.cut(cuts[number], problem.active).slope if number < len(cuts) else None
-        with np.errstate(all="ignore"):
-            slope = np.asarray(risk.gradient(d)) if risk.smooth or line is None else line
-        # a user's gradient may be infinite where no mass is: nothing is claimed there
-        slope = np.where(np.isfinite(slope), slope, 0.0 if line is None else line)
+        given = cuts[number] if number < len(cuts) else None
+        if risk.smooth or given is None:
+            with np.errstate(all="ignore"):
+                slope = np.asarray(risk.gradient(d))
+            if not np.isfinite(slope).all():
+                # a user's gradient may be infinite where no mass is: nothing is claimed there
+                line = 0.0 if given is None else risk.cut(given, problem.active).slope
+                slope = np.where(np.isfinite(slope), slope, line)
+        else:
+            slope = risk.cut(given, problem.active).slope
         adjusted = adjusted - (1 - problem.mdp.discount) * weight * slope
     if not isinstance(witness, Witness):
         precision = PRICE_PRECISION * target.allowance(best.objective)
