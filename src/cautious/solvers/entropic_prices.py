@@ -76,7 +76,7 @@ class Prices:
         return float(self.target[~self.barrier].sum())
 
     def lost(self, numbers: Array) -> float:
-        """What a point with these scaled features (m,) loses by prices of rows that are not the worst of their group."""
+        """What a point with these scaled features (m,) loses by prices of rows that are not the worst."""
         return float(sum(self.omega[group] @ (numbers[group] - numbers[group].min()) for group in self.groups))
 
     def tighten(self, share: float, least: float) -> None:
