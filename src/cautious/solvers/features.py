@@ -42,7 +42,7 @@ class Features(Solver):
     """See the module's text."""
 
     name = "column generation"
-    margin = 0.95
+    margin = 0.8
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs features only."""
@@ -119,7 +119,7 @@ class _Search:
 
     def _goal(self, value: float, answers: int) -> float:
         """The gap at which to answer; smaller after each answer that did not convince."""
-        return 0.95 * self.margin * self.target.allowance(value) * 0.3**answers
+        return 0.8 * self.margin * self.target.allowance(value) * 0.3**answers
 
     def _price_out(self, small: SmallProblem, best: Mixture, gap: float, goal: float) -> None:
         """One more column, at prices that promise to close a good part of the gap."""
