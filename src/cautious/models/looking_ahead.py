@@ -1,0 +1,78 @@
+"""Better values of deterministic policies, one after the other: passes over their chains, then a look ahead.
+
+The same steps as in ``kernels/looking_ahead.py``, which does them at one go on one thread.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cautious.arrays import Array, Indices
+from cautious.kernels import looking_ahead as kernels
+from cautious.kernels.likely_moves import add_up, change_moves, meant_share, order_moves
+from cautious.kernels.planning import evaluate
+from cautious.kernels.threads import over_pieces, pieces, threads_for
+from cautious.models.chains import Chain
+from cautious.models.tabular import MDP
+
+# likely paths are of use where moves do what they are meant to this often
+MEANT, SAMPLED_PAIRS = 0.6, 1000
+
+
+class LookAhead:
+    """Works in the same memory for one policy after the other: fresh memory takes as long as a pass or two."""
+
+    def __init__(self, mdp: MDP) -> None:
+        n = mdp.n_states
+        indptr, _, data = mdp.csr
+        self.mdp = mdp
+        self.has_paths = bool(meant_share(indptr, data, SAMPLED_PAIRS) >= MEANT)
+        count, size = kernels.STEPS + kernels.PATHS * self.has_paths, n if self.has_paths else 0
+        self.room = (np.empty((4, n)), np.empty((count, n)), np.empty((count, n)), np.empty((2, n)), np.zeros(n))
+        index = np.uint32 if n < 2**32 else np.uint64
+        # where each state likely leads and the discount on the way, an order of the states, one state of each cycle
+        self.paths = (np.empty(size, index), np.empty(size), np.empty(size, index), np.empty(size, np.bool_))
+        # no action has this number: all paths are new at first
+        self.held = np.full(size, np.iinfo(np.uint64).max)
+
+    def nearer(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
+        """Values (S,) nearer to those of a policy than x (S,), but for a constant.
+
+        ``chain`` is the policy's and ``gain`` (S,) what it is paid; its likely paths are followed if its ``actions``
+        (S,) are given. The next call overwrites what it returns.
+        """
+        threads, rows = threads_for(chain.chance.size), (*chain.arrays, chain.widths)
+        iterates, gains, y, more, nothing = self.room
+        if actions is None:
+            gains, y = gains[: kernels.STEPS], y[: kernels.STEPS]
+        elif self.has_paths:
+            self._follow(actions)
+        room = iterates, gains, y, more, nothing
+        if threads > 1:
+            return self._threaded(rows, gain, x, passes, threads, room)
+        return np.asarray(kernels.evaluate_ahead(*rows, gain, self.mdp.discount, x, passes, *self.paths, *room))
+
+    def _follow(self, actions: Indices) -> None:
+        """The paths of these actions."""
+        target, weight, order, closes = self.paths
+        if change_moves(*self.mdp.csr, self.mdp.discount, actions.view(np.uint64), self.held, target, weight):
+            order_moves(target, order, closes)
+
+    def _threaded(
+        self, rows: tuple[Any, ...], gain: Array, x: Array, passes: int, threads: int, room: tuple[Array, ...]
+    ) -> Array:
+        iterates, gains, y, (r, guess), nothing = room
+        gamma, n = self.mdp.discount, self.mdp.n_states
+        for number in range(passes):
+            new = iterates[number % 4]
+            over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, x, new))
+            x = new
+        count = kernels.compare_steps(iterates, passes, gains, y, r)
+        for i in range(kernels.STEPS, count):
+            add_up(*self.paths, gamma, r if i == kernels.STEPS else y[i - 1], guess)
+            over_pieces(n, threads, partial(kernels.try_guess, *rows, nothing, gamma, guess, gains[i], y[i]))
+        products = np.empty((pieces(n), count + 1, count + 2))
+        over_pieces(n, threads, partial(kernels.multiply, y[:count], r, products))
+        over_pieces(n, threads, partial(kernels.move, x, gains, kernels.best_mixture(products, n)))
+        return x
