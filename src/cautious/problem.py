@@ -112,7 +112,7 @@ class Problem:
             counts = self.mdp.start > 0
         else:
             counts = self.mdp.visitable if self.kept is self.mdp.allowed else self.mdp.reachable(self.kept)
-        return self.kept & counts[:, None]
+        return self.kept if counts.all() else self.kept & counts[:, None]
 
     @cached_property
     def trapped(self) -> int | None:

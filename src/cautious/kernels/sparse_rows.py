@@ -64,6 +64,19 @@ def keep_safe(indptr: Indices, indices: Indices, allowed: Mask, n_states: int) -
 
 
 @njit(cache=True, nogil=True)
+def row_lengths(indptr: Indices, n_states: int) -> tuple[int, int]:
+    """The length of the longest row, and the sum over the states of the longest of each."""
+    n_actions = (indptr.size - 1) // n_states
+    widest, together = 0, 0
+    for s in range(n_states):
+        longest = 0
+        for row in range(s * n_actions, (s + 1) * n_actions):
+            longest = max(longest, int(indptr[row + 1]) - int(indptr[row]))
+        widest, together = max(widest, longest), together + longest
+    return widest, together
+
+
+@njit(cache=True, nogil=True)
 def well_formed(indptr: Indices, indices: Indices, n_states: int) -> bool:
     """Whether the rows lie one after the other, each sorted, without duplicates and within bounds.
 
