@@ -7,9 +7,10 @@ states that can be reached,
 
 Stopping rests on these two numbers alone, widened by what rounding can do. Modified policy iteration does the work: a
 sweep over all pairs, a shift to the middle of the bounds, then cheap passes over the chain of the greedy policy and a
-look ahead at where they lead (``kernels/looking_ahead.py``). It starts from the values of a simpler world (``kernels/likely_moves.py``) where moves mostly do what they are meant to, so
-that good news need not travel a step at a time. Where the policy has settled and passes crawl, its linear system is
-solved instead; and policy iteration with such solves takes over where good news has far to travel.
+look ahead at where they lead (``kernels/looking_ahead.py``). It starts from the values of a simpler world
+(``kernels/likely_moves.py``) where moves mostly do what they are meant to, so that good news need not travel a step at
+a time. Where the policy has settled and passes crawl, its linear system is solved instead; and policy iteration with
+such solves takes over where good news has far to travel.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from cautious.models.looking_ahead import LookAhead
 from cautious.models.tabular import MDP
 
 # where few actions still change: likely paths, and more passes between two sweeps if the last ones did little
-PASSES, MORE_PASSES = 10, 20
+PASSES, MORE_PASSES = 8, 16
 FEW_CHANGES = 0.02
 SLOW = 0.3
 # sweeps over the simpler world end when little changes

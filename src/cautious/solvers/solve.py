@@ -1,7 +1,7 @@
 """``ca.solve``: match the risk's declared structure with a solver, run it, certify, wrap."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
 import numpy as np
@@ -101,7 +101,9 @@ def answer(
         workspace=Workspace() if workspace is None else workspace,
         watched=request.callback is not None,
     )
-    with one_blas_thread(), use_threads(request.threads), until(lambda: clock.over), clock.memory, Interruption(clock):
+    # planning does no dense algebra
+    blas = nullcontext() if problem.neutral else one_blas_thread()
+    with blas, use_threads(request.threads), until(lambda: clock.over), clock.memory, Interruption(clock):
         return _solve(problem, target, request.callback, solvers)
 
 
