@@ -134,12 +134,12 @@ def test_likely_paths_carry_news_all_the_way():
 def test_paths_are_left_out_where_outcomes_are_anybody_s_guess_or_passes_do_well():
     rng = np.random.default_rng(0)
     assert not one_policy(rng.dirichlet(np.ones(5), size=5), np.ones(5), 0.9)[0].has_paths
-    iterates, gain, y, r = rng.normal(size=(4, 60)), np.empty((5, 60)), np.empty((5, 60)), np.empty(60)
-    step = rng.normal(size=60)
+    step, gain, y = rng.normal(size=60), np.empty((5, 60)), np.empty((5, 60))
     for share, count in ((0.5, kernels.STEPS), (0.99, 5)):
-        iterates[:] = step * np.cumsum(share ** np.arange(4))[:, None]
-        assert kernels.compare_steps(iterates, 8, gain, y, r) == count
-        np.testing.assert_allclose(r, (step - step.mean()) * share**3)
+        iterates = step * np.cumsum(share ** np.arange(4))[:, None]
+        assert kernels.compare_steps(*iterates, gain, y) == count
+        np.testing.assert_allclose(iterates[1], (step - step.mean()) * share**3)
+        assert np.all(iterates[2] == 0)
 
 
 @pytest.mark.parametrize("has_paths", [True, False])

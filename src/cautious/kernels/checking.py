@@ -1,8 +1,8 @@
 """The certificate's own loops: no solver calls them, so that an error in a solver's kernel cannot hide in its proof.
 
 Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); ``r`` (S*A,) a reward table and
-``size`` (S*A,) what its rounding is relative to; ``active`` (S*A,) the pairs that count; ``gamma`` the discount;
-``v`` (S,) multipliers.
+``size`` (S*A,) what its rounding is relative to, whatever the sign; ``active`` (S*A,) the pairs that count; ``gamma``
+the discount; ``v`` (S,) multipliers.
 """
 
 import numpy as np
@@ -39,7 +39,9 @@ def largest_advantage(
                     part = data[k] * v[indices[k]]
                     total += part
                     magnitude += abs(part)
-                noise = unit * (indptr[row + ONE] - indptr[row] + 8.0) * (size[row] + gamma * magnitude + abs(v[s]))
+                noise = (
+                    unit * (indptr[row + ONE] - indptr[row] + 8.0) * (abs(size[row]) + gamma * magnitude + abs(v[s]))
+                )
                 advantage: float = r[row] + gamma * total - v[s] + noise
                 if not advantage <= worst:
                     worst = advantage

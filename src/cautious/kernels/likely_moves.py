@@ -42,17 +42,17 @@ def meant_share(indptr: Indices, data: Array, rows: int) -> float:
 @njit(cache=True, nogil=True)
 def likely_moves(indptr: Indices, indices: Indices, data: Array, gamma: float, n_states: int) -> tuple[Indices, Array]:
     """``target`` and ``weight``; a pair without outcomes stays."""
-    target, weight = np.empty(indptr.size - 1, indices.dtype), np.zeros(indptr.size - 1)
+    target, weight = np.empty(indptr.size - 1, indices.dtype), np.empty(indptr.size - 1)
     n_actions = np.uint64(weight.size // n_states)
-    for row in range(np.uint64(weight.size)):
-        own = row // n_actions
-        target[row], largest = own, 0.0
-        for k in range(indptr[row], indptr[row + ONE]):
-            if data[k] > largest:
-                largest = data[k]
-                target[row] = indices[k]
-        if target[row] != own:
-            weight[row] = gamma * largest / (1.0 - gamma * (1.0 - largest))
+    for own in range(np.uint64(n_states)):
+        for row in range(own * n_actions, (own + ONE) * n_actions):
+            to, largest = np.uint64(own), 0.0
+            for k in range(indptr[row], indptr[row + ONE]):
+                if data[k] > largest:
+                    largest = data[k]
+                    to = np.uint64(indices[k])
+            target[row] = to
+            weight[row] = gamma * largest / (1.0 - gamma * (1.0 - largest)) if to != own else 0.0
     return target, weight
 
 

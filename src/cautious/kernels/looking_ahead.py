@@ -38,25 +38,23 @@ RIDGE = 1e-10
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def compare_steps(iterates: Array, passes: int, gain: Array, y: Array, r: Array) -> int:
-    """The first guesses: the last two steps; and ``r`` (S,), the residual of v2 but for a constant.
+def compare_steps(v0: Array, v1: Array, v2: Array, v3: Array, gain: Array, y: Array) -> int:
+    """The first guesses: the last two steps; returns how many guesses are worth making.
 
-    ``iterates`` (4, S): pass number k wrote its row k % 4. Returns how many guesses are worth making.
+    The memory of v0, v1 and v2 is put to other use: v1 becomes r, the residual of v2 but for a constant, v2 zero.
     """
-    v0, v1 = iterates[passes % 4], iterates[(passes + 1) % 4]
-    v2, v3 = iterates[(passes + 2) % 4], iterates[(passes + 3) % 4]
     before, now, before_square, now_square = 0.0, 0.0, 0.0, 0.0
     for s in range(v0.size):
         first, second, third = v1[s] - v0[s], v2[s] - v1[s], v3[s] - v2[s]
         gain[0, s], y[0, s] = second, first - second
         gain[1, s], y[1, s] = third, second - third
-        r[s] = third
+        v1[s], v2[s] = third, 0.0
         before += second
         before_square += second * second
         now += third
         now_square += third * third
-    r -= now / r.size
-    fast = now_square - now * now / r.size < FAST**2 * (before_square - before * before / r.size)
+    v1 -= now / v0.size
+    fast = now_square - now * now / v0.size < FAST**2 * (before_square - before * before / v0.size)
     return STEPS if fast else len(y)
 
 
@@ -179,20 +177,18 @@ def evaluate_ahead(
     iterates: Array,
     gain: Array,
     y: Array,
-    r_and_guess: Array,
-    nothing: Array,
 ) -> Array:
     """The evaluation operator of a policy applied ``passes`` times, at least four, then moved to where that leads.
 
-    The last five arguments are room to work in, but for zeros in ``nothing``; there are no paths if ``y`` has no room.
+    ``iterates`` (4, S), ``gain`` and ``y`` are room to work in; there are no paths if the last two have no room.
     """
     pieces = -(-v.size // PIECE)
     for number in range(passes):
         old = v if number == 0 else iterates[(number - 1) % 4]
         evaluate(pointer, successor, chance, widths, b, gamma, old, iterates[number % 4], 0, pieces)
-    r, guess = r_and_guess[0], r_and_guess[1]
-    out: Array = iterates[(passes - 1) % 4]
-    count = compare_steps(iterates, passes, gain, y, r)
+    guess, r, nothing = iterates[passes % 4], iterates[(passes + 1) % 4], iterates[(passes + 2) % 4]
+    out: Array = iterates[(passes + 3) % 4]
+    count = compare_steps(guess, r, nothing, out, gain, y)
     for i in range(STEPS, count):
         add_up(target, weight, order, closes, gamma, r if i == STEPS else y[i - 1], guess)
         try_guess(pointer, successor, chance, widths, nothing, gamma, guess, gain[i], y[i], 0, pieces)

@@ -15,6 +15,8 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 @njit(cache=True, nogil=True)
 def reach(indptr: Indices, indices: Indices, allowed: Mask, start: Mask) -> Mask:
     """States (S,) that some policy using allowed pairs can visit from the start states."""
+    if start.all():
+        return start.copy()
     n_states = start.size
     n_actions = allowed.size // n_states
     seen = start.copy()
@@ -24,8 +26,6 @@ def reach(indptr: Indices, indices: Indices, allowed: Mask, start: Mask) -> Mask
         if seen[s]:
             stack[top] = s
             top += 1
-    if top == n_states:
-        return seen
     while top > 0:
         top -= 1
         s = stack[top]

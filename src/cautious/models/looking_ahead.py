@@ -3,7 +3,7 @@
 The same steps as in ``kernels/looking_ahead.py``, which does them at one go on one thread.
 """
 
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,17 @@ class LookAhead:
         indptr, _, data = mdp.csr
         self.mdp = mdp
         self.has_paths = bool(meant_share(indptr, data, SAMPLED_PAIRS) >= MEANT)
-        count, size = kernels.STEPS + kernels.PATHS * self.has_paths, n if self.has_paths else 0
-        self.room = (np.empty((4, n)), np.empty((count, n)), np.empty((count, n)), np.empty((2, n)), np.zeros(n))
-        index = np.uint32 if n < 2**32 else np.uint64
+        size, index = n if self.has_paths else 0, np.uint32 if n < 2**32 else np.uint64
         # where each state likely leads and the discount on the way, an order of the states, one state of each cycle
         self.paths = (np.empty(size, index), np.empty(size), np.empty(size, index), np.empty(size, np.bool_))
         # no action has this number: all paths are new at first
         self.held = np.full(size, np.iinfo(np.uint64).max)
+
+    @cached_property
+    def room(self) -> tuple[Array, Array, Array]:
+        """Four iterates (4, S), and the two tables of the guesses. Made late: what came before may have left memory."""
+        count, n = kernels.STEPS + kernels.PATHS * self.has_paths, self.mdp.n_states
+        return np.empty((4, n)), np.empty((count, n)), np.empty((count, n))
 
     def nearer(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
         """Values (S,) nearer to those of a policy than x (S,), but for a constant.
@@ -43,15 +47,15 @@ class LookAhead:
         (S,) are given. The next call overwrites what it returns.
         """
         threads, rows = threads_for(chain.chance.size), (*chain.arrays, chain.widths)
-        iterates, gains, y, more, nothing = self.room
+        iterates, gains, y = self.room
         if actions is None:
             gains, y = gains[: kernels.STEPS], y[: kernels.STEPS]
         elif self.has_paths:
             self._follow(actions)
-        room = iterates, gains, y, more, nothing
         if threads > 1:
-            return self._threaded(rows, gain, x, passes, threads, room)
-        return np.asarray(kernels.evaluate_ahead(*rows, gain, self.mdp.discount, x, passes, *self.paths, *room))
+            return self._threaded(rows, gain, x, passes, threads, gains, y)
+        gamma = self.mdp.discount
+        return np.asarray(kernels.evaluate_ahead(*rows, gain, gamma, x, passes, *self.paths, iterates, gains, y))
 
     def _follow(self, actions: Indices) -> None:
         """The paths of these actions."""
@@ -60,15 +64,15 @@ class LookAhead:
             order_moves(target, order, closes)
 
     def _threaded(
-        self, rows: tuple[Any, ...], gain: Array, x: Array, passes: int, threads: int, room: tuple[Array, ...]
+        self, rows: tuple[Any, ...], gain: Array, x: Array, passes: int, threads: int, gains: Array, y: Array
     ) -> Array:
-        iterates, gains, y, (r, guess), nothing = room
-        gamma, n = self.mdp.discount, self.mdp.n_states
+        iterates, gamma, n = self.room[0], self.mdp.discount, self.mdp.n_states
         for number in range(passes):
             new = iterates[number % 4]
             over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, x, new))
             x = new
-        count = kernels.compare_steps(iterates, passes, gains, y, r)
+        guess, r, nothing = (iterates[(passes + i) % 4] for i in range(3))
+        count = kernels.compare_steps(guess, r, nothing, x, gains, y)
         for i in range(kernels.STEPS, count):
             add_up(*self.paths, gamma, r if i == kernels.STEPS else y[i - 1], guess)
             over_pieces(n, threads, partial(kernels.try_guess, *rows, nothing, gamma, guess, gains[i], y[i]))
