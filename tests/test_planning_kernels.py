@@ -1,4 +1,4 @@
-"""The parts of a planning call against plain NumPy: steps along rows, the simpler world, looking ahead."""
+"""The parts of a planning call against plain NumPy: steps along rows, the simpler world."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ import scipy.sparse as sp
 import cautious as ca
 from cautious.kernels.expected_rows import BLOCK, block_widths, step_rows
 from cautious.kernels.likely_moves import follow_moves, likely_moves, meant_share
-from cautious.kernels.planning import look_ahead
 from cautious.models.encodings import frozen
 from cautious.planning import plan
 
@@ -119,41 +118,3 @@ def test_news_cross_the_world_in_one_sweep():
     found = plan(ca.MDP(steps, rewards, discount), rewards, tolerance=1e-6)
     assert np.all(found.actions[1:] == 1)
     assert found.sweeps < 60
-
-
-def iterates(chain, gain, discount):
-    values = [np.zeros(gain.size)]
-    for _ in range(3):
-        values.append(gain + discount * chain @ values[-1])
-    return values
-
-
-@pytest.mark.parametrize("discount", [0.5, 0.95, 0.999])
-def test_looking_ahead_ends_where_regions_do_not_meet(discount):
-    """Two regions of two states, each with its own pay: one leap gives their values."""
-    chain = np.kron(np.eye(2), np.full((2, 2), 0.5))
-    gain = np.array([1.0, 1.0, -3.0, -3.0])
-    values = iterates(chain, gain, discount)
-    look_ahead(*values, discount)
-    np.testing.assert_allclose(values[3], gain / (1 - discount), rtol=1e-12)
-
-
-def test_looking_ahead_takes_the_mean_of_steps_that_turn_back():
-    """Two states that are left for each other; pay that only sways gives values that sway."""
-    discount = 0.95
-    chain, gain = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([1.0, 0.0])
-    values = iterates(chain, gain, discount)
-    plain = values[3].copy()
-    look_ahead(*values, discount)
-    exact = np.linalg.solve(np.eye(2) - discount * chain, gain)
-    assert np.ptp(exact - values[3]) < 0.1 * np.ptp(exact - plain)
-
-
-def test_looking_ahead_leaves_a_chain_in_transit_alone():
-    """On the way along a corridor no step says what comes next."""
-    chain = np.eye(40, k=1)
-    chain[-1, -1] = 1.0
-    values = iterates(chain, np.eye(40)[-1], 0.999)
-    plain = values[3].copy()
-    look_ahead(*values, 0.999)
-    assert np.array_equal(values[3], plain)

@@ -128,11 +128,11 @@ def _convex_bound(
     if len(witness.cuts) != len(terms):
         return np.inf
     gamma, v = mdp.discount, np.asarray(witness.multipliers, dtype=np.float64)
-    adjusted, size, intercept, noise = reward, np.abs(reward), 0.0, spare
+    adjusted, size, intercept, noise = reward, reward, 0.0, spare
     for (weight, risk), given in zip(terms, witness.cuts, strict=True):
         line: Cut = risk.cut(given, active)
         price = (1 - gamma) * weight * line.slope
-        adjusted, size = adjusted - price, size + np.abs(price)
+        adjusted, size = adjusted - price, np.abs(size) + np.abs(price)
         intercept += weight * line.intercept
         noise += 64 * EPS * weight * (abs(line.intercept) + float(np.abs(line.slope[active]).max(initial=0.0)))
     bound = _plan_bound(problem, adjusted, size, v) - intercept + noise

@@ -106,7 +106,7 @@ def frontier(
     listening = None if callback is None else _Listening(callback)
     request = replace(request, callback=listening)
     points, before, workspace = Frontier(), None, Workspace()
-    with ready(mdp, request):
+    with ready(problem, request):
         for caution in wanted:
             # each from the one before, so that what does not depend on the caution is found once
             problem = problem.with_caution(caution)

@@ -6,10 +6,11 @@ states that can be reached,
     <xi, Tv> + gamma low / (1-gamma) <= value of the greedy policy <= optimum <= <xi, Tv> + gamma high / (1-gamma).
 
 Stopping rests on these two numbers alone, widened by what rounding can do. Modified policy iteration does the work: a
-sweep over all pairs, a shift to the middle of the bounds, then cheap passes over the chain of the greedy policy. It
-starts from the values of a simpler world (``kernels/likely_moves.py``) where moves mostly do what they are meant to, so
-that good news need not travel a step at a time. Where the policy has settled and passes crawl, its linear system is
-solved instead; and policy iteration with such solves takes over where good news has far to travel.
+sweep over all pairs, a shift to the middle of the bounds, then cheap passes over the chain of the greedy policy and a
+look ahead at where they lead (``kernels/looking_ahead.py``). It starts from the values of a simpler world
+(``kernels/likely_moves.py``) where moves mostly do what they are meant to, so that good news need not travel a step at
+a time. Where the policy has settled and passes crawl, its linear system is solved instead; and policy iteration with
+such solves takes over where good news has far to travel.
 """
 
 from collections.abc import Callable
@@ -21,20 +22,21 @@ from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import planning as kernels
 from cautious.kernels.expected_rows import BLOCK, block_widths
-from cautious.kernels.likely_moves import follow_moves, likely_moves, meant_share
+from cautious.kernels.likely_moves import follow_moves, likely_moves
 from cautious.kernels.threads import PIECE, over_pieces, pieces, threads_for
 from cautious.models.chains import Greedy
 from cautious.models.encodings import EPS, frozen
+from cautious.models.looking_ahead import LookAhead
 from cautious.models.tabular import MDP
 
-# passes between two sweeps: more where few actions still change and the passes so far did little
-PASSES, MORE_PASSES = 10, 20
-FEW_CHANGES = 0.01
+# where few actions still change: likely paths, and more passes between two sweeps if the last ones did little
+PASSES, MORE_PASSES = 8, 16
+FEW_CHANGES = 0.02
 SLOW = 0.3
-# the simpler world is of use where moves do what they are meant to this often; sweeps over it end when little changes
-MEANT, SAMPLED_PAIRS = 0.6, 1000
-MOST_MOVES, FEW_NEWS = 30, 0.05
-SWEEP_ROUNDS = 300
+# sweeps over the simpler world end when little changes
+MOST_MOVES, FEW_NEWS = 100, 0.05
+# where good news travels along likely paths and still more rounds are needed, the policy changes a state per round
+SWEEP_ROUNDS, PATH_ROUNDS = 300, 60
 POLICY_ROUNDS = 100
 WAVES = 10
 KNOWN_SHARE = 0.2
@@ -61,7 +63,9 @@ class Plan:
 
     def policy(self, n_actions: int) -> Array:
         """The actions as a table (S, A) of zeros and ones."""
-        return np.asarray(self.actions[:, None] == np.arange(n_actions), dtype=np.float64)
+        table = np.zeros((self.actions.size, n_actions))
+        table.ravel()[np.arange(0, table.size, n_actions) + self.actions] = 1.0
+        return table
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ class _Search:
         self.least_reward, most = (float(used.min()), float(used.max())) if used.size else (0.0, 0.0)
         self.largest_reward = max(most, -self.least_reward)
         self.greedy = Greedy(mdp, self.reward)
+        self.ahead = LookAhead(mdp)
         self.widths = block_widths(mdp.csr[0], BLOCK * mdp.n_actions)
         self.n_entries = max(1, mdp.transitions.nnz)
         self.threads = threads_for(self.n_entries)
@@ -138,8 +143,7 @@ class _Search:
     def simpler_values(self) -> Array:
         """Where to start from: the values of a world in which each move leads to its likeliest outcome, or zero."""
         mdp = self.mdp
-        indptr, _, data = mdp.csr
-        if meant_share(indptr, data, SAMPLED_PAIRS) < MEANT:
+        if not self.ahead.has_paths:
             return np.zeros(mdp.n_states)
         target, weight = likely_moves(*mdp.csr, mdp.discount, mdp.n_states)
         worth = np.full(mdp.n_states, self.least_reward)
@@ -173,29 +177,35 @@ class _Search:
     def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, bool]:
         """Modified policy iteration."""
         last_width, settled = np.inf, False
-        for _ in range(SMALL_ROUNDS if self.mdp.n_states <= SMALL_STATES else SWEEP_ROUNDS):
+        rounds = PATH_ROUNDS if self.ahead.has_paths else SWEEP_ROUNDS
+        for _ in range(SMALL_ROUNDS if self.mdp.n_states <= SMALL_STATES else rounds):
             swept = self.improve(values, actions)
             if swept.done:
                 return swept.values, True
             still = swept.changed == 0
             shrunk = min(max(swept.width / last_width, 1e-300), 1.0)
             crawls = settled and still and swept.width * shrunk**ROUNDS_PER_SOLVE > self.target
-            steady = swept.changed <= FEW_CHANGES * self.mdp.n_states and shrunk > SLOW
-            passes = MORE_PASSES if steady else PASSES
-            values = self.evaluated(swept.values, actions, None if crawls else passes)
+            steady = swept.changed <= FEW_CHANGES * self.mdp.n_states
+            passes = MORE_PASSES if steady and shrunk > SLOW else PASSES
+            values = (
+                self.solved(swept.values, actions) if crawls else self.nearer(swept.values, actions, passes, steady)
+            )
             settled, last_width = still and not crawls, swept.width
         return values, False
 
-    def evaluated(self, values: Array, actions: Indices, passes: int | None = None) -> Array:
-        """Values nearer to those of the policy: after some ``passes`` over its chain, or by solving its system."""
+    def nearer(self, values: Array, actions: Indices, passes: int, steady: bool) -> Array:
+        """Values nearer to the policy's own, after ``passes`` over its chain; and along its paths if it is steady."""
         chain, gain = self.greedy.chain(actions)
-        gamma, share = self.mdp.discount, chain.chance.size / self.n_entries
-        if passes is None:
-            found, steps = chain.values(gamma, gain, values, 0.2 * (1 - gamma) * self.target)
-            self.spent += PASSES_PER_STEP * steps * share
-            return found
-        self.spent += passes * share
-        return chain.nearer(gamma, gain, values, passes)
+        self.spent += passes * chain.chance.size / self.n_entries
+        return self.ahead.nearer(chain, gain, values, passes, actions if steady else None)
+
+    def solved(self, values: Array, actions: Indices) -> Array:
+        """The values of the policy, by solving its system."""
+        chain, gain = self.greedy.chain(actions)
+        gamma = self.mdp.discount
+        found, steps = chain.values(gamma, gain, values, 0.2 * (1 - gamma) * self.target)
+        self.spent += PASSES_PER_STEP * steps * chain.chance.size / self.n_entries
+        return found
 
     def by_policies(self, values: Array, actions: Indices) -> None:
         """Policy iteration with whole solves.
@@ -204,7 +214,7 @@ class _Search:
         policy does. The values of a policy are below their sweep, so these sweeps only raise them.
         """
         for _ in range(POLICY_ROUNDS):
-            swept = self.improve(self.evaluated(values, actions), actions)
+            swept = self.improve(self.solved(values, actions), actions)
             if swept.done or swept.changed == 0:
                 return
             values = swept.values - swept.middle

@@ -91,14 +91,15 @@ class Problem:
     @cached_property
     def permitted(self) -> Mask:
         """Pairs (S, A) that exist and have finite risk."""
-        masks = [risk.permitted() for _, risk in self.terms]
-        together = [self.mdp.allowed, *(mask for mask in masks if mask is not None)]
-        return np.asarray(np.logical_and.reduce(together), dtype=np.bool_)
+        masks = [mask for _, risk in self.terms if (mask := risk.permitted()) is not None]
+        if not masks:
+            return self.mdp.allowed
+        return np.asarray(np.logical_and.reduce([self.mdp.allowed, *masks]), dtype=np.bool_)
 
     @cached_property
     def kept(self) -> Mask:
         """The largest set of permitted pairs with which one can go on for ever."""
-        if self.permitted.all() or np.array_equal(self.permitted, self.mdp.allowed):
+        if self.permitted is self.mdp.allowed or np.array_equal(self.permitted, self.mdp.allowed):
             return self.mdp.allowed
         if self.mdp.discount == 0:
             # nothing after the first step counts
@@ -114,11 +115,14 @@ class Problem:
             counts = self.mdp.start > 0
         else:
             counts = self.mdp.visitable if self.kept is self.mdp.allowed else self.mdp.reachable(self.kept)
-        return self.kept & counts[:, None]
+        return self.kept if counts.all() else self.kept & counts[:, None]
 
     @cached_property
     def trapped(self) -> int | None:
         """A start state from which a forbidden pair is unavoidable, or None."""
+        if self.kept is self.mdp.allowed:
+            # every state has an allowed pair
+            return None
         stuck = (self.mdp.start > 0) & ~states_of(self.kept)
         return int(np.argmax(stuck)) if stuck.any() else None
 
@@ -131,6 +135,8 @@ class Problem:
     @cached_property
     def active_states(self) -> Mask:
         """States (S,) with active pairs."""
+        if self.active is self.mdp.allowed:
+            return np.ones(self.mdp.n_states, np.bool_)
         return states_of(self.active)
 
     def completed(self, policy: Array) -> Array:

@@ -48,7 +48,8 @@ def deliver_return(
     room = VALUES_SHARE * allowance(worth)
     if not error <= room:
         return None
-    accuracy = min(ROUGH, room / (horizon * max(float(np.abs(reward).max()), 1e-300)))
+    largest_reward = max(float(reward.max()), -float(reward.min()), 1e-300)
+    accuracy = min(ROUGH, room / (horizon * largest_reward))
     return Delivered(policy, LaterOccupancy(mdp, policy, accuracy), worth, 0.0, worth, error)
 
 

@@ -1,14 +1,16 @@
 """The certificate's own loops: no solver calls them, so that an error in a solver's kernel cannot hide in its proof.
 
 Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); ``r`` (S*A,) a reward table and
-``size`` (S*A,) what its rounding is relative to; ``active`` (S*A,) the pairs that count; ``gamma`` the discount;
-``v`` (S,) multipliers.
+``size`` (S*A,) what its rounding is relative to, whatever the sign; ``active`` (S*A,) the pairs that count; ``gamma``
+the discount; ``v`` (S,) multipliers.
 """
 
 import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices, Mask
+
+ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
@@ -27,17 +29,19 @@ def largest_advantage(
 
     ``unit`` is the rounding of one operation; a row of k successors takes about k + 8 of them.
     """
-    n_actions = r.size // v.size
+    n_actions = np.uint64(r.size // v.size)
     worst = -np.inf
-    for s in range(v.size):
-        for row in range(s * n_actions, (s + 1) * n_actions):
+    for s in range(np.uint64(v.size)):
+        for row in range(s * n_actions, (s + ONE) * n_actions):
             if active[row]:
                 total, magnitude = 0.0, 0.0
-                for k in range(indptr[row], indptr[row + 1]):
+                for k in range(indptr[row], indptr[row + ONE]):
                     part = data[k] * v[indices[k]]
                     total += part
                     magnitude += abs(part)
-                noise = unit * (indptr[row + 1] - indptr[row] + 8) * (size[row] + gamma * magnitude + abs(v[s]))
+                noise = (
+                    unit * (indptr[row + ONE] - indptr[row] + 8.0) * (abs(size[row]) + gamma * magnitude + abs(v[s]))
+                )
                 advantage: float = r[row] + gamma * total - v[s] + noise
                 if not advantage <= worst:
                     worst = advantage
@@ -63,23 +67,23 @@ def advantages_of(
 
     Both are moved outwards by what rounding can hide. NaN if one is, or if the policy leaves the active pairs there.
     """
-    n_actions = r.size // v.size
+    n_actions = np.uint64(r.size // v.size)
     least, largest = np.inf, -np.inf
-    for s in range(v.size):
+    for s in range(np.uint64(v.size)):
         if counted[s]:
-            total, magnitude, terms = 0.0, 0.0, 8 + n_actions
-            for row in range(s * n_actions, (s + 1) * n_actions):
+            total, magnitude, terms = 0.0, 0.0, 8.0 + n_actions
+            for row in range(s * n_actions, (s + ONE) * n_actions):
                 if pi[row] > 0.0:
                     if not active[row]:
                         return np.nan, np.nan
                     mean, size = 0.0, 0.0
-                    for k in range(indptr[row], indptr[row + 1]):
+                    for k in range(indptr[row], indptr[row + ONE]):
                         part = data[k] * v[indices[k]]
                         mean += part
                         size += abs(part)
                     total += pi[row] * (r[row] + gamma * mean)
                     magnitude += pi[row] * (abs(r[row]) + gamma * size)
-                    terms += indptr[row + 1] - indptr[row]
+                    terms += indptr[row + ONE] - indptr[row]
             noise = unit * terms * (magnitude + abs(v[s]))
             low, high = total - v[s] - noise, total - v[s] + noise
             if np.isnan(low):

@@ -8,14 +8,18 @@ this world's values times (1 - gamma) are the w with
 Each pair has one successor, so a sweep in place carries good news to the end of the world, which sweeps over the model
 itself do a step at a time. Nothing is proved by it.
 
+A policy has one likely path from every state. All of them end in cycles, so a few more lines solve  z = r + gamma P z
+exactly in this world.
+
 Legend: (indptr, indices, data) the transitions, row ``s*A + a``; ``r`` (S*A,) rewards, minus infinity on pairs that may
-not be used; ``target`` (S*A,) is s', ``weight`` (S*A,) is beta.
+not be used; ``target`` (S*A,) is s', ``weight`` (S*A,) is beta; of a policy's own moves both are (S,); ``order`` (S,)
+its states, each after the one it leads to, but for the states in ``closes`` (S,), one of each cycle.
 """
 
 import numpy as np
 from numba import njit
 
-from cautious.arrays import Array, Indices
+from cautious.arrays import Array, Indices, Mask
 
 ONE = np.uint64(1)
 
@@ -27,7 +31,10 @@ def meant_share(indptr: Indices, data: Array, rows: int) -> float:
     total, count = 0.0, 0
     for row in range(0, n_rows, max(1, n_rows // rows)):
         if indptr[row] < indptr[row + 1]:
-            total += data[indptr[row] : indptr[row + 1]].max()
+            largest = 0.0
+            for k in range(indptr[row], indptr[row + 1]):
+                largest = max(largest, data[k])
+            total += largest
             count += 1
     return total / max(count, 1)
 
@@ -35,17 +42,17 @@ def meant_share(indptr: Indices, data: Array, rows: int) -> float:
 @njit(cache=True, nogil=True)
 def likely_moves(indptr: Indices, indices: Indices, data: Array, gamma: float, n_states: int) -> tuple[Indices, Array]:
     """``target`` and ``weight``; a pair without outcomes stays."""
-    target, weight = np.empty(indptr.size - 1, indices.dtype), np.zeros(indptr.size - 1)
+    target, weight = np.empty(indptr.size - 1, indices.dtype), np.empty(indptr.size - 1)
     n_actions = np.uint64(weight.size // n_states)
-    for row in range(np.uint64(weight.size)):
-        own = row // n_actions
-        target[row], largest = own, 0.0
-        for k in range(indptr[row], indptr[row + ONE]):
-            if data[k] > largest:
-                largest = data[k]
-                target[row] = indices[k]
-        if target[row] != own:
-            weight[row] = gamma * largest / (1.0 - gamma * (1.0 - largest))
+    for own in range(np.uint64(n_states)):
+        for row in range(own * n_actions, (own + ONE) * n_actions):
+            to, largest = np.uint64(own), 0.0
+            for k in range(indptr[row], indptr[row + ONE]):
+                if data[k] > largest:
+                    largest = data[k]
+                    to = np.uint64(indices[k])
+            target[row] = to
+            weight[row] = gamma * largest / (1.0 - gamma * (1.0 - largest)) if to != own else 0.0
     return target, weight
 
 
@@ -63,3 +70,77 @@ def follow_moves(target: Indices, weight: Array, r: Array, w: Array, backwards: 
         rise = max(rise, best - w[s])
         w[s] = best
     return rise
+
+
+@njit(cache=True, nogil=True)
+def change_moves(
+    indptr: Indices,
+    indices: Indices,
+    data: Array,
+    gamma: float,
+    action: Indices,
+    held: Indices,
+    target: Indices,
+    weight: Array,
+) -> bool:
+    """Bring the likely moves of the ``held`` actions (S,) to those of ``action``; whether one of them changed."""
+    n_actions = np.uint64((indptr.size - 1) // action.size)
+    changed = False
+    for s in range(np.uint64(action.size)):
+        if action[s] != held[s]:
+            held[s] = action[s]
+            row, to, largest = s * n_actions + action[s], np.uint64(s), 0.0
+            for k in range(indptr[row], indptr[row + ONE]):
+                if data[k] > largest:
+                    largest = data[k]
+                    to = np.uint64(indices[k])
+            target[s] = to
+            weight[s] = gamma * largest / (1.0 - gamma * (1.0 - largest)) if to != s else 0.0
+            changed = True
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def order_moves(target: Indices, order: Indices, closes: Mask) -> None:
+    """Fill ``order`` and ``closes``."""
+    new, on_path, placed = 0, 1, 2
+    place, path, filled = np.zeros(target.size, np.uint8), np.empty_like(order), np.uint64(0)
+    closes[:] = False
+    for first in range(np.uint64(target.size)):
+        s, length = np.uint64(first), np.uint64(0)
+        while place[s] == new:
+            place[s] = on_path
+            path[length] = s
+            length += ONE
+            s = np.uint64(target[s])
+        if place[s] == on_path:
+            closes[s] = True
+            order[filled] = s
+            filled += ONE
+            place[s] = placed
+        while length > 0:
+            length -= ONE
+            s = np.uint64(path[length])
+            if place[s] != placed:
+                order[filled] = s
+                filled += ONE
+                place[s] = placed
+
+
+@njit(cache=True, nogil=True)
+def add_up(target: Indices, weight: Array, order: Indices, closes: Mask, gamma: float, r: Array, z: Array) -> None:
+    """z (S,): what r (S,) adds up to, discounted, along the likely path from each state."""
+    horizon = 1.0 / (1.0 - gamma)
+    for i in range(np.uint64(order.size)):
+        s = order[i]
+        if closes[s]:
+            total, share, j = 0.0, 1.0, s
+            while True:
+                total += share * (1.0 - weight[j]) * r[j]
+                share *= weight[j]
+                j = target[j]
+                if j == s:
+                    break
+            z[s] = horizon * total / (1.0 - share)
+        else:
+            z[s] = horizon * (1.0 - weight[s]) * r[s] + weight[s] * z[target[s]]

@@ -133,44 +133,6 @@ def evaluate_passes(
 
 
 @njit(cache=True, nogil=True)
-def look_ahead(v0: Array, v1: Array, v2: Array, v3: Array, gamma: float) -> None:
-    """Of four iterates of a policy's values, move the last to the best guess (S,) of where they lead.
-
-    Steps may turn back and forth, as in a world where every move changes the colour of one's square: then the mean m of
-    two iterates is better. The chain may fall apart into regions that are left late or never, each wrong by a constant
-    of its own: then the steps d of m go on as gamma d, gamma^2 d, ..., and add up to gamma d / (1 - gamma). What counts
-    is how much the entries of the residual differ: the steps' with and without the mean, and those of
-    (d - gamma d') / (1 - gamma) after a leap, d' being the step before d.
-    """
-    low, high, mean_low, mean_high, leap_low, leap_high = np.inf, -np.inf, np.inf, -np.inf, np.inf, -np.inf
-    for s in range(v3.size):
-        step, mean_step = v3[s] - v2[s], 0.5 * (v3[s] - v1[s])
-        rest = mean_step - 0.5 * gamma * (v2[s] - v0[s])
-        low, high = min(low, step), max(high, step)
-        mean_low, mean_high = min(mean_low, mean_step), max(mean_high, mean_step)
-        leap_low, leap_high = min(leap_low, rest), max(leap_high, rest)
-    plain, mean, leap = high - low, mean_high - mean_low, (leap_high - leap_low) / (gamma * (1.0 - gamma) + 1e-300)
-    if not min(mean, leap) < plain:
-        return
-    further = 0.5 * gamma / (1.0 - gamma) if leap < mean else 0.0
-    for s in range(v3.size):
-        v3[s] = 0.5 * (v2[s] + v3[s]) + further * (v3[s] - v1[s])
-
-
-@njit(cache=True, nogil=True)
-def evaluate_ahead(
-    pointer: Indices, successor: Indices, chance: Array, widths: Indices, b: Array, gamma: float, v: Array, passes: int
-) -> Array:
-    """As ``evaluate_passes``, at least four of them, with a look ahead at the end."""
-    v0 = evaluate_passes(pointer, successor, chance, widths, b, gamma, v, passes - 3)
-    v1 = evaluate_passes(pointer, successor, chance, widths, b, gamma, v0, 1)
-    v2 = evaluate_passes(pointer, successor, chance, widths, b, gamma, v1, 1)
-    v3: Array = evaluate_passes(pointer, successor, chance, widths, b, gamma, v2, 1)
-    look_ahead(v0, v1, v2, v3, gamma)
-    return v3
-
-
-@njit(cache=True, nogil=True)
 def bellman_in_place(
     indptr: Indices, indices: Indices, data: Array, r: Array, gamma: float, v: Array, backwards: bool
 ) -> None:

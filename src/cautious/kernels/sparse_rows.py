@@ -9,10 +9,14 @@ from numba import njit
 from cautious.arrays import Array, Indices, Mask
 from cautious.kernels.random import first_above
 
+ZERO, ONE = np.uint64(0), np.uint64(1)
+
 
 @njit(cache=True, nogil=True)
 def reach(indptr: Indices, indices: Indices, allowed: Mask, start: Mask) -> Mask:
     """States (S,) that some policy using allowed pairs can visit from the start states."""
+    if start.all():
+        return start.copy()
     n_states = start.size
     n_actions = allowed.size // n_states
     seen = start.copy()
@@ -22,8 +26,6 @@ def reach(indptr: Indices, indices: Indices, allowed: Mask, start: Mask) -> Mask
         if seen[s]:
             stack[top] = s
             top += 1
-    if top == n_states:
-        return seen
     while top > 0:
         top -= 1
         s = stack[top]
@@ -64,23 +66,44 @@ def keep_safe(indptr: Indices, indices: Indices, allowed: Mask, n_states: int) -
 
 
 @njit(cache=True, nogil=True)
+def row_lengths(indptr: Indices, n_states: int) -> tuple[int, int]:
+    """The length of the longest row, and the sum over the states of the longest of each."""
+    n_actions = (indptr.size - 1) // n_states
+    widest, together = 0, 0
+    for s in range(n_states):
+        longest = 0
+        for row in range(s * n_actions, (s + 1) * n_actions):
+            longest = max(longest, int(indptr[row + 1]) - int(indptr[row]))
+        widest, together = max(widest, longest), together + longest
+    return widest, together
+
+
+@njit(cache=True, nogil=True)
 def well_formed(indptr: Indices, indices: Indices, n_states: int) -> bool:
     """Whether the rows lie one after the other, each sorted, without duplicates and within bounds.
 
     Indices are unsigned, so a negative one counts as too large.
     """
-    if indptr[0] != 0 or indptr[indptr.size - 1] != indices.size:
+    n_rows, n_entries = np.uint64(indptr.size - 1), np.uint64(indices.size)
+    if indptr[0] != 0 or indptr[n_rows] != n_entries:
         return False
-    for row in range(indptr.size - 1):
-        if not indptr[row] <= indptr[row + 1] <= indices.size:
-            return False
-        last = np.int64(-1)
-        for k in range(indptr[row], indptr[row + 1]):
-            j = np.int64(indices[k])
-            if not last < j < n_states:
-                return False
-            last = j
-    return True
+    fine = True
+    for row in range(n_rows):
+        fine &= indptr[row] <= indptr[row + ONE]
+    for k in range(n_entries):
+        fine &= indices[k] < n_states
+    if not fine:
+        return False
+    # entries that are not larger than the one before must all be the first of their rows; counted apart from the rows,
+    # because loops over short rows are slow
+    drops = 0
+    for k in range(ONE, n_entries):
+        drops += indices[k] <= indices[k - ONE]
+    for row in range(n_rows):
+        start = np.uint64(indptr[row])
+        if ZERO < start < indptr[row + ONE]:
+            drops -= indices[start] <= indices[start - ONE]
+    return drops == 0
 
 
 @njit(cache=True, nogil=True)

@@ -120,16 +120,6 @@ class Chain:
             x, old, new = new, new, old
         return x
 
-    def nearer(self, discount: float, right: Array, x: Array, passes: int) -> Array:
-        """As ``swept``, then moved to where the last passes lead; (S,)."""
-        if threads_for(self.chance.size) == 1:
-            return np.asarray(planning.evaluate_ahead(*self.arrays, self.widths, right, discount, x, passes))
-        v = [self.swept(discount, right, x, passes - 3)]
-        for _ in range(3):
-            v.append(self.swept(discount, right, v[-1], 1))
-        planning.look_ahead(*v, discount)
-        return v[-1]
-
     def krylov(self, discount: float, right: Array, tolerance: float, *, transposed: bool) -> tuple[Array, int]:
         """A solution for a right-hand side (S,), to an absolute residual that is not proved; and the steps it took."""
         size = float(np.abs(right).max(initial=0.0))

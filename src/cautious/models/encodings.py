@@ -151,7 +151,7 @@ def is_in_order(matrix: Any) -> bool:
         return False
     unsigned = np.dtype(f"u{indices.itemsize}")
     pointer, places = frozen(indptr).view(unsigned), frozen(indices).view(unsigned)
-    return bool(sparse_rows.well_formed(pointer, places, matrix.shape[1]))
+    return bool(sparse_rows.well_formed(pointer, places, unsigned.type(matrix.shape[1])))
 
 
 def _from_dense(table: Array) -> sp.csr_array:

@@ -188,14 +188,19 @@ class MDP:
         return frozen(indptr).view(unsigned), frozen(rows.indices).view(unsigned), frozen(rows.data)
 
     @cached_property
+    def _lengths(self) -> tuple[int, int]:
+        widest, together = sparse_rows.row_lengths(self.csr[0], self.n_states)
+        return int(widest), int(together)
+
+    @property
     def widest_row(self) -> int:
         """The most successors a pair has."""
-        return int(np.diff(self.transitions.indptr).max(initial=1))
+        return self._lengths[0]
 
-    @cached_property
+    @property
     def most_entries(self) -> int:
         """The most stored transitions a deterministic policy can use."""
-        return int(np.diff(self.transitions.indptr).reshape(self.shape).max(axis=1).sum())
+        return self._lengths[1]
 
     @cached_property
     def visitable(self) -> Mask:

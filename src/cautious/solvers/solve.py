@@ -1,7 +1,7 @@
 """``ca.solve``: match the risk's declared structure with a solver, run it, certify, wrap."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
 import numpy as np
@@ -10,7 +10,6 @@ from threadpoolctl import ThreadpoolController
 from cautious.errors import IncompatibleError, MemoryLimitError
 from cautious.kernels.patience import until
 from cautious.kernels.threads import use_threads
-from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.solution import Solution, Status
 from cautious.solvers.base import (
@@ -92,16 +91,17 @@ def answer(
     """
     if not isinstance(problem, Problem):
         raise IncompatibleError(f"ca.solve needs a ca.Problem, found {type(problem).__name__}")
-    with ready(problem.mdp, request):
+    with ready(problem, request):
         return answer_ready(problem, request, warm, workspace, solvers)
 
 
 @contextmanager
-def ready(mdp: MDP, request: Request) -> Iterator[None]:
-    """While inside, solves of this model need not look it over again, nor set the threads."""
-    mdp.require_transitions("ca.solve")
+def ready(problem: Problem, request: Request) -> Iterator[None]:
+    """While inside, solves of this model, with this risk or less, need not look it over again, nor set the threads."""
+    problem.mdp.require_transitions("ca.solve")
     request.check()
-    with one_blas_thread(), use_threads(request.threads):
+    # planning does no dense algebra
+    with nullcontext() if problem.neutral else one_blas_thread(), use_threads(request.threads):
         yield
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate import Certificate, Cover, Witness, conflict_bound, requirements
+from cautious.kernels.checking import careful_dot
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
@@ -73,7 +74,8 @@ def _prices(problem: Problem, target: Target, witness: Witness | Cover | None, b
     """
     if problem.neutral and isinstance(witness, Witness):
         v = witness.multipliers
-        return v + (best.expected_return - float(problem.mdp.start @ v)), problem.reward
+        # summed by one thread, whatever a library would do
+        return v + (best.expected_return - careful_dot(problem.mdp.start, v)[0]), problem.reward
     d, cuts = best.occupancy.occupancy, witness.cuts if isinstance(witness, Witness) else ()
     adjusted = problem.reward
     for number, (weight, risk) in enumerate(problem.terms):

@@ -1,0 +1,82 @@
+"""Better values of deterministic policies, one after the other: passes over their chains, then a look ahead.
+
+The same steps as in ``kernels/looking_ahead.py``, which does them at one go on one thread.
+"""
+
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from cautious.arrays import Array, Indices
+from cautious.kernels import looking_ahead as kernels
+from cautious.kernels.likely_moves import add_up, change_moves, meant_share, order_moves
+from cautious.kernels.planning import evaluate
+from cautious.kernels.threads import over_pieces, pieces, threads_for
+from cautious.models.chains import Chain
+from cautious.models.tabular import MDP
+
+# likely paths are of use where moves do what they are meant to this often
+MEANT, SAMPLED_PAIRS = 0.6, 1000
+
+
+class LookAhead:
+    """Works in the same memory for one policy after the other: fresh memory takes as long as a pass or two."""
+
+    def __init__(self, mdp: MDP) -> None:
+        n = mdp.n_states
+        indptr, _, data = mdp.csr
+        self.mdp = mdp
+        self.has_paths = bool(meant_share(indptr, data, SAMPLED_PAIRS) >= MEANT)
+        size, index = n if self.has_paths else 0, np.uint32 if n < 2**32 else np.uint64
+        # where each state likely leads and the discount on the way, an order of the states, one state of each cycle
+        self.paths = (np.empty(size, index), np.empty(size), np.empty(size, index), np.empty(size, np.bool_))
+        # no action has this number: all paths are new at first
+        self.held = np.full(size, np.iinfo(np.uint64).max)
+
+    @cached_property
+    def room(self) -> tuple[Array, Array, Array]:
+        """Four iterates (4, S), and the two tables of the guesses. Made late: what came before may have left memory."""
+        count, n = kernels.STEPS + kernels.PATHS * self.has_paths, self.mdp.n_states
+        return np.empty((4, n)), np.empty((count, n)), np.empty((count, n))
+
+    def nearer(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
+        """Values (S,) nearer to those of a policy than x (S,), but for a constant.
+
+        ``chain`` is the policy's and ``gain`` (S,) what it is paid; its likely paths are followed if its ``actions``
+        (S,) are given. The next call overwrites what it returns.
+        """
+        threads, rows = threads_for(chain.chance.size), (*chain.arrays, chain.widths)
+        iterates, gains, y = self.room
+        if actions is None:
+            gains, y = gains[: kernels.STEPS], y[: kernels.STEPS]
+        elif self.has_paths:
+            self._follow(actions)
+        if threads > 1:
+            return self._threaded(rows, gain, x, passes, threads, gains, y)
+        gamma = self.mdp.discount
+        return np.asarray(kernels.evaluate_ahead(*rows, gain, gamma, x, passes, *self.paths, iterates, gains, y))
+
+    def _follow(self, actions: Indices) -> None:
+        """The paths of these actions."""
+        target, weight, order, closes = self.paths
+        if change_moves(*self.mdp.csr, self.mdp.discount, actions.view(np.uint64), self.held, target, weight):
+            order_moves(target, order, closes)
+
+    def _threaded(
+        self, rows: tuple[Any, ...], gain: Array, x: Array, passes: int, threads: int, gains: Array, y: Array
+    ) -> Array:
+        iterates, gamma, n = self.room[0], self.mdp.discount, self.mdp.n_states
+        for number in range(passes):
+            new = iterates[number % 4]
+            over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, x, new))
+            x = new
+        guess, r, nothing = (iterates[(passes + i) % 4] for i in range(3))
+        count = kernels.compare_steps(guess, r, nothing, x, gains, y)
+        for i in range(kernels.STEPS, count):
+            add_up(*self.paths, gamma, r if i == kernels.STEPS else y[i - 1], guess)
+            over_pieces(n, threads, partial(kernels.try_guess, *rows, nothing, gamma, guess, gains[i], y[i]))
+        products = np.empty((pieces(n), count + 1, count + 2))
+        over_pieces(n, threads, partial(kernels.multiply, y[:count], r, products))
+        over_pieces(n, threads, partial(kernels.move, x, gains, kernels.best_mixture(products, n)))
+        return x

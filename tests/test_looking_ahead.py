@@ -1,0 +1,188 @@
+"""Looking ahead after passes over a policy's chain: the guesses, their mixture, and what it saves."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cautious as ca
+from cautious.kernels import looking_ahead as kernels
+from cautious.kernels import threads
+from cautious.kernels.likely_moves import add_up, change_moves, order_moves
+from cautious.models.chains import Greedy
+from cautious.models.encodings import frozen
+from cautious.models.looking_ahead import LookAhead
+from cautious.planning import plan
+
+
+def one_policy(chain, gain, discount):
+    """A model with one action, and its look ahead as a function of where it starts."""
+    n = gain.size
+    mdp = ca.MDP(sp.csr_array(chain), gain[:, None], discount)
+    rows, paid = Greedy(mdp, frozen(mdp.rewards).ravel()).chain(np.zeros(n, np.int64))
+    ahead = LookAhead(mdp)
+    return ahead, lambda x, passes: ahead.nearer(rows, paid, x, passes, np.zeros(n, np.int64)).copy()
+
+
+def off(found, exact):
+    """How far values are from others but for a constant."""
+    return float(np.ptp(found - exact))
+
+
+def exact_values(chain, gain, discount):
+    return np.linalg.solve(np.eye(gain.size) - discount * chain, gain)
+
+
+def random_moves(rng, n, m):
+    """Rows with a likeliest outcome each, some of which stay where they are."""
+    rows = rng.dirichlet(np.full(n, 0.2), size=n * m)
+    rows[rng.random(n * m) < 0.1] = np.repeat(np.eye(n), m, axis=0)[0]
+    return sp.csr_array(rows)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_adding_up_along_paths_solves_the_simpler_world_of_a_policy(seed):
+    rng = np.random.default_rng(seed)
+    n, m, discount = int(rng.integers(1, 40)), 3, 0.97
+    rows = random_moves(rng, n, m)
+    csr = (frozen(rows.indptr.view(np.uint32)), frozen(rows.indices.view(np.uint32)), frozen(rows.data))
+    held, target, weight = np.full(n, np.iinfo(np.uint64).max), np.empty(n, np.uint32), np.empty(n)
+    order, closes, z = np.empty(n, np.uint32), np.empty(n, np.bool_), np.empty(n)
+    for _ in range(4):
+        actions = rng.integers(0, m, n).astype(np.uint64)
+        assert change_moves(*csr, discount, actions, held, target, weight)
+        assert not change_moves(*csr, discount, actions, held, target, weight)
+        order_moves(target, order, closes)
+        assert sorted(order.tolist()) == list(range(n))
+        own = rows.toarray()[np.arange(n) * m + actions.astype(np.int64)]
+        world = np.zeros((n, n))
+        world[np.arange(n), np.argmax(own, axis=1)] = own.max(axis=1)
+        world[np.arange(n), np.arange(n)] += 1 - own.max(axis=1)
+        r = rng.normal(size=n)
+        add_up(target, weight, order, closes, discount, r, z)
+        stays = np.argmax(own, axis=1) == np.arange(n)
+        world[stays] = np.eye(n)[stays]
+        np.testing.assert_allclose(z, exact_values(world, r, discount), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [5, 300, 5000])
+def test_the_mixture_is_the_one_whose_residual_varies_least(n):
+    rng = np.random.default_rng(n)
+    y, r = rng.normal(size=(5, n)), rng.normal(size=n)
+    y[3] += 0.7 * r + 4.0
+    count = threads.pieces(n)
+    products = np.empty((count, 6, 7))
+    kernels.multiply(y, r, products, 0, count)
+    found = kernels.best_mixture(products, n)
+    centred = y - y.mean(axis=1, keepdims=True)
+    if n > 5:
+        np.testing.assert_allclose(found, np.linalg.lstsq(centred.T, r - r.mean())[0], rtol=1e-6, atol=1e-8)
+    assert np.std(r - found @ y) < 1e-4 or n > 5
+
+
+def test_a_guess_that_says_nothing_new_does_not_spoil_the_others():
+    rng = np.random.default_rng(0)
+    r, first = rng.normal(size=(2, 50))
+    y = np.stack([first, first, np.zeros(50), np.ones(50), np.full(50, np.inf)])
+    products = np.empty((1, 6, 7))
+    with np.errstate(all="ignore"):
+        kernels.multiply(y, r, products, 0, 1)
+        found = kernels.best_mixture(products, 50)
+    assert np.isfinite(found).all()
+    assert np.all(found[2:] == 0)
+    centred = first - first.mean()
+    assert found[:2].sum() == pytest.approx(centred @ r / (centred @ centred), rel=1e-6)
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.95, 0.999])
+def test_looking_ahead_ends_where_regions_do_not_meet(discount):
+    """Two regions of two states, each with its own pay: one leap gives their values."""
+    chain, gain = np.kron(np.eye(2), np.full((2, 2), 0.5)), np.array([1.0, 1.0, -3.0, -3.0])
+    _, nearer = one_policy(chain, gain, discount)
+    exact = gain / (1 - discount)
+    assert off(nearer(np.zeros(4), 4), exact) < 1e-6 * np.ptp(exact)
+
+
+def test_looking_ahead_takes_the_mean_of_steps_that_turn_back():
+    """Two states that are left for each other; pay that only sways gives values that sway."""
+    chain, gain = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([1.0, 0.0])
+    _, nearer = one_policy(chain, gain, 0.95)
+    exact = exact_values(chain, gain, 0.95)
+    assert off(nearer(np.zeros(2), 4), exact) < 1e-6 * np.ptp(exact)
+
+
+def corridor(n, slip):
+    """Steps to the right, or now and then to the left; the last state stays."""
+    chain = (1 - slip) * np.eye(n, k=1) + slip * np.eye(n, k=-1)
+    chain[0, 0] += slip
+    chain[-1] = np.eye(n)[-1]
+    return chain
+
+
+def test_likely_paths_carry_news_all_the_way():
+    """Ten passes alone would tell ten states of four hundred."""
+    n, discount = 400, 0.999
+    chain, gain = corridor(n, 0.1), np.eye(n)[-1]
+    ahead, nearer = one_policy(chain, gain, discount)
+    exact, x = exact_values(chain, gain, discount), np.zeros(n)
+    assert ahead.has_paths
+    assert off(nearer(x, 10), exact) < 0.3 * off(x, exact)
+    for _ in range(6):
+        x = nearer(x, 10)
+    assert off(x, exact) < 1e-3 * np.ptp(exact)
+
+
+def test_paths_are_left_out_where_outcomes_are_anybody_s_guess_or_passes_do_well():
+    rng = np.random.default_rng(0)
+    assert not one_policy(rng.dirichlet(np.ones(5), size=5), np.ones(5), 0.9)[0].has_paths
+    step, gain, y = rng.normal(size=60), np.empty((5, 60)), np.empty((5, 60))
+    for share, count in ((0.5, kernels.STEPS), (0.99, 5)):
+        iterates = step * np.cumsum(share ** np.arange(4))[:, None]
+        assert kernels.compare_steps(*iterates, gain, y) == count
+        np.testing.assert_allclose(iterates[1], (step - step.mean()) * share**3)
+        assert np.all(iterates[2] == 0)
+
+
+@pytest.mark.parametrize("has_paths", [True, False])
+def test_any_number_of_threads_gives_the_same_bytes(has_paths, monkeypatch):
+    n, rng = 3 * threads.PIECE + 77, np.random.default_rng(1)
+    if has_paths:
+        columns = np.stack([np.minimum(np.arange(n) + 1, n - 1), rng.integers(0, n, n)], axis=1)
+        data = np.tile([0.9, 0.1], n)
+    else:
+        columns, data = rng.integers(0, n, (n, 2)), np.full(2 * n, 0.5)
+    chain = sp.csr_array((data, columns.ravel(), np.arange(0, 2 * n + 1, 2)), shape=(n, n))
+    chain.sum_duplicates()
+    ahead, nearer = one_policy(chain, rng.random(n), 0.99)
+    assert ahead.has_paths == has_paths
+    one = nearer(np.zeros(n), 9)
+    monkeypatch.setattr(threads, "ENTRIES_WORTH_A_THREAD", 1)
+    for count in (2, 3):
+        with threads.use_threads(count):
+            assert nearer(np.zeros(n), 9).tobytes() == one.tobytes()
+
+
+def test_numbers_too_large_to_be_squared_do_no_harm():
+    chain, gain = corridor(50, 0.1), 1e200 * np.eye(50)[-1]
+    _, nearer = one_policy(chain, gain, 0.9)
+    assert np.isfinite(nearer(np.zeros(50), 5)).all()
+
+
+def test_a_slippery_grid_takes_few_rounds_at_a_discount_near_one():
+    """The error of the simpler world grows along the way to the prize; paths take it out in a few rounds."""
+    side, discount = 40, 0.999
+    cells = np.arange(side * side)
+    row, column = np.divmod(cells, side)
+    compass, steps = ((-1, 0), (0, 1), (1, 0), (0, -1)), []
+    for action in range(4):
+        chances = np.zeros((cells.size, cells.size))
+        for turn, chance in ((0, 0.8), (1, 0.1), (3, 0.1)):
+            down, right = compass[(action + turn) % 4]
+            to = np.clip(row + down, 0, side - 1) * side + np.clip(column + right, 0, side - 1)
+            np.add.at(chances, (cells, to), chance)
+        steps.append(sp.csr_array(chances))
+    pay = 0.3 * np.random.default_rng(0).random(cells.size)
+    pay[-1] = 1.0
+    rewards = np.repeat(pay[:, None], 4, axis=1)
+    found = plan(ca.MDP(steps, rewards, discount), rewards, tolerance=1e-6)
+    assert found.upper - found.lower <= 1e-6
+    assert found.sweeps < 40
