@@ -30,7 +30,7 @@ from cautious.models.looking_ahead import LookAhead
 from cautious.models.tabular import MDP
 
 # where few actions still change: likely paths, and more passes between two sweeps if the last ones did little
-PASSES, MORE_PASSES = 8, 16
+PASSES, MORE_PASSES = 10, 20
 FEW_CHANGES = 0.02
 SLOW = 0.3
 # sweeps over the simpler world end when little changes

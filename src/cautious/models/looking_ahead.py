@@ -16,8 +16,10 @@ from cautious.kernels.threads import over_pieces, pieces, threads_for
 from cautious.models.chains import Chain
 from cautious.models.tabular import MDP
 
-# likely paths are of use where moves do what they are meant to this often
+# likely paths are of use where moves do what they are meant to this often, and what is far away matters: below this
+# discount, passes do as well
 MEANT, SAMPLED_PAIRS = 0.6, 1000
+FAR = 0.97
 
 
 class LookAhead:
@@ -48,7 +50,7 @@ class LookAhead:
         """
         threads, rows = threads_for(chain.chance.size), (*chain.arrays, chain.widths)
         iterates, gains, y = self.room
-        if actions is None:
+        if actions is None or self.mdp.discount < FAR:
             gains, y = gains[: kernels.STEPS], y[: kernels.STEPS]
         elif self.has_paths:
             self._follow(actions)
