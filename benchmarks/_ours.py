@@ -29,11 +29,9 @@ def solve_options(threads: int | None = 1, limit_seconds: float | None = None) -
 
 def timed(mdp: ca.MDP, risk: ca.Risk | None, caution: float, options: dict[str, Any]) -> dict[str, Any]:
     """One solve and what it proved."""
-    watch = Watch()
     wall, cpu = time.perf_counter(), time.process_time()
     solution = ca.solve(ca.Problem(mdp, risk, caution), **options)
     seconds, wall_seconds = time.process_time() - cpu, time.perf_counter() - wall
-    beyond, model = watch.beyond(), model_megabytes(mdp)
     gap = solution.gap / max(1.0, abs(solution.objective))
     return {
         "status": solution.status.name,
@@ -44,11 +42,15 @@ def timed(mdp: ca.MDP, risk: ca.Risk | None, caution: float, options: dict[str, 
         "gap": gap if np.isfinite(gap) else None,
         "objective": solution.objective if np.isfinite(solution.objective) else None,
         "risk_value": solution.risk if np.isfinite(solution.risk) else None,
-        "beyond_megabytes": beyond,
-        "model_megabytes": model,
-        # the model itself counts as one
-        "times_model": None if beyond is None else 1 + beyond / model,
     }
+
+
+def memory_figures(watch: Watch, mdp: ca.MDP) -> dict[str, Any]:
+    """What was in use at the worst moment beyond what was before."""
+    beyond, model = watch.beyond(), model_megabytes(mdp)
+    # the model itself counts as one
+    times_model = None if beyond is None else 1 + beyond / model
+    return {"beyond_megabytes": beyond, "model_megabytes": model, "times_model": times_model}
 
 
 def warm_up(request: dict[str, Any]) -> None:
@@ -74,7 +76,19 @@ def solve_row(request: dict[str, Any], ready: Callable[[], object]) -> dict[str,
     options = solve_options(request["threads"], request["limit_seconds"])
     ready()
     clock = "wall_seconds" if request["table"] == "threads" else "seconds"
-    row = repeated(lambda: timed(fresh(), risk, caution, options), clock)
+    memory: dict[str, Any] = {}
+
+    def run() -> dict[str, Any]:
+        mdp = fresh()
+        if memory:
+            return timed(mdp, risk, caution, options)
+        # as with peers, memory is watched in the first run only: giving it back beforehand costs time
+        watch = Watch()
+        figures = timed(mdp, risk, caution, options)
+        memory.update(memory_figures(watch, mdp))
+        return figures
+
+    row = repeated(run, clock) | memory
     if name in IN_SWEEPS:
         row["sweep_seconds"] = sweep_seconds(fresh())
         row["sweeps"] = row["seconds"] / row["sweep_seconds"]
