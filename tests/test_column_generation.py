@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import cautious as ca
 import reference
 from cautious.certificate import upper_bound
+from cautious.risks.features import _compressed
 from cautious.solvers import columns
 from cautious.solvers.base import Clock, Target, Workspace
 from cautious.solvers.features import Features, all_features
@@ -181,3 +183,37 @@ def test_same_bytes_every_time():
     problem = ca.Problem(mdp, ca.PeakExposure(sets_of(mdp, 3)), caution=8.0)
     one, two = ca.solve(problem), ca.solve(problem)
     assert one.policy.tobytes() == two.policy.tobytes()
+
+
+@pytest.mark.parametrize("zeros", [0, 3])
+def test_tables_with_and_without_zeros_become_the_same_rows(zeros):
+    table = np.random.default_rng(0).normal(size=(3, 8)) + 9
+    table.ravel()[:zeros] = 0.0
+    found, expected = _compressed(table), sp.csr_array(table)
+    for name in ("data", "indices", "indptr"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name))
+        assert getattr(found, name).dtype == getattr(expected, name).dtype
+
+
+def test_tables_without_zeros_give_the_same_columns():
+    raw = random_model(np.random.default_rng(3), "small")
+    mdp, rng = raw.mdp(), np.random.default_rng(4)
+    tasks = rng.uniform(0.5, 1.0, (2, *mdp.shape))
+    problem = ca.Problem(mdp, ca.WorstTask(tasks))
+    whole = all_features(problem)
+    # with one zero, the entries are no longer a table
+    listed = whole.copy()
+    listed.data[0] = 0.0
+    listed.eliminate_zeros()
+    pools = [columns.Pool(problem, features) for features in (whole, listed)]
+    assert pools[0].tables is not None
+    assert pools[1].tables is None
+    prices = np.array([-0.3, -0.7])
+    dense = whole.toarray()
+    for pool, table in zip(pools, (dense, listed.toarray()), strict=True):
+        pool.price_out(problem.reward, prices, 1e-9, 1e-9)
+        column = pool.columns[-1]
+        d = np.zeros(mdp.shape)
+        d[np.arange(mdp.n_states), column.actions] = column.states
+        np.testing.assert_allclose(pool.numbers[:, -1], table @ d.ravel(), atol=1e-12)
+        np.testing.assert_allclose(pool._worth(prices).ravel(), prices @ table, atol=1e-12)

@@ -21,7 +21,6 @@ import numpy as np
 from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import planning as kernels
-from cautious.kernels.expected_rows import BLOCK, block_widths
 from cautious.kernels.likely_moves import follow_moves, likely_moves
 from cautious.kernels.threads import PIECE, over_pieces, pieces, threads_for
 from cautious.models.chains import Greedy
@@ -116,7 +115,6 @@ class _Search:
         self.largest_reward = max(most, -self.least_reward)
         self.greedy = Greedy(mdp, self.reward)
         self.ahead = LookAhead(mdp)
-        self.widths = block_widths(mdp.csr[0], BLOCK * mdp.n_actions)
         self.n_entries = max(1, mdp.transitions.nnz)
         self.threads = threads_for(self.n_entries)
         self.facts = np.empty((pieces(mdp.n_states), 5))
@@ -158,7 +156,7 @@ class _Search:
         """One sweep, which overwrites ``actions``; records the bounds."""
         mdp, gamma = self.mdp, self.mdp.discount
         swept, chosen, facts = np.empty(mdp.n_states), actions.view(np.uint64), self.facts
-        table = (*mdp.csr, self.widths, self.reward, gamma, values, self.scope, mdp.start, chosen, swept, facts)
+        table = (*mdp.csr, mdp.widths, self.reward, gamma, values, self.scope, mdp.start, chosen, swept, facts)
         over_pieces(mdp.n_states, self.threads, lambda first, last: kernels.bellman(*table, first, last))
         self.spent += 1
         least, most, largest, mean, changed = kernels.all_pieces(facts)

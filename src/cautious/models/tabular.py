@@ -13,6 +13,7 @@ from cautious._checks import as_array, as_distribution, as_mask, as_number, chec
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.kernels import sparse_rows
+from cautious.kernels.expected_rows import BLOCK, block_widths
 from cautious.models.encodings import (
     are_probabilities,
     check_rows,
@@ -186,6 +187,11 @@ class MDP:
         unsigned = np.dtype(f"u{rows.indices.itemsize}")
         indptr = np.asarray(rows.indptr, rows.indices.dtype)
         return frozen(indptr).view(unsigned), frozen(rows.indices).view(unsigned), frozen(rows.data)
+
+    @cached_property
+    def widths(self) -> Indices:
+        """How many successors the pairs of each block of states have, 0 where they differ: see ``expected_rows``."""
+        return np.asarray(block_widths(self.csr[0], BLOCK * self.n_actions))
 
     @cached_property
     def _lengths(self) -> tuple[int, int]:

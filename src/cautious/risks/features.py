@@ -265,5 +265,15 @@ def _task_returns(name: str, task_rewards: Any, mdp: MDP) -> tuple[sp.csr_array,
     tasks = as_floats(name, task_rewards)
     if tasks.ndim != 3 or tasks.shape[0] == 0 or tasks.shape[1:] != mdp.shape:
         raise InputError(f"{name} has shape {tasks.shape}; expected (m, {mdp.n_states}, {mdp.n_actions}) = (m, S, A)")
-    features = sp.csr_array(tasks.reshape(len(tasks), -1) / (1 - mdp.discount))
+    features = _compressed(tasks.reshape(len(tasks), -1) / (1 - mdp.discount))
     return features, tuple(f"return of task {j}" for j in range(len(tasks)))
+
+
+def _compressed(table: Array) -> sp.csr_array:
+    """A table (m, n) by its rows; looking for zeros takes longer than all the rest where there are none."""
+    m, n = table.shape
+    if np.count_nonzero(table) < table.size:
+        return sp.csr_array(table)
+    index = np.int32 if table.size < 2**31 else np.int64
+    places = np.tile(np.arange(n, dtype=index), m), n * np.arange(m + 1, dtype=index)
+    return sp.csr_array((table.ravel(), *places), shape=(m, n))

@@ -43,6 +43,9 @@ class Pool:
 
     def __init__(self, problem: Problem, features: sp.csr_array) -> None:
         self.problem, self.features, self.by_pair = problem, features, features.T
+        # (m, S, A), where no entry is zero: then tables are faster than lists of entries
+        whole = features.nnz == features.shape[0] * features.shape[1]
+        self.tables = features.data.reshape(-1, *problem.mdp.shape) if whole else None
         self.horizon = 1 / (1 - problem.mdp.discount)
         self.columns: list[Column] = []
         self.returns = np.empty(0)
@@ -90,9 +93,8 @@ class Pool:
         ``tolerance`` and ``known`` as in ``plan``; ``accuracy``, which may look at what it found, is how wrong the
         occupancy may be.
         """
-        shape = self.problem.mdp.shape
-        priced = reward + np.asarray(self.by_pair @ prices).reshape(shape) / self.horizon
         problem = self.problem
+        priced = reward + self._worth(prices) / self.horizon
         warm, start = self.last, self.memory.start(prices) if reward is self.problem.reward else None
         if start is not None:
             warm, self.guess = start
@@ -175,9 +177,17 @@ class Pool:
             found = policy_occupancy(mdp, self._policy(actions), accuracy, states)
             column.states, column.error = found.occupancy.sum(axis=1), found.error
         self.guess = column.states
+        if self.tables is not None:
+            return np.array([earned(table, column.actions, column.states) for table in self.tables])
         table = np.zeros(mdp.shape)
         table[self.every, actions] = column.states
         return np.asarray(self.features @ table.ravel())
+
+    def _worth(self, prices: Array) -> Array:
+        """What each pair (S, A) is worth at these prices (m,) of the features."""
+        if self.tables is not None:
+            return np.tensordot(prices, self.tables, axes=1)
+        return np.asarray(self.by_pair @ prices).reshape(self.problem.mdp.shape)
 
     def _policy(self, actions: Indices) -> Array:
         table = np.zeros(self.problem.mdp.shape)
