@@ -52,7 +52,7 @@ def test_kernels_match_dense_algebra(extended, seed):
         ends = np.eye(n)[:-1] - np.eye(n)[1:]
         matrix[n:, n:] += ends.T @ (conductance[:, None] * ends)
         matrix[n, n] *= 2
-    system.refactor((1 / stiffness, coupling), conductance)
+    assert np.allclose(matrix @ system.refactor((1 / stiffness, coupling), conductance, right), right, atol=1e-7)
     assert np.allclose(matrix @ system.factor.solve(right), right, atol=1e-7)
 
 

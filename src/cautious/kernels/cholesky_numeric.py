@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices
+from cautious.kernels.cholesky_solve import eliminate, room_for_rows
 from cautious.kernels.cholesky_tiles import ROWS, WIDTH, eliminate_four, padded, subtract_tile
 
 # columns that contribute to others at once: their tiles then stay close to the processor; a multiple of WIDTH
@@ -91,14 +92,19 @@ def factor(
     first: Indices,
     above: Indices,
     row_start: Indices,
+    rows: Indices,
     inside: Indices,
     block_start: Indices,
     rest_start: Indices,
     blocks: Array,
     rests: Array,
+    x: Array,
 ) -> int:
-    """L into ``blocks``; ``diagonal`` (n,) of the matrix says which pivots count as zero. Returns how many did."""
-    made, bad = above.size, 0
+    """L into ``blocks``; ``diagonal`` (n,) of the matrix says which pivots count as zero. Returns how many did.
+
+    On the way x <- L^-1 x, in the order of elimination: a panel is at hand when it has just been made.
+    """
+    made, bad, here = above.size, 0, room_for_rows(row_start)
     n_children = np.zeros(made, np.int64)
     for k in range(made):
         if above[k] >= 0:
@@ -118,6 +124,7 @@ def factor(
             extend_add(blocks, begin, columns, size, rests, rest_start[k], rest_start[child], inside[low:high])
         held -= n_children[k]
         bad += factor_panel(blocks, begin, columns, size, TINY_PIVOT * diagonal[first[k] : first[k + 1]])
+        eliminate(k, first, row_start, rows, block_start, blocks, here, x)
         if above[k] >= 0:
             update_rest(blocks, begin, columns, size, rests, rest_start[k])
             waiting[held] = k

@@ -72,21 +72,41 @@ def backward(panel: Array, columns: int, width: int, here: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def solve(first: Indices, row_start: Indices, rows: Indices, block_start: Indices, blocks: Array, x: Array) -> None:
-    """x <- (L L')^-1 x, in the order of elimination."""
-    made = first.size - 1
-    here = np.zeros(padded(int(np.max(row_start[1:] - row_start[:-1]))))
-    for k in range(made):
-        begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
-        width, own = padded(size), x[begin : begin + columns]
-        here[:columns] = own
-        here[columns:width] = 0.0
-        forward(blocks[block_start[k] :], columns, width, here)
-        own[:] = here[:columns]
-        at = row_start[k]
-        for i in range(np.uint64(columns), np.uint64(size)):
-            x[np.uint64(rows[np.uint64(at) + i])] += here[i]
-    for k in range(made - 1, -1, -1):
+def eliminate(
+    k: int,
+    first: Indices,
+    row_start: Indices,
+    rows: Indices,
+    block_start: Indices,
+    blocks: Array,
+    here: Array,
+    x: Array,
+) -> None:
+    """The part of x <- L^-1 x that supernode k does; ``here`` has room for its rows."""
+    begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
+    width, own = padded(size), x[begin : begin + columns]
+    here[:columns] = own
+    here[columns:width] = 0.0
+    forward(blocks[block_start[k] :], columns, width, here)
+    own[:] = here[:columns]
+    at = row_start[k]
+    for i in range(np.uint64(columns), np.uint64(size)):
+        x[np.uint64(rows[np.uint64(at) + i])] += here[i]
+
+
+@njit(cache=True, nogil=True)
+def room_for_rows(row_start: Indices) -> Array:
+    """Room for the rows of any supernode."""
+    return np.zeros(padded(int(np.max(row_start[1:] - row_start[:-1]))))
+
+
+@njit(cache=True, nogil=True)
+def substitute(
+    first: Indices, row_start: Indices, rows: Indices, block_start: Indices, blocks: Array, x: Array
+) -> None:
+    """x <- L'^-1 x, in the order of elimination."""
+    here = room_for_rows(row_start)
+    for k in range(first.size - 2, -1, -1):
         begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
         width, at = padded(size), row_start[k]
         for i in range(np.uint64(size)):
@@ -95,3 +115,12 @@ def solve(first: Indices, row_start: Indices, rows: Indices, block_start: Indice
         here[size:width] = 0.0
         backward(blocks[block_start[k] :], columns, width, here)
         x[begin : begin + columns] = here[:columns]
+
+
+@njit(cache=True, nogil=True)
+def solve(first: Indices, row_start: Indices, rows: Indices, block_start: Indices, blocks: Array, x: Array) -> None:
+    """x <- (L L')^-1 x, in the order of elimination."""
+    here = room_for_rows(row_start)
+    for k in range(first.size - 1):
+        eliminate(k, first, row_start, rows, block_start, blocks, here, x)
+    substitute(first, row_start, rows, block_start, blocks, x)

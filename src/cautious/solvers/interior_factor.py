@@ -52,7 +52,12 @@ def _inverse(order: Indices) -> Indices:
 
 
 class Factor:
-    """L of one matrix after another; buffers are kept. ``clique_start``, ``members`` as given to ``ordered``."""
+    """L of one matrix after another; buffers are kept. ``clique_start``, ``members`` as given to ``ordered``.
+
+    ``vanished`` is how many pivots of the last matrix did.
+    """
+
+    vanished = 0
 
     def __init__(self, pattern: Pattern, clique_start: Indices, members: Indices) -> None:
         order, counts = pattern.order, pattern.counts
@@ -79,27 +84,30 @@ class Factor:
         self._blocks = np.zeros(self.block_start[-1] + ROWS * int(widths.max()) + WIDTH)
         self._rests = np.zeros(waiting + WIDTH)
 
-    def update(self, values: Array) -> int:
-        """Factor the matrix with these entries (numbered by ``clique_entries``); how many pivots vanished."""
-        return int(
-            cholesky_numeric.factor(
-                values,
-                self.entry_start,
-                self.entry_place,
-                values[self.diagonal_entries],
-                self.first,
-                self.above,
-                self.row_start,
-                self.inside,
-                self.block_start,
-                self.rest_start,
-                self._blocks,
-                self._rests,
-            )
+    def update(self, values: Array, right: Array) -> Array:
+        """Factor the matrix with these entries (numbered by ``clique_entries``); the solution of its first system."""
+        x = right[self.order]
+        self.vanished = cholesky_numeric.factor(
+            values,
+            self.entry_start,
+            self.entry_place,
+            values[self.diagonal_entries],
+            self.first,
+            self.above,
+            self.row_start,
+            self.rows,
+            self.inside,
+            self.block_start,
+            self.rest_start,
+            self._blocks,
+            self._rests,
+            x,
         )
+        cholesky_solve.substitute(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
+        return np.asarray(x[self.place])
 
     def solve(self, right: Array) -> Array:
-        """The solution of the last matrix's system; (n,)."""
+        """The solution of another system with the last matrix; (n,)."""
         x = right[self.order]
         cholesky_solve.solve(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
         return np.asarray(x[self.place])

@@ -20,7 +20,7 @@ from cautious.solvers.interior_system import NONE, System
 from cautious.solvers.interior_terms import Form, Kinks, Transport
 
 REFINEMENTS = 3
-BALANCED = 1e-8
+BALANCED = 1e-6
 NEAR = 5.0
 
 
@@ -58,7 +58,7 @@ class Point:
 
 
 class Newton:
-    """The Newton system at a point, factored when the first ``direction`` is asked for; more may be."""
+    """The Newton system at a point, factored with the first ``direction`` that is asked for; more may be."""
 
     def __init__(self, form: Form, system: System, point: Point) -> None:
         self.form, self.system, self.point = form, system, point
@@ -68,15 +68,17 @@ class Newton:
         self._bend()
         self._factored = False
 
-    def _factor(self) -> None:
+    def _factor(self, missing: Array) -> Array:
+        """Factor the system; what it answers to what is ``missing``."""
         form, point, conductance = self.form, self.point, None
         if form.transport is not None:
             along, against = form.transport.along, form.transport.against
             conductance = point.primal[along] / point.dual[along] + point.primal[against] / point.dual[against]
-        self.system.refactor(self.hessian, conductance)
+        found = self.system.refactor(self.hessian, conductance, missing)
         if form.features is not None:
             self._border()
         self._factored = True
+        return found
 
     def entries(self, on_states: bool) -> Array:
         """The active entries a separable risk looks at."""
@@ -145,8 +147,6 @@ class Newton:
 
     def direction(self, wanted: Array, step: Point, rounds: int = REFINEMENTS) -> Point:
         """Fill in the step for which primal * change of dual + dual * change of primal = ``wanted``, in some rounds."""
-        if not self._factored:
-            self._factor()
         form, point, room, n_pairs = self.form, self.point, self.system.room, self.y.size
         push, lift = room("push", n_pairs), room("lift", self.system.n_states)
         kernels.pushed(self.dual_residual, wanted[:n_pairs], self.y, push)
@@ -209,7 +209,7 @@ class Newton:
     def _correct(self, missing: Array, slack_right: Array, step: Point) -> None:
         """Solve for the part of (v, w, top) that is still missing, and add it to the step."""
         features = self.form.features
-        dv = self.system.factor.solve(missing)
+        dv = self.system.factor.solve(missing) if self._factored else self._factor(missing)
         if features is not None:
             dw_now, w = step.dual[features.slack], self.point.dual[features.slack]
             own = self.point.primal[features.slack] / w

@@ -130,8 +130,11 @@ class System:
         kernels.respond(*self._blocks, *hessian, push, lift, x, out, shift, missing)
         return shift, missing
 
-    def refactor(self, hessian: tuple[Array, Array], conductance: Array | None) -> None:
-        """Assemble and factor the matrix for these Hessians; ``conductance`` are the weights of the edges."""
+    def refactor(self, hessian: tuple[Array, Array], conductance: Array | None, right: Array) -> Array:
+        """Assemble and factor the matrix for these Hessians; the solution of its first system.
+
+        ``conductance`` are the weights of the edges.
+        """
         factor = self.factor
         values = self.room("matrix", factor.n_entries)
         values.fill(0.0)
@@ -153,7 +156,7 @@ class System:
         # unknowns of inactive states meet nothing
         diagonal = values[factor.diagonal_entries]
         values[factor.diagonal_entries[diagonal == 0]] = 1.0
-        factor.update(values)
+        return factor.update(values, right)
 
 
 def fills_in(mdp: MDP) -> bool:
