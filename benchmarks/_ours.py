@@ -105,12 +105,20 @@ def frontier_row(request: dict[str, Any], ready: Callable[[], object]) -> dict[s
     mdp = _case.model(kind, request["n_states"], request["discount"])
     risk, caution = _case.risk_of(name, kind, mdp), _case.CAUTIONS.get(name, 1.0)
     assert risk is not None
+    small = _case.model(kind, WARM_STATES, request["discount"])
+    # frontiers have kernels of their own
+    ca.frontier(small, _case.risk_of(name, kind, small), caution * np.geomspace(0.5, 2.0, 4), **solve_options())
     ready()
     single = repeated(lambda: timed(mdp, risk, caution, solve_options()))
-    options = solve_options()
-    cpu = time.process_time()
-    points = ca.frontier(mdp, risk, caution * np.geomspace(0.1, 10.0, FRONTIER_POINTS), **options)
-    seconds = time.process_time() - cpu
+    cautions = caution * np.geomspace(0.1, 10.0, FRONTIER_POINTS)
+
+    def run() -> dict[str, Any]:
+        cpu = time.process_time()
+        points = ca.frontier(mdp, risk, cautions, **solve_options())
+        return {"seconds": time.process_time() - cpu, "points": points}
+
+    fastest = repeated(run)
+    points, seconds = fastest["points"], fastest["seconds"]
     gaps = [point.gap / max(1.0, abs(point.objective)) for point in points]
     return {
         "status": "SOLVED" if all(point.status is ca.Status.SOLVED for point in points) else "not all solved",
