@@ -114,3 +114,16 @@ def test_an_unknown_world_is_refused_with_the_known_names(name):
         worlds.problem(name)
     with pytest.raises(InputError, match="there is no world named"):
         worlds.describe(name)
+
+
+def test_the_prior_of_the_drift_takes_the_first_of_equally_good_actions():
+    before, mix = ca.worlds.drift_prior_world(), 0.05
+    v = np.zeros(before.n_states)
+    for _ in range(400):
+        worth = before.rewards + before.discount * before.expect_next(v)
+        v = worth.max(axis=1)
+    tied = worth >= v[:, None] - 1e-9
+    assert np.any(tied.sum(axis=1) > 1)
+    done = ca.worlds.drift_prior(mix) > mix / worth.size * (1 + 1e-9)
+    assert np.array_equal(np.argmax(done, axis=1), np.argmax(tied, axis=1))
+    assert np.array_equal(done.sum(axis=1), np.ones(before.n_states))

@@ -20,6 +20,8 @@ from cautious.planning import plan
 WALL = "#"
 MOVES = ("up", "right", "down", "left")
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
+# values this close are the same
+TIE = 1e-9
 
 MAZE_MAP = (
     "..........",
@@ -189,7 +191,10 @@ def drift_prior(mix: float = 0.05, dark: float = -5.0) -> Array:
     """
     mix = as_number("mix", mix, 0.0, 1.0, open_ends="(")
     mdp = drift_prior_world(dark=dark)
-    learned = policy_occupancy(mdp, plan(mdp, mdp.rewards).policy(mdp.n_actions)).occupancy
+    worth = mdp.rewards + mdp.discount * mdp.expect_next(plan(mdp, mdp.rewards).values)
+    # where actions tie, the first: which one a planner finds is chance
+    first = np.argmax(worth >= worth.max(axis=1, keepdims=True) - TIE, axis=1)
+    learned = policy_occupancy(mdp, np.eye(mdp.n_actions)[first]).occupancy
     return np.asarray((1 - mix) * learned + mix / learned.size)
 
 
