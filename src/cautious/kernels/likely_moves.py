@@ -40,19 +40,26 @@ def meant_share(indptr: Indices, data: Array, rows: int) -> float:
 
 
 @njit(cache=True, nogil=True)
+def likeliest(
+    indptr: Indices, indices: Indices, data: Array, gamma: float, row: int, own: int
+) -> tuple[np.uint64, float]:
+    """Where one pair of the state ``own`` most likely leads, and the discount on the way."""
+    to, largest = np.uint64(own), 0.0
+    for k in range(indptr[row], indptr[row + ONE]):
+        if data[k] > largest:
+            largest = data[k]
+            to = np.uint64(indices[k])
+    return to, gamma * largest / (1.0 - gamma * (1.0 - largest)) if to != own else 0.0
+
+
+@njit(cache=True, nogil=True)
 def likely_moves(indptr: Indices, indices: Indices, data: Array, gamma: float, n_states: int) -> tuple[Indices, Array]:
     """``target`` and ``weight``; a pair without outcomes stays."""
     target, weight = np.empty(indptr.size - 1, indices.dtype), np.empty(indptr.size - 1)
     n_actions = np.uint64(weight.size // n_states)
     for own in range(np.uint64(n_states)):
         for row in range(own * n_actions, (own + ONE) * n_actions):
-            to, largest = np.uint64(own), 0.0
-            for k in range(indptr[row], indptr[row + ONE]):
-                if data[k] > largest:
-                    largest = data[k]
-                    to = np.uint64(indices[k])
-            target[row] = to
-            weight[row] = gamma * largest / (1.0 - gamma * (1.0 - largest)) if to != own else 0.0
+            target[row], weight[row] = likeliest(indptr, indices, data, gamma, row, own)
     return target, weight
 
 
@@ -89,13 +96,7 @@ def change_moves(
     for s in range(np.uint64(action.size)):
         if action[s] != held[s]:
             held[s] = action[s]
-            row, to, largest = s * n_actions + action[s], np.uint64(s), 0.0
-            for k in range(indptr[row], indptr[row + ONE]):
-                if data[k] > largest:
-                    largest = data[k]
-                    to = np.uint64(indices[k])
-            target[s] = to
-            weight[s] = gamma * largest / (1.0 - gamma * (1.0 - largest)) if to != s else 0.0
+            target[s], weight[s] = likeliest(indptr, indices, data, gamma, s * n_actions + action[s], s)
             changed = True
     return changed
 

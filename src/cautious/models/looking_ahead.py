@@ -30,7 +30,8 @@ class LookAhead:
         indptr, _, data = mdp.csr
         self.mdp = mdp
         self.has_paths = bool(meant_share(indptr, data, SAMPLED_PAIRS) >= MEANT)
-        size, index = n if self.has_paths else 0, np.uint32 if n < 2**32 else np.uint64
+        self.follows = self.has_paths and mdp.discount >= FAR
+        size, index = n if self.follows else 0, np.uint32 if n < 2**32 else np.uint64
         # where each state likely leads and the discount on the way, an order of the states, one state of each cycle
         self.paths = (np.empty(size, index), np.empty(size), np.empty(size, index), np.empty(size, np.bool_))
         # no action has this number: all paths are new at first
@@ -39,7 +40,7 @@ class LookAhead:
     @cached_property
     def room(self) -> tuple[Array, Array, Array]:
         """Four iterates (4, S), and the two tables of the guesses. Made late: what came before may have left memory."""
-        count, n = kernels.STEPS + kernels.PATHS * self.has_paths, self.mdp.n_states
+        count, n = kernels.STEPS + kernels.PATHS * self.follows, self.mdp.n_states
         return np.empty((4, n)), np.empty((count, n)), np.empty((count, n))
 
     def nearer(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
@@ -50,9 +51,9 @@ class LookAhead:
         """
         threads, rows = threads_for(chain.chance.size), (*chain.arrays, chain.widths)
         iterates, gains, y = self.room
-        if actions is None or self.mdp.discount < FAR:
+        if actions is None:
             gains, y = gains[: kernels.STEPS], y[: kernels.STEPS]
-        elif self.has_paths:
+        elif self.follows:
             self._follow(actions)
         if threads > 1:
             return self._threaded(rows, gain, x, passes, threads, gains, y)
