@@ -1,9 +1,22 @@
-"""Vectors of four numbers in compiled loops, against NumPy."""
+"""Vectors of four and eight numbers in compiled loops, against NumPy."""
 
 import numpy as np
 from numba import njit
 
-from cautious.kernels.vectors import fetch, load, minus_product, plus, plus_product, spread, store, times, total
+from cautious.kernels.vector_ratios import larger, over
+from cautious.kernels.vectors import (
+    fetch,
+    load,
+    load_eight,
+    minus_product,
+    plus,
+    plus_product,
+    spread,
+    spread_eight,
+    store,
+    times,
+    total,
+)
 
 
 @njit
@@ -30,3 +43,21 @@ def test_operations():
     expected = [p, np.full(4, a[0]), p + q, p * q, p + 3 * q, p - 3 * q, [0.0]]
     assert np.allclose(out, np.concatenate(expected), rtol=1e-14)
     assert np.isclose(summed, p.sum(), rtol=1e-14)
+
+
+@njit
+def every_operation_on_eight(a, b, out):
+    p, q = load_eight(a, 1), load_eight(b, 2)
+    store(out, 0, plus_product(p, q, spread_eight(3.0)))
+    store(out, 8, minus_product(p, q, times(p, p)))
+    store(out, 16, larger(p, q))
+    store(out, 24, over(p, plus(q, q)))
+
+
+def test_operations_on_eight():
+    rng = np.random.default_rng(1)
+    a, b, out = rng.normal(size=9), rng.normal(size=10), np.zeros(33)
+    every_operation_on_eight(a, b, out)
+    p, q = a[1:9], b[2:10]
+    expected = [p + 3 * q, p - q * p * p, np.maximum(p, q), p / (2 * q), [0.0]]
+    assert np.allclose(out, np.concatenate(expected), rtol=1e-13)

@@ -1,6 +1,6 @@
-"""Quotients and maxima of vectors of four numbers, beside the operations of ``vectors``.
+"""Quotients and maxima of vectors, beside the operations of ``vectors``.
 
-over(p, q) = p / q;  larger(p, q), entry by entry: q where p is not a number;  largest(p), of the four
+over(p, q) = p / q;  larger(p, q), entry by entry: q where p is not a number;  largest(p), of four
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ import llvmlite.ir as ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from cautious.kernels.vectors import FOUR, LANES
+from cautious.kernels.vectors import FOUR, LANES, operation
 
 _NUMBERS = ir.IntType(32)
 
@@ -17,21 +17,13 @@ _NUMBERS = ir.IntType(32)
 @intrinsic
 def over(context: Any, p: Any, q: Any) -> Any:
     """p / q."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fdiv(args[0], args[1])
-
-    return FOUR(FOUR, FOUR), generate
+    return operation(lambda builder, p, q: builder.fdiv(p, q), p, q)
 
 
 @intrinsic
 def larger(context: Any, p: Any, q: Any) -> Any:
-    """The larger of two numbers in each of the four places."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
-
-    return FOUR(FOUR, FOUR), generate
+    """The larger of two numbers in each place."""
+    return operation(lambda builder, p, q: builder.select(builder.fcmp_ordered(">", p, q), p, q), p, q)
 
 
 @intrinsic

@@ -1,10 +1,11 @@
-"""Vectors of four numbers for compiled loops, where compilers' own vectors do not pay: short rows, sums in registers.
+"""Vectors of four or eight numbers for compiled loops, where compilers' own vectors do not pay: short rows, registers.
 
     p = load(a, i)              the numbers a[i : i+4] of a flat array; nothing is checked
-    store(a, i, p)
-    spread(x)                   four times the same number
+    p = load_eight(a, i)        the numbers a[i : i+8]
+    store(a, i, p)              of either kind, as everything below that takes one
+    spread(x), spread_eight(x)  four, eight times the same number
     plus(p, q), times(p, q), plus_product(p, q, r) = p + q r, minus_product(p, q, r) = p - q r
-    total(p)                    the sum of the four
+    total(p)                    the sum of four
     fetch(a, i)                 ask for the numbers around a[i], which will be needed soon
 
 They run on any processor, on those with wide vectors at full speed.
@@ -17,53 +18,64 @@ import llvmlite.ir as ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
-LANES = 4
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+LANES, EIGHT_LANES = 4, 8
 _NUMBERS = ir.IntType(32)
 # a product and a sum may be rounded together
 _FUSED = ("contract",)
 
 
-class _Four(types.Type):  # type: ignore[misc]
+class Vector(types.Type):  # type: ignore[misc]
     """The type of a vector in compiled code; it never leaves it."""
 
-    def __init__(self) -> None:
-        super().__init__(name="Four")
+    def __init__(self, lanes: int) -> None:
+        super().__init__(name=f"Vector({lanes})")
+        self.vector = ir.VectorType(ir.DoubleType(), lanes)
 
 
-FOUR = _Four()
+FOUR, EIGHT = Vector(LANES), Vector(EIGHT_LANES)
 
 
-@register_model(_Four)
-class _FourModel(models.PrimitiveModel):  # type: ignore[misc]
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _VECTOR)
+        super().__init__(manager, kind, kind.vector)
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
     data = context.make_array(kind)(context, builder, value=array).data
-    return builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())
+    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+
+
+def _loaded(kind: Vector, array: Any) -> tuple[Any, Any]:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = _pointer(context, builder, signature.args[0], args[0], args[1], kind.vector)
+        return builder.load(place, align=8)
+
+    return kind(array, types.intp), generate
 
 
 @intrinsic
 def load(context: Any, array: Any, at: Any) -> Any:
     """The four numbers from ``at`` on."""
+    return _loaded(FOUR, array)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(_pointer(context, builder, signature.args[0], args[0], args[1]), align=8)
 
-    return FOUR(array, types.intp), generate
+@intrinsic
+def load_eight(context: Any, array: Any, at: Any) -> Any:
+    """The eight numbers from ``at`` on."""
+    return _loaded(EIGHT, array)
 
 
 @intrinsic
 def store(context: Any, array: Any, at: Any, vector: Any) -> Any:
-    """Write four numbers from ``at`` on."""
+    """Write the numbers of a vector from ``at`` on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[2], _pointer(context, builder, signature.args[0], args[0], args[1]), align=8)
+        kind = signature.args[2].vector
+        builder.store(args[2], _pointer(context, builder, signature.args[0], args[0], args[1], kind), align=8)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, FOUR), generate
+    return types.void(array, types.intp, vector), generate
 
 
 @intrinsic
@@ -82,16 +94,26 @@ def fetch(context: Any, array: Any, at: Any) -> Any:
     return types.void(array, types.intp), generate
 
 
+def _same(kind: Vector) -> tuple[Any, Any]:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        nothing = ir.Constant(kind.vector, ir.Undefined)
+        single = builder.insert_element(nothing, args[0], ir.Constant(_NUMBERS, 0))
+        places = ir.Constant(ir.VectorType(_NUMBERS, kind.vector.count), [0] * kind.vector.count)
+        return builder.shuffle_vector(single, nothing, places)
+
+    return kind(types.float64), generate
+
+
 @intrinsic
 def spread(context: Any, number: Any) -> Any:
     """Four times the same number."""
+    return _same(FOUR)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        nothing = ir.Constant(_VECTOR, ir.Undefined)
-        single = builder.insert_element(nothing, args[0], ir.Constant(_NUMBERS, 0))
-        return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(_NUMBERS, LANES), [0] * LANES))
 
-    return FOUR(types.float64), generate
+@intrinsic
+def spread_eight(context: Any, number: Any) -> Any:
+    """Eight times the same number."""
+    return _same(EIGHT)
 
 
 @intrinsic
@@ -105,32 +127,34 @@ def total(context: Any, vector: Any) -> Any:
     return types.float64(FOUR), generate
 
 
-def _operation(count: int, make: Callable[..., Any]) -> tuple[Any, Any]:
+def operation(make: Callable[..., Any], *vectors: Any) -> tuple[Any, Any]:
+    """What ``make`` builds of vectors of one kind, which is one of that kind."""
+
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return make(builder, *args)
 
-    return FOUR(*(FOUR,) * count), generate
+    return vectors[0](*vectors), generate
 
 
 @intrinsic
 def plus(context: Any, p: Any, q: Any) -> Any:
     """p + q."""
-    return _operation(2, lambda builder, p, q: builder.fadd(p, q))
+    return operation(lambda builder, p, q: builder.fadd(p, q), p, q)
 
 
 @intrinsic
 def times(context: Any, p: Any, q: Any) -> Any:
     """p q."""
-    return _operation(2, lambda builder, p, q: builder.fmul(p, q))
+    return operation(lambda builder, p, q: builder.fmul(p, q), p, q)
 
 
 @intrinsic
 def plus_product(context: Any, p: Any, q: Any, r: Any) -> Any:
     """p + q r."""
-    return _operation(3, lambda builder, p, q, r: builder.fadd(p, builder.fmul(q, r, flags=_FUSED), flags=_FUSED))
+    return operation(lambda builder, p, q, r: builder.fadd(p, builder.fmul(q, r, flags=_FUSED), flags=_FUSED), p, q, r)
 
 
 @intrinsic
 def minus_product(context: Any, p: Any, q: Any, r: Any) -> Any:
     """p - q r."""
-    return _operation(3, lambda builder, p, q, r: builder.fsub(p, builder.fmul(q, r, flags=_FUSED), flags=_FUSED))
+    return operation(lambda builder, p, q, r: builder.fsub(p, builder.fmul(q, r, flags=_FUSED), flags=_FUSED), p, q, r)
