@@ -40,7 +40,7 @@ class LookAhead:
     @cached_property
     def room(self) -> tuple[Array, Array, Array]:
         """Four iterates (4, S), and the two tables of the guesses. Made late: what came before may have left memory."""
-        count, n = kernels.STEPS + kernels.PATHS * self.follows, self.mdp.n_states
+        count, n = (kernels.STEPS + kernels.PATHS) * self.follows, self.mdp.n_states
         return np.empty((4, n)), np.empty((count, n)), np.empty((count, n))
 
     def nearer(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
@@ -52,13 +52,14 @@ class LookAhead:
         threads, rows = threads_for(chain.chance.size), (*chain.arrays, chain.widths)
         iterates, gains, y = self.room
         if actions is None:
-            gains, y = gains[: kernels.STEPS], y[: kernels.STEPS]
+            gains, y = gains[:0], y[:0]
         elif self.follows:
             self._follow(actions)
         if threads > 1:
             return self._threaded(rows, gain, x, passes, threads, gains, y)
-        gamma = self.mdp.discount
-        return np.asarray(kernels.evaluate_ahead(*rows, gain, gamma, x, passes, *self.paths, iterates, gains, y))
+        gamma, reach = self.mdp.discount, self.mdp.block_reach
+        found = kernels.evaluate_ahead(*rows, gain, gamma, x, passes, *reach, *self.paths, iterates, gains, y)
+        return np.asarray(found)
 
     def _follow(self, actions: Indices) -> None:
         """The paths of these actions."""
@@ -75,11 +76,16 @@ class LookAhead:
             over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, x, new))
             x = new
         guess, r, nothing = (iterates[(passes + i) % 4] for i in range(3))
-        count = kernels.compare_steps(guess, r, nothing, x, gains, y)
-        for i in range(kernels.STEPS, count):
+        products = np.empty((pieces(n), kernels.STEPS + 1, kernels.STEPS + 2))
+        over_pieces(n, threads, partial(kernels.multiply_steps, guess, r, nothing, x, products))
+        if len(y) == 0 or kernels.passes_do(products, n):
+            over_pieces(n, threads, partial(kernels.move_by_steps, r, nothing, x, kernels.best_mixture(products, n)))
+            return x
+        kernels.list_steps(guess, r, nothing, x, gains, y)
+        for i in range(kernels.STEPS, len(y)):
             add_up(*self.paths, gamma, r if i == kernels.STEPS else y[i - 1], guess)
             over_pieces(n, threads, partial(kernels.try_guess, *rows, nothing, gamma, guess, gains[i], y[i]))
-        products = np.empty((pieces(n), count + 1, count + 2))
-        over_pieces(n, threads, partial(kernels.multiply, y[:count], r, products))
+        products = np.empty((pieces(n), len(y) + 1, len(y) + 2))
+        over_pieces(n, threads, partial(kernels.multiply, y, r, products))
         over_pieces(n, threads, partial(kernels.move, x, gains, kernels.best_mixture(products, n)))
         return x
