@@ -8,6 +8,7 @@ import cautious as ca
 from cautious.kernels import looking_ahead as kernels
 from cautious.kernels import threads
 from cautious.kernels.likely_moves import add_up, change_moves, order_moves
+from cautious.models import looking_ahead
 from cautious.models.chains import Greedy
 from cautious.models.encodings import frozen
 from cautious.models.looking_ahead import LookAhead
@@ -159,8 +160,9 @@ def test_steps_are_mixed_the_same_with_and_without_tables(n):
     np.testing.assert_allclose(quick[3], iterates[3], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("trails", [True, False])
 @pytest.mark.parametrize("has_paths", [True, False])
-def test_any_number_of_threads_gives_the_same_bytes(has_paths, monkeypatch):
+def test_any_number_of_threads_gives_the_same_bytes(has_paths, trails, monkeypatch):
     n, rng = 3 * threads.PIECE + 77, np.random.default_rng(1)
     if has_paths:
         columns = np.stack([np.minimum(np.arange(n) + 1, n - 1), rng.integers(0, n, n)], axis=1)
@@ -173,6 +175,8 @@ def test_any_number_of_threads_gives_the_same_bytes(has_paths, monkeypatch):
     assert ahead.has_paths == has_paths
     one = nearer(np.zeros(n), 9)
     monkeypatch.setattr(threads, "ENTRIES_WORTH_A_THREAD", 1)
+    monkeypatch.setattr(looking_ahead, "MANY_ENTRIES", 1 if trails else 10**9)
+    monkeypatch.setattr(looking_ahead, "NEAR_BLOCKS", n)
     for count in (2, 3):
         with threads.use_threads(count):
             assert nearer(np.zeros(n), 9).tobytes() == one.tobytes()

@@ -13,6 +13,7 @@ from cautious.kernels import looking_ahead as kernels
 from cautious.kernels.likely_moves import add_up, change_moves, meant_share, order_moves
 from cautious.kernels.planning import evaluate
 from cautious.kernels.threads import over_pieces, pieces, threads_for
+from cautious.kernels.trailing_passes import trailing_passes
 from cautious.models.chains import Chain
 from cautious.models.tabular import MDP
 
@@ -20,6 +21,9 @@ from cautious.models.tabular import MDP
 # discount, passes do as well
 MEANT, SAMPLED_PAIRS = 0.6, 1000
 FAR = 0.97
+# passes that trail each other on one thread are as fast as passes side by side on this many, if a chain has so many
+# entries that it leaves the cache, and blocks lead on average to at most so many others
+AS_FAST_AS, MANY_ENTRIES, NEAR_BLOCKS = 2, 1_500_000, 40
 
 
 class LookAhead:
@@ -42,6 +46,13 @@ class LookAhead:
         """Four iterates (4, S), and the two tables of the guesses. Made late: what came before may have left memory."""
         count, n = (kernels.STEPS + kernels.PATHS) * self.follows, self.mdp.n_states
         return np.empty((4, n)), np.empty((count, n)), np.empty((count, n))
+
+    @cached_property
+    def _trails(self) -> bool:
+        """Whether the chains of policies are too large for the cache, and passes that trail each other are not."""
+        ahead, _ = self.mdp.block_reach
+        far = float(np.mean(ahead - np.arange(ahead.size)))
+        return self.mdp.most_entries >= MANY_ENTRIES and far <= NEAR_BLOCKS
 
     def nearer(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
         """Values (S,) nearer to those of a policy than x (S,), but for a constant.
@@ -71,11 +82,13 @@ class LookAhead:
         self, rows: tuple[Any, ...], gain: Array, x: Array, passes: int, threads: int, gains: Array, y: Array
     ) -> Array:
         iterates, gamma, n = self.room[0], self.mdp.discount, self.mdp.n_states
-        for number in range(passes):
-            new = iterates[number % 4]
-            over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, x, new))
-            x = new
-        guess, r, nothing = (iterates[(passes + i) % 4] for i in range(3))
+        if threads <= AS_FAST_AS and self._trails:
+            trailing_passes(*rows, gain, gamma, x, passes, *self.mdp.block_reach, iterates)
+        else:
+            for number in range(passes):
+                old = x if number == 0 else iterates[(number - 1) % 4]
+                over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, old, iterates[number % 4]))
+        guess, r, nothing, x = (iterates[(passes + i) % 4] for i in range(4))
         products = np.empty((pieces(n), kernels.STEPS + 1, kernels.STEPS + 2))
         over_pieces(n, threads, partial(kernels.multiply_steps, guess, r, nothing, x, products))
         if len(y) == 0 or kernels.passes_do(products, n):
