@@ -39,6 +39,8 @@ SMOOTH_STATES = 3000
 # without a solved caution it is not asked before the gap is this small, in units of the objective; the first prices of
 # barriers are far too high, and plans there say little
 NEAR, NEAR_BARRIERS = 1e-2, 1e-3
+# with more features the plans of one solve are too few for it
+FEW_FEATURES = 8
 
 
 class Features(Solver):
@@ -83,7 +85,7 @@ class _Search:
         self.exact = pool.solved is not None and (rows.all_barriers or not large)
         self.foreseen = self.about if smooth else None
         # whether the model of the prices is still to be tried, and how many gaps there were before it was
-        self.untried, self.before = pool.solved is None, 0
+        self.untried, self.before = pool.solved is None and rows.group.size <= FEW_FEATURES, 0
 
     def begin(self) -> None:
         """The first column, at prices that spread every worst case evenly."""
