@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cautious.kernels import planning, policy_systems, residuals, sparse_rows
+from cautious.kernels import krylov, planning, policy_systems, residuals, sparse_rows
 from cautious.kernels.expected_rows import BLOCK, block_widths
 from cautious.models.encodings import EPS, frozen
 
@@ -144,12 +144,13 @@ def dense_of(pointer, successor, chance):
 def test_bicgstab_solves_both_systems(gamma, transposed):
     for seed in range(10):
         chain, dense, rng = chain_of(seed)
-        weight, inverse = policy_systems.scaled_rows(*chain, gamma)
+        weight, inverse = krylov.scaled_rows(*chain, gamma)
         np.testing.assert_allclose(inverse, 1 / (1 - gamma * np.diag(dense)), rtol=1e-11)
         others = gamma * inverse[:, None] * (dense - np.diag(np.diag(dense)))
         np.testing.assert_allclose(dense_of(*chain[:2], weight), others, rtol=1e-11)
         right = rng.normal(size=12)
-        found, steps = policy_systems.bicgstab(*chain[:2], weight, inverse, transposed, right, 1e-12, 200)
+        found, room = np.full(12, np.nan), np.full((krylov.ROOM, 12), np.nan)
+        steps = krylov.bicgstab(*chain[:2], weight, inverse, transposed, right, 1e-12, 200, found, room)
         system = np.eye(12) - gamma * (dense.T if transposed else dense)
         np.testing.assert_allclose(system @ found, right, atol=1e-9)
         assert 0 < steps < 40

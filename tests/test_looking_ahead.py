@@ -8,6 +8,7 @@ import cautious as ca
 from cautious.kernels import looking_ahead as kernels
 from cautious.kernels import threads
 from cautious.kernels.likely_moves import add_up, change_moves, order_moves
+from cautious.models import looking_ahead
 from cautious.models.chains import Greedy
 from cautious.models.encodings import frozen
 from cautious.models.looking_ahead import LookAhead
@@ -134,16 +135,34 @@ def test_likely_paths_carry_news_all_the_way():
 def test_paths_are_left_out_where_outcomes_are_anybody_s_guess_or_passes_do_well():
     rng = np.random.default_rng(0)
     assert not one_policy(rng.dirichlet(np.ones(5), size=5), np.ones(5), 0.9)[0].has_paths
-    step, gain, y = rng.normal(size=60), np.empty((5, 60)), np.empty((5, 60))
-    for share, count in ((0.5, kernels.STEPS), (0.99, 5)):
-        iterates = step * np.cumsum(share ** np.arange(4))[:, None]
-        assert kernels.compare_steps(*iterates, gain, y) == count
-        np.testing.assert_allclose(iterates[1], (step - step.mean()) * share**3)
-        assert np.all(iterates[2] == 0)
+    step = rng.normal(size=60)
+    for share in (0.5, 0.99):
+        products = np.empty((1, 3, 4))
+        kernels.multiply_steps(*(step * np.cumsum(share ** np.arange(4))[:, None]), products, 0, 1)
+        assert kernels.passes_do(products, 60) == (share == 0.5)
 
 
+@pytest.mark.parametrize("n", [1, 60, 2 * threads.PIECE + 5])
+def test_steps_are_mixed_the_same_with_and_without_tables(n):
+    rng = np.random.default_rng(n)
+    iterates, count = rng.normal(size=(4, n)), threads.pieces(n)
+    quick, gain, y = iterates.copy(), np.empty((2, n)), np.empty((2, n))
+    products, by_tables = np.empty((2, count, 3, 4))
+    kernels.multiply_steps(*quick, products, 0, count)
+    kernels.list_steps(*iterates, gain, y)
+    assert np.all(iterates[2] == 0)
+    np.testing.assert_allclose(iterates[1], np.diff(quick, axis=0)[2] - np.diff(quick, axis=0)[2].mean(), atol=1e-12)
+    kernels.multiply(y, iterates[1], by_tables, 0, count)
+    weights = kernels.best_mixture(products, n)
+    np.testing.assert_allclose(weights, kernels.best_mixture(by_tables, n), rtol=1e-9, atol=1e-12)
+    kernels.move_by_steps(quick[1], quick[2], quick[3], weights, 0, count)
+    kernels.move(iterates[3], gain, weights, 0, count)
+    np.testing.assert_allclose(quick[3], iterates[3], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("trails", [True, False])
 @pytest.mark.parametrize("has_paths", [True, False])
-def test_any_number_of_threads_gives_the_same_bytes(has_paths, monkeypatch):
+def test_any_number_of_threads_gives_the_same_bytes(has_paths, trails, monkeypatch):
     n, rng = 3 * threads.PIECE + 77, np.random.default_rng(1)
     if has_paths:
         columns = np.stack([np.minimum(np.arange(n) + 1, n - 1), rng.integers(0, n, n)], axis=1)
@@ -156,6 +175,8 @@ def test_any_number_of_threads_gives_the_same_bytes(has_paths, monkeypatch):
     assert ahead.has_paths == has_paths
     one = nearer(np.zeros(n), 9)
     monkeypatch.setattr(threads, "ENTRIES_WORTH_A_THREAD", 1)
+    monkeypatch.setattr(looking_ahead, "MANY_ENTRIES", 1 if trails else 10**9)
+    monkeypatch.setattr(looking_ahead, "NEAR_BLOCKS", n)
     for count in (2, 3):
         with threads.use_threads(count):
             assert nearer(np.zeros(n), 9).tobytes() == one.tobytes()

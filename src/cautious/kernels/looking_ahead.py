@@ -24,6 +24,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.kernels.likely_moves import add_up
 from cautious.kernels.planning import evaluate
 from cautious.kernels.threads import PIECE
+from cautious.kernels.trailing_passes import trailing_passes
 
 STEPS = 2
 # guesses along likely paths
@@ -38,24 +39,59 @@ RIDGE = 1e-10
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
-def compare_steps(v0: Array, v1: Array, v2: Array, v3: Array, gain: Array, y: Array) -> int:
-    """The first guesses: the last two steps; returns how many guesses are worth making.
+def _step_products(v0: Array, v1: Array, v2: Array, v3: Array, table: Array) -> None:
+    """``table`` (3, 4) of a few states, as in ``multiply``."""
+    aa, ab, bb, ar, br, rr, a_sum, b_sum, r_sum = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for s in range(v0.size):
+        second, r = v2[s] - v1[s], v3[s] - v2[s]
+        a, b = v1[s] - v0[s] - second, second - r
+        aa, ab, bb, ar, br, rr = aa + a * a, ab + a * b, bb + b * b, ar + a * r, br + b * r, rr + r * r
+        a_sum, b_sum, r_sum = a_sum + a, b_sum + b, r_sum + r
+    table[0, 0], table[1, 0], table[1, 1] = aa, ab, bb
+    table[2, 0], table[2, 1], table[2, 2] = ar, br, rr
+    table[0, 3], table[1, 3], table[2, 3] = a_sum, b_sum, r_sum
+
+
+@njit(cache=True, nogil=True)
+def multiply_steps(v0: Array, v1: Array, v2: Array, v3: Array, products: Array, first: int, last: int) -> None:
+    """``products`` (pieces, 3, 4) of the last two steps as guesses, as ``multiply`` has them: no table is written."""
+    for piece in range(first, last):
+        here = slice(piece * PIECE, min((piece + 1) * PIECE, v0.size))
+        products[piece] = 0.0
+        _step_products(v0[here], v1[here], v2[here], v3[here], products[piece])
+
+
+@njit(cache=True, nogil=True)
+def passes_do(products: Array, n_states: int) -> bool:
+    """Whether a pass leaves so little of the residual that more guesses than the steps are not worth making."""
+    table = products.sum(axis=0)
+    now_sum, before_sum = table[2, 3], table[1, 3] + table[2, 3]
+    now = table[2, 2] - now_sum * now_sum / n_states
+    before = table[1, 1] + 2.0 * table[2, 1] + table[2, 2] - before_sum * before_sum / n_states
+    return bool(now < FAST**2 * before)
+
+
+@njit(cache=True, nogil=True)
+def move_by_steps(v1: Array, v2: Array, v3: Array, c: Array, first: int, last: int) -> None:
+    """Add what the last two steps say, with their weights, to v3 (S,)."""
+    for s in range(first * PIECE, min(last * PIECE, v3.size)):
+        v3[s] += c[0] * (v2[s] - v1[s]) + c[1] * (v3[s] - v2[s])
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS)
+def list_steps(v0: Array, v1: Array, v2: Array, v3: Array, gain: Array, y: Array) -> None:
+    """The first guesses in the tables: the last two steps.
 
     The memory of v0, v1 and v2 is put to other use: v1 becomes r, the residual of v2 but for a constant, v2 zero.
     """
-    before, now, before_square, now_square = 0.0, 0.0, 0.0, 0.0
+    now = 0.0
     for s in range(v0.size):
         first, second, third = v1[s] - v0[s], v2[s] - v1[s], v3[s] - v2[s]
         gain[0, s], y[0, s] = second, first - second
         gain[1, s], y[1, s] = third, second - third
         v1[s], v2[s] = third, 0.0
-        before += second
-        before_square += second * second
         now += third
-        now_square += third * third
     v1 -= now / v0.size
-    fast = now_square - now * now / v0.size < FAST**2 * (before_square - before * before / v0.size)
-    return STEPS if fast else len(y)
 
 
 @njit(cache=True, nogil=True)
@@ -170,6 +206,8 @@ def evaluate_ahead(
     gamma: float,
     v: Array,
     passes: int,
+    ahead: Indices,
+    behind: Indices,
     target: Indices,
     weight: Array,
     order: Indices,
@@ -183,16 +221,19 @@ def evaluate_ahead(
     ``iterates`` (4, S), ``gain`` and ``y`` are room to work in; there are no paths if the last two have no room.
     """
     pieces = -(-v.size // PIECE)
-    for number in range(passes):
-        old = v if number == 0 else iterates[(number - 1) % 4]
-        evaluate(pointer, successor, chance, widths, b, gamma, old, iterates[number % 4], 0, pieces)
+    trailing_passes(pointer, successor, chance, widths, b, gamma, v, passes, ahead, behind, iterates)
     guess, r, nothing = iterates[passes % 4], iterates[(passes + 1) % 4], iterates[(passes + 2) % 4]
     out: Array = iterates[(passes + 3) % 4]
-    count = compare_steps(guess, r, nothing, out, gain, y)
-    for i in range(STEPS, count):
+    products = np.empty((pieces, STEPS + 1, STEPS + 2))
+    multiply_steps(guess, r, nothing, out, products, 0, pieces)
+    if len(y) == 0 or passes_do(products, v.size):
+        move_by_steps(r, nothing, out, best_mixture(products, v.size), 0, pieces)
+        return out
+    list_steps(guess, r, nothing, out, gain, y)
+    for i in range(STEPS, len(y)):
         add_up(target, weight, order, closes, gamma, r if i == STEPS else y[i - 1], guess)
         try_guess(pointer, successor, chance, widths, nothing, gamma, guess, gain[i], y[i], 0, pieces)
-    products = np.empty((pieces, count + 1, count + 2))
-    multiply(y[:count], r, products, 0, pieces)
+    products = np.empty((pieces, len(y) + 1, len(y) + 2))
+    multiply(y, r, products, 0, pieces)
     move(out, gain, best_mixture(products, v.size), 0, pieces)
     return out

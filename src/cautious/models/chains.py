@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import expected_rows, planning, policy_systems, sparse_rows
+from cautious.kernels import expected_rows, krylov, planning, policy_systems, sparse_rows
 from cautious.kernels.threads import over_pieces, threads_for
 from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
@@ -126,11 +126,13 @@ class Chain:
         if size == 0.0:
             return np.zeros(self.n_states), 0
         # the iteration breaks down on small numbers: it is given a right-hand side of size one
-        weight, inverse = policy_systems.scaled_rows(*self.arrays, discount)
-        x, steps = policy_systems.bicgstab(
-            self.pointer, self.successor, weight, inverse, transposed, right / size, tolerance / size, STEPS
-        )
-        return size * x, steps
+        weight, inverse = krylov.scaled_rows(*self.arrays, discount)
+        x, rows = np.empty(self.n_states), (self.pointer, self.successor, weight, inverse)
+        # memory from NumPy: the system hands it over in larger pages than to compiled code
+        room = np.empty((krylov.ROOM, self.n_states))
+        steps = krylov.bicgstab(*rows, transposed, right / size, tolerance / size, STEPS, x, room)
+        x *= size
+        return x, steps
 
     def direct(self, discount: float, right: Array, *, transposed: bool) -> Array:
         """A solution for a right-hand side (S,) by factors."""

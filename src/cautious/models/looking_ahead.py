@@ -13,6 +13,7 @@ from cautious.kernels import looking_ahead as kernels
 from cautious.kernels.likely_moves import add_up, change_moves, meant_share, order_moves
 from cautious.kernels.planning import evaluate
 from cautious.kernels.threads import over_pieces, pieces, threads_for
+from cautious.kernels.trailing_passes import trailing_passes
 from cautious.models.chains import Chain
 from cautious.models.tabular import MDP
 
@@ -20,6 +21,9 @@ from cautious.models.tabular import MDP
 # discount, passes do as well
 MEANT, SAMPLED_PAIRS = 0.6, 1000
 FAR = 0.97
+# passes that trail each other on one thread are as fast as passes side by side on this many, if a chain has so many
+# entries that it leaves the cache, and blocks lead on average to at most so many others
+AS_FAST_AS, MANY_ENTRIES, NEAR_BLOCKS = 2, 1_500_000, 40
 
 
 class LookAhead:
@@ -40,8 +44,15 @@ class LookAhead:
     @cached_property
     def room(self) -> tuple[Array, Array, Array]:
         """Four iterates (4, S), and the two tables of the guesses. Made late: what came before may have left memory."""
-        count, n = kernels.STEPS + kernels.PATHS * self.follows, self.mdp.n_states
+        count, n = (kernels.STEPS + kernels.PATHS) * self.follows, self.mdp.n_states
         return np.empty((4, n)), np.empty((count, n)), np.empty((count, n))
+
+    @cached_property
+    def _trails(self) -> bool:
+        """Whether the chains of policies are too large for the cache, and passes that trail each other are not."""
+        ahead, _ = self.mdp.block_reach
+        far = float(np.mean(ahead - np.arange(ahead.size)))
+        return self.mdp.most_entries >= MANY_ENTRIES and far <= NEAR_BLOCKS
 
     def nearer(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
         """Values (S,) nearer to those of a policy than x (S,), but for a constant.
@@ -52,13 +63,14 @@ class LookAhead:
         threads, rows = threads_for(chain.chance.size), (*chain.arrays, chain.widths)
         iterates, gains, y = self.room
         if actions is None:
-            gains, y = gains[: kernels.STEPS], y[: kernels.STEPS]
+            gains, y = gains[:0], y[:0]
         elif self.follows:
             self._follow(actions)
         if threads > 1:
             return self._threaded(rows, gain, x, passes, threads, gains, y)
-        gamma = self.mdp.discount
-        return np.asarray(kernels.evaluate_ahead(*rows, gain, gamma, x, passes, *self.paths, iterates, gains, y))
+        gamma, reach = self.mdp.discount, self.mdp.block_reach
+        found = kernels.evaluate_ahead(*rows, gain, gamma, x, passes, *reach, *self.paths, iterates, gains, y)
+        return np.asarray(found)
 
     def _follow(self, actions: Indices) -> None:
         """The paths of these actions."""
@@ -70,16 +82,23 @@ class LookAhead:
         self, rows: tuple[Any, ...], gain: Array, x: Array, passes: int, threads: int, gains: Array, y: Array
     ) -> Array:
         iterates, gamma, n = self.room[0], self.mdp.discount, self.mdp.n_states
-        for number in range(passes):
-            new = iterates[number % 4]
-            over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, x, new))
-            x = new
-        guess, r, nothing = (iterates[(passes + i) % 4] for i in range(3))
-        count = kernels.compare_steps(guess, r, nothing, x, gains, y)
-        for i in range(kernels.STEPS, count):
+        if threads <= AS_FAST_AS and self._trails:
+            trailing_passes(*rows, gain, gamma, x, passes, *self.mdp.block_reach, iterates)
+        else:
+            for number in range(passes):
+                old = x if number == 0 else iterates[(number - 1) % 4]
+                over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, old, iterates[number % 4]))
+        guess, r, nothing, x = (iterates[(passes + i) % 4] for i in range(4))
+        products = np.empty((pieces(n), kernels.STEPS + 1, kernels.STEPS + 2))
+        over_pieces(n, threads, partial(kernels.multiply_steps, guess, r, nothing, x, products))
+        if len(y) == 0 or kernels.passes_do(products, n):
+            over_pieces(n, threads, partial(kernels.move_by_steps, r, nothing, x, kernels.best_mixture(products, n)))
+            return x
+        kernels.list_steps(guess, r, nothing, x, gains, y)
+        for i in range(kernels.STEPS, len(y)):
             add_up(*self.paths, gamma, r if i == kernels.STEPS else y[i - 1], guess)
             over_pieces(n, threads, partial(kernels.try_guess, *rows, nothing, gamma, guess, gains[i], y[i]))
-        products = np.empty((pieces(n), count + 1, count + 2))
-        over_pieces(n, threads, partial(kernels.multiply, y[:count], r, products))
+        products = np.empty((pieces(n), len(y) + 1, len(y) + 2))
+        over_pieces(n, threads, partial(kernels.multiply, y, r, products))
         over_pieces(n, threads, partial(kernels.move, x, gains, kernels.best_mixture(products, n)))
         return x

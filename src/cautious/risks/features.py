@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import as_floats, as_number, check_shape
-from cautious.arrays import Array, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, InputError
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe
@@ -252,13 +252,14 @@ class WorstTask(Recipe):
         return WorstOf(-features, tuple(f"minus {name}" for name in names), mdp.shape, "WorstTask")
 
 
-def _indicators(mdp: MDP, groups: Sequence[Any]) -> sp.csr_array:
-    rows = []
-    for group in groups:
-        member = np.zeros(mdp.n_states)
-        member[group] = 1
-        rows.append(sp.csr_array(np.repeat(member, mdp.n_actions)[None, :]))
-    return sp.csr_array(sp.vstack(rows))
+def _indicators(mdp: MDP, groups: Sequence[Indices]) -> sp.csr_array:
+    """A row (S*A,) for every group of sorted states: one on all their pairs."""
+    size = mdp.n_states * mdp.n_actions
+    index = np.int32 if len(groups) * size < 2**31 else np.int64
+    pairs = [(mdp.n_actions * group[:, None] + np.arange(mdp.n_actions)).ravel() for group in groups]
+    ends = np.cumsum([0, *(one.size for one in pairs)]).astype(index)
+    places = np.concatenate(pairs).astype(index)
+    return sp.csr_array((np.ones(places.size), places, ends), shape=(len(groups), size))
 
 
 def _task_returns(name: str, task_rewards: Any, mdp: MDP) -> tuple[sp.csr_array, tuple[str, ...]]:

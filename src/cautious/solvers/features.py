@@ -36,6 +36,11 @@ AROUND = 3.0
 WORTHWHILE = 0.3
 # worst cases of smaller models have too few policies for it
 SMOOTH_STATES = 3000
+# without a solved caution it is not asked before the gap is this small, in units of the objective; the first prices of
+# barriers are far too high, and plans there say little
+NEAR, NEAR_BARRIERS = 1e-2, 1e-3
+# with more features the plans of one solve are too few for it
+FEW_FEATURES = 8
 
 
 class Features(Solver):
@@ -79,6 +84,8 @@ class _Search:
         # worst cases of large models take many columns
         self.exact = pool.solved is not None and (rows.all_barriers or not large)
         self.foreseen = self.about if smooth else None
+        # whether the model of the prices is still to be tried, and how many gaps there were before it was
+        self.untried, self.before = pool.solved is None and rows.group.size <= FEW_FEATURES, 0
 
     def begin(self) -> None:
         """The first column, at prices that spread every worst case evenly."""
@@ -143,9 +150,12 @@ class _Search:
             self.witness = Witness(found.values, _cuts(self.problem, prices))
 
     def _next_prices(self, small: SmallProblem, best: Mixture, gap: float) -> Array:
-        """By the plans of neighbouring cautions while that closes the gap; else by the columns alone."""
+        """By a model of the plans so far while that closes the gap; else by the columns alone."""
         rows = self.rows
-        if len(self.gaps) > 2 and gap > WORTHWHILE * self.gaps[-2]:
+        close = gap <= (NEAR_BARRIERS if rows.all_barriers else NEAR) * max(1.0, abs(best.value))
+        if self.untried and close and len(self.pool.memory.prices) > rows.group.size:
+            self.untried, self.foreseen, self.before = False, self.level.centre, len(self.gaps)
+        if len(self.gaps) - self.before > 2 and gap > WORTHWHILE * self.gaps[-2]:
             # few policies matter here, and the bound has kinks that no smooth model sees
             self.foreseen = None
         if self.foreseen is not None:
