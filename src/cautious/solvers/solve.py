@@ -125,6 +125,21 @@ def answer_ready(
         return _solve(problem, target, request.callback, solvers)
 
 
+def foresee(problems: Sequence[Problem], request: Request, workspace: Workspace) -> None:
+    """Let the solver of a frontier's problems look at all of them first; inside ``ready``, before they are solved.
+
+    Limits are those of single points, so that with one there is no such look.
+    """
+    cautious = [problem for problem in problems if not problem.neutral]
+    if request.time_limit_seconds is not None or request.memory_limit is not None or not cautious:
+        return
+    solvers = [] if cautious[0].trapped is not None else choose(cautious[0])
+    clock = Clock(None)
+    with until(lambda: clock.over), Interruption(clock), np.errstate(all="ignore"):
+        for solver in solvers[:1]:
+            solver.foresee(cautious, Target(request.tolerance, clock, workspace=workspace))
+
+
 @cache
 def _blas() -> ThreadpoolController:
     """Looking for the libraries takes milliseconds; they are all loaded by the first solve."""

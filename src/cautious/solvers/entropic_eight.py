@@ -1,0 +1,80 @@
+"""The entropic dual at eight cautions side by side: one pass over the transitions serves all of them.
+
+The formulas are those of ``entropic_dual`` and ``entropic_start``, with one number for each caution where these have one.
+Nothing here is careful or proved: what comes out is a start, and the certificate judges it like any other.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.kernels import eight_entropic as kernels
+from cautious.kernels.eight_chains import aligned
+from cautious.kernels.vectors import EIGHT_LANES
+from cautious.models.eight_chains import EightChains
+from cautious.solvers.entropic_dual import FALL, FLOOR, Dual
+
+
+class EightDuals:
+    """Up to eight duals that differ in their caution only; the same memory serves eight after eight.
+
+    Tables (n, 8) are flat: multipliers ``u``, log mass, mass and ``wanted`` mass of ``states``, and the downhill slope
+    ``right`` have a row for each state, ``policy`` and Newton's weights ``w`` one for each pair.
+    """
+
+    def __init__(self, dual: Dual, log_mu: Array, chains: EightChains) -> None:
+        problem, n = dual.problem, dual.xi.size
+        self.csr, self.gamma, self.xi, self.log_mu = problem.mdp.csr, dual.gamma, dual.xi, log_mu
+        self.r = problem.reward.ravel() - dual.middle
+        self.used, self.log_prior, self.mu = problem.active_states, dual.log_prior, np.exp(dual.log_prior)
+        self.chains = chains
+        self.policy, self.w = aligned(log_mu.size), aligned(log_mu.size)
+        self.u, self.log_states, self.states, self.wanted = (aligned(n) for _ in range(4))
+        self.right, self.x = aligned(n), aligned(n)
+        self.value, self.heat = np.empty(EIGHT_LANES), np.empty(EIGHT_LANES)
+
+    def take(self, duals: Sequence[Dual], u: Array, wanted: Array | None = None) -> None:
+        """Go on with these, from multipliers ``u`` (S, 8) and the mass that states should have, by default their own."""
+        tau = [dual.tau for dual in duals]
+        # places that nobody needs repeat the last
+        self.heat[:] = 1 / np.array(tau + tau[-1:] * (EIGHT_LANES - len(tau)))
+        self.u[:] = u.ravel()
+        self.at()
+        self.wanted[:] = self.states if wanted is None else wanted.ravel()
+
+    def at(self) -> None:
+        """Everything about the present multipliers."""
+        kernels.soft_rows(*self.csr, self.gamma, self.log_mu, self.r, self.heat, self.u, self.policy, self.log_states)
+        kernels.set_sums(self.log_states, self.states, self.value)
+
+    def sweep(self, most: int, even: float) -> Array:
+        """Soft sweeps towards the prior's mass until it is ``even``; how uneven they leave the residual, (8,)."""
+        live = np.ones(EIGHT_LANES, np.bool_)
+        for number in range(most + 1):
+            # the last one only looks
+            live &= number < most
+            uneven = kernels.soft_sweep(self.log_states, self.log_prior, self.used, even, live, self.u)
+            if not live.any():
+                break
+            self.at()
+        return np.asarray(uneven)
+
+    def slope(self) -> Array:
+        """Downhill at the present multipliers, (S, 8)."""
+        kernels.downhill(*self.csr, self.gamma, self.policy, self.states, self.xi, self.right)
+        return self.right.reshape(-1, EIGHT_LANES)
+
+    def weights(self) -> None:
+        """The weights of pairs in Newton's matrix."""
+        kernels.spread_weights(self.policy, self.log_states, self.states, self.wanted, self.mu, FALL, FLOOR, self.w)
+
+    def aim(self) -> None:
+        """The mass that states should have, by the step ``x``."""
+        kernels.aimed_mass(*self.csr, self.gamma, self.w, self.states, self.x, self.wanted)
+
+    def occupancies(self, accuracy: float) -> Array:
+        """State marginals (8, S) of the present policies, mostly within ``accuracy`` in the 1-norm."""
+        self.chains.take(self.policy)
+        aim = np.full(EIGHT_LANES, 0.4 * accuracy * (1 - self.gamma))
+        return np.ascontiguousarray(self.chains.flow(aim, self.states.reshape(-1, EIGHT_LANES))[0].T)

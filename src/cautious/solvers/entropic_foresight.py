@@ -1,0 +1,138 @@
+"""The cautions of a frontier sixteen at a time: first some that lie all over it, then those between, by interpolation.
+
+In the logarithm of the caution the multipliers are smooth: a polynomial through several that are known is so near to
+those between them that one Newton step, or none, is left.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from cautious.arrays import Array, Indices
+from cautious.kernels.vectors import EIGHT_LANES, SIXTEEN_LANES
+from cautious.solvers.base import Target
+from cautious.solvers.entropic_dual import Dual
+from cautious.solvers.entropic_eight import EightDuals
+from cautious.solvers.entropic_sixteen import SixteenDuals
+from cautious.solvers.entropic_start import EVEN, SWEEPS, UNEVEN, Foreseen, Memory, blurred, planned
+from cautious.worth import ROUGH as ACCURACY
+
+FEWEST = 4
+# tables of eight numbers a pair, and a state, that are held at the peak
+PAIR_TABLES, STATE_TABLES, MOST_BYTES = 6, 40, 5e8
+NODES = 8
+FIRST_STEPS, STEPS = 20, 4
+FIRST_ACCURACY = 0.01
+
+
+def worthwhile(duals: Sequence[Dual]) -> bool:
+    """Whether there are enough of them, and not too much of each."""
+    if len(duals) < FEWEST:
+        return False
+    n_states, n_actions = duals[0].problem.mdp.shape
+    tables = n_states * (PAIR_TABLES * n_actions + STATE_TABLES) * EIGHT_LANES + 2 * n_states * len(duals)
+    return 8 * tables <= MOST_BYTES
+
+
+def foresee(duals: Sequence[Dual], memory: Memory, target: Target, margin: float) -> None:
+    """Leave in memory where each of these duals, in the order of their caution, has its minimum, if it was found."""
+    sixteen = SixteenDuals(duals[0], memory.scenery(duals[0].problem).log_mu)
+    logs, known = np.log([dual.caution for dual in duals]), Known()
+    for group in groups(logs):
+        chosen = [duals[i] for i in group]
+        guess = known.at(logs[group]) if known.logs else None
+        allowed = np.empty(group.size)
+        for half, place in sixteen.used(group.size):
+            eight = chosen[place]
+            if guess is None:
+                _begin(half, eight, target)
+            else:
+                half.take(eight, _side_by_side([v / dual.tau for v, dual in zip(guess[place], eight, strict=True)]))
+            phi = half.xi @ half.u.reshape(-1, EIGHT_LANES) + half.value
+            for lane, dual in enumerate(eight):
+                bound = dual.middle / (1 - dual.gamma) + dual.caution * float(phi[lane])
+                allowed[place.start + lane] = margin * target.allowance(bound) / dual.caution
+        done = sixteen.newton(allowed, FIRST_STEPS if guess is None else STEPS, target.clock)
+        for half, place in sixteen.used(group.size):
+            if target.clock.over:
+                return
+            states, u = half.occupancies(ACCURACY), np.ascontiguousarray(half.u.reshape(-1, EIGHT_LANES).T)
+            for lane, dual in enumerate(chosen[place]):
+                if done[place.start + lane] and np.isfinite(u[lane]).all():
+                    memory.foreseen[dual.caution] = Foreseen(u[lane], states[lane])
+                    known.add(float(np.log(dual.caution)), dual.tau * u[lane])
+        if not known.logs:
+            return
+
+
+def groups(logs: Array) -> Iterator[Indices]:
+    """Sixteens of places in a rising list: first evenly over all of it, then always those farthest from the others.
+
+    The second is among the first: interpolation is worst next to an end, and most so at the cold one.
+    """
+    n = logs.size
+    evenly = np.round(np.linspace(0, n - 1, min(n, SIXTEEN_LANES - 1))).astype(np.int64)
+    group = np.union1d(evenly, np.arange(min(n, 2)))
+    left, taken = np.setdiff1d(np.arange(n), group), list(group)
+    while True:
+        yield group
+        if not left.size:
+            return
+        chosen: list[int] = []
+        while left.size and len(chosen) < SIXTEEN_LANES:
+            apart = np.abs(logs[left][:, None] - logs[taken]).min(axis=1)
+            chosen.append(int(left[np.argmax(apart)]))
+            taken.append(chosen[-1])
+            left = left[left != chosen[-1]]
+        group = np.sort(np.array(chosen, dtype=np.int64))
+
+
+class Known:
+    """Multipliers (S,) that were found, by the logarithm of their caution."""
+
+    def __init__(self) -> None:
+        self.logs: list[float] = []
+        self.multipliers: list[Array] = []
+
+    def add(self, log: float, multipliers: Array) -> None:
+        """One more."""
+        self.logs.append(log)
+        self.multipliers.append(multipliers)
+
+    def at(self, logs: Array) -> Array:
+        """What the polynomials through the nearest ones say at others; (n, S)."""
+        nodes, weights = np.array(self.logs), np.zeros((logs.size, len(self.logs)))
+        for row, log in zip(weights, logs, strict=True):
+            # as many on both sides as there are on the emptier one, and one more
+            fewer = min(np.count_nonzero(nodes < log), np.count_nonzero(nodes > log))
+            near = np.argsort(np.abs(nodes - log), kind="stable")[: min(NODES, 2 * int(fewer) + 2)]
+            for own in near:
+                others = nodes[near[near != own]]
+                row[own] = np.prod((log - others) / (nodes[own] - others))
+        return np.asarray(weights @ np.array(self.multipliers))
+
+
+def _side_by_side(columns: Sequence[Array]) -> Array:
+    """A table (S, 8) of up to eight vectors (S,), the last one again where there are fewer."""
+    return np.stack([*columns, *columns[-1:] * (EIGHT_LANES - len(columns))], axis=1)
+
+
+def _begin(half: EightDuals, duals: Sequence[Dual], target: Target) -> None:
+    """As ``entropic_start.begin`` without a neighbour.
+
+    Where sweeps are slow, planning for the coldest and the warmest must do: what a plan is worth hardly bends between.
+    """
+    half.take(duals, np.zeros((duals[0].xi.size, EIGHT_LANES)))
+    uneven = half.sweep(SWEEPS, EVEN)[: len(duals)] > UNEVEN
+    wanted, u = half.occupancies(FIRST_ACCURACY), half.u.reshape(-1, EIGHT_LANES).T.copy()
+    for lane, states in enumerate(wanted):
+        wanted[lane] = blurred(duals[0], states / states.sum())
+    slow = np.flatnonzero(uneven)
+    ends = {lane: planned(duals[lane], duals[lane].at(u[lane]), target) for lane in (slow[0], slow[-1])} if slow.size else {}
+    for lane in slow:
+        (first, cold), (last, warm) = min(ends.items()), max(ends.items())
+        tau, low, high = duals[lane].tau, duals[first].tau, duals[last].tau
+        part = (tau - low) / (high - low) if high > low else 0.0
+        u[lane] = ((1 - part) * low * cold.point.u + part * high * warm.point.u) / tau
+        wanted[lane] = cold.states ** (1 - part) * warm.states**part
+    half.take(duals, u.T, wanted.T)

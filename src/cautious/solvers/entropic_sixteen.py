@@ -1,0 +1,121 @@
+"""Newton's method on up to sixteen entropic duals side by side: two eights, and one linear solver for both.
+
+A dual that is done, or cannot go on, rests while the others do. The rules for steps are those of ``entropic`` and
+``entropic_dual``; a line is searched by the slopes at its points, which the next step needs anyway.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cautious.arrays import Array, Mask
+from cautious.kernels import sixteen_gradients as kernels
+from cautious.kernels.eight_chains import aligned
+from cautious.kernels.vectors import EIGHT_LANES, SIXTEEN_LANES
+from cautious.models.eight_chains import EightChains
+from cautious.solvers.base import Clock
+from cautious.solvers.entropic_dual import FLATTEST, Dual
+from cautious.solvers.entropic_eight import EightDuals
+
+LONGEST_SOLVE = 400
+LINE_POINTS = 8
+SHARE, SMALLEST_SHARE, ENOUGH, REST = 0.02, 1e-5, 0.1, 3.0
+# a promise so small that the whole step is taken without looking
+SMALL = 1e-3
+NEAREST = 0.1
+# weights and slopes below this part of the largest do not count
+LEAST = 1e-14
+
+
+class SixteenDuals:
+    """Two halves of eight duals; numbers of each are in arrays (16,)."""
+
+    def __init__(self, dual: Dual, log_mu: Array) -> None:
+        chains, n = EightChains(dual.problem.mdp), dual.xi.size
+        self.halves = [EightDuals(dual, log_mu, chains) for _ in range(SIXTEEN_LANES // EIGHT_LANES)]
+        indptr, indices, data = dual.problem.mdp.csr
+        self.csr, self.gamma = (indptr, indices, data.astype(np.float32)), dual.gamma
+        # eight numbers have room for sixteen of half the length
+        self.w, self.x, self.inverse = (aligned(size).view(np.float32) for size in (log_mu.size, n, n))
+        self.room = aligned(3 * n).view(np.float32).reshape(3, -1)
+        self.w[:], self.room[:] = 0.0, 0.0
+        self.passes = 0
+
+    def used(self, count: int) -> list[tuple[EightDuals, slice]]:
+        """The halves that hold the first ``count`` duals, and the places of each."""
+        places = [slice(first, first + EIGHT_LANES) for first in range(0, count, EIGHT_LANES)]
+        return list(zip(self.halves, places, strict=False))
+
+    def newton(self, allowed: Array, steps: int, clock: Clock) -> Mask:
+        """Newton's steps until what they leave is ``allowed`` (n,); for which of n duals, (n,), that was reached."""
+        count, parts = allowed.size, self.used(allowed.size)
+        goal, live = np.full(SIXTEEN_LANES, np.inf), np.arange(SIXTEEN_LANES) < count
+        goal[:count] = allowed
+        done, share, known = ~live, np.full(SIXTEEN_LANES, SHARE), False
+        for _ in range(steps):
+            promise, reached = self._step(parts, known, live, share, ENOUGH * goal)
+            live &= (promise > 0) & np.isfinite(promise)
+            length, known = self._searched(parts, live, promise)
+            rest = promise * (1 - length + np.minimum(1.0, np.maximum(REST * reached, promise)))
+            live &= length > 0
+            done |= live & (rest <= goal)
+            live &= ~done
+            if not live.any() or clock.over:
+                break
+            finer = np.maximum(0.1 * goal / np.maximum(rest, goal), SHARE * rest)
+            share = np.minimum(SHARE, np.maximum(SMALLEST_SHARE, finer))
+        return done[:count]
+
+    def _step(
+        self, parts: Sequence[tuple[EightDuals, slice]], known: bool, live: Mask, share: Array, room: Array
+    ) -> tuple[Array, Array]:
+        """Find the steps; what they promise and what share their last steps added, (16,). ``known``: the slopes are."""
+        n = self.x.size // SIXTEEN_LANES
+        size, slope = np.ones(SIXTEEN_LANES), np.ones(SIXTEEN_LANES)
+        for half, place in parts:
+            if not known:
+                half.slope()
+            half.weights()
+            size[place] = kernels.narrow(half.w, place.start, LEAST, self.w)
+            slope[place] = kernels.narrow(half.right, place.start, LEAST, self.room[0])
+        kernels.inverse_diagonals(*self.csr, self.gamma, self.w, self.inverse)
+        promise, reached, unit = np.zeros(SIXTEEN_LANES), np.ones(SIXTEEN_LANES), slope * slope / size
+        matrix = (*self.csr, self.gamma, self.w, self.inverse)
+        self.passes += kernels.conjugate_gradients(
+            *matrix, unit, share, room, live, LONGEST_SOLVE, self.x, self.room, promise, reached
+        )
+        for half, place in parts:
+            x = self.x.reshape(n, -1)[:, place]
+            np.multiply(x, np.where(live[place], slope[place] / size[place], 0.0), out=half.x.reshape(n, -1))
+            half.aim()
+        return promise, reached
+
+    def _searched(self, parts: Sequence[tuple[EightDuals, slice]], live: Mask, promise: Array) -> tuple[Array, bool]:
+        """Go along the steps, near to where phi is least: how far (16,), and whether the slopes there are known."""
+        start = [half.u.reshape(-1, EIGHT_LANES).copy() for half, _ in parts]
+        length, low, high = np.where(live, 1.0, 0.0), np.zeros(SIXTEEN_LANES), np.ones(SIXTEEN_LANES)
+        slope, low_slope, high_slope = np.zeros(SIXTEEN_LANES), -promise, np.full(SIXTEEN_LANES, np.inf)
+        looking = live & (promise > SMALL)
+        for number in range(LINE_POINTS):
+            for u, (half, place) in zip(start, parts, strict=True):
+                np.add(u, half.x.reshape(u.shape) * length[place], out=half.u.reshape(u.shape))
+                half.at()
+            if not looking.any():
+                return length, False
+            for half, place in parts:
+                slope[place] = -np.einsum("sl,sl->l", half.x.reshape(-1, EIGHT_LANES), half.slope())
+            short = looking & (slope <= 0)
+            # a whole step may be too short, others are looked for until phi is nearly flat
+            looking &= ~(np.abs(slope) <= FLATTEST * promise) & ~(short & (length == 1.0))
+            if not looking.any():
+                return length, True
+            low, low_slope = np.where(short, length, low), np.where(short, slope, low_slope)
+            beyond = looking & ~short
+            high, high_slope = np.where(beyond, length, high), np.where(beyond, slope, high_slope)
+            # slopes grow like exponentials on the far side
+            inside = np.sqrt(np.nan_to_num(low_slope / (low_slope - high_slope), nan=0.1))
+            inside = np.clip(inside, NEAREST, 1 - NEAREST)
+            length = np.where(looking, low + inside * (high - low), length)
+            if number == LINE_POINTS - 2:
+                length, looking = np.where(looking, low, length), np.zeros(SIXTEEN_LANES, np.bool_)
+        return length, False
