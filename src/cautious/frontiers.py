@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -108,8 +107,7 @@ def frontier(
     request = replace(request, callback=listening)
     points, before, workspace = Frontier(), None, Workspace()
     with ready(problem, request):
-        # each from the one before, so that what does not depend on the caution is found once
-        problems = list(accumulate(wanted, Problem.with_caution, initial=problem))[1:]
+        problems = _along(problem, wanted)
         foresee(problems, request, workspace)
         for problem in problems:
             before = answer_ready(problem, request, before, workspace)
@@ -117,6 +115,15 @@ def frontier(
             if before.status is Status.STOPPED or (listening is not None and listening.stop):
                 break
     return points
+
+
+def _along(problem: Problem, cautions: Sequence[float]) -> list[Problem]:
+    """The problem at each caution, from the one before, so that what does not depend on the caution is found once."""
+    problems = []
+    for caution in cautions:
+        problem = problem.with_caution(caution).surveyed()
+        problems.append(problem)
+    return problems
 
 
 class _Listening:

@@ -78,6 +78,12 @@ class Problem:
         inner.risk, inner.caution = Sum(tuple(terms)) if terms else None, 1.0
         return inner
 
+    def surveyed(self) -> "Problem":
+        """Itself, having looked which pairs count: ``with_caution`` hands that on."""
+        for derived in ("trapped", "active_states", "default_rows"):
+            getattr(self, derived)
+        return self
+
     @property
     def neutral(self) -> bool:
         """Whether risk plays no part."""

@@ -2,16 +2,16 @@
 
 Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); B = gamma P - E (S*A, S). A table (n, 8)
 is flat, on a boundary of 64 bytes, and number 8 i + l belongs to temperature l: ``u`` (S, 8) multipliers, ``policy``
-(S*A, 8), ``log_mass`` and ``mass`` (S, 8) of states, ``w`` (S*A, 8) weights. ``heat`` (8,) is one over the
+(S*A, 8), ``log_mass`` and ``mass`` (S, 8) of states. ``heat`` (8,) is one over the
 temperatures; ``log_mu`` and ``r`` (S*A,), minus infinity where a pair cannot be used; ``xi`` and ``mu`` (S,).
 """
 
 import numpy as np
 from numba import njit
 
-from cautious.arrays import Array, Indices, Mask
+from cautious.arrays import Array, Indices, Mask, Singles
 from cautious.kernels.vector_logs import exp_eight, log_eight
-from cautious.kernels.vector_ratios import larger, over
+from cautious.kernels.vector_ratios import larger, over, store_short
 from cautious.kernels.vectors import (
     EIGHT_LANES,
     load_eight,
@@ -28,6 +28,8 @@ ONE = np.uint64(1)
 NOTHING = -1e100
 # masses whose logarithms differ by less are the same
 NEAR = 1e-6
+# weights below this do not count: the range of single precision is short
+LEAST = 1e-25
 
 
 @njit(cache=True, nogil=True)
@@ -43,33 +45,38 @@ def soft_rows(
     policy: Array,
     log_mass: Array,
 ) -> None:
-    """log_mass(s) = log sum_a exp(ell(s, a)), policy = exp(ell - log_mass), where ell = log mu + r heat + B u."""
+    """log_mass(s) = log sum_a exp(ell(s, a)), policy = exp(ell - log_mass), where ell = log mu + r heat + B u.
+
+    ``policy`` may have room for one state only: then nobody wants it.
+    """
     n_states, hot, one = u.size // EIGHT_LANES, load_eight(heat, 0), spread_eight(1.0)
     n_actions = log_mu.size // n_states
+    wanted = policy.size == EIGHT_LANES * log_mu.size
     for s in range(n_states):
         here, first, top = load_eight(u, EIGHT_LANES * s), s * n_actions, spread_eight(NOTHING)
-        for row in range(first, first + n_actions):
-            usable, total = np.uint64(row), spread_eight(0.0)
-            if log_mu[usable] > -np.inf:
-                for k in range(np.uint64(indptr[usable]), np.uint64(indptr[usable + ONE])):
+        place = EIGHT_LANES * first if wanted else 0
+        for a in range(n_actions):
+            row, total = np.uint64(first + a), spread_eight(0.0)
+            if log_mu[row] > -np.inf:
+                for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + ONE])):
                     at = EIGHT_LANES * np.int64(indices[k])
                     total = plus_product(total, spread_eight(data[k]), load_eight(u, at))
                 total = minus_product(times(spread_eight(gamma), total), one, here)
-                total = plus_product(plus(total, spread_eight(log_mu[usable])), spread_eight(r[usable]), hot)
+                total = plus_product(plus(total, spread_eight(log_mu[row])), spread_eight(r[row]), hot)
                 top = larger(total, top)
-                store(policy, EIGHT_LANES * row, total)
+                store(policy, place + EIGHT_LANES * a, total)
         whole = spread_eight(0.0)
-        for row in range(first, first + n_actions):
-            if log_mu[np.uint64(row)] > -np.inf:
-                share = exp_eight(minus_product(load_eight(policy, EIGHT_LANES * row), one, top))
+        for a in range(n_actions):
+            share = spread_eight(0.0)
+            if log_mu[np.uint64(first + a)] > -np.inf:
+                share = exp_eight(minus_product(load_eight(policy, place + EIGHT_LANES * a), one, top))
                 whole = plus(whole, share)
-                store(policy, EIGHT_LANES * row, share)
-        part = over(one, larger(whole, one))
-        for row in range(first, first + n_actions):
-            if log_mu[np.uint64(row)] > -np.inf:
-                store(policy, EIGHT_LANES * row, times(load_eight(policy, EIGHT_LANES * row), part))
-            else:
-                store(policy, EIGHT_LANES * row, spread_eight(0.0))
+            store(policy, place + EIGHT_LANES * a, share)
+        if wanted:
+            part = over(one, larger(whole, one))
+            for a in range(n_actions):
+                at = place + EIGHT_LANES * a
+                store(policy, at, times(load_eight(policy, at), part))
         store(log_mass, EIGHT_LANES * s, plus(top, log_eight(larger(whole, one))))
 
 
@@ -115,23 +122,36 @@ def soft_sweep(log_mass: Array, log_mu: Array, used: Mask, limit: float, live: M
 
 @njit(cache=True, nogil=True)
 def spread_weights(
-    policy: Array, log_mass: Array, mass: Array, wanted: Array, mu: Array, fall: float, floor: float, w: Array
+    policy: Array,
+    log_mass: Array,
+    mass: Array,
+    wanted: Array,
+    mu: Array,
+    fall: float,
+    floor: float,
+    mean: Array,
+    first: int,
+    w: Singles,
 ) -> None:
-    """w = policy times the logarithmic mean of ``mass`` and ``wanted`` (S, 8), raised to fall mass and floor mu."""
-    n_states, one = mu.size, spread_eight(1.0)
+    """``mean`` (S, 8), the logarithmic mean of ``mass`` and ``wanted`` (S, 8), raised to fall mass and floor mu.
+
+    Times the policy it goes into the places from ``first`` on of the weights w (S*A, 16), without what is nearly zero.
+    """
+    one, near = spread_eight(1.0), spread_eight(NEAR * NEAR)
     n_actions = policy.size // mass.size
-    for s in range(n_states):
+    for s in range(mu.size):
         at = EIGHT_LANES * s
         has = load_eight(mass, at)
         least = larger(times(spread_eight(fall), has), spread_eight(floor * mu[s]))
         aim = larger(load_eight(wanted, at), least)
         apart = minus_product(load_eight(log_mass, at), one, log_eight(aim))
         # (has - aim) / apart, and ``aim`` where that would be nought by nought
-        near = spread_eight(NEAR * NEAR)
         above = plus_product(times(near, aim), minus_product(has, one, aim), apart)
-        mean = over(above, plus_product(near, apart, apart))
+        between = over(above, plus_product(near, apart, apart))
+        store(mean, at, between)
         for row in range(s * n_actions, (s + 1) * n_actions):
-            store(w, EIGHT_LANES * row, times(load_eight(policy, EIGHT_LANES * row), mean))
+            weight = plus_product(spread_eight(-LEAST), load_eight(policy, EIGHT_LANES * row), between)
+            store_short(w, 2 * EIGHT_LANES * row + first, larger(weight, spread_eight(0.0)))
 
 
 @njit(cache=True, nogil=True)
@@ -165,21 +185,22 @@ def aimed_mass(
     indices: Indices,
     data: Array,
     gamma: float,
-    w: Array,
+    policy: Array,
+    mean: Array,
     mass: Array,
     x: Array,
     out: Array,
 ) -> None:
-    """out(s) = mass(s) + sum_a w (B x)(s, a): the masses (S, 8) that a step x (S, 8) aims at."""
-    n_states, one = x.size // EIGHT_LANES, spread_eight(1.0)
-    n_actions = w.size // x.size
+    """out(s) = mass(s) + sum_a mean policy (B x)(s, a): the masses (S, 8) that a step x (S, 8) aims at."""
+    n_states, n_actions = x.size // EIGHT_LANES, policy.size // x.size
     for s in range(n_states):
-        here, aim = load_eight(x, EIGHT_LANES * s), load_eight(mass, EIGHT_LANES * s)
+        aim = spread_eight(0.0)
         for row in range(s * n_actions, (s + 1) * n_actions):
             total = spread_eight(0.0)
             for k in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
                 at = EIGHT_LANES * np.int64(indices[k])
                 total = plus_product(total, spread_eight(data[k]), load_eight(x, at))
-            total = minus_product(times(spread_eight(gamma), total), one, here)
-            aim = plus_product(aim, load_eight(w, EIGHT_LANES * row), total)
-        store(out, EIGHT_LANES * s, aim)
+            total = minus_product(times(spread_eight(gamma), total), spread_eight(1.0), load_eight(x, EIGHT_LANES * s))
+            aim = plus_product(aim, load_eight(policy, EIGHT_LANES * row), total)
+        here = EIGHT_LANES * s
+        store(out, here, plus_product(load_eight(mass, here), load_eight(mean, here), aim))

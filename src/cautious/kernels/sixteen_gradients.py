@@ -4,20 +4,23 @@ Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a)
 are flat, on a boundary of 64 bytes; number 16 i + l belongs to system l,  B' diag(w_l) B x_l = right_l.  All systems
 read the same transitions, and sixteen numbers are one access to memory: they take one and a half times as long as one
 system in double precision. A step of Newton's method is right to the second order in its error, so that six digits
-are plenty; ``w`` and ``right`` are about one at most, because the range is short too.
+are plenty; ``w`` and ``right`` are at most one, because the range is short too.
 """
 
 import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices, Mask, Singles
+from cautious.kernels.vector_ratios import larger, over, store_short
 from cautious.kernels.vectors import (
     EIGHT_LANES,
     SIXTEEN_LANES,
+    load_eight,
     load_sixteen,
     minus_product,
     plus,
     plus_product,
+    spread_eight,
     spread_sixteen,
     store,
     times,
@@ -32,22 +35,17 @@ STRETCH = 256
 
 
 @njit(cache=True, nogil=True)
-def narrow(table: Array, first: int, least: float, out: Singles) -> Array:
-    """A table (n, 8) in units of its largest numbers (8,), into the places from ``first`` on of one of sixteen (n, 16).
-
-    What is below ``least`` of these becomes zero: numbers at the end of the range slow everything down.
-    """
-    largest = np.full(EIGHT_LANES, TINY)
+def narrow(table: Array, first: int, out: Singles) -> Array:
+    """A table (n, 8) in units of its largest numbers (8,), into the places from ``first`` on of one of sixteen (n, 16)."""
+    largest, found = spread_eight(TINY), np.empty(EIGHT_LANES)
     for at in range(0, table.size, EIGHT_LANES):
-        for lane in range(EIGHT_LANES):
-            largest[lane] = max(largest[lane], abs(table[np.uint64(at + lane)]))
-    by, smallest = 1.0 / largest, least * largest
+        here = load_eight(table, at)
+        largest = larger(larger(here, largest), minus_product(spread_eight(0.0), spread_eight(1.0), here))
+    store(found, 0, largest)
+    by = over(spread_eight(1.0), largest)
     for i in range(table.size // EIGHT_LANES):
-        for lane in range(EIGHT_LANES):
-            here = table[np.uint64(EIGHT_LANES * i + lane)]
-            kept = here * by[lane] if abs(here) > smallest[lane] else 0.0
-            out[np.uint64(SIXTEEN_LANES * i + first + lane)] = kept
-    return largest
+        store_short(out, SIXTEEN_LANES * i + first, times(load_eight(table, EIGHT_LANES * i), by))
+    return found
 
 
 @njit(cache=True, nogil=True)

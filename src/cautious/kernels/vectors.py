@@ -43,14 +43,15 @@ class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, kind.vector)
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
+def pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
+    """To the vector of an array that begins at ``at``."""
     data = context.make_array(kind)(context, builder, value=array).data
     return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
 
 
 def _loaded(kind: Vector, array: Any) -> tuple[Any, Any]:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _pointer(context, builder, signature.args[0], args[0], args[1], kind.vector)
+        place = pointer(context, builder, signature.args[0], args[0], args[1], kind.vector)
         return builder.load(place, align=kind.number.bitwidth // 8)
 
     return kind(array, types.intp), generate
@@ -80,7 +81,7 @@ def store(context: Any, array: Any, at: Any, vector: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[2]
-        place = _pointer(context, builder, signature.args[0], args[0], args[1], kind.vector)
+        place = pointer(context, builder, signature.args[0], args[0], args[1], kind.vector)
         builder.store(args[2], place, align=kind.number.bitwidth // 8)
         return context.get_dummy_value()
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cautious.arrays import Array
+from cautious.arrays import Array, Singles
 from cautious.kernels import eight_entropic as kernels
 from cautious.kernels.eight_chains import aligned
 from cautious.kernels.vectors import EIGHT_LANES
@@ -20,7 +20,7 @@ class EightDuals:
     """Up to eight duals that differ in their caution only; the same memory serves eight after eight.
 
     Tables (n, 8) are flat: multipliers ``u``, log mass, mass and ``wanted`` mass of ``states``, and the downhill slope
-    ``right`` have a row for each state, ``policy`` and Newton's weights ``w`` one for each pair.
+    ``right`` have a row for each state, ``policy`` has one for each pair.
     """
 
     def __init__(self, dual: Dual, log_mu: Array, chains: EightChains) -> None:
@@ -29,9 +29,9 @@ class EightDuals:
         self.r = problem.reward.ravel() - dual.middle
         self.used, self.log_prior, self.mu = problem.active_states, dual.log_prior, np.exp(dual.log_prior)
         self.chains = chains
-        self.policy, self.w = aligned(log_mu.size), aligned(log_mu.size)
+        self.policy, self.nobody = aligned(log_mu.size), aligned(log_mu.size // n)
         self.u, self.log_states, self.states, self.wanted = (aligned(n) for _ in range(4))
-        self.right, self.x = aligned(n), aligned(n)
+        self.right, self.x, self.mean = aligned(n), aligned(n), aligned(n)
         self.value, self.heat = np.empty(EIGHT_LANES), np.empty(EIGHT_LANES)
 
     def take(self, duals: Sequence[Dual], u: Array, wanted: Array | None = None) -> None:
@@ -43,9 +43,10 @@ class EightDuals:
         self.at()
         self.wanted[:] = self.states if wanted is None else wanted.ravel()
 
-    def at(self) -> None:
-        """Everything about the present multipliers."""
-        kernels.soft_rows(*self.csr, self.gamma, self.log_mu, self.r, self.heat, self.u, self.policy, self.log_states)
+    def at(self, *, masses_only: bool = False) -> None:
+        """Everything about the present multipliers, or all but the policy."""
+        policy = self.nobody if masses_only else self.policy
+        kernels.soft_rows(*self.csr, self.gamma, self.log_mu, self.r, self.heat, self.u, policy, self.log_states)
         kernels.set_sums(self.log_states, self.states, self.value)
 
     def sweep(self, most: int, even: float) -> Array:
@@ -57,7 +58,8 @@ class EightDuals:
             uneven = kernels.soft_sweep(self.log_states, self.log_prior, self.used, even, live, self.u)
             if not live.any():
                 break
-            self.at()
+            self.at(masses_only=True)
+        self.at()
         return np.asarray(uneven)
 
     def slope(self) -> Array:
@@ -65,13 +67,15 @@ class EightDuals:
         kernels.downhill(*self.csr, self.gamma, self.policy, self.states, self.xi, self.right)
         return self.right.reshape(-1, EIGHT_LANES)
 
-    def weights(self) -> None:
-        """The weights of pairs in Newton's matrix."""
-        kernels.spread_weights(self.policy, self.log_states, self.states, self.wanted, self.mu, FALL, FLOOR, self.w)
+    def weights(self, first: int, w: Singles) -> None:
+        """The weights of pairs in Newton's matrix, into the places from ``first`` on of w (S*A, 16)."""
+        kernels.spread_weights(
+            self.policy, self.log_states, self.states, self.wanted, self.mu, FALL, FLOOR, self.mean, first, w
+        )
 
     def aim(self) -> None:
         """The mass that states should have, by the step ``x``."""
-        kernels.aimed_mass(*self.csr, self.gamma, self.w, self.states, self.x, self.wanted)
+        kernels.aimed_mass(*self.csr, self.gamma, self.policy, self.mean, self.states, self.x, self.wanted)
 
     def occupancies(self, accuracy: float) -> Array:
         """State marginals (8, S) of the present policies, mostly within ``accuracy`` in the 1-norm."""

@@ -30,7 +30,7 @@ def worthwhile(duals: Sequence[Dual]) -> bool:
     if len(duals) < FEWEST:
         return False
     n_states, n_actions = duals[0].problem.mdp.shape
-    tables = n_states * (PAIR_TABLES * n_actions + STATE_TABLES) * EIGHT_LANES + 2 * n_states * len(duals)
+    tables = n_states * (PAIR_TABLES * n_actions + STATE_TABLES) * EIGHT_LANES + n_states * (n_actions + 4) * len(duals)
     return 8 * tables <= MOST_BYTES
 
 
@@ -56,10 +56,15 @@ def foresee(duals: Sequence[Dual], memory: Memory, target: Target, margin: float
         for half, place in sixteen.used(group.size):
             if target.clock.over:
                 return
-            states, u = half.occupancies(ACCURACY), np.ascontiguousarray(half.u.reshape(-1, EIGHT_LANES).T)
+            states = half.occupancies(ACCURACY)
+            u, policy, log_states = (
+                np.ascontiguousarray(table.reshape(-1, EIGHT_LANES).T)
+                for table in (half.u, half.policy, half.log_states)
+            )
             for lane, dual in enumerate(chosen[place]):
                 if done[place.start + lane] and np.isfinite(u[lane]).all():
-                    memory.foreseen[dual.caution] = Foreseen(u[lane], states[lane])
+                    found = Foreseen(dual, u[lane], policy[lane], log_states[lane], states[lane], half.value[lane])
+                    memory.foreseen[dual.caution] = found
                     known.add(float(np.log(dual.caution)), dual.tau * u[lane])
         if not known.logs:
             return

@@ -23,8 +23,6 @@ SHARE, SMALLEST_SHARE, ENOUGH, REST = 0.02, 1e-5, 0.1, 3.0
 # a promise so small that the whole step is taken without looking
 SMALL = 1e-3
 NEAREST = 0.1
-# weights and slopes below this part of the largest do not count
-LEAST = 1e-14
 
 
 class SixteenDuals:
@@ -71,22 +69,21 @@ class SixteenDuals:
     ) -> tuple[Array, Array]:
         """Find the steps; what they promise and what share their last steps added, (16,). ``known``: the slopes are."""
         n = self.x.size // SIXTEEN_LANES
-        size, slope = np.ones(SIXTEEN_LANES), np.ones(SIXTEEN_LANES)
+        slope = np.ones(SIXTEEN_LANES)
         for half, place in parts:
             if not known:
                 half.slope()
-            half.weights()
-            size[place] = kernels.narrow(half.w, place.start, LEAST, self.w)
-            slope[place] = kernels.narrow(half.right, place.start, LEAST, self.room[0])
+            half.weights(place.start, self.w)
+            slope[place] = kernels.narrow(half.right, place.start, self.room[0])
         kernels.inverse_diagonals(*self.csr, self.gamma, self.w, self.inverse)
-        promise, reached, unit = np.zeros(SIXTEEN_LANES), np.ones(SIXTEEN_LANES), slope * slope / size
+        promise, reached, unit = np.zeros(SIXTEEN_LANES), np.ones(SIXTEEN_LANES), slope * slope
         matrix = (*self.csr, self.gamma, self.w, self.inverse)
         self.passes += kernels.conjugate_gradients(
             *matrix, unit, share, room, live, LONGEST_SOLVE, self.x, self.room, promise, reached
         )
         for half, place in parts:
             x = self.x.reshape(n, -1)[:, place]
-            np.multiply(x, np.where(live[place], slope[place] / size[place], 0.0), out=half.x.reshape(n, -1))
+            np.multiply(x, np.where(live[place], slope[place], 0.0), out=half.x.reshape(n, -1))
             half.aim()
         return promise, reached
 

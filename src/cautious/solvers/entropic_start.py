@@ -38,10 +38,19 @@ class Past:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """Where a dual has its minimum: multipliers ``u`` (S,) in its units, and the state marginal of their policy (S,)."""
+    """Where a dual has its minimum, nearly, as ``Dual.recalled`` takes it; ``states`` is the marginal of the policy."""
 
+    dual: Dual
     u: Array
+    policy: Array
+    log_states: Array
     states: Array
+    total: float
+
+    @property
+    def point(self) -> Point:
+        """With its exponents."""
+        return self.dual.recalled(self.u, self.policy, self.log_states, self.states, self.total)
 
 
 class Memory:

@@ -1,6 +1,6 @@
 """``ca.solve``: match the risk's declared structure with a solver, run it, certify, wrap."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
 
@@ -155,9 +155,12 @@ def one_blas_thread() -> Iterator[None]:
 
 def choose(problem: Problem) -> list[Solver]:
     """The solvers to try, in order, by what the terms of the risk declare."""
-    if problem.neutral:
-        return [Planner()]
-    return [solver for solver in risk_solvers() if solver.refusal(problem) is None]
+    return list(_fitting(problem))
+
+
+def _fitting(problem: Problem) -> Iterator[Solver]:
+    """The same, one at a time: mostly the first one answers."""
+    yield from [Planner()] if problem.neutral else (each for each in risk_solvers() if each.refusal(problem) is None)
 
 
 def risk_solvers() -> list[Solver]:
@@ -174,10 +177,11 @@ def risk_solvers() -> list[Solver]:
     ]
 
 
-def _within(limit: float | None, problem: Problem, solvers: Sequence[Solver]) -> Sequence[Solver]:
+def _within(limit: float | None, problem: Problem, solvers: Iterable[Solver]) -> Iterable[Solver]:
     """The solvers whose memory fits."""
     if limit is None:
         return solvers
+    solvers = list(solvers)
     fitting = [solver for solver in solvers if solver.memory(problem) <= limit]
     if not fitting:
         least = min(solvers, key=lambda solver: solver.memory(problem))
@@ -192,7 +196,7 @@ def _solve(problem: Problem, target: Target, callback: Callback | None, solvers:
     if problem.trapped is not None:
         return forbidden(problem, target)
     outcome, method = Outcome(Status.STALLED), ""
-    tried = choose(problem) if solvers is None else solvers
+    tried = _fitting(problem) if solvers is None else solvers
     for solver in _within(target.clock.memory.limit, problem, tried):
         method = solver.name
         outcome = run(solver, problem, target, callback, outcome)
