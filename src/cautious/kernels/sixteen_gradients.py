@@ -176,7 +176,7 @@ def conjugate_gradients(
 ) -> int:
     """x from zero for every system that is ``live`` (16,), until it is solved or rounding ends it; steps made.
 
-    ``tables`` (3, 16 S) is room; its first row holds the right-hand sides. ``gained`` (16,) is <right, x> in ``unit``
+    ``tables`` (3 or more, 16 S) is room; its first row holds the right-hand sides. ``gained`` (16,) is <right, x> in ``unit``
     (16,).
     """
     residual, direction, image = tables[0], tables[1], tables[2]

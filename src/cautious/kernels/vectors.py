@@ -16,13 +16,23 @@ from collections.abc import Callable
 from typing import Any
 
 import llvmlite.ir as ir  # type: ignore[import-untyped]
+import numpy as np
 from numba import types
 from numba.extending import intrinsic, models, register_model
+
+from cautious.arrays import Array
 
 LANES, EIGHT_LANES, SIXTEEN_LANES = 4, 8, 16
 _NUMBERS = ir.IntType(32)
 # a product and a sum may be rounded together
 _FUSED = ("contract",)
+
+
+def aligned(count: int) -> Array:
+    """Room for ``count`` eights of numbers, (8 count,), from a boundary of 64 bytes on: each is one access to memory."""
+    room = np.empty(EIGHT_LANES * (count + 1))
+    first = -(room.ctypes.data // room.itemsize) % EIGHT_LANES
+    return room[first : first + EIGHT_LANES * count]
 
 
 class Vector(types.Type):  # type: ignore[misc]

@@ -10,9 +10,7 @@ import numpy as np
 
 from cautious.arrays import Array, Singles
 from cautious.kernels import eight_entropic as kernels
-from cautious.kernels.eight_chains import aligned
-from cautious.kernels.vectors import EIGHT_LANES
-from cautious.models.eight_chains import EightChains
+from cautious.kernels.vectors import EIGHT_LANES, aligned
 from cautious.solvers.entropic_dual import FALL, FLOOR, Dual
 
 
@@ -23,12 +21,11 @@ class EightDuals:
     ``right`` have a row for each state, ``policy`` has one for each pair.
     """
 
-    def __init__(self, dual: Dual, log_mu: Array, chains: EightChains) -> None:
+    def __init__(self, dual: Dual, log_mu: Array) -> None:
         problem, n = dual.problem, dual.xi.size
         self.csr, self.gamma, self.xi, self.log_mu = problem.mdp.csr, dual.gamma, dual.xi, log_mu
         self.r = problem.reward.ravel() - dual.middle
         self.used, self.log_prior, self.mu = problem.active_states, dual.log_prior, np.exp(dual.log_prior)
-        self.chains = chains
         self.policy, self.nobody = aligned(log_mu.size), aligned(log_mu.size // n)
         self.u, self.log_states, self.states, self.wanted = (aligned(n) for _ in range(4))
         self.right, self.x, self.mean = aligned(n), aligned(n), aligned(n)
@@ -77,8 +74,7 @@ class EightDuals:
         """The mass that states should have, by the step ``x``."""
         kernels.aimed_mass(*self.csr, self.gamma, self.policy, self.mean, self.states, self.x, self.wanted)
 
-    def occupancies(self, accuracy: float) -> Array:
-        """State marginals (8, S) of the present policies, mostly within ``accuracy`` in the 1-norm."""
-        self.chains.take(self.policy)
-        aim = np.full(EIGHT_LANES, 0.4 * accuracy * (1 - self.gamma))
-        return np.ascontiguousarray(self.chains.flow(aim, self.states.reshape(-1, EIGHT_LANES))[0].T)
+    def missing_flow(self) -> Array:
+        """What leaves each state beyond what arrives, (S, 8), if the marginals of the policies were ``wanted``."""
+        kernels.downhill(*self.csr, self.gamma, self.policy, self.wanted, self.xi, self.right)
+        return self.right.reshape(-1, EIGHT_LANES)

@@ -13,6 +13,7 @@ from cautious.kernels.vectors import EIGHT_LANES, SIXTEEN_LANES
 from cautious.solvers.base import Target
 from cautious.solvers.entropic_dual import Dual
 from cautious.solvers.entropic_eight import EightDuals
+from cautious.solvers.entropic_flow import find_marginals
 from cautious.solvers.entropic_sixteen import SixteenDuals
 from cautious.solvers.entropic_start import EVEN, SWEEPS, UNEVEN, Foreseen, Memory, blurred, planned
 from cautious.worth import ROUGH as ACCURACY
@@ -42,24 +43,24 @@ def foresee(duals: Sequence[Dual], memory: Memory, target: Target, margin: float
         chosen = [duals[i] for i in group]
         guess = known.at(logs[group]) if known.logs else None
         allowed = np.empty(group.size)
+        if guess is None:
+            _begin(sixteen, chosen, target)
         for half, place in sixteen.used(group.size):
             eight = chosen[place]
-            if guess is None:
-                _begin(half, eight, target)
-            else:
+            if guess is not None:
                 half.take(eight, _side_by_side([v / dual.tau for v, dual in zip(guess[place], eight, strict=True)]))
             phi = half.xi @ half.u.reshape(-1, EIGHT_LANES) + half.value
             for lane, dual in enumerate(eight):
                 bound = dual.middle / (1 - dual.gamma) + dual.caution * float(phi[lane])
                 allowed[place.start + lane] = margin * target.allowance(bound) / dual.caution
         done = sixteen.newton(allowed, FIRST_STEPS if guess is None else STEPS, target.clock)
+        if target.clock.over:
+            return
+        find_marginals(sixteen, group.size, ACCURACY)
         for half, place in sixteen.used(group.size):
-            if target.clock.over:
-                return
-            states = half.occupancies(ACCURACY)
-            u, policy, log_states = (
+            u, policy, log_states, states = (
                 np.ascontiguousarray(table.reshape(-1, EIGHT_LANES).T)
-                for table in (half.u, half.policy, half.log_states)
+                for table in (half.u, half.policy, half.log_states, half.wanted)
             )
             for lane, dual in enumerate(chosen[place]):
                 if done[place.start + lane] and np.isfinite(u[lane]).all():
@@ -122,22 +123,31 @@ def _side_by_side(columns: Sequence[Array]) -> Array:
     return np.stack([*columns, *columns[-1:] * (EIGHT_LANES - len(columns))], axis=1)
 
 
-def _begin(half: EightDuals, duals: Sequence[Dual], target: Target) -> None:
-    """As ``entropic_start.begin`` without a neighbour.
+def _begin(sixteen: SixteenDuals, duals: Sequence[Dual], target: Target) -> None:
+    """As ``entropic_start.begin`` without a neighbour."""
+    n, slow = duals[0].xi.size, np.zeros(len(duals), np.bool_)
+    parts = sixteen.used(len(duals))
+    for half, place in parts:
+        half.take(duals[place], np.zeros((n, EIGHT_LANES)))
+        slow[place] = half.sweep(SWEEPS, EVEN)[: len(duals[place])] > UNEVEN
+    find_marginals(sixteen, len(duals), FIRST_ACCURACY)
+    for half, _ in parts:
+        wanted = half.wanted.reshape(n, -1)
+        wanted[:] = blurred(duals[0], (wanted / wanted.sum(axis=0)).T).T
+    if slow.any():
+        _plan(parts, duals, np.flatnonzero(slow), target)
 
-    Where sweeps are slow, planning for the coldest and the warmest must do: what a plan is worth hardly bends between.
-    """
-    half.take(duals, np.zeros((duals[0].xi.size, EIGHT_LANES)))
-    uneven = half.sweep(SWEEPS, EVEN)[: len(duals)] > UNEVEN
-    wanted, u = half.occupancies(FIRST_ACCURACY), half.u.reshape(-1, EIGHT_LANES).T.copy()
-    for lane, states in enumerate(wanted):
-        wanted[lane] = blurred(duals[0], states / states.sum())
-    slow = np.flatnonzero(uneven)
-    ends = {lane: planned(duals[lane], duals[lane].at(u[lane]), target) for lane in (slow[0], slow[-1])} if slow.size else {}
-    for lane in slow:
-        (first, cold), (last, warm) = min(ends.items()), max(ends.items())
-        tau, low, high = duals[lane].tau, duals[first].tau, duals[last].tau
-        part = (tau - low) / (high - low) if high > low else 0.0
-        u[lane] = ((1 - part) * low * cold.point.u + part * high * warm.point.u) / tau
-        wanted[lane] = cold.states ** (1 - part) * warm.states**part
-    half.take(duals, u.T, wanted.T)
+
+def _plan(parts: Sequence[tuple[EightDuals, slice]], duals: Sequence[Dual], slow: Indices, target: Target) -> None:
+    """Where sweeps are slow, plan for the coldest and the warmest: what a plan is worth hardly bends between them."""
+    low, high = duals[slow[0]], duals[slow[-1]]
+    zero = np.zeros(low.xi.size)
+    cold, warm = planned(low, low.at(zero), target), planned(high, high.at(zero), target)
+    for half, place in parts:
+        u, wanted = half.u.reshape(-1, EIGHT_LANES).copy(), half.wanted.reshape(-1, EIGHT_LANES).copy()
+        for lane, dual in enumerate(duals[place]):
+            if place.start + lane in slow:
+                part = (dual.tau - low.tau) / (high.tau - low.tau) if high.tau > low.tau else 0.0
+                u[:, lane] = ((1 - part) * low.tau * cold.point.u + part * high.tau * warm.point.u) / dual.tau
+                wanted[:, lane] = cold.states ** (1 - part) * warm.states**part
+        half.take(duals[place], u, wanted)

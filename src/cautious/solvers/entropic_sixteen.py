@@ -10,9 +10,7 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.kernels import sixteen_gradients as kernels
-from cautious.kernels.eight_chains import aligned
-from cautious.kernels.vectors import EIGHT_LANES, SIXTEEN_LANES
-from cautious.models.eight_chains import EightChains
+from cautious.kernels.vectors import EIGHT_LANES, SIXTEEN_LANES, aligned
 from cautious.solvers.base import Clock
 from cautious.solvers.entropic_dual import FLATTEST, Dual
 from cautious.solvers.entropic_eight import EightDuals
@@ -29,13 +27,14 @@ class SixteenDuals:
     """Two halves of eight duals; numbers of each are in arrays (16,)."""
 
     def __init__(self, dual: Dual, log_mu: Array) -> None:
-        chains, n = EightChains(dual.problem.mdp), dual.xi.size
-        self.halves = [EightDuals(dual, log_mu, chains) for _ in range(SIXTEEN_LANES // EIGHT_LANES)]
+        n = dual.xi.size
+        self.halves = [EightDuals(dual, log_mu) for _ in range(SIXTEEN_LANES // EIGHT_LANES)]
         indptr, indices, data = dual.problem.mdp.csr
         self.csr, self.gamma = (indptr, indices, data.astype(np.float32)), dual.gamma
         # eight numbers have room for sixteen of half the length
         self.w, self.x, self.inverse = (aligned(size).view(np.float32) for size in (log_mu.size, n, n))
-        self.room = aligned(3 * n).view(np.float32).reshape(3, -1)
+        # three for conjugate gradients, seven for flows
+        self.room = aligned(7 * n).view(np.float32).reshape(7, -1)
         self.w[:], self.room[:] = 0.0, 0.0
         self.passes = 0
 
