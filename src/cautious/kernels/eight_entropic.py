@@ -11,7 +11,7 @@ from numba import njit
 
 from cautious.arrays import Array, Indices, Mask, Singles
 from cautious.kernels.vector_logs import exp_eight, log_eight
-from cautious.kernels.vector_ratios import larger, over, store_short
+from cautious.kernels.vector_ratios import larger, load_short, over, store_short
 from cautious.kernels.vectors import (
     EIGHT_LANES,
     load_eight,
@@ -204,3 +204,29 @@ def aimed_mass(
             aim = plus_product(aim, load_eight(policy, EIGHT_LANES * row), total)
         here = EIGHT_LANES * s
         store(out, here, plus_product(load_eight(mass, here), load_eight(mean, here), aim))
+
+
+@njit(cache=True, nogil=True)
+def move(start: Array, x: Array, length: Array, u: Array) -> None:
+    """u = start + length x, (S, 8), for lengths (8,)."""
+    by = load_eight(length, 0)
+    for at in range(0, u.size, EIGHT_LANES):
+        store(u, at, plus_product(load_eight(start, at), by, load_eight(x, at)))
+
+
+@njit(cache=True, nogil=True)
+def products(x: Array, y: Array) -> Array:
+    """The inner products (8,) of two tables (S, 8)."""
+    total, found = spread_eight(0.0), np.empty(EIGHT_LANES)
+    for at in range(0, x.size, EIGHT_LANES):
+        total = plus_product(total, load_eight(x, at), load_eight(y, at))
+    store(found, 0, total)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def lengthen(x: Singles, first: int, unit: Array, out: Array) -> None:
+    """out (S, 8) = the places from ``first`` on of x (S, 16), in units (8,)."""
+    by = load_eight(unit, 0)
+    for i in range(out.size // EIGHT_LANES):
+        store(out, EIGHT_LANES * i, times(load_short(x, 2 * EIGHT_LANES * i + first), by))

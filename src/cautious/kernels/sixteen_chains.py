@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices, Mask, Singles
-from cautious.kernels.vector_ratios import larger, store_short
+from cautious.kernels.vector_ratios import larger, load_short, over, store_short
 from cautious.kernels.vectors import (
     EIGHT_LANES,
     SIXTEEN_LANES,
@@ -18,6 +18,7 @@ from cautious.kernels.vectors import (
     minus_product,
     plus,
     plus_product,
+    spread_eight,
     spread_sixteen,
     store,
     times,
@@ -26,6 +27,7 @@ from cautious.kernels.vectors import (
 ONE = np.uint64(1)
 # so many states are summed in single precision
 STRETCH = 256
+TINY = 1e-290
 
 
 @njit(cache=True, nogil=True)
@@ -33,6 +35,33 @@ def shorten(table: Array, first: int, out: Singles) -> None:
     """A table (n, 8) into the places from ``first`` on of one of sixteen (n, 16)."""
     for i in range(table.size // EIGHT_LANES):
         store_short(out, SIXTEEN_LANES * i + first, load_eight(table, EIGHT_LANES * i))
+
+
+@njit(cache=True, nogil=True)
+def measure(missing: Array, first: int, out: Singles) -> Array:
+    """The 1-norms (8,) of a table (S, 8); in units of them it goes, with the other sign, where ``shorten`` would put it."""
+    total, found = spread_eight(TINY), np.empty(EIGHT_LANES)
+    nothing, one = spread_eight(0.0), spread_eight(1.0)
+    for at in range(0, missing.size, EIGHT_LANES):
+        here = load_eight(missing, at)
+        total = plus(total, larger(here, minus_product(nothing, one, here)))
+    store(found, 0, total)
+    by = over(minus_product(nothing, one, one), total)
+    for i in range(missing.size // EIGHT_LANES):
+        store_short(out, SIXTEEN_LANES * i + first, times(load_eight(missing, EIGHT_LANES * i), by))
+    return found
+
+
+@njit(cache=True, nogil=True)
+def correct(x: Singles, first: int, size: Array, marginals: Array) -> None:
+    """Add to ``marginals`` (S, 8) the corrections x (S, 16) from place ``first`` on, in units of ``size`` (8,).
+
+    Nothing becomes negative.
+    """
+    unit, nothing = load_eight(size, 0), spread_eight(0.0)
+    for i in range(marginals.size // EIGHT_LANES):
+        here = plus_product(load_eight(marginals, EIGHT_LANES * i), load_short(x, SIXTEEN_LANES * i + first), unit)
+        store(marginals, EIGHT_LANES * i, larger(here, nothing))
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,7 @@
 """Quotients, maxima and shorter numbers of vectors, beside the operations of ``vectors``.
 
 over(p, q) = p / q;  larger(p, q), entry by entry: q where p is not a number;  largest(p), of four;  store_short(a, i, p)
-of eight, into an array in single precision;  rounded_once(a, b, c) = a b + c of single numbers
+and load_short(a, i) of eight, in an array of single precision;  rounded_once(a, b, c) = a b + c of single numbers
 """
 
 from typing import Any
@@ -52,6 +52,18 @@ def store_short(context: Any, array: Any, at: Any, vector: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, EIGHT), generate
+
+
+@intrinsic
+def load_short(context: Any, array: Any, at: Any) -> Any:
+    """The eight numbers from ``at`` on of an array in single precision."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        short = ir.VectorType(ir.FloatType(), EIGHT_LANES)
+        place = pointer(context, builder, signature.args[0], args[0], args[1], short)
+        return builder.fpext(builder.load(place, align=4), EIGHT.vector)
+
+    return EIGHT(array, types.intp), generate
 
 
 @intrinsic

@@ -60,9 +60,19 @@ class EightDuals:
         return np.asarray(uneven)
 
     def slope(self) -> Array:
-        """Downhill at the present multipliers, (S, 8)."""
+        """Find the way downhill, ``right``; how steep the step ``x`` is, (8,)."""
         kernels.downhill(*self.csr, self.gamma, self.policy, self.states, self.xi, self.right)
-        return self.right.reshape(-1, EIGHT_LANES)
+        return -np.asarray(kernels.products(self.x, self.right))
+
+    def step(self, x: Singles, first: int, unit: Array) -> None:
+        """Take the step ``x`` from the places from ``first`` on of a table (S, 16), in units (8,), and aim with it."""
+        kernels.lengthen(x, first, unit, self.x)
+        kernels.aimed_mass(*self.csr, self.gamma, self.policy, self.mean, self.states, self.x, self.wanted)
+
+    def move(self, start: Array, length: Array) -> None:
+        """Go along the step from a ``start`` (8 S,), for so long (8,)."""
+        kernels.move(start, self.x, length, self.u)
+        self.at()
 
     def weights(self, first: int, w: Singles) -> None:
         """The weights of pairs in Newton's matrix, into the places from ``first`` on of w (S*A, 16)."""
@@ -70,11 +80,6 @@ class EightDuals:
             self.policy, self.log_states, self.states, self.wanted, self.mu, FALL, FLOOR, self.mean, first, w
         )
 
-    def aim(self) -> None:
-        """The mass that states should have, by the step ``x``."""
-        kernels.aimed_mass(*self.csr, self.gamma, self.policy, self.mean, self.states, self.x, self.wanted)
-
-    def missing_flow(self) -> Array:
-        """What leaves each state beyond what arrives, (S, 8), if the marginals of the policies were ``wanted``."""
+    def find_excess(self) -> None:
+        """What leaves each state beyond what arrives, if the marginals of the policies were ``wanted``: ``right``."""
         kernels.downhill(*self.csr, self.gamma, self.policy, self.wanted, self.xi, self.right)
-        return self.right.reshape(-1, EIGHT_LANES)

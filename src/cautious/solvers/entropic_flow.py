@@ -8,7 +8,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.kernels import sixteen_chains as kernels
-from cautious.kernels.vectors import EIGHT_LANES, SIXTEEN_LANES
+from cautious.kernels.vectors import SIXTEEN_LANES
 from cautious.solvers.entropic_sixteen import SixteenDuals
 
 STEPS, ROUNDS = 100, 6
@@ -21,8 +21,7 @@ def find_marginals(duals: SixteenDuals, count: int, accuracy: float) -> None:
 
     They begin from the masses that the halves have.
     """
-    parts, n = duals.used(count), duals.x.size // SIXTEEN_LANES
-    aim = 0.4 * accuracy * (1 - duals.gamma)
+    parts, aim = duals.used(count), 0.4 * accuracy * (1 - duals.gamma)
     for half, place in parts:
         kernels.shorten(half.policy, place.start, duals.w)
         half.wanted[:] = half.states
@@ -31,11 +30,8 @@ def find_marginals(duals: SixteenDuals, count: int, accuracy: float) -> None:
     for number in range(ROUNDS):
         size = np.zeros(SIXTEEN_LANES)
         for half, place in parts:
-            # what is missing, with the other sign
-            missing = half.missing_flow()
-            size[place] = np.abs(missing).sum(axis=0)
-            by = -1 / np.maximum(size[place], np.finfo(float).tiny)
-            np.multiply(missing, by, out=duals.room[0].reshape(n, -1)[:, place], casting="unsafe")
+            half.find_excess()
+            size[place] = kernels.measure(half.right, place.start, duals.room[0])
         best, before = np.minimum(best, size), best
         if np.all(size <= aim) or not np.any(size < 0.5 * before) or number == ROUNDS - 1:
             return
@@ -43,9 +39,7 @@ def find_marginals(duals: SixteenDuals, count: int, accuracy: float) -> None:
             *duals.csr, duals.gamma, duals.w, duals.inverse, _tolerance(aim, size), STEPS, duals.x, duals.room
         )
         for half, place in parts:
-            marginals = half.wanted.reshape(n, EIGHT_LANES)
-            marginals += duals.x.reshape(n, -1)[:, place] * size[place]
-            np.maximum(marginals, 0.0, out=marginals)
+            kernels.correct(duals.x, place.start, size[place], half.wanted)
 
 
 def _tolerance(aim: float, size: Array) -> Array:

@@ -14,7 +14,7 @@ from cautious.solvers.base import Target
 from cautious.solvers.entropic_dual import Dual
 from cautious.solvers.entropic_eight import EightDuals
 from cautious.solvers.entropic_flow import find_marginals
-from cautious.solvers.entropic_sixteen import SixteenDuals
+from cautious.solvers.entropic_sixteen import SURE, SixteenDuals
 from cautious.solvers.entropic_start import EVEN, SWEEPS, UNEVEN, Foreseen, Memory, blurred, planned
 from cautious.worth import ROUGH as ACCURACY
 
@@ -23,7 +23,7 @@ FEWEST = 4
 PAIR_TABLES, STATE_TABLES, MOST_BYTES = 6, 40, 5e8
 NODES = 8
 FIRST_STEPS, STEPS = 20, 4
-FIRST_ACCURACY = 0.01
+FIRST_ACCURACY = 0.1
 
 
 def worthwhile(duals: Sequence[Dual]) -> bool:
@@ -39,36 +39,51 @@ def foresee(duals: Sequence[Dual], memory: Memory, target: Target, margin: float
     """Leave in memory where each of these duals, in the order of their caution, has its minimum, if it was found."""
     sixteen = SixteenDuals(duals[0], memory.scenery(duals[0].problem).log_mu)
     logs, known = np.log([dual.caution for dual in duals]), Known()
+    unsure = np.zeros(0, np.int64)
     for group in groups(logs):
+        # free places go to duals that may need another step
+        group = np.concatenate([group, unsure[: SIXTEEN_LANES - group.size]])
         chosen = [duals[i] for i in group]
-        guess = known.at(logs[group]) if known.logs else None
-        allowed = np.empty(group.size)
-        if guess is None:
+        if known.multipliers:
+            _continue(sixteen, chosen, known.at(logs[group]))
+        else:
             _begin(sixteen, chosen, target)
-        for half, place in sixteen.used(group.size):
-            eight = chosen[place]
-            if guess is not None:
-                half.take(eight, _side_by_side([v / dual.tau for v, dual in zip(guess[place], eight, strict=True)]))
-            phi = half.xi @ half.u.reshape(-1, EIGHT_LANES) + half.value
-            for lane, dual in enumerate(eight):
-                bound = dual.middle / (1 - dual.gamma) + dual.caution * float(phi[lane])
-                allowed[place.start + lane] = margin * target.allowance(bound) / dual.caution
-        done = sixteen.newton(allowed, FIRST_STEPS if guess is None else STEPS, target.clock)
-        if target.clock.over:
+        allowed = margin * _allowances(sixteen, chosen, target)
+        left = sixteen.newton(allowed, STEPS if known.multipliers else FIRST_STEPS, target.clock)
+        if target.clock.over or not np.any(left <= allowed):
             return
+        unsure = group[(left > SURE * allowed) & (left <= allowed)]
         find_marginals(sixteen, group.size, ACCURACY)
-        for half, place in sixteen.used(group.size):
-            u, policy, log_states, states = (
-                np.ascontiguousarray(table.reshape(-1, EIGHT_LANES).T)
-                for table in (half.u, half.policy, half.log_states, half.wanted)
-            )
-            for lane, dual in enumerate(chosen[place]):
-                if done[place.start + lane] and np.isfinite(u[lane]).all():
-                    found = Foreseen(dual, u[lane], policy[lane], log_states[lane], states[lane], half.value[lane])
-                    memory.foreseen[dual.caution] = found
-                    known.add(float(np.log(dual.caution)), dual.tau * u[lane])
-        if not known.logs:
-            return
+        for lane, (i, found) in enumerate(zip(group, _found(sixteen, chosen), strict=True)):
+            if left[lane] <= allowed[lane] and np.isfinite(found.u).all():
+                memory.foreseen[duals[i].caution] = found
+                known.add(float(logs[i]), duals[i].tau * found.u)
+
+
+def _continue(sixteen: SixteenDuals, duals: Sequence[Dual], multipliers: Array) -> None:
+    """Go on with these duals from multipliers (n, S) in units of the reward."""
+    for half, place in sixteen.used(len(duals)):
+        columns = [v / dual.tau for v, dual in zip(multipliers[place], duals[place], strict=True)]
+        # the last one again where there are fewer than eight
+        half.take(duals[place], np.stack(columns + columns[-1:] * (EIGHT_LANES - len(columns)), axis=1))
+
+
+def _allowances(sixteen: SixteenDuals, duals: Sequence[Dual], target: Target) -> Array:
+    """The gap (n,) that counts as solved, in units of each caution."""
+    values = np.concatenate(
+        [half.xi @ half.u.reshape(-1, EIGHT_LANES) + half.value for half, _ in sixteen.used(len(duals))]
+    )
+    bounds = [dual.middle / (1 - dual.gamma) + dual.caution * float(values[k]) for k, dual in enumerate(duals)]
+    return np.array([target.allowance(bound) / dual.caution for bound, dual in zip(bounds, duals, strict=True)])
+
+
+def _found(sixteen: SixteenDuals, duals: Sequence[Dual]) -> Iterator[Foreseen]:
+    """Where each of the duals is now, with the marginals that were found."""
+    for half, place in sixteen.used(len(duals)):
+        tables = (half.u, half.policy, half.log_states, half.wanted)
+        rows = [np.ascontiguousarray(table.reshape(-1, EIGHT_LANES).T) for table in tables]
+        for lane, dual in enumerate(duals[place]):
+            yield Foreseen(dual, *(table[lane] for table in rows), float(half.value[lane]))
 
 
 def groups(logs: Array) -> Iterator[Indices]:
@@ -97,17 +112,15 @@ class Known:
     """Multipliers (S,) that were found, by the logarithm of their caution."""
 
     def __init__(self) -> None:
-        self.logs: list[float] = []
-        self.multipliers: list[Array] = []
+        self.multipliers: dict[float, Array] = {}
 
     def add(self, log: float, multipliers: Array) -> None:
-        """One more."""
-        self.logs.append(log)
-        self.multipliers.append(multipliers)
+        """One more, or a better one."""
+        self.multipliers[log] = multipliers
 
     def at(self, logs: Array) -> Array:
         """What the polynomials through the nearest ones say at others; (n, S)."""
-        nodes, weights = np.array(self.logs), np.zeros((logs.size, len(self.logs)))
+        nodes, weights = np.array(list(self.multipliers)), np.zeros((logs.size, len(self.multipliers)))
         for row, log in zip(weights, logs, strict=True):
             # as many on both sides as there are on the emptier one, and one more
             fewer = min(np.count_nonzero(nodes < log), np.count_nonzero(nodes > log))
@@ -115,12 +128,7 @@ class Known:
             for own in near:
                 others = nodes[near[near != own]]
                 row[own] = np.prod((log - others) / (nodes[own] - others))
-        return np.asarray(weights @ np.array(self.multipliers))
-
-
-def _side_by_side(columns: Sequence[Array]) -> Array:
-    """A table (S, 8) of up to eight vectors (S,), the last one again where there are fewer."""
-    return np.stack([*columns, *columns[-1:] * (EIGHT_LANES - len(columns))], axis=1)
+        return np.asarray(weights @ np.array(list(self.multipliers.values())))
 
 
 def _begin(sixteen: SixteenDuals, duals: Sequence[Dual], target: Target) -> None:
