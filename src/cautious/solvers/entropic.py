@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from cautious._checks import picked
 from cautious.certificate import Witness
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
@@ -97,11 +98,11 @@ class Entropic(Solver):
 def candidate(dual: Dual, point: Point) -> Candidate:
     """The policy and the witness of a point."""
     problem, active = dual.problem, dual.problem.active.ravel()
-    log_y = point.ell[active]
+    log_y = picked(point.ell, active)
     cuts, prices, place = [], dual.prices.in_units(), 0
     for weight, risk in problem.terms:
         if isinstance(risk, EntropicRisk):
-            cuts.append(log_y - risk.log_prior.ravel()[active])
+            cuts.append(log_y - picked(risk.log_prior.ravel(), active))
         elif isinstance(risk, FeatureRisk):
             size = len(risk.names)
             cuts.append(prices[place : place + size] / weight)

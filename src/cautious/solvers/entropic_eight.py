@@ -13,6 +13,8 @@ from cautious.kernels import eight_entropic as kernels
 from cautious.kernels.vectors import EIGHT_LANES, aligned
 from cautious.solvers.entropic_dual import FALL, FLOOR, Dual
 
+FEW_SWEEPS = 4
+
 
 class EightDuals:
     """Up to eight duals that differ in their caution only; the same memory serves eight after eight.
@@ -46,18 +48,24 @@ class EightDuals:
         kernels.soft_rows(*self.csr, self.gamma, self.log_mu, self.r, self.heat, self.u, policy, self.log_states)
         kernels.set_sums(self.log_states, self.states, self.value)
 
-    def sweep(self, most: int, even: float) -> Array:
-        """Soft sweeps towards the prior's mass until it is ``even``; how uneven they leave the residual, (8,)."""
-        live = np.ones(EIGHT_LANES, np.bool_)
+    def sweep(self, most: int, even: float, enough: float) -> Array:
+        """Soft sweeps towards the prior's mass until it is ``even``; how uneven they leave the residual, (8,).
+
+        A dual that would not come to ``enough`` rests after a few: it begins in another way.
+        """
+        live, uneven = np.ones(EIGHT_LANES, np.bool_), np.full(EIGHT_LANES, np.inf)
         for number in range(most + 1):
             # the last one only looks
             live &= number < most
-            uneven = kernels.soft_sweep(self.log_states, self.log_prior, self.used, even, live, self.u)
+            before = uneven
+            uneven = np.asarray(kernels.soft_sweep(self.log_states, self.log_prior, self.used, even, live, self.u))
+            if number == FEW_SWEEPS:
+                live &= uneven * (uneven / before) ** (most - number) <= enough
             if not live.any():
                 break
             self.at(masses_only=True)
         self.at()
-        return np.asarray(uneven)
+        return uneven
 
     def slope(self) -> Array:
         """Find the way downhill, ``right``; how steep the step ``x`` is, (8,)."""

@@ -21,7 +21,7 @@ def find_marginals(duals: SixteenDuals, count: int, accuracy: float) -> None:
 
     They begin from the masses that the halves have.
     """
-    parts, aim = duals.used(count), 0.4 * accuracy * (1 - duals.gamma)
+    parts, aim = duals.used(count), 0.49 * accuracy * (1 - duals.gamma)
     for half, place in parts:
         kernels.shorten(half.policy, place.start, duals.w)
         half.wanted[:] = half.states
@@ -44,6 +44,6 @@ def find_marginals(duals: SixteenDuals, count: int, accuracy: float) -> None:
 
 def _tolerance(aim: float, size: Array) -> Array:
     """How small a correction should leave what is missing, (16,): as many digits in each of the rounds it will take."""
-    digits = np.log10(np.maximum(size, aim) / (0.5 * aim))
+    digits = np.log10(np.maximum(size, aim) / (0.8 * aim))
     tolerance = 10.0 ** -(digits / np.ceil(np.maximum(digits, 1.0) / DIGITS))
     return np.asarray(np.where(size <= aim, np.inf, tolerance))

@@ -15,7 +15,7 @@ from cautious.solvers.entropic_dual import Dual
 from cautious.solvers.entropic_eight import EightDuals
 from cautious.solvers.entropic_flow import find_marginals
 from cautious.solvers.entropic_sixteen import SURE, SixteenDuals
-from cautious.solvers.entropic_start import EVEN, SWEEPS, UNEVEN, Foreseen, Memory, blurred, planned
+from cautious.solvers.entropic_start import EVEN, UNEVEN, Foreseen, Memory, blurred, planned
 from cautious.worth import ROUGH as ACCURACY
 
 FEWEST = 4
@@ -23,7 +23,7 @@ FEWEST = 4
 PAIR_TABLES, STATE_TABLES, MOST_BYTES = 6, 40, 5e8
 NODES = 8
 FIRST_STEPS, STEPS = 20, 4
-FIRST_ACCURACY = 0.1
+SWEEPS, FIRST_ACCURACY = 8, 0.2
 
 
 def worthwhile(duals: Sequence[Dual]) -> bool:
@@ -137,7 +137,7 @@ def _begin(sixteen: SixteenDuals, duals: Sequence[Dual], target: Target) -> None
     parts = sixteen.used(len(duals))
     for half, place in parts:
         half.take(duals[place], np.zeros((n, EIGHT_LANES)))
-        slow[place] = half.sweep(SWEEPS, EVEN)[: len(duals[place])] > UNEVEN
+        slow[place] = half.sweep(SWEEPS, EVEN, UNEVEN)[: len(duals[place])] > UNEVEN
     find_marginals(sixteen, len(duals), FIRST_ACCURACY)
     for half, _ in parts:
         wanted = half.wanted.reshape(n, -1)

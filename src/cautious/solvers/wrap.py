@@ -82,7 +82,7 @@ def _prices(problem: Problem, target: Target, witness: Witness | Cover | None, b
         given = cuts[number] if number < len(cuts) else None
         if risk.smooth or given is None:
             with np.errstate(all="ignore"):
-                slope = np.asarray(risk.gradient(d))
+                slope = best.slopes[number] if best.slopes else np.asarray(risk.gradient(d))
             if not np.isfinite(slope).all():
                 # a user's gradient may be infinite where no mass is: nothing is claimed there
                 line = 0.0 if given is None else risk.cut(given, problem.active).slope
