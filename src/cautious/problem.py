@@ -147,6 +147,8 @@ class Problem:
 
     def completed(self, policy: Array) -> Array:
         """A policy for the active states, with the documented rows elsewhere."""
+        if self.active_states.all():
+            return policy
         return np.where(self.active_states[:, None], policy, self.default_rows)
 
     def usable(self, policy: Array) -> bool:

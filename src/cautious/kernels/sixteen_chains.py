@@ -118,17 +118,22 @@ def _sweep(
     y: Singles,
     z: Singles,
     az: Singles,
+    other: Singles,
+    along: Array,
+    squares: Array,
 ) -> None:
-    """z = one symmetric Gauss-Seidel sweep on (I - gamma P') z = y from zero; az = (I - gamma P') z."""
+    """z = one symmetric Gauss-Seidel sweep on (I - gamma P') z = y from zero; az = (I - gamma P') z.
+
+    ``along`` and ``squares`` (16,) become <other, az> and <az, az>.
+    """
     n_states, n_actions = y.size // SIXTEEN_LANES, w.size // y.size
     fading, nothing = spread_sixteen(np.float32(gamma)), spread_sixteen(np.float32(0.0))
-    z[:] = np.float32(0.0)
     az[:] = y
     for number in range(2 * n_states):
         s = number if number < n_states else 2 * n_states - 1 - number
         here = SIXTEEN_LANES * s
         taken = times(load_sixteen(az, here), load_sixteen(inverse, here))
-        store(z, here, plus(load_sixteen(z, here), taken))
+        store(z, here, taken if number < n_states else plus(load_sixteen(z, here), taken))
         taken = times(taken, fading)
         for row in range(np.uint64(s * n_actions), np.uint64((s + 1) * n_actions)):
             part = times(taken, load_sixteen(w, SIXTEEN_LANES * np.int64(row)))
@@ -137,8 +142,19 @@ def _sweep(
                 store(az, at, plus_product(load_sixteen(az, at), spread_sixteen(data[k]), part))
         # what came back to the state itself is in ``inverse``
         store(az, here, nothing)
-    for at in range(0, y.size, SIXTEEN_LANES):
-        store(az, at, minus_product(load_sixteen(y, at), spread_sixteen(np.float32(1.0)), load_sixteen(az, at)))
+    one, part = spread_sixteen(np.float32(1.0)), np.empty(SIXTEEN_LANES, np.float32)
+    along[:], squares[:] = 0.0, 0.0
+    for first in range(0, y.size, STRETCH * SIXTEEN_LANES):
+        with_other, with_self = nothing, nothing
+        for at in range(first, min(first + STRETCH * SIXTEEN_LANES, y.size), SIXTEEN_LANES):
+            there = minus_product(load_sixteen(y, at), one, load_sixteen(az, at))
+            store(az, at, there)
+            with_other = plus_product(with_other, there, load_sixteen(other, at))
+            with_self = plus_product(with_self, there, there)
+        store(part, 0, with_other)
+        along += part
+        store(part, 0, with_self)
+        squares += part
 
 
 @njit(cache=True, nogil=True)
@@ -179,15 +195,12 @@ def solve_flow(
     for step in range(most):
         if not live.any():
             return step
-        _sweep(indptr, indices, data, gamma, w, inverse, p, p_hat, v)
-        _dots(shadow, v, below)
+        _sweep(indptr, indices, data, gamma, w, inverse, p, p_hat, v, shadow, below, above)
         _divided(rho, below, live, alpha)
         by = load_sixteen(alpha, 0)
         for at in range(0, x.size, SIXTEEN_LANES):
             store(r, at, minus_product(load_sixteen(r, at), by, load_sixteen(v, at)))
-        _sweep(indptr, indices, data, gamma, w, inverse, r, r_hat, t)
-        _dots(t, r, above)
-        _dots(t, t, below)
+        _sweep(indptr, indices, data, gamma, w, inverse, r, r_hat, t, r, above, below)
         # a resting system has no alpha; one that rests from here on takes half a step
         _divided(above, below, live, omega)
         to = load_sixteen(omega, 0)

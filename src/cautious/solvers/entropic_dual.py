@@ -146,14 +146,6 @@ class Dual:
         value = float(self.xi @ u) + total
         return Point(u, ell - total, policy, log_states - total, np.exp(log_states - total), value)
 
-    def recalled(self, u: Array, policy: Array, log_states: Array, states: Array, total: float) -> Point:
-        """The same without prices, of which all but the exponents is known; ``total`` is the logarithm of their sum."""
-        ell = np.empty(self.base.size)
-        kernels.exponents(*self.csr, self.gamma, self.base, u, ell)
-        ell -= total
-        self.passes += 1
-        return Point(u, ell, policy, log_states, states, float(self.xi @ u) + total)
-
     def bound(self, point: Point) -> float:
         """What no policy exceeds, by these multipliers and the present prices."""
         prices, bar = self.prices, self.prices.barrier

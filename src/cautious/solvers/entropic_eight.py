@@ -31,7 +31,7 @@ class EightDuals:
         self.policy, self.nobody = aligned(log_mu.size), aligned(log_mu.size // n)
         self.u, self.log_states, self.states, self.wanted = (aligned(n) for _ in range(4))
         self.right, self.x, self.mean = aligned(n), aligned(n), aligned(n)
-        self.value, self.heat = np.empty(EIGHT_LANES), np.empty(EIGHT_LANES)
+        self.log_sums, self.heat = np.empty(EIGHT_LANES), np.empty(EIGHT_LANES)
 
     def take(self, duals: Sequence[Dual], u: Array, wanted: Array | None = None) -> None:
         """Go on with these, from multipliers ``u`` (S, 8) and the mass that states should have, by default their own."""
@@ -46,7 +46,12 @@ class EightDuals:
         """Everything about the present multipliers, or all but the policy."""
         policy = self.nobody if masses_only else self.policy
         kernels.soft_rows(*self.csr, self.gamma, self.log_mu, self.r, self.heat, self.u, policy, self.log_states)
-        kernels.set_sums(self.log_states, self.states, self.value)
+        kernels.set_sums(self.log_states, self.states, self.log_sums)
+
+    @property
+    def values(self) -> Array:
+        """phi, (8,)."""
+        return np.asarray(self.xi @ self.u.reshape(-1, EIGHT_LANES) + self.log_sums)
 
     def sweep(self, most: int, even: float, enough: float) -> Array:
         """Soft sweeps towards the prior's mass until it is ``even``; how uneven they leave the residual, (8,).

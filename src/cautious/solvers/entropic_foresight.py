@@ -70,9 +70,7 @@ def _continue(sixteen: SixteenDuals, duals: Sequence[Dual], multipliers: Array) 
 
 def _allowances(sixteen: SixteenDuals, duals: Sequence[Dual], target: Target) -> Array:
     """The gap (n,) that counts as solved, in units of each caution."""
-    values = np.concatenate(
-        [half.xi @ half.u.reshape(-1, EIGHT_LANES) + half.value for half, _ in sixteen.used(len(duals))]
-    )
+    values = np.concatenate([half.values for half, _ in sixteen.used(len(duals))])
     bounds = [dual.middle / (1 - dual.gamma) + dual.caution * float(values[k]) for k, dual in enumerate(duals)]
     return np.array([target.allowance(bound) / dual.caution for bound, dual in zip(bounds, duals, strict=True)])
 
@@ -80,10 +78,10 @@ def _allowances(sixteen: SixteenDuals, duals: Sequence[Dual], target: Target) ->
 def _found(sixteen: SixteenDuals, duals: Sequence[Dual]) -> Iterator[Foreseen]:
     """Where each of the duals is now, with the marginals that were found."""
     for half, place in sixteen.used(len(duals)):
-        tables = (half.u, half.policy, half.log_states, half.wanted)
+        tables, values = (half.u, half.policy, half.log_states, half.wanted), half.values
         rows = [np.ascontiguousarray(table.reshape(-1, EIGHT_LANES).T) for table in tables]
         for lane, dual in enumerate(duals[place]):
-            yield Foreseen(dual, *(table[lane] for table in rows), float(half.value[lane]))
+            yield Foreseen(dual, *(table[lane] for table in rows), float(values[lane]))
 
 
 def groups(logs: Array) -> Iterator[Indices]:

@@ -38,19 +38,21 @@ class Past:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """Where a dual has its minimum, nearly, as ``Dual.recalled`` takes it; ``states`` is the marginal of the policy."""
+    """Where a dual has its minimum, nearly: as a ``Point``, but ``states`` is the marginal of the policy."""
 
     dual: Dual
     u: Array
     policy: Array
     log_states: Array
     states: Array
-    total: float
+    value: float
 
     @property
     def point(self) -> Point:
         """With its exponents."""
-        return self.dual.recalled(self.u, self.policy, self.log_states, self.states, self.total)
+        # where a policy is too small for a number they are too large, which counts for nothing
+        rows = np.log(self.policy.reshape(self.log_states.size, -1)) + self.log_states[:, None]
+        return Point(self.u, rows.ravel(), self.policy, self.log_states, self.states, self.value)
 
 
 class Memory:
