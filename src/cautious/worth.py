@@ -92,7 +92,9 @@ def _worth(problem: Problem, policy: Array, found: Visits, values: Array | None 
     slopes: tuple[Array, ...] = ()
     if np.isfinite(risk):
         slopes = tuple(np.asarray(term.gradient(found.occupancy)) for _, term in problem.terms)
-    return Delivered(policy, found, expected, risk, objective, error + _risk_error(problem, found, risk, slopes), slopes)
+    return Delivered(
+        policy, found, expected, risk, objective, error + _risk_error(problem, found, risk, slopes), slopes
+    )
 
 
 def _expected_return(problem: Problem, found: Visits, used: Mask) -> tuple[float, float]:

@@ -1,9 +1,9 @@
 """Loops of the entropic dual at eight temperatures side by side; ``entropic`` has them for one.
 
-Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); B = gamma P - E (S*A, S). A table (n, 8)
-is flat, on a boundary of 64 bytes, and number 8 i + l belongs to temperature l: ``u`` (S, 8) multipliers, ``policy``
-(S*A, 8), ``log_mass`` and ``mass`` (S, 8) of states. ``heat`` (8,) is one over the
-temperatures; ``log_mu`` and ``r`` (S*A,), minus infinity where a pair cannot be used; ``xi`` and ``mu`` (S,).
+Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); B = gamma P - E (S*A, S). A table
+(n, 8) is flat, on a boundary of 64 bytes, and number 8 i + l belongs to temperature l: ``u`` (S, 8) multipliers,
+``policy`` (S*A, 8), ``log_mass`` and ``mass`` (S, 8) of states. ``heat`` (8,) is one over the temperatures; ``log_mu``
+and ``r`` (S*A,), the first minus infinity where a pair cannot be used; ``xi`` and ``mu`` (S,).
 """
 
 import numpy as np
@@ -75,8 +75,8 @@ def soft_rows(
         if wanted:
             part = over(one, larger(whole, one))
             for a in range(n_actions):
-                at = place + EIGHT_LANES * a
-                store(policy, at, times(load_eight(policy, at), part))
+                own = place + EIGHT_LANES * a
+                store(policy, own, times(load_eight(policy, own), part))
         store(log_mass, EIGHT_LANES * s, plus(top, log_eight(larger(whole, one))))
 
 
@@ -109,7 +109,7 @@ def soft_sweep(log_mass: Array, log_mu: Array, used: Mask, limit: float, live: M
             for lane in range(EIGHT_LANES):
                 rest = log_mass[np.uint64(EIGHT_LANES * s + lane)] - log_mu[s]
                 low[lane], high[lane] = min(low[lane], rest), max(high[lane], rest)
-    uneven = high - low
+    uneven: Array = high - low
     live &= uneven > limit
     step = np.where(live, 1.0, 0.0)
     for s in range(used.size):

@@ -1,10 +1,10 @@
 """Conjugate gradients on sixteen Newton systems of the entropic dual side by side, in single precision.
 
-Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); B = gamma P - E (S*A, S). Tables (n, 16)
-are flat, on a boundary of 64 bytes; number 16 i + l belongs to system l,  B' diag(w_l) B x_l = right_l.  All systems
-read the same transitions, and sixteen numbers are one access to memory: they take one and a half times as long as one
-system in double precision. A step of Newton's method is right to the second order in its error, so that six digits
-are plenty; ``w`` and ``right`` are at most one, because the range is short too.
+Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); B = gamma P - E (S*A, S). Tables
+(n, 16) are flat, on a boundary of 64 bytes; number 16 i + l belongs to system l,  B' diag(w_l) B x_l = right_l.  All
+systems read the same transitions, and sixteen numbers are one access to memory: they take one and a half times as long
+as one system in double precision. A step of Newton's method is right to the second order in its error, so that six
+digits are plenty; ``w`` and ``right`` are at most one, because the range is short too.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ STRETCH = 256
 
 @njit(cache=True, nogil=True)
 def narrow(table: Array, first: int, out: Singles) -> Array:
-    """A table (n, 8) in units of its largest numbers (8,), into the places from ``first`` on of one of sixteen (n, 16)."""
+    """A table (n, 8) in units of its largest numbers (8,), into the places from ``first`` on of a table (n, 16)."""
     largest, found = spread_eight(TINY), np.empty(EIGHT_LANES)
     for at in range(0, table.size, EIGHT_LANES):
         here = load_eight(table, at)
@@ -92,9 +92,7 @@ def normal_product(
 
 
 @njit(cache=True, nogil=True)
-def inverse_diagonals(
-    indptr: Indices, indices: Indices, data: Singles, gamma: float, w: Singles, out: Singles
-) -> None:
+def inverse_diagonals(indptr: Indices, indices: Indices, data: Singles, gamma: float, w: Singles, out: Singles) -> None:
     """out = one over the diagonal of B' diag(w) B for each; 0 where there is nothing."""
     n_actions, fading = w.size // out.size, np.float32(gamma)
     out[:] = 0.0
@@ -176,8 +174,8 @@ def conjugate_gradients(
 ) -> int:
     """x from zero for every system that is ``live`` (16,), until it is solved or rounding ends it; steps made.
 
-    ``tables`` (3 or more, 16 S) is room; its first row holds the right-hand sides. ``gained`` (16,) is <right, x> in ``unit``
-    (16,).
+    ``tables`` (3 or more, 16 S) is room; its first row holds the right-hand sides. ``gained`` (16,) is <right, x> in
+    units (16,).
     """
     residual, direction, image = tables[0], tables[1], tables[2]
     gains, before = np.zeros((WINDOW, SIXTEEN_LANES)), np.empty(SIXTEEN_LANES)

@@ -1,7 +1,8 @@
 """Quotients, maxima and shorter numbers of vectors, beside the operations of ``vectors``.
 
-over(p, q) = p / q;  larger(p, q), entry by entry: q where p is not a number;  largest(p), of four;  store_short(a, i, p)
-and load_short(a, i) of eight, in an array of single precision;  rounded_once(a, b, c) = a b + c of single numbers
+over(p, q) = p / q;  larger(p, q), entry by entry: q where p is not a number;  largest(p), of four;
+store_short(a, i, p) and load_short(a, i) of eight, in an array of single precision;
+rounded_once(a, b, c) = a b + c of single numbers
 """
 
 from typing import Any

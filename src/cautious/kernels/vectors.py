@@ -29,7 +29,7 @@ _FUSED = ("contract",)
 
 
 def aligned(count: int) -> Array:
-    """Room for ``count`` eights of numbers, (8 count,), from a boundary of 64 bytes on: each is one access to memory."""
+    """Room for ``count`` eights of numbers, (8 count,), from a boundary of 64 bytes on: one access to memory each."""
     room = np.empty(EIGHT_LANES * (count + 1))
     first = -(room.ctypes.data // room.itemsize) % EIGHT_LANES
     return room[first : first + EIGHT_LANES * count]

@@ -198,7 +198,7 @@ class Solver(ABC):
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """Better and better candidates."""
 
-    def foresee(self, problems: Sequence[Problem], target: Target) -> None:
+    def foresee(self, problems: Sequence[Problem], target: Target) -> None:  # noqa: B027
         """Look at several cautions of one frontier at once, and leave in the workspace what helps each of them.
 
         By default nothing.

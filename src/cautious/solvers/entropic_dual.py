@@ -124,7 +124,7 @@ class Dual:
         self.tau = self.caution * (1 - self.gamma)
         self.prices = Prices(problem, self.caution, scenery.features)
         # a constant reward changes nothing, and costs digits
-        self.middle = _middle(problem.reward[problem.active]) if like is None else like.middle
+        self.middle: float = _middle(problem.reward[problem.active]) if like is None else like.middle
         self.log_mu, self.log_prior = scenery.log_mu, scenery.log_prior
         self.passes = 0
 

@@ -1,6 +1,6 @@
 """The entropic dual at eight cautions side by side: one pass over the transitions serves all of them.
 
-The formulas are those of ``entropic_dual`` and ``entropic_start``, with one number for each caution where these have one.
+The formulas are those of ``entropic_dual`` and ``entropic_start``, with a number for each caution where these have one.
 Nothing here is careful or proved: what comes out is a start, and the certificate judges it like any other.
 """
 
@@ -34,7 +34,7 @@ class EightDuals:
         self.log_sums, self.heat = np.empty(EIGHT_LANES), np.empty(EIGHT_LANES)
 
     def take(self, duals: Sequence[Dual], u: Array, wanted: Array | None = None) -> None:
-        """Go on with these, from multipliers ``u`` (S, 8) and the mass that states should have, by default their own."""
+        """Go on with these, from multipliers ``u`` (S, 8) and the mass states should have, by default their own."""
         tau = [dual.tau for dual in duals]
         # places that nobody needs repeat the last
         self.heat[:] = 1 / np.array(tau + tau[-1:] * (EIGHT_LANES - len(tau)))

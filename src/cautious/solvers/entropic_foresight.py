@@ -79,9 +79,9 @@ def _found(sixteen: SixteenDuals, duals: Sequence[Dual]) -> Iterator[Foreseen]:
     """Where each of the duals is now, with the marginals that were found."""
     for half, place in sixteen.used(len(duals)):
         tables, values = (half.u, half.policy, half.log_states, half.wanted), half.values
-        rows = [np.ascontiguousarray(table.reshape(-1, EIGHT_LANES).T) for table in tables]
+        u, policy, log_states, states = (np.ascontiguousarray(table.reshape(-1, EIGHT_LANES).T) for table in tables)
         for lane, dual in enumerate(duals[place]):
-            yield Foreseen(dual, *(table[lane] for table in rows), float(values[lane]))
+            yield Foreseen(dual, u[lane], policy[lane], log_states[lane], states[lane], float(values[lane]))
 
 
 def groups(logs: Array) -> Iterator[Indices]:

@@ -51,7 +51,7 @@ class SixteenDuals:
         That is infinite where a dual got stuck. Those that leave more than ``SURE`` of it go on as long as others do.
         """
         count, every = allowed.size, self.used(allowed.size)
-        goal, live = np.full(SIXTEEN_LANES, np.inf), np.arange(SIXTEEN_LANES) < count
+        goal, live = np.ones(SIXTEEN_LANES), np.arange(SIXTEEN_LANES) < count
         goal[:count] = allowed
         left, share, known = np.full(SIXTEEN_LANES, np.inf), np.full(SIXTEEN_LANES, SHARE), False
         for _ in range(steps):

@@ -224,7 +224,7 @@ def _solution(
 
 
 def term_values(problem: Problem, d: Array, known: float = np.inf) -> tuple[dict[str, Any], ...]:
-    """Label, weight and value of every term that counts, for a Solution; ``known`` is that of all the risk, if finite."""
+    """Label, weight and value of every term that counts, for a Solution; ``known`` is that of all risk, if finite."""
 
     def row(weight: float, risk: Risk) -> dict[str, Any]:
         value = known if risk is problem.risk and np.isfinite(known) else float(risk.value(d))
