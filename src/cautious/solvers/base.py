@@ -104,7 +104,7 @@ class Clock:
 class Workspace:
     """What solves of the same model and risk leave for each other (another caution, another inner problem).
 
-    Every solver keeps one entry under its own name; nothing in it depends on the caution or is needed for a proof.
+    Every solver keeps one entry under its own name; nothing in it is needed for a proof.
     """
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from cautious.worth import ROUGH as ACCURACY
 
 FEWEST = 4
 # tables of eight numbers a pair, and a state, that are held at the peak
-PAIR_TABLES, STATE_TABLES, MOST_BYTES = 6, 40, 5e8
+PAIR_TABLES, STATE_TABLES, MOST_BYTES = 4, 30, 5e8
 NODES = 8
 FIRST_STEPS, STEPS = 20, 4
 SWEEPS, FIRST_ACCURACY = 8, 0.2
