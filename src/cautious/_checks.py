@@ -24,6 +24,11 @@ def sum_tolerance(dtype: Any) -> float:
     return FLOAT32_SUM_TOLERANCE if np.dtype(dtype) in (np.float32, np.float16) else SUM_TOLERANCE
 
 
+def picked(table: Any, where: Mask) -> Any:
+    """The entries of an array where a mask of its shape holds; mostly that is everywhere, and costs nothing."""
+    return table.ravel() if where.all() else table[where]
+
+
 def states_of(pairs: Mask) -> Mask:
     """States (S,) that have at least one of the pairs (S, A)."""
     # column by column: NumPy is slow along short rows

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from cautious._checks import picked
 from cautious.arrays import Array, Mask
 from cautious.kernels import checking
 from cautious.models.encodings import EPS, frozen
@@ -134,7 +135,7 @@ def _convex_bound(
         price = (1 - gamma) * weight * line.slope
         adjusted, size = adjusted - price, np.abs(size) + np.abs(price)
         intercept += weight * line.intercept
-        noise += 64 * EPS * weight * (abs(line.intercept) + float(np.abs(line.slope[active]).max(initial=0.0)))
+        noise += 64 * EPS * weight * (abs(line.intercept) + float(np.abs(picked(line.slope, active)).max(initial=0.0)))
     bound = _plan_bound(problem, adjusted, size, v) - intercept + noise
     # a witness that proves nothing must not slip through a comparison
     return np.inf if np.isnan(bound) else bound

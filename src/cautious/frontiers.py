@@ -15,7 +15,7 @@ from cautious.risks.base import Risk
 from cautious.solution import Solution, Status
 from cautious.solvers.base import Callback, Progress, Workspace
 from cautious.solvers.request import Request
-from cautious.solvers.solve import answer, answer_ready, ready
+from cautious.solvers.solve import answer, answer_ready, foresee, ready
 
 # cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5
@@ -107,14 +107,23 @@ def frontier(
     request = replace(request, callback=listening)
     points, before, workspace = Frontier(), None, Workspace()
     with ready(problem, request):
-        for caution in wanted:
-            # each from the one before, so that what does not depend on the caution is found once
-            problem = problem.with_caution(caution)
+        problems = _along(problem, wanted)
+        foresee(problems, request, workspace)
+        for problem in problems:
             before = answer_ready(problem, request, before, workspace)
             points.append(before)
             if before.status is Status.STOPPED or (listening is not None and listening.stop):
                 break
     return points
+
+
+def _along(problem: Problem, cautions: Sequence[float]) -> list[Problem]:
+    """The problem at each caution, from the one before, so that what does not depend on the caution is found once."""
+    problems = []
+    for caution in cautions:
+        problem = problem.with_caution(caution).surveyed()
+        problems.append(problem)
+    return problems
 
 
 class _Listening:

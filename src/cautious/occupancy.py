@@ -17,7 +17,7 @@ from cautious._checks import as_policy, first_bad
 from cautious.arrays import Array, Mask
 from cautious.errors import InputError
 from cautious.kernels import residuals
-from cautious.models.chains import chain_of
+from cautious.models.chains import Chain, chain_of
 from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
 
@@ -119,8 +119,13 @@ class _Balance:
 
     def __init__(self, mdp: MDP, policy: Array) -> None:
         self.mdp, self.policy = mdp, frozen(policy).ravel()
-        self.chain = chain_of(mdp, policy)
-        self.reached = self.chain.reachable(mdp.start > 0)
+        taken = policy > 0
+        self.reached = mdp.visitable if np.array_equal(taken, mdp.allowed) else mdp.reachable(taken)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """That of the policy; a good guess needs none."""
+        return chain_of(self.mdp, self.policy.reshape(self.mdp.shape))
 
     def measured(self, states: Array) -> _Measured:
         """Made a non-negative measure on the reached states, then put into the equation."""

@@ -78,6 +78,12 @@ class Problem:
         inner.risk, inner.caution = Sum(tuple(terms)) if terms else None, 1.0
         return inner
 
+    def surveyed(self) -> "Problem":
+        """Itself, having looked which pairs count: ``with_caution`` hands that on."""
+        for derived in ("trapped", "active_states", "default_rows"):
+            getattr(self, derived)
+        return self
+
     @property
     def neutral(self) -> bool:
         """Whether risk plays no part."""
@@ -141,6 +147,8 @@ class Problem:
 
     def completed(self, policy: Array) -> Array:
         """A policy for the active states, with the documented rows elsewhere."""
+        if self.active_states.all():
+            return policy
         return np.where(self.active_states[:, None], policy, self.default_rows)
 
     def usable(self, policy: Array) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cautious._checks import picked
 from cautious.arrays import Array, Mask
 from cautious.kernels import checking
 from cautious.models.encodings import EPS, frozen
@@ -19,7 +20,10 @@ ROUGH = 1e-9
 
 @dataclass(frozen=True)
 class Delivered:
-    """A policy and what it is worth; ``error`` bounds what rounding did to the objective."""
+    """A policy and what it is worth; ``error`` bounds what rounding did to the objective.
+
+    ``slopes``: the gradients (S, A) of the terms of a finite risk at the occupancy.
+    """
 
     policy: Array
     occupancy: Visits
@@ -27,6 +31,7 @@ class Delivered:
     risk: float
     objective: float
     error: float
+    slopes: tuple[Array, ...] = ()
 
 
 def deliver_return(
@@ -84,7 +89,12 @@ def _worth(problem: Problem, policy: Array, found: Visits, values: Array | None 
         expected, error = other if other[1] < error else (expected, error)
     risk = problem.risk_value(found.occupancy) if _clear_of_floors(problem, found) else np.inf
     objective = expected if problem.neutral else expected - problem.caution * risk
-    return Delivered(policy, found, expected, risk, objective, error + _risk_error(problem, found, risk))
+    slopes: tuple[Array, ...] = ()
+    if np.isfinite(risk):
+        slopes = tuple(np.asarray(term.gradient(found.occupancy)) for _, term in problem.terms)
+    return Delivered(
+        policy, found, expected, risk, objective, error + _risk_error(problem, found, risk, slopes), slopes
+    )
 
 
 def _expected_return(problem: Problem, found: Visits, used: Mask) -> tuple[float, float]:
@@ -118,12 +128,10 @@ def _clear_of_floors(problem: Problem, found: Visits) -> bool:
     return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales) for risk in barriers)
 
 
-def _risk_error(problem: Problem, found: Visits, risk: float) -> float:
+def _risk_error(problem: Problem, found: Visits, risk: float, slopes: tuple[Array, ...]) -> float:
     """First-order effect of the occupancy's error on the risk, doubled, and the rounding of the risk."""
-    if not np.isfinite(risk):
-        return 0.0
-    d, error = found.occupancy, 0.0
-    for weight, term in problem.terms:
-        slope = float(np.abs(np.asarray(term.gradient(d))[d > 0]).max(initial=0.0))
+    reached, error = found.occupancy > 0, 0.0
+    for (weight, _), table in zip(problem.terms, slopes, strict=bool(slopes)):
+        slope = float(np.abs(picked(table, reached)).max(initial=0.0))
         error += weight * (2 * slope * found.error + 32 * EPS * (abs(risk) + slope))
     return error

@@ -8,21 +8,14 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices
-
-SPLIT = 134217729.0  # 2^27 + 1: cuts a double into two halves whose products are exact
+from cautious.kernels.vector_ratios import rounded_once
 
 
 @njit(cache=True, nogil=True)
 def exact_product(a: float, b: float) -> tuple[float, float]:
-    """a*b as a rounded product and its error (Dekker)."""
+    """a*b as a rounded product and its error."""
     p = a * b
-    c = SPLIT * a
-    a_high = c - (c - a)
-    a_low = a - a_high
-    c = SPLIT * b
-    b_high = c - (c - b)
-    b_low = b - b_high
-    return p, a_low * b_low - (((p - a_high * b_high) - a_low * b_high) - a_high * b_low)
+    return p, rounded_once(a, b, -p)
 
 
 @njit(cache=True, nogil=True)

@@ -1,6 +1,8 @@
-"""Quotients and maxima of vectors, beside the operations of ``vectors``.
+"""Quotients, maxima and shorter numbers of vectors, beside the operations of ``vectors``.
 
-over(p, q) = p / q;  larger(p, q), entry by entry: q where p is not a number;  largest(p), of four
+over(p, q) = p / q;  larger(p, q), entry by entry: q where p is not a number;  largest(p), of four;
+store_short(a, i, p) and load_short(a, i) of eight, in an array of single precision;
+rounded_once(a, b, c) = a b + c of single numbers
 """
 
 from typing import Any
@@ -9,7 +11,7 @@ import llvmlite.ir as ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from cautious.kernels.vectors import FOUR, LANES, operation
+from cautious.kernels.vectors import EIGHT, EIGHT_LANES, FOUR, LANES, operation, pointer
 
 _NUMBERS = ir.IntType(32)
 
@@ -38,3 +40,40 @@ def largest(context: Any, vector: Any) -> Any:
         return found
 
     return types.float64(FOUR), generate
+
+
+@intrinsic
+def store_short(context: Any, array: Any, at: Any, vector: Any) -> Any:
+    """Write eight numbers from ``at`` on, rounded to single precision."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        short = ir.VectorType(ir.FloatType(), EIGHT_LANES)
+        place = pointer(context, builder, signature.args[0], args[0], args[1], short)
+        builder.store(builder.fptrunc(args[2], short), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, EIGHT), generate
+
+
+@intrinsic
+def load_short(context: Any, array: Any, at: Any) -> Any:
+    """The eight numbers from ``at`` on of an array in single precision."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        short = ir.VectorType(ir.FloatType(), EIGHT_LANES)
+        place = pointer(context, builder, signature.args[0], args[0], args[1], short)
+        return builder.fpext(builder.load(place, align=4), EIGHT.vector)
+
+    return EIGHT(array, types.intp), generate
+
+
+@intrinsic
+def rounded_once(context: Any, a: Any, b: Any, c: Any) -> Any:
+    """a b + c as if the product were not rounded."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = ir.DoubleType()
+        fused = builder.module.declare_intrinsic("llvm.fma", [number], ir.FunctionType(number, [number] * 3))
+        return builder.call(fused, args)
+
+    return types.float64(types.float64, types.float64, types.float64), generate

@@ -1,9 +1,10 @@
-"""Vectors of four or eight numbers for compiled loops, where compilers' own vectors do not pay: short rows, registers.
+"""Vectors of numbers for compiled loops, where compilers' own vectors do not pay: short rows, registers.
 
     p = load(a, i)              the numbers a[i : i+4] of a flat array; nothing is checked
     p = load_eight(a, i)        the numbers a[i : i+8]
-    store(a, i, p)              of either kind, as everything below that takes one
-    spread(x), spread_eight(x)  four, eight times the same number
+    p = load_sixteen(a, i)      the numbers a[i : i+16] of an array in single precision
+    store(a, i, p)              of any kind, as everything below that takes one
+    spread(x), spread_eight(x), spread_sixteen(x)   four, eight, sixteen times the same number
     plus(p, q), times(p, q), plus_product(p, q, r) = p + q r, minus_product(p, q, r) = p - q r
     total(p)                    the sum of four
     fetch(a, i)                 ask for the numbers around a[i], which will be needed soon
@@ -15,24 +16,35 @@ from collections.abc import Callable
 from typing import Any
 
 import llvmlite.ir as ir  # type: ignore[import-untyped]
+import numpy as np
 from numba import types
 from numba.extending import intrinsic, models, register_model
 
-LANES, EIGHT_LANES = 4, 8
+from cautious.arrays import Array
+
+LANES, EIGHT_LANES, SIXTEEN_LANES = 4, 8, 16
 _NUMBERS = ir.IntType(32)
 # a product and a sum may be rounded together
 _FUSED = ("contract",)
 
 
+def aligned(count: int) -> Array:
+    """Room for ``count`` eights of numbers, (8 count,), from a boundary of 64 bytes on: one access to memory each."""
+    room = np.empty(EIGHT_LANES * (count + 1))
+    first = -(room.ctypes.data // room.itemsize) % EIGHT_LANES
+    return room[first : first + EIGHT_LANES * count]
+
+
 class Vector(types.Type):  # type: ignore[misc]
     """The type of a vector in compiled code; it never leaves it."""
 
-    def __init__(self, lanes: int) -> None:
-        super().__init__(name=f"Vector({lanes})")
-        self.vector = ir.VectorType(ir.DoubleType(), lanes)
+    def __init__(self, lanes: int, number: Any = types.float64) -> None:
+        super().__init__(name=f"Vector({lanes}, {number})")
+        self.number = number
+        self.vector = ir.VectorType(ir.DoubleType() if number is types.float64 else ir.FloatType(), lanes)
 
 
-FOUR, EIGHT = Vector(LANES), Vector(EIGHT_LANES)
+FOUR, EIGHT, SIXTEEN = Vector(LANES), Vector(EIGHT_LANES), Vector(SIXTEEN_LANES, types.float32)
 
 
 @register_model(Vector)
@@ -41,15 +53,16 @@ class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, kind.vector)
 
 
-def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
+def pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
+    """To the vector of an array that begins at ``at``."""
     data = context.make_array(kind)(context, builder, value=array).data
     return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
 
 
 def _loaded(kind: Vector, array: Any) -> tuple[Any, Any]:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _pointer(context, builder, signature.args[0], args[0], args[1], kind.vector)
-        return builder.load(place, align=8)
+        place = pointer(context, builder, signature.args[0], args[0], args[1], kind.vector)
+        return builder.load(place, align=kind.number.bitwidth // 8)
 
     return kind(array, types.intp), generate
 
@@ -67,12 +80,19 @@ def load_eight(context: Any, array: Any, at: Any) -> Any:
 
 
 @intrinsic
+def load_sixteen(context: Any, array: Any, at: Any) -> Any:
+    """The sixteen numbers from ``at`` on."""
+    return _loaded(SIXTEEN, array)
+
+
+@intrinsic
 def store(context: Any, array: Any, at: Any, vector: Any) -> Any:
     """Write the numbers of a vector from ``at`` on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[2].vector
-        builder.store(args[2], _pointer(context, builder, signature.args[0], args[0], args[1], kind), align=8)
+        kind = signature.args[2]
+        place = pointer(context, builder, signature.args[0], args[0], args[1], kind.vector)
+        builder.store(args[2], place, align=kind.number.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, vector), generate
@@ -101,7 +121,7 @@ def _same(kind: Vector) -> tuple[Any, Any]:
         places = ir.Constant(ir.VectorType(_NUMBERS, kind.vector.count), [0] * kind.vector.count)
         return builder.shuffle_vector(single, nothing, places)
 
-    return kind(types.float64), generate
+    return kind(kind.number), generate
 
 
 @intrinsic
@@ -114,6 +134,12 @@ def spread(context: Any, number: Any) -> Any:
 def spread_eight(context: Any, number: Any) -> Any:
     """Eight times the same number."""
     return _same(EIGHT)
+
+
+@intrinsic
+def spread_sixteen(context: Any, number: Any) -> Any:
+    """Sixteen times the same number."""
+    return _same(SIXTEEN)
 
 
 @intrinsic

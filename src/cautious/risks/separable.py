@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import states_of
+from cautious._checks import picked, states_of
 from cautious.arrays import Array, Mask
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe
@@ -65,11 +65,16 @@ class SeparableRisk(ConicRisk):
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line of slope ``witness``, given per active entry."""
         here = self.active_entries(active)
-        slope, given = np.zeros(self.prior.shape), np.asarray(witness, dtype=np.float64)
+        given, count = np.asarray(witness, dtype=np.float64), np.count_nonzero(here)
         # a witness that is no slope at all is taken as the flat line, which is always valid
-        if given.shape == (np.count_nonzero(here),) and np.isfinite(given).all():
+        if given.shape != (count,) or not np.isfinite(given).all():
+            given = np.zeros(count)
+        if count == here.size:
+            slope = given.reshape(self.prior.shape)
+        else:
+            slope = np.zeros(self.prior.shape)
             slope[here] = given
-        return Cut(self.as_table(slope), self.intercept(slope[here], here))
+        return Cut(self.as_table(slope), self.intercept(given, here))
 
     @abstractmethod
     def intercept(self, u: Array, here: Mask) -> float:
@@ -109,7 +114,7 @@ class EntropicRisk(SeparableRisk):
 
     def intercept(self, u: Array, here: Mask) -> float:
         """-log sum p e^u."""
-        exponents = u + self.log_prior[here]
+        exponents = u + picked(self.log_prior, here)
         top = float(exponents.max())
         return -(top + float(np.log(np.sum(np.exp(exponents - top)))))
 

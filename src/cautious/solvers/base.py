@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -104,7 +104,7 @@ class Clock:
 class Workspace:
     """What solves of the same model and risk leave for each other (another caution, another inner problem).
 
-    Every solver keeps one entry under its own name; nothing in it depends on the caution or is needed for a proof.
+    Every solver keeps one entry under its own name; nothing in it is needed for a proof.
     """
 
     def __init__(self) -> None:
@@ -197,6 +197,12 @@ class Solver(ABC):
     @abstractmethod
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """Better and better candidates."""
+
+    def foresee(self, problems: Sequence[Problem], target: Target) -> None:  # noqa: B027
+        """Look at several cautions of one frontier at once, and leave in the workspace what helps each of them.
+
+        By default nothing.
+        """
 
     def memory(self, problem: Problem) -> int:
         """About how many bytes it needs beyond the model, the solution included."""

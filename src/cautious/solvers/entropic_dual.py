@@ -18,6 +18,7 @@ line is searched.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg as sla
@@ -95,6 +96,15 @@ class Scenery:
         return same and bool(np.allclose(_weights(problem), self.weights, rtol=1e-15, atol=0.0))
 
 
+def caution_of(problem: Problem) -> float:
+    """The caution of all entropies together."""
+    return sum(weight for weight, risk in problem.terms if isinstance(risk, EntropicRisk))
+
+
+def _middle(reward: Array) -> float:
+    return 0.5 * (float(reward.max()) + float(reward.min()))
+
+
 def _weights(problem: Problem) -> Array:
     """The weight of every entropy in units of all entropies; 0 for other terms."""
     weights = np.array([weight if isinstance(risk, EntropicRisk) else 0.0 for weight, risk in problem.terms])
@@ -102,24 +112,26 @@ def _weights(problem: Problem) -> Array:
 
 
 class Dual:
-    """phi and its Newton steps for one problem; ``scenery`` is its own."""
+    """phi and its Newton steps for one problem; ``scenery`` is its own, ``like`` one of the same model and reward."""
 
-    def __init__(self, problem: Problem, scenery: Scenery) -> None:
+    def __init__(self, problem: Problem, scenery: Scenery, like: "Dual | None" = None) -> None:
         self.problem, self.gamma = problem, problem.mdp.discount
         self.n_actions = problem.mdp.n_actions
         rows = problem.mdp.transitions
         self.csr = (rows.indptr, rows.indices, rows.data)
         self.xi = (1 - self.gamma) * problem.mdp.start
-        self.caution = sum(weight for weight, risk in problem.terms if isinstance(risk, EntropicRisk))
+        self.caution = caution_of(problem)
         self.tau = self.caution * (1 - self.gamma)
         self.prices = Prices(problem, self.caution, scenery.features)
-        used = problem.reward[problem.active]
         # a constant reward changes nothing, and costs digits
-        self.middle = 0.5 * (float(used.max()) + float(used.min()))
-        # log mu + r / tau
-        self.base = scenery.log_mu + (problem.reward.ravel() - self.middle) / self.tau
-        self.log_prior = scenery.log_prior
+        self.middle: float = _middle(problem.reward[problem.active]) if like is None else like.middle
+        self.log_mu, self.log_prior = scenery.log_mu, scenery.log_prior
         self.passes = 0
+
+    @cached_property
+    def base(self) -> Array:
+        """log mu + r / tau, (S*A,)."""
+        return np.asarray(self.log_mu + (self.problem.reward.ravel() - self.middle) / self.tau)
 
     def at(self, u: Array) -> Point:
         """Everything about u and the present prices."""

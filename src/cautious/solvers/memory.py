@@ -10,8 +10,10 @@ import time
 from functools import lru_cache
 from types import TracebackType
 
+import numpy as np
+
 STATUS = "/proc/self/status"
-EVERY_SECONDS = 0.02
+EVERY_SECONDS, MOMENT_SECONDS = 0.02, 2e-4
 # more than the system ever writes there
 STATUS_BYTES = 8192
 
@@ -24,7 +26,7 @@ class MemoryWatch:
 
     def __init__(self, limit: float | None) -> None:
         self.limit = limit
-        self.before, self._record = _resident()
+        self.before, self._record = _just_now()
         self._seen = self.before
 
     def __enter__(self) -> None:
@@ -46,7 +48,7 @@ class MemoryWatch:
     @property
     def most(self) -> int | None:
         """The most that was added at any time, in bytes; None where the system does not say."""
-        now, record = _resident()
+        now, record = _note(_resident())
         if not now:
             return None
         # a record broken since the start is exact; otherwise what was seen while looking has to do
@@ -87,6 +89,26 @@ class _Watcher:
 def _watcher(process: int) -> _Watcher:
     """Kept between solves; ``process`` is part of the key because threads do not survive a fork."""
     return _Watcher()
+
+
+class _Noted(threading.local):
+    """The last figures that this thread asked for at the end of a watch, and when."""
+
+    figures = (0, 0)
+    at = -np.inf
+
+
+_noted = _Noted()
+
+
+def _note(figures: tuple[int, int]) -> tuple[int, int]:
+    _noted.figures, _noted.at = figures, time.perf_counter()
+    return figures
+
+
+def _just_now() -> tuple[int, int]:
+    """As ``_resident``, asked again only if that was not a moment ago: points of a frontier follow each other."""
+    return _noted.figures if time.perf_counter() - _noted.at < MOMENT_SECONDS else _resident()
 
 
 def _resident() -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """``ca.solve``: match the risk's declared structure with a solver, run it, certify, wrap."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
 
@@ -125,6 +125,21 @@ def answer_ready(
         return _solve(problem, target, request.callback, solvers)
 
 
+def foresee(problems: Sequence[Problem], request: Request, workspace: Workspace) -> None:
+    """Let the solver of a frontier's problems look at all of them first; inside ``ready``, before they are solved.
+
+    Limits are those of single points, so that with one there is no such look.
+    """
+    cautious = [problem for problem in problems if not problem.neutral]
+    if request.time_limit_seconds is not None or request.memory_limit is not None or not cautious:
+        return
+    solvers = [] if cautious[0].trapped is not None else choose(cautious[0])
+    clock = Clock(None)
+    with until(lambda: clock.over), Interruption(clock), np.errstate(all="ignore"):
+        for solver in solvers[:1]:
+            solver.foresee(cautious, Target(request.tolerance, clock, workspace=workspace))
+
+
 @cache
 def _blas() -> ThreadpoolController:
     """Looking for the libraries takes milliseconds; they are all loaded by the first solve."""
@@ -140,9 +155,12 @@ def one_blas_thread() -> Iterator[None]:
 
 def choose(problem: Problem) -> list[Solver]:
     """The solvers to try, in order, by what the terms of the risk declare."""
-    if problem.neutral:
-        return [Planner()]
-    return [solver for solver in risk_solvers() if solver.refusal(problem) is None]
+    return list(_fitting(problem))
+
+
+def _fitting(problem: Problem) -> Iterator[Solver]:
+    """The same, one at a time: mostly the first one answers."""
+    yield from [Planner()] if problem.neutral else (each for each in risk_solvers() if each.refusal(problem) is None)
 
 
 def risk_solvers() -> list[Solver]:
@@ -159,10 +177,11 @@ def risk_solvers() -> list[Solver]:
     ]
 
 
-def _within(limit: float | None, problem: Problem, solvers: Sequence[Solver]) -> Sequence[Solver]:
+def _within(limit: float | None, problem: Problem, solvers: Iterable[Solver]) -> Iterable[Solver]:
     """The solvers whose memory fits."""
     if limit is None:
         return solvers
+    solvers = list(solvers)
     fitting = [solver for solver in solvers if solver.memory(problem) <= limit]
     if not fitting:
         least = min(solvers, key=lambda solver: solver.memory(problem))
@@ -177,7 +196,7 @@ def _solve(problem: Problem, target: Target, callback: Callback | None, solvers:
     if problem.trapped is not None:
         return forbidden(problem, target)
     outcome, method = Outcome(Status.STALLED), ""
-    tried = choose(problem) if solvers is None else solvers
+    tried = _fitting(problem) if solvers is None else solvers
     for solver in _within(target.clock.memory.limit, problem, tried):
         method = solver.name
         outcome = run(solver, problem, target, callback, outcome)

@@ -82,7 +82,7 @@ def _prices(problem: Problem, target: Target, witness: Witness | Cover | None, b
         given = cuts[number] if number < len(cuts) else None
         if risk.smooth or given is None:
             with np.errstate(all="ignore"):
-                slope = np.asarray(risk.gradient(d))
+                slope = best.slopes[number] if best.slopes else np.asarray(risk.gradient(d))
             if not np.isfinite(slope).all():
                 # a user's gradient may be infinite where no mass is: nothing is claimed there
                 line = 0.0 if given is None else risk.cut(given, problem.active).slope
@@ -218,15 +218,16 @@ def _solution(
         steps=outcome.steps,
         method=method,
         memory_bytes=target.clock.memory.most,
-        risk_terms=() if problem.neutral else term_values(problem, best.occupancy.occupancy),
+        risk_terms=() if problem.neutral else term_values(problem, best.occupancy.occupancy, best.risk),
         problem=problem,
     )
 
 
-def term_values(problem: Problem, d: Array) -> tuple[dict[str, Any], ...]:
-    """Label, weight and value of every term that counts, for a Solution."""
+def term_values(problem: Problem, d: Array, known: float = np.inf) -> tuple[dict[str, Any], ...]:
+    """Label, weight and value of every term that counts, for a Solution; ``known`` is that of all risk, if finite."""
 
     def row(weight: float, risk: Risk) -> dict[str, Any]:
-        return {"risk": risk.label, "weight": weight / problem.caution, "value": float(risk.value(d))}
+        value = known if risk is problem.risk and np.isfinite(known) else float(risk.value(d))
+        return {"risk": risk.label, "weight": weight / problem.caution, "value": value}
 
     return tuple(row(weight, risk) for weight, risk in problem.terms)
