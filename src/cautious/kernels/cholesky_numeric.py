@@ -15,30 +15,30 @@ from numba import njit
 
 from cautious.arrays import Array, Indices
 from cautious.kernels.cholesky_solve import eliminate, room_for_rows
-from cautious.kernels.cholesky_tiles import ROWS, WIDTH, eliminate_four, padded, subtract_tile
+from cautious.kernels.cholesky_tiles import ROWS, eliminate_four, padded, subtract_tile
+from cautious.kernels.vectors import lanes
 
 # columns that contribute to others at once: their tiles then stay close to the processor; a multiple of WIDTH
 DEPTH = 48
-TINY_PIVOT = 1e-15
 
 
 @njit(cache=True, nogil=True)
 def factor_panel(blocks: Array, begin: int, columns: int, size: int, least: Array) -> int:
     """Eliminate the columns of the panel at ``begin``, four at a time; returns how many pivots vanished."""
-    width, bad, here = padded(size), 0, np.zeros(ROWS)
+    width, bad, here, tile = padded(size), 0, np.zeros(ROWS), 2 * lanes(blocks)
     for start in range(0, columns, DEPTH):
         stop, first = min(start + DEPTH, columns), begin + start * width
         for j in range(start, stop, ROWS):
             at = begin + j * width
             if j > start:
-                for low in range(j - j % WIDTH, size, WIDTH):
+                for low in range(j - j % tile, size, tile):
                     subtract_tile(blocks, at + low, width, blocks, first, width, j - start, j, low)
             for i in range(ROWS):
                 # what comes after the last column is nobody's
                 here[i] = least[j + i] if j + i < columns else 0.0
             bad += eliminate_four(blocks, at, width, j, here, columns - j)
-        for low in range(stop, size, WIDTH):
-            for j in range(stop, min(low + WIDTH, columns), ROWS):
+        for low in range(stop, size, tile):
+            for j in range(stop, min(low + tile, columns), ROWS):
                 subtract_tile(blocks, begin + j * width + low, width, blocks, first, width, DEPTH, j, low)
     return bad
 
@@ -47,11 +47,11 @@ def factor_panel(blocks: Array, begin: int, columns: int, size: int, least: Arra
 def update_rest(blocks: Array, begin: int, columns: int, size: int, rests: Array, place: int) -> None:
     """Subtract from the rest at ``place`` what the columns of the panel contribute."""
     width, left = padded(size), size - columns
-    stride = padded(left)
+    stride, tile = padded(left), 2 * lanes(blocks)
     for start in range(0, columns, DEPTH):
         count, first = min(DEPTH, columns - start), begin + start * width
-        for low in range(0, left, WIDTH):
-            for i in range(0, min(low + WIDTH, left), ROWS):
+        for low in range(0, left, tile):
+            for i in range(0, min(low + tile, left), ROWS):
                 corner = place + i * stride + low
                 subtract_tile(rests, corner, stride, blocks, first, width, count, columns + i, columns + low)
 
@@ -88,7 +88,7 @@ def factor(
     values: Array,
     entry_start: Indices,
     entry_place: Indices,
-    diagonal: Array,
+    least: Array,
     first: Indices,
     above: Indices,
     row_start: Indices,
@@ -100,11 +100,11 @@ def factor(
     rests: Array,
     x: Array,
 ) -> int:
-    """L into ``blocks``; ``diagonal`` (n,) of the matrix says which pivots count as zero. Returns how many did.
+    """L into ``blocks``; pivots not above ``least`` (n,) count as zero. Returns how many did.
 
     On the way x <- L^-1 x, in the order of elimination: a panel is at hand when it has just been made.
     """
-    made, bad, here = above.size, 0, room_for_rows(row_start)
+    made, bad, here = above.size, 0, room_for_rows(row_start, blocks)
     n_children = np.zeros(made, np.int64)
     for k in range(made):
         if above[k] >= 0:
@@ -123,7 +123,7 @@ def factor(
             low, high = row_start[child] + first[child + 1] - first[child], row_start[child + 1]
             extend_add(blocks, begin, columns, size, rests, rest_start[k], rest_start[child], inside[low:high])
         held -= n_children[k]
-        bad += factor_panel(blocks, begin, columns, size, TINY_PIVOT * diagonal[first[k] : first[k + 1]])
+        bad += factor_panel(blocks, begin, columns, size, least[first[k] : first[k + 1]])
         eliminate(k, first, row_start, rows, block_start, blocks, here, x)
         if above[k] >= 0:
             update_rest(blocks, begin, columns, size, rests, rest_start[k])

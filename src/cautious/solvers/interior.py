@@ -177,13 +177,13 @@ def advance(form: Form, newton: Newton) -> Point | None:
     mean, then = kernels.mean_product(*here, other.primal, other.dual, *lengths, *rest)
     aim = min(max(then / mean, 0.0), 1.0) ** POWER * mean
     kernels.curved(*here, other.primal, other.dual, aim, 10 * mean, *rest, wanted)
-    newton.direction(wanted, step)
+    newton.direction(wanted, step, like=other)
     lengths = step_lengths(form, point, step, SHORT)
     # steps that are long where a slope bends leave the dual equation behind
     if kernels.furthest(newton.dual_residual) <= BENT * mean:
         further = [min(1.0, 1.5 * length + 0.3) for length in lengths]
         kernels.centred(*here, step.primal, step.dual, *further, aim, *rest, wanted)
-        newton.direction(wanted, other)
+        newton.direction(wanted, other, like=step)
         longer = mix(form, point, step, other, SHORT)
         if sum(longer) > sum(lengths):
             step, lengths = other, longer

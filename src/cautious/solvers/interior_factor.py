@@ -12,6 +12,9 @@ from cautious.arrays import Array, Indices
 from cautious.kernels import cholesky_numeric, cholesky_order, cholesky_pattern, cholesky_solve, cholesky_symbolic
 from cautious.kernels.cholesky_tiles import ROWS, WIDTH
 
+# shares of a diagonal entry below which a pivot is only rounding
+TINY_PIVOT: dict[type[np.floating], float] = {np.float64: 1e-15, np.float32: 1e-7}
+
 
 @dataclass(frozen=True)
 class Pattern:
@@ -81,17 +84,19 @@ class Factor:
         self.rest_start, waiting = cholesky_symbolic.rest_places(self.row_start, self.first, self.above)
         self.n_entries = entry_row.size
         # tiles at an edge reach beyond it
-        self._blocks = np.zeros(self.block_start[-1] + ROWS * int(widths.max()) + WIDTH)
-        self._rests = np.zeros(waiting + WIDTH)
+        self._room = self.block_start[-1] + ROWS * int(widths.max()) + WIDTH, waiting + WIDTH
+        self._blocks = self._rests = np.zeros(0)
 
-    def update(self, values: Array, right: Array) -> Array:
+    def update(self, values: Array, right: Array, precision: type[np.floating] = np.float64) -> Array:
         """Factor the matrix with these entries (numbered by ``clique_entries``); the solution of its first system."""
+        if self._blocks.size == 0 or self._blocks.dtype != precision:
+            self._blocks, self._rests = (np.zeros(size, precision) for size in self._room)
         x = right[self.order]
         self.vanished = cholesky_numeric.factor(
             values,
             self.entry_start,
             self.entry_place,
-            values[self.diagonal_entries],
+            TINY_PIVOT[precision] * values[self.diagonal_entries],
             self.first,
             self.above,
             self.row_start,

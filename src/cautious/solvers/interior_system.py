@@ -22,6 +22,8 @@ from cautious.solvers.interior_factor import Factor, Pattern, ordered
 # million states takes three quarters of the first and half of the second
 MOST_NONZEROS = 150_000_000
 MOST_FLOPS = 1.5e11
+# from this many entries on, factors are of single precision for as long as refinement makes up for it
+MANY_NONZEROS = 50_000
 SMALL_STATES, MOST_FLOPS_OF_A_CUT = 2000, 1e9
 NONE = np.zeros(0)
 
@@ -99,6 +101,16 @@ class System:
         """The reusable factorisation."""
         return Factor(self.pattern, *self.cliques)
 
+    @cached_property
+    def _precisions(self) -> list[type[np.floating]]:
+        return [np.float64] if self.pattern.nonzeros < MANY_NONZEROS else [np.float64, np.float32]
+
+    def make_precise(self) -> bool:
+        """From now on factor with double precision; whether that makes a difference."""
+        rough = len(self._precisions) > 1
+        del self._precisions[1:]
+        return rough
+
     def forward(self, push: Array, lift: Array, x: Array) -> Array:
         """push + lift + B x on the active pairs; ``lift`` (S,) is the same for all pairs of a state."""
         out, nothing = np.empty(push.size), np.zeros(self.n_states)
@@ -156,7 +168,7 @@ class System:
         # unknowns of inactive states meet nothing
         diagonal = values[factor.diagonal_entries]
         values[factor.diagonal_entries[diagonal == 0]] = 1.0
-        return factor.update(values, right)
+        return factor.update(values, right, self._precisions[-1])
 
 
 def fills_in(mdp: MDP) -> bool:
