@@ -23,14 +23,28 @@ def padded(size: int) -> int:
 
 @njit(cache=True, nogil=True)
 def subtract_tile(
-    out: Array, corner: int, stride: int, panel: Array, begin: int, width: int, count: int, at: int, low: int
+    out: Array,
+    corner: int,
+    stride: int,
+    panel: Array,
+    begin: int,
+    width: int,
+    count: int,
+    at: int,
+    low: int,
+    blank: bool,
 ) -> None:
-    """out[corner + i stride + j] -= sum over the first ``count`` columns of column[at + i] * column[low + j]."""
+    """out[corner + i stride + j] -= sum over the first ``count`` columns of column[at + i] * column[low + j].
+
+    What was there before does not matter if it is ``blank``.
+    """
     after, here = lanes(out), begin
-    a, b = load(out, corner), load(out, corner + after)
-    c, d = load(out, corner + stride), load(out, corner + stride + after)
-    e, f = load(out, corner + 2 * stride), load(out, corner + 2 * stride + after)
-    g, h = load(out, corner + 3 * stride), load(out, corner + 3 * stride + after)
+    a = b = c = d = e = f = g = h = alike(out, 0.0)
+    if not blank:
+        a, b = load(out, corner), load(out, corner + after)
+        c, d = load(out, corner + stride), load(out, corner + stride + after)
+        e, f = load(out, corner + 2 * stride), load(out, corner + 2 * stride + after)
+        g, h = load(out, corner + 3 * stride), load(out, corner + 3 * stride + after)
     for _ in range(count):
         p, q = load(panel, here + low), load(panel, here + low + after)
         weight = alike(panel, panel[np.uint64(here + at)])
@@ -59,24 +73,24 @@ def pivot_of(value: float, least: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def eliminate_four(panel: Array, at: int, width: int, j: int, least: Array, valid: int) -> int:
+def eliminate_four(panel: Array, at: int, width: int, j: int, least: Array, k: int, valid: int) -> int:
     """Columns j to j+3 of a panel, from their diagonal on; ``at`` is where column j begins.
 
-    One over the diagonal is kept in its place: solving multiplies by it. Only the first ``valid`` of them count;
+    Pivots not above ``least``, from its place k on, count as zero. One over the diagonal is kept in its place: solving multiplies by it. Only the first ``valid`` of them count;
     returns how many of these had a vanishing pivot.
     """
     p, q = panel[at + j : at + width], panel[at + width + j : at + 2 * width]
     r, s = panel[at + 2 * width + j : at + 3 * width], panel[at + 3 * width + j : at + 4 * width]
-    a = pivot_of(p[0], least[0])
+    a = pivot_of(p[0], least[k])
     by_a = 1 / np.sqrt(a)
     ab, ac, ad = p[1] * by_a, p[2] * by_a, p[3] * by_a
-    b = pivot_of(q[1] - ab * ab, least[1])
+    b = pivot_of(q[1] - ab * ab, least[k + 1])
     by_b = 1 / np.sqrt(b)
     bc, bd = (q[2] - ab * ac) * by_b, (q[3] - ab * ad) * by_b
-    c = pivot_of(r[2] - ac * ac - bc * bc, least[2])
+    c = pivot_of(r[2] - ac * ac - bc * bc, least[k + 2])
     by_c = 1 / np.sqrt(c)
     cd = (r[3] - ac * ad - bc * bd) * by_c
-    d = pivot_of(s[3] - ad * ad - bd * bd - cd * cd, least[3])
+    d = pivot_of(s[3] - ad * ad - bd * bd - cd * cd, least[k + 3])
     by_d = 1 / np.sqrt(d)
     for i in range(0, p.size, lanes(panel)):
         one = times(load(p, i), alike(panel, by_a))

@@ -101,8 +101,8 @@ def fetch(context: Any, array: Any, at: Any) -> Any:
         place = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [place.type, *[_NUMBERS] * 3])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        # for reading, to be kept near, as data
-        builder.call(prefetch, [place, *(ir.Constant(_NUMBERS, number) for number in (0, 3, 1))])
+        # for reading, to be kept near but not nearest, where few wait at a time, as data
+        builder.call(prefetch, [place, *(ir.Constant(_NUMBERS, number) for number in (0, 2, 1))])
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate

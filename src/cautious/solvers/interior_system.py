@@ -89,7 +89,7 @@ class System:
     @cached_property
     def pattern(self) -> Pattern:
         """Pattern and order, with the factor's size."""
-        return ordered(*self.cliques, self.size, MOST_NONZEROS)
+        return ordered(*self.cliques, self.size)
 
     @property
     def affordable(self) -> bool:
