@@ -113,6 +113,15 @@ def eliminate(
 
 
 @njit(cache=True, nogil=True)
+def reordered(x: Array, order: Indices) -> Array:
+    """x[order]."""
+    out = np.empty_like(x)
+    for i in range(np.uint64(x.size)):
+        out[i] = x[np.uint64(order[i])]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def room_for_rows(row_start: Indices, blocks: Array) -> Array:
     """Room for the rows of any supernode, in the precision of the factor."""
     return np.zeros(padded(int(np.max(row_start[1:] - row_start[:-1]))), blocks.dtype)

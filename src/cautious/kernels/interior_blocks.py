@@ -180,24 +180,62 @@ def assemble(
     for s in range(start.size - 1):
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
-        size, place, weight = start[i + ONE] - start[i], np.uint64(entry_start[i]), 0.0
-        rows = coefficients
+        size, place, rows, weight = start[i + ONE] - start[i], entry_start[i], coefficients, 0.0
         if coupling[i] != 0.0:
             mass = centre(coefficients, at, size, softness, begin, n, mean, block)
             rows, at, weight = block, 0, mass / (1 + coupling[i] * mass)
-        for a in range(size):
-            for b in range(a + 1):
-                entry = np.uint64(entries[place])
-                if n == LANES:
-                    products = times(load(rows, at + a * LANES), load(rows, at + b * LANES))
-                    values[entry] += total(times(load(softness, begin), products))
-                else:
-                    for c in range(n):
-                        product = rows[np.uint64(at + a * n + c)] * rows[np.uint64(at + b * n + c)]
-                        values[entry] += softness[np.uint64(begin + c)] * product
-                if weight != 0.0:
-                    values[entry] += weight * mean[np.uint64(a)] * mean[np.uint64(b)]
-                place += ONE
+        if n == LANES:
+            add_block_of_four(rows, at, size, load(softness, begin), weight, mean, entries, place, values)
+        else:
+            add_block(rows, at, size, softness, begin, n, weight, mean, entries, place, values)
+
+
+@njit(cache=True, nogil=True)
+def add_block(
+    rows: Array,
+    at: int,
+    size: int,
+    softness: Array,
+    begin: int,
+    n: int,
+    weight: float,
+    mean: Array,
+    entries: Indices,
+    place: int,
+    values: Array,
+) -> None:
+    """Add rows' softness rows + weight mean' mean of a state, whose rows begin at ``at``, to its ``entries``."""
+    entry = np.uint64(place)
+    for a in range(size):
+        for b in range(a + 1):
+            product = weight * mean[np.uint64(a)] * mean[np.uint64(b)]
+            for c in range(n):
+                both = rows[np.uint64(at + a * n + c)] * rows[np.uint64(at + b * n + c)]
+                product += softness[np.uint64(begin + c)] * both
+            values[np.uint64(entries[entry])] += product
+            entry += ONE
+
+
+@njit(cache=True, nogil=True)
+def add_block_of_four(
+    rows: Array,
+    at: int,
+    size: int,
+    soft: Any,
+    weight: float,
+    mean: Array,
+    entries: Indices,
+    place: int,
+    values: Array,
+) -> None:
+    """The same for four pairs, whose softness is held in a vector."""
+    entry = np.uint64(place)
+    for a in range(size):
+        row, softened = times(load(rows, at + a * LANES), soft), weight * mean[np.uint64(a)]
+        for b in range(a + 1):
+            product = total(times(row, load(rows, at + b * LANES)))
+            values[np.uint64(entries[entry])] += product + softened * mean[np.uint64(b)]
+            entry += ONE
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -208,9 +246,10 @@ def centre(
     if n == LANES:
         soft = load(softness, begin)
         mass = total(soft)
+        share = times(soft, spread(1 / mass))
         for e in range(size):
             row = load(coefficients, at + e * LANES)
-            mean[np.uint64(e)] = total(times(row, soft)) / mass
+            mean[np.uint64(e)] = total(times(row, share))
             store(block, e * LANES, plus(row, spread(-mean[np.uint64(e)])))
         return float(mass)
     mass = 0.0

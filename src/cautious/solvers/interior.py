@@ -35,7 +35,7 @@ BENT = 1.0
 # share of the precision with which the flow of a transport must be known; some steps are worth that
 SURE = 0.7
 PATIENCE = 5
-ROUGHLY = 0.01
+ROUGHLY, SELDOM = 0.01, 0.2
 SHARES = (0.95, 0.3, 0.03, 0.003, 0.0003)
 
 
@@ -86,8 +86,9 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
             break
         newton = Newton(form, system, point)
         gap = unit * own_gap(form, newton)
-        # what a point is worth matters for what is allowed: when it is not known yet to the gap, and at the end
-        if known > ROUGHLY * max(1.0, abs(worth)) or gap <= 2 * shares[0] * target.allowance(worth):
+        # what a point is worth matters for what is allowed: now and then until it hardly changes, and at the end
+        rough = known > ROUGHLY * max(1.0, abs(worth)) and gap < SELDOM * known
+        if rough or gap <= 2 * shares[0] * target.allowance(worth):
             worth, known = own_objective(problem, form, newton), gap
         allowed = target.allowance(worth)
         if not np.isfinite(gap) or target.clock.over:

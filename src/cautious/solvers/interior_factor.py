@@ -101,7 +101,7 @@ class Factor:
         """Factor the matrix with these entries (numbered by ``clique_entries``); the solution of its first system."""
         if self._blocks.size == 0 or self._blocks.dtype != precision:
             self._blocks, self._rests = (np.zeros(size, precision) for size in self.room)
-        x, least = right[self.order], np.zeros(self.n + ROWS)
+        x, least = cholesky_solve.reordered(right, self.order), np.zeros(self.n + ROWS)
         np.multiply(values[self.diagonal_entries], TINY_PIVOT[precision], out=least[: self.n])
         self.vanished = cholesky_numeric.factor(
             values,
@@ -120,10 +120,10 @@ class Factor:
             x,
         )
         cholesky_solve.substitute(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
-        return np.asarray(x[self.place])
+        return cholesky_solve.reordered(x, self.place)
 
     def solve(self, right: Array) -> Array:
         """The solution of another system with the last matrix; (n,)."""
-        x = right[self.order]
+        x = cholesky_solve.reordered(right, self.order)
         cholesky_solve.solve(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
-        return np.asarray(x[self.place])
+        return cholesky_solve.reordered(x, self.place)

@@ -22,10 +22,10 @@ from cautious.solvers.interior_terms import Form, Kinks, Transport
 REFINEMENTS = 3
 # shares, of what arrives and is missing, by which the flow of a direction may be off: always, and at most; in between
 # it may be off by this share of the mean product
-BALANCED, UNBALANCED = 1e-6, 1e-3
-OF_PRODUCTS = 0.3
+BALANCED, UNBALANCED = 1e-6, 1e-2
+OF_PRODUCTS = 1.0
 # refinement that leaves more than this share in a round is given up, for factors of double precision
-SLOW = 0.05
+SLOW = 0.2
 NEAR = 5.0
 
 
@@ -89,12 +89,12 @@ class Newton:
 
     def entries(self, on_states: bool) -> Array:
         """The active entries a separable risk looks at."""
-        return self.x[self.form.states] if on_states else self.y
+        return self.x[self.form.where] if on_states else self.y
 
     def _bend(self) -> None:
         """Curvatures of all separable terms; residual of the dual equation."""
         form, point, room = self.form, self.point, self.system.room
-        push, lift = self.z + form.reward, np.zeros(self.system.n_states)
+        push, lift = np.add(self.z, form.reward, out=room("push", self.z.size)), np.zeros(self.system.n_states)
         softness, coupling = room("softness", push.size), np.zeros(self.system.n_states)
         softness.fill(0.0)
         self.away: list[Array] = []
@@ -110,8 +110,8 @@ class Newton:
             bends.append((kink.on_states, self.kink_curvature[k], point.dual[kink.below]))
         for on_states, curvature, slope in bends:
             if on_states:
-                coupling[form.states] += curvature
-                lift[form.states] -= slope
+                coupling[form.where] += curvature
+                lift[form.where] -= slope
             else:
                 softness += curvature
                 push -= slope
@@ -167,7 +167,7 @@ class Newton:
         for kink, away, curvature, slope in zip(form.kinks, self.away, self.kink_curvature, slopes, strict=True):
             kernels.kink_offset(away, *sides(kink, point.primal, point.dual, wanted), curvature, slope)
             if kink.on_states:
-                lift[form.states] -= slope
+                lift[form.where] -= slope
             else:
                 push -= slope
         self._begin(step, like)
@@ -175,7 +175,7 @@ class Newton:
         dy = step.primal[:n_pairs]
         kernels.changes(self.y, self.z, wanted[:n_pairs], dy, step.dual[:n_pairs])
         for kink, curvature, slope in zip(form.kinks, self.kink_curvature, slopes, strict=True):
-            dx = (shift / self.hessian[1])[form.states] if kink.on_states else dy
+            dx = (shift / self.hessian[1])[form.where] if kink.on_states else dy
             kernels.add_product(curvature, dx, slope)
             for part, sign in ((kink.above, -1.0), (kink.below, 1.0)):
                 here = point.primal[part], point.dual[part], wanted[part]
