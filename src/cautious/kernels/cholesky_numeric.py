@@ -19,7 +19,7 @@ from cautious.kernels.cholesky_tiles import ROWS, eliminate_four, padded, subtra
 from cautious.kernels.vectors import lanes
 
 # columns that contribute to others at once: their tiles then stay close to the processor; a multiple of WIDTH
-DEPTH = 48
+DEPTH = 64
 
 
 @njit(cache=True, nogil=True)

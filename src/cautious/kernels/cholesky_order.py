@@ -133,11 +133,10 @@ def dissect(indptr: Indices, indices: Indices) -> Indices:
         if size <= LEAF:
             nodes[begin:end] = queue[:size]
             continue
-        for _ in range(2):
-            root = queue[size - 1]
-            for i in range(begin, end):
-                level[nodes[i]] = -pieces
-            search(indptr, indices, root, pieces, level, queue)
+        root = queue[size - 1]
+        for i in range(begin, end):
+            level[nodes[i]] = -pieces
+        search(indptr, indices, root, pieces, level, queue)
         at = middle_level(queue, level, size)
         if at < 0:
             nodes[begin:end] = queue[:size]
