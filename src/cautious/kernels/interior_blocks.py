@@ -13,9 +13,12 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices
-from cautious.kernels.vectors import LANES, load, plus, plus_product, spread, store, times, total
+from cautious.kernels.vectors import LANES, fetch, load, plus, plus_product, spread, store, times, total
 
 ONE = np.uint64(1)
+# numbers that arrive together, and how far ahead coefficients are asked for: loops over states read many arrays at
+# once, more than processors look ahead in by themselves
+LINE, AHEAD = 8, 1024
 
 
 @njit(cache=True, nogil=True)
@@ -34,6 +37,7 @@ def backward(
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
         member, size = start[i], start[i + ONE] - start[i]
+        ask_ahead(coefficients, at)
         if n == LANES:
             sums[i] = total(load(y, begin))
             scatter_four(coefficients, at, members, member, size, load(y, begin), missing)
@@ -68,6 +72,7 @@ def respond(
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
         member, size = start[i], start[i + ONE] - start[i]
+        ask_ahead(coefficients, at)
         if n == LANES:
             four = plus(load(push, begin), spread(lift[i]))
             if x.size > 0:
@@ -91,6 +96,14 @@ def respond(
                 out[p] = softness[p] * (out[p] - shift[i])
             if missing.size > 0:
                 scatter(coefficients, at, members, member, size, out, begin, n, missing)
+
+
+@njit(cache=True, nogil=True)
+def ask_ahead(coefficients: Array, at: int) -> None:
+    """Ask for about as many coefficients as a state has."""
+    fetch(coefficients, at + AHEAD)
+    fetch(coefficients, at + AHEAD + LINE)
+    fetch(coefficients, at + AHEAD + 2 * LINE)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -180,14 +193,20 @@ def assemble(
     for s in range(start.size - 1):
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
-        size, place, rows, weight = start[i + ONE] - start[i], entry_start[i], coefficients, 0.0
+        size, place = start[i + ONE] - start[i], entry_start[i]
+        ask_ahead(coefficients, at)
+        # the calls are written out: to give one array the name of another takes longer than most of them
         if coupling[i] != 0.0:
             mass = centre(coefficients, at, size, softness, begin, n, mean, block)
-            rows, at, weight = block, 0, mass / (1 + coupling[i] * mass)
-        if n == LANES:
-            add_block_of_four(rows, at, size, load(softness, begin), weight, mean, entries, place, values)
+            weight = mass / (1 + coupling[i] * mass)
+            if n == LANES:
+                add_block_of_four(block, 0, size, load(softness, begin), weight, mean, entries, place, values)
+            else:
+                add_block(block, 0, size, softness, begin, n, weight, mean, entries, place, values)
+        elif n == LANES:
+            add_block_of_four(coefficients, at, size, load(softness, begin), 0.0, mean, entries, place, values)
         else:
-            add_block(rows, at, size, softness, begin, n, weight, mean, entries, place, values)
+            add_block(coefficients, at, size, softness, begin, n, 0.0, mean, entries, place, values)
 
 
 @njit(cache=True, nogil=True)
@@ -246,10 +265,10 @@ def centre(
     if n == LANES:
         soft = load(softness, begin)
         mass = total(soft)
-        share = times(soft, spread(1 / mass))
+        share = 1 / mass
         for e in range(size):
             row = load(coefficients, at + e * LANES)
-            mean[np.uint64(e)] = total(times(row, share))
+            mean[np.uint64(e)] = total(times(row, soft)) * share
             store(block, e * LANES, plus(row, spread(-mean[np.uint64(e)])))
         return float(mass)
     mass = 0.0
