@@ -13,6 +13,7 @@ from cautious.kernels import (
 )
 from cautious.solvers.interior_factor import Factor, ordered
 
+
 def cliques(rng, kind, n):
     """Random cliques, as lists of unknowns."""
     if kind == "diagonal":

@@ -57,9 +57,7 @@ def make_rest(blocks: Array, begin: int, columns: int, size: int, rests: Array, 
 
 
 @njit(cache=True, nogil=True)
-def add_to_panel(
-    blocks: Array, begin: int, columns: int, size: int, rests: Array, child: int, inside: Indices
-) -> None:
+def add_to_panel(blocks: Array, begin: int, columns: int, size: int, rests: Array, child: int, inside: Indices) -> None:
     """Add those rows of the rest at ``child`` that belong to the panel's columns, at its places ``inside``."""
     n, stride = np.uint64(inside.size), np.uint64(padded(inside.size))
     width, until = np.uint64(padded(size)), np.uint64(np.searchsorted(inside, columns))

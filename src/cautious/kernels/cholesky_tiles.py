@@ -76,8 +76,8 @@ def pivot_of(value: float, least: float) -> float:
 def eliminate_four(panel: Array, at: int, width: int, j: int, least: Array, k: int, valid: int) -> int:
     """Columns j to j+3 of a panel, from their diagonal on; ``at`` is where column j begins.
 
-    Pivots not above ``least``, from its place k on, count as zero. One over the diagonal is kept in its place: solving multiplies by it. Only the first ``valid`` of them count;
-    returns how many of these had a vanishing pivot.
+    Pivots not above ``least``, from its place k on, count as zero. One over the diagonal is kept in its place: solving
+    multiplies by it. Only the first ``valid`` of them count; returns how many of these had a vanishing pivot.
     """
     p, q = panel[at + j : at + width], panel[at + width + j : at + 2 * width]
     r, s = panel[at + 2 * width + j : at + 3 * width], panel[at + 3 * width + j : at + 4 * width]

@@ -73,6 +73,7 @@ class Interior(Solver):
         if not system.affordable:
             return
         form = formulate(problem)
+        system.be_quick()
         # floating-point trouble shows as numbers that are not finite: the run then ends with what it has
         yield from _run(problem, target, form, system, target.workspace.of(f"{self.name}, start", Neighbour))
 

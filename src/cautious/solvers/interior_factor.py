@@ -120,10 +120,10 @@ class Factor:
             x,
         )
         cholesky_solve.substitute(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
-        return cholesky_solve.reordered(x, self.place)
+        return np.asarray(cholesky_solve.reordered(x, self.place))
 
     def solve(self, right: Array) -> Array:
         """The solution of another system with the last matrix; (n,)."""
         x = cholesky_solve.reordered(right, self.order)
         cholesky_solve.solve(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
-        return cholesky_solve.reordered(x, self.place)
+        return np.asarray(cholesky_solve.reordered(x, self.place))

@@ -152,9 +152,7 @@ class Newton:
         sizes = (self.form.size, self.form.size, self.system.size, self.point.top.size)
         return Point(*(self.system.room(f"{name}, {k}", size) for k, size in enumerate(sizes)))
 
-    def direction(
-        self, wanted: Array, step: Point, rounds: int = REFINEMENTS, like: Point | None = None
-    ) -> Point:
+    def direction(self, wanted: Array, step: Point, rounds: int = REFINEMENTS, like: Point | None = None) -> Point:
         """Fill in the step for which primal * change of dual + dual * change of primal = ``wanted``, in some rounds.
 
         ``like`` is another step of this point: what differs is solved for, and rounding errors are those of that.
@@ -205,7 +203,7 @@ class Newton:
             left = kernels.furthest(missing)
             if number > 0 and left <= self.enough:
                 break
-            if number > 1 and not left <= SLOW * before and self.system.make_precise():
+            if number > 1 and not left <= SLOW * before and self.system.be_precise():
                 self._factored = False
             before = left
             self._correct(missing, slack_right, step)

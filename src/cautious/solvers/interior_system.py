@@ -55,6 +55,7 @@ class System:
     def __init__(self, mdp: MDP, active: Mask, edges: Edges | None) -> None:
         self.n_states, self.edges, self.active = mdp.n_states, edges, active
         self._rooms: dict[str, Array] = {}
+        self._precision: type[np.floating] = np.float64
         self.size = mdp.n_states * (1 if edges is None else 2)
         rows, extended = mdp.transitions, edges is not None
         self.pair_start = np.concatenate([[0], np.cumsum(active.sum(axis=1))])
@@ -101,15 +102,15 @@ class System:
         """The reusable factorisation."""
         return Factor(self.pattern, *self.cliques)
 
-    @cached_property
-    def _precisions(self) -> list[type[np.floating]]:
-        return [np.float64] if self.pattern.nonzeros < MANY_NONZEROS else [np.float64, np.float32]
+    def be_quick(self) -> None:
+        """Factor with single precision, where factors are so large that it pays, until ``be_precise``."""
+        self._precision = np.float64 if self.pattern.nonzeros < MANY_NONZEROS else np.float32
 
-    def make_precise(self) -> bool:
-        """From now on factor with double precision; whether that makes a difference."""
-        rough = len(self._precisions) > 1
-        del self._precisions[1:]
-        return rough
+    def be_precise(self) -> bool:
+        """Factor with double precision from now on; whether that makes a difference."""
+        quick = self._precision == np.float32
+        self._precision = np.float64
+        return quick
 
     def forward(self, push: Array, lift: Array, x: Array) -> Array:
         """push + lift + B x on the active pairs; ``lift`` (S,) is the same for all pairs of a state."""
@@ -168,7 +169,7 @@ class System:
         # unknowns of inactive states meet nothing
         diagonal = values[factor.diagonal_entries]
         values[factor.diagonal_entries[diagonal == 0]] = 1.0
-        return factor.update(values, right, self._precisions[-1])
+        return factor.update(values, right, self._precision)
 
 
 def fills_in(mdp: MDP) -> bool:
