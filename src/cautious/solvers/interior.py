@@ -104,7 +104,11 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
             shares = [share for share in shares if gap > share * allowed]
             if not shares:
                 return
+            # not proved: precision may be what it lacks
+            system.be_precise()
         point = advance(form, newton)
+        if point is None and system.be_precise():
+            point = advance(form, Newton(form, system, newton.point))
     if best is not None:
         yield candidate(problem, form, best)
 

@@ -203,7 +203,7 @@ class Newton:
             left = kernels.furthest(missing)
             if number > 0 and left <= self.enough:
                 break
-            if number > 1 and not left <= SLOW * before and self.system.be_precise():
+            if number > 0 and not left <= SLOW * before and self.system.be_precise():
                 self._factored = False
             before = left
             self._correct(missing, slack_right, step)
