@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import cautious as ca
 import reference
 from cautious.kernels.cholesky_order import widest_level
+from cautious.solvers import interior_newton, interior_system
 from cautious.solvers.base import Clock, Outcome, Target, Workspace, run
 from cautious.solvers.interior import Interior
 from cautious.solvers.interior_newton import Newton
@@ -139,6 +140,39 @@ def test_analysis_is_kept_between_solves():
     kept = workspace.of("interior point", lambda: None)
     assert kept is not None
     assert kept.factor.n == 60
+
+
+@pytest.mark.parametrize("kind", SINGLE)
+def test_factors_of_single_precision_match_the_reference(kind, monkeypatch):
+    monkeypatch.setattr(interior_system, "MANY_NONZEROS", 0)
+    check_against_reference(random_case(np.random.default_rng([43, len(kind)]), [kind], "small"))
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_a_step_is_the_same_in_either_precision(gives_up, monkeypatch):
+    monkeypatch.setattr(interior_system, "MANY_NONZEROS", 0)
+    if gives_up:
+        # refinement is never fast enough: double precision takes over
+        monkeypatch.setattr(interior_newton, "SLOW", 0.0)
+    mdp = corridor(0.9)
+    problem = ca.Problem(mdp, ca.Quadratic(np.full(60, 1 / 60)), 5.0)
+    form, steps = formulate(problem), []
+    for quick in (True, False):
+        system = System(mdp, problem.active, None)
+        if quick:
+            system.be_quick()
+        newton = Newton(form, system, start(problem, form, system))
+        newton.enough = 0.0
+        wanted = -newton.point.primal * newton.point.dual
+        first = newton.direction(wanted, newton.blank("first"), rounds=1)
+        steps.append(newton.direction(wanted, newton.blank("step"), like=first))
+        assert system.be_precise() == (quick and not gives_up)
+    # another run tries again
+    system.be_quick()
+    assert system.be_precise()
+    rough, fine = steps
+    assert np.allclose(rough.primal, fine.primal, rtol=1e-8, atol=1e-10)
+    assert np.allclose(rough.v, fine.v, rtol=1e-8, atol=1e-10)
 
 
 def test_refuses_what_it_cannot_take():

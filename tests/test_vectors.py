@@ -1,11 +1,14 @@
-"""Vectors of four and eight numbers in compiled loops, against NumPy."""
+"""Short vectors in compiled loops, against NumPy."""
 
 import numpy as np
+import pytest
 from numba import njit
 
 from cautious.kernels.vector_ratios import larger, over
 from cautious.kernels.vectors import (
+    alike,
     fetch,
+    lanes,
     load,
     load_eight,
     minus_product,
@@ -21,28 +24,41 @@ from cautious.kernels.vectors import (
 
 @njit
 def every_operation(a, b, out):
-    """Each operation once, into the next four numbers of ``out``."""
+    """Each operation once, into the next numbers of ``out``."""
     # asking changes nothing, also where there is nothing
     fetch(a, 1)
     fetch(b, 10**6)
-    p, q = load(a, 1), load(b, 2)
+    p, q, three, n = load(a, 1), load(b, 2), alike(a, 3.0), lanes(a)
     store(out, 0, p)
-    store(out, 4, spread(a[0]))
-    store(out, 8, plus(p, q))
-    store(out, 12, times(p, q))
-    store(out, 16, plus_product(p, q, spread(3.0)))
-    store(out, 20, minus_product(p, q, spread(3.0)))
+    store(out, n, alike(a, a[0]))
+    store(out, 2 * n, plus(p, q))
+    store(out, 3 * n, times(p, q))
+    store(out, 4 * n, plus_product(p, q, three))
+    store(out, 5 * n, minus_product(p, q, three))
     return total(p)
 
 
-def test_operations():
+@pytest.mark.parametrize(("precision", "n", "error"), [(np.float64, 4, 1e-14), (np.float32, 8, 1e-5)])
+def test_operations(precision, n, error):
     rng = np.random.default_rng(0)
-    a, b, out = rng.normal(size=6), rng.normal(size=6), np.zeros(25)
+    a, b, out = rng.normal(size=n + 2), rng.normal(size=n + 2), np.zeros(6 * n + 1, precision)
+    a, b = a.astype(precision), b.astype(precision)
     summed = every_operation(a, b, out)
-    p, q = a[1:5], b[2:6]
-    expected = [p, np.full(4, a[0]), p + q, p * q, p + 3 * q, p - 3 * q, [0.0]]
-    assert np.allclose(out, np.concatenate(expected), rtol=1e-14)
-    assert np.isclose(summed, p.sum(), rtol=1e-14)
+    p, q = a[1 : n + 1], b[2:]
+    expected = [p, np.full(n, a[0]), p + q, p * q, p + 3 * q, p - 3 * q, [0.0]]
+    assert np.allclose(out, np.concatenate(expected), rtol=error, atol=error)
+    assert np.isclose(summed, p.sum(), rtol=error)
+
+
+@njit
+def four_times(number, out):
+    store(out, 0, spread(number))
+
+
+def test_the_same_number():
+    out = np.zeros(5)
+    four_times(2.0, out)
+    assert np.array_equal(out, [2, 2, 2, 2, 0])
 
 
 @njit

@@ -90,6 +90,9 @@ def _kernel_users() -> Iterator[tuple[str, Callable[[], object]]]:
     distances = (ca.TotalVariation(even), ca.Quadratic(even), ca.KL(even), ca.Wasserstein(even, ring))
     for solver, distance in product((Interior(), Proximal()), distances):
         yield solver.name, partial(run, solver, ca.Problem(mdp, distance), Target(1e-3, Clock(None)), None)
+    # small factors are of another precision than large ones
+    small = ca.Problem(ca.worlds.garnet(n_states=100), ca.Quadratic(np.full(100, 0.01)))
+    yield Interior.name, partial(run, Interior(), small, Target(1e-3, Clock(None)), None)
     yield "evaluation", partial(ca.evaluate, mdp, np.full(mdp.shape, 1 / mdp.n_actions), episodes=2)
     for method in ("plug-in", "primal-dual", "paper"):
         samples = 4 * mdp.allowed.size

@@ -12,26 +12,28 @@ from cautious.arrays import Indices
 
 LEAF = 24
 LEAST_SHARE = 0.3
+# level of nodes that have their place
+PLACED = -(2**30)
 
 
 @njit(cache=True, nogil=True)
-def search(
-    indptr: Indices, indices: Indices, root: int, piece: int, owner: Indices, level: Indices, queue: Indices
-) -> int:
-    """Nodes of the root's component within ``piece`` into ``queue``, by ``level``; their number.
+def search(indptr: Indices, indices: Indices, root: int, piece: int, level: Indices, queue: Indices) -> int:
+    """Nodes of the root's component within a piece into ``queue``, by ``level``; their number.
 
-    ``level`` must be -1 on the piece beforehand.
+    Nodes of the piece that were not found yet have level ``-piece``, and no other nodes have.
     """
+    unknown = np.int32(-piece)
     queue[0] = root
     level[root] = 0
     head, tail = 0, 1
     while head < tail:
         node = queue[head]
         head += 1
+        following = level[node] + 1
         for k in range(indptr[node], indptr[node + 1]):
             other = indices[k]
-            if owner[other] == piece and level[other] < 0:
-                level[other] = level[node] + 1
+            if level[other] == unknown:
+                level[other] = following
                 queue[tail] = other
                 tail += 1
     return tail
@@ -59,15 +61,7 @@ def middle_level(queue: Indices, level: Indices, size: int) -> int:
 
 @njit(cache=True, nogil=True)
 def part_at(
-    indptr: Indices,
-    indices: Indices,
-    piece: int,
-    owner: Indices,
-    level: Indices,
-    queue: Indices,
-    size: int,
-    at: int,
-    nodes: Indices,
+    indptr: Indices, indices: Indices, level: Indices, queue: Indices, size: int, at: int, nodes: Indices
 ) -> tuple[int, int]:
     """Write the nodes as (before, after, separator) into ``nodes``; returns the sizes of the first two parts.
 
@@ -79,8 +73,7 @@ def part_at(
         if level[node] == at:
             beyond = False
             for k in range(indptr[node], indptr[node + 1]):
-                other = indices[k]
-                beyond = beyond or (owner[other] == piece and level[other] == at + 1)
+                beyond = beyond or level[indices[k]] == at + 1
             if not beyond:
                 level[node] = at - 1
         if level[node] < at:
@@ -98,6 +91,7 @@ def part_at(
             b += 1
         else:
             nodes[c] = node
+            level[node] = PLACED
             c += 1
     return first, second
 
@@ -106,8 +100,8 @@ def part_at(
 def dissect(indptr: Indices, indices: Indices) -> Indices:
     """The order (n,): position -> node."""
     n = indptr.size - 1
-    nodes, queue = np.arange(n), np.empty(n, np.int64)
-    owner, level = np.zeros(n, np.int64), np.full(n, -1, np.int64)
+    # short numbers: more of them are near
+    nodes, queue, level = np.arange(n, dtype=np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     low, high = np.empty(n + 2, np.int64), np.empty(n + 2, np.int64)
     low[0], high[0], top, pieces = 0, n, 1, 0
     while top > 0:
@@ -115,10 +109,9 @@ def dissect(indptr: Indices, indices: Indices) -> Indices:
         begin, end = low[top], high[top]
         pieces += 1
         for i in range(begin, end):
-            owner[nodes[i]] = pieces
-            level[nodes[i]] = -1
+            level[nodes[i]] = -pieces
         root = nodes[begin]
-        size = search(indptr, indices, root, pieces, owner, level, queue)
+        size = search(indptr, indices, root, pieces, level, queue)
         if size < end - begin:
             place = begin
             rest = nodes[begin:end].copy()
@@ -130,7 +123,7 @@ def dissect(indptr: Indices, indices: Indices) -> Indices:
             # all further components at once: a graph may have as many as nodes
             for node in rest:
                 if level[node] < 0:
-                    size = search(indptr, indices, node, pieces, owner, level, queue)
+                    size = search(indptr, indices, node, pieces, level, queue)
                     nodes[place : place + size] = queue[:size]
                     if size > LEAF:
                         low[top], high[top] = place, place + size
@@ -140,20 +133,19 @@ def dissect(indptr: Indices, indices: Indices) -> Indices:
         if size <= LEAF:
             nodes[begin:end] = queue[:size]
             continue
-        for _ in range(2):
-            root = queue[size - 1]
-            for i in range(begin, end):
-                level[nodes[i]] = -1
-            search(indptr, indices, root, pieces, owner, level, queue)
+        root = queue[size - 1]
+        for i in range(begin, end):
+            level[nodes[i]] = -pieces
+        search(indptr, indices, root, pieces, level, queue)
         at = middle_level(queue, level, size)
         if at < 0:
             nodes[begin:end] = queue[:size]
             continue
-        first, second = part_at(indptr, indices, pieces, owner, level, queue, size, at, nodes[begin:end])
+        first, second = part_at(indptr, indices, level, queue, size, at, nodes[begin:end])
         low[top], high[top] = begin, begin + first
         low[top + 1], high[top + 1] = begin + first, begin + first + second
         top += 2
-    return nodes
+    return nodes.astype(np.int64)
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
 The matrices here are sums of small dense blocks, each on a *clique* of unknowns
 ``members[clique_start[c]:clique_start[c+1]]``. Entries of the lower triangle are numbered column by column in the order
-of elimination; ``column_start`` (n+1,) and ``entry_row`` say which they are.
+of elimination, the diagonal first; ``column_start`` (n+1,) and ``entry_row`` say which they are.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ def neighbours(clique_start: Indices, members: Indices, n: int) -> tuple[Indices
                     mark[j] = i
                     indptr[i + 1] += 1
         indptr[i + 1] += indptr[i]
-    indices = np.empty(indptr[n], np.int64)
+    indices = np.empty(indptr[n], np.int32)
     mark[:] = -1
     for i in range(n):
         mark[i] = i
@@ -81,18 +81,14 @@ def number_entries(
         for e in range(size):
             local[rows[row_start[k] + e]] = e
         for j in range(begin, first[k + 1]):
-            low = filled
-            entry_row[filled] = j
+            entry_row[filled], entry_place[filled] = j, (j - begin) * width + j - begin
             filled += 1
             node = order[j]
             for e in range(indptr[node], indptr[node + 1]):
                 i = place[indices[e]]
                 if i > j:
-                    entry_row[filled] = i
+                    entry_row[filled], entry_place[filled] = i, (j - begin) * width + local[i]
                     filled += 1
-            entry_row[low:filled].sort()
-            for e in range(low, filled):
-                entry_place[e] = (j - begin) * width + local[entry_row[e]]
             column_start[j + 1] = filled
     return column_start, entry_row, entry_place
 
@@ -113,14 +109,9 @@ def clique_entries(
         for a in range(begin, clique_start[c + 1]):
             for b in range(begin, a + 1):
                 i, j = place[members[a]], place[members[b]]
-                column, row = min(i, j), max(i, j)
-                low, high = column_start[column], column_start[column + 1]
-                while high - low > 1:
-                    middle = (low + high) // 2
-                    if entry_row[middle] <= row:
-                        low = middle
-                    else:
-                        high = middle
-                entries[filled] = low
+                at, row = column_start[min(i, j)], max(i, j)
+                while entry_row[at] != row:
+                    at += 1
+                entries[filled] = at
                 filled += 1
     return start, entries

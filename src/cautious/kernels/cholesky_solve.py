@@ -1,4 +1,4 @@
-"""Triangular solves with the panels of ``cholesky_numeric``, four columns and four numbers at a time.
+"""Triangular solves with the panels of ``cholesky_numeric``, four columns and a vector of numbers at a time.
 
 A factor is read once in either direction, and little is done with each number: so those that come next are asked for
 while these are in use.
@@ -9,16 +9,23 @@ from numba import njit
 
 from cautious.arrays import Array, Indices
 from cautious.kernels.cholesky_tiles import padded
-from cautious.kernels.vectors import LANES, fetch, load, minus_product, plus_product, spread, store, total
+from cautious.kernels.vectors import alike, fetch, lanes, load, minus_product, plus_product, store, total
 
-# numbers that arrive together, and how far ahead they are asked for
-LINE, AHEAD = 8, 1024
+# how many vectors ahead numbers are asked for; two vectors arrive together
+AHEAD = 256
+
+
+@njit(cache=True, nogil=True)
+def first_whole(begin: int, width: int, step: int) -> int:
+    """Where, from ``begin`` on, whole vectors begin that end with the width."""
+    return width - (width - begin) // step * step
 
 
 @njit(cache=True, nogil=True)
 def forward(panel: Array, columns: int, width: int, here: Array) -> None:
     """here <- L^-1 here for the own columns; what they contribute to the rows below is subtracted there."""
-    whole = columns - columns % 4
+    whole, step = columns - columns % 4, lanes(panel)
+    ahead, line = AHEAD * step, 2 * step
     for j in range(0, whole, 4):
         p, q, r, s = j * width, (j + 1) * width, (j + 2) * width, (j + 3) * width
         a = here[j] * panel[p + j]
@@ -27,47 +34,58 @@ def forward(panel: Array, columns: int, width: int, here: Array) -> None:
         d = here[j + 3] - panel[p + j + 3] * a - panel[q + j + 3] * b - panel[r + j + 3] * c
         d = d * panel[s + j + 3]
         here[j], here[j + 1], here[j + 2], here[j + 3] = a, b, c, d
-        for i in range(j + 4, width, LANES):
-            fetch(panel, p + AHEAD + 4 * i)
-            fetch(panel, p + AHEAD + 4 * i + LINE)
-            one = minus_product(load(here, i), load(panel, p + i), spread(a))
-            two = minus_product(one, load(panel, q + i), spread(b))
-            three = minus_product(two, load(panel, r + i), spread(c))
-            store(here, i, minus_product(three, load(panel, s + i), spread(d)))
+        low = first_whole(j + 4, width, step)
+        for i in range(j + 4, low):
+            here[i] -= panel[p + i] * a + panel[q + i] * b + panel[r + i] * c + panel[s + i] * d
+        for i in range(low, width, step):
+            fetch(panel, p + ahead + 4 * i)
+            fetch(panel, p + ahead + 4 * i + line)
+            one = minus_product(load(here, i), load(panel, p + i), alike(panel, a))
+            two = minus_product(one, load(panel, q + i), alike(panel, b))
+            three = minus_product(two, load(panel, r + i), alike(panel, c))
+            store(here, i, minus_product(three, load(panel, s + i), alike(panel, d)))
     for j in range(whole, columns):
         p = j * width
         a = here[j] * panel[p + j]
         here[j] = a
-        for i in range(j + 1, whole + 4):
+        low = first_whole(whole + 4, width, step)
+        for i in range(j + 1, low):
             here[i] -= panel[p + i] * a
-        for i in range(whole + 4, width, LANES):
-            store(here, i, minus_product(load(here, i), load(panel, p + i), spread(a)))
+        for i in range(low, width, step):
+            store(here, i, minus_product(load(here, i), load(panel, p + i), alike(panel, a)))
 
 
 @njit(cache=True, nogil=True)
 def backward(panel: Array, columns: int, width: int, here: Array) -> None:
     """here <- L'^-1 here for the own columns, the rows below being known."""
-    whole = columns - columns % 4
+    whole, step = columns - columns % 4, lanes(panel)
+    ahead, line = AHEAD * step, 2 * step
     for j in range(columns - 1, whole - 1, -1):
-        p, a, one = j * width, here[j], spread(0.0)
-        for i in range(j + 1, whole + 4):
+        p, a, one = j * width, here[j], alike(panel, 0.0)
+        low = first_whole(whole + 4, width, step)
+        for i in range(j + 1, low):
             a -= panel[p + i] * here[i]
-        for i in range(whole + 4, width, LANES):
+        for i in range(low, width, step):
             one = plus_product(one, load(panel, p + i), load(here, i))
         here[j] = (a - total(one)) * panel[p + j]
     for j in range(whole - 4, -1, -4):
         p, q, r, s = j * width, (j + 1) * width, (j + 2) * width, (j + 3) * width
-        one = two = three = four = spread(0.0)
-        for i in range(j + 4, width, LANES):
-            fetch(panel, p - AHEAD + 4 * i)
-            fetch(panel, p - AHEAD + 4 * i + LINE)
+        one = two = three = four = alike(panel, 0.0)
+        low = first_whole(j + 4, width, step)
+        for i in range(low, width, step):
+            fetch(panel, p - ahead + 4 * i)
+            fetch(panel, p - ahead + 4 * i + line)
             known = load(here, i)
             one, two = plus_product(one, load(panel, p + i), known), plus_product(two, load(panel, q + i), known)
             three, four = plus_product(three, load(panel, r + i), known), plus_product(four, load(panel, s + i), known)
-        d = (here[j + 3] - total(four)) * panel[s + j + 3]
-        c = (here[j + 2] - total(three) - panel[r + j + 3] * d) * panel[r + j + 2]
-        b = (here[j + 1] - total(two) - panel[q + j + 3] * d - panel[q + j + 2] * c) * panel[q + j + 1]
-        a = here[j] - total(one) - panel[p + j + 3] * d - panel[p + j + 2] * c - panel[p + j + 1] * b
+        a, b, c, d = total(one), total(two), total(three), total(four)
+        for i in range(j + 4, low):
+            a, b = a + panel[p + i] * here[i], b + panel[q + i] * here[i]
+            c, d = c + panel[r + i] * here[i], d + panel[s + i] * here[i]
+        d = (here[j + 3] - d) * panel[s + j + 3]
+        c = (here[j + 2] - c - panel[r + j + 3] * d) * panel[r + j + 2]
+        b = (here[j + 1] - b - panel[q + j + 3] * d - panel[q + j + 2] * c) * panel[q + j + 1]
+        a = here[j] - a - panel[p + j + 3] * d - panel[p + j + 2] * c - panel[p + j + 1] * b
         here[j], here[j + 1], here[j + 2], here[j + 3] = a * panel[p + j], b, c, d
 
 
@@ -95,9 +113,18 @@ def eliminate(
 
 
 @njit(cache=True, nogil=True)
-def room_for_rows(row_start: Indices) -> Array:
-    """Room for the rows of any supernode."""
-    return np.zeros(padded(int(np.max(row_start[1:] - row_start[:-1]))))
+def reordered(x: Array, order: Indices) -> Array:
+    """x[order]."""
+    out = np.empty_like(x)
+    for i in range(np.uint64(x.size)):
+        out[i] = x[np.uint64(order[i])]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def room_for_rows(row_start: Indices, blocks: Array) -> Array:
+    """Room for the rows of any supernode, in the precision of the factor."""
+    return np.zeros(padded(int(np.max(row_start[1:] - row_start[:-1]))), blocks.dtype)
 
 
 @njit(cache=True, nogil=True)
@@ -105,7 +132,7 @@ def substitute(
     first: Indices, row_start: Indices, rows: Indices, block_start: Indices, blocks: Array, x: Array
 ) -> None:
     """x <- L'^-1 x, in the order of elimination."""
-    here = room_for_rows(row_start)
+    here = room_for_rows(row_start, blocks)
     for k in range(first.size - 2, -1, -1):
         begin, columns, size = first[k], first[k + 1] - first[k], row_start[k + 1] - row_start[k]
         width, at = padded(size), row_start[k]
@@ -120,7 +147,7 @@ def substitute(
 @njit(cache=True, nogil=True)
 def solve(first: Indices, row_start: Indices, rows: Indices, block_start: Indices, blocks: Array, x: Array) -> None:
     """x <- (L L')^-1 x, in the order of elimination."""
-    here = room_for_rows(row_start)
+    here = room_for_rows(row_start, blocks)
     for k in range(first.size - 1):
         eliminate(k, first, row_start, rows, block_start, blocks, here, x)
     substitute(first, row_start, rows, block_start, blocks, x)

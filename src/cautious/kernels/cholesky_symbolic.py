@@ -12,8 +12,8 @@ from cautious.arrays import Indices
 from cautious.kernels.cholesky_tiles import padded
 
 # a child joins its parent when the block gets at most this share of zeros, by the columns of the union
-SMALL, MIDDLE, LARGE = 8, 24, 64
-ZEROS_SMALL, ZEROS_MIDDLE, ZEROS_LARGE, ZEROS_ANY = 0.8, 0.1, 0.05, 0.02
+SMALL, MIDDLE, LARGE = 16, 32, 64
+ZEROS_SMALL, ZEROS_MIDDLE, ZEROS_LARGE, ZEROS_ANY = 0.8, 0.3, 0.1, 0.03
 
 
 @njit(cache=True, nogil=True)
@@ -32,28 +32,6 @@ def elimination_tree(indptr: Indices, indices: Indices, order: Indices, place: I
                     parent[j] = i
                 j = following
     return parent
-
-
-@njit(cache=True, nogil=True)
-def column_counts(
-    indptr: Indices, indices: Indices, order: Indices, place: Indices, parent: Indices, limit: int
-) -> tuple[Indices, int]:
-    """Entries per column of L, by walking the row subtrees; stops when the total passes ``limit``."""
-    n = order.size
-    counts, mark, total = np.ones(n, np.int64), np.full(n, -1, np.int64), n
-    for i in range(n):
-        mark[i] = i
-        node = order[i]
-        for k in range(indptr[node], indptr[node + 1]):
-            j = place[indices[k]]
-            while j < i and mark[j] != i:
-                counts[j] += 1
-                total += 1
-                mark[j] = i
-                j = parent[j]
-        if total > limit:
-            break
-    return counts, total
 
 
 @njit(cache=True, nogil=True)

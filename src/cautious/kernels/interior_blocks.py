@@ -13,9 +13,12 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices
-from cautious.kernels.vectors import LANES, load, plus, plus_product, spread, store, times, total
+from cautious.kernels.vectors import LANES, fetch, load, plus, plus_product, spread, store, times, total
 
 ONE = np.uint64(1)
+# numbers that arrive together, and how far ahead coefficients are asked for: loops over states read many arrays at
+# once, more than processors look ahead in by themselves
+LINE, AHEAD = 8, 1024
 
 
 @njit(cache=True, nogil=True)
@@ -34,6 +37,7 @@ def backward(
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
         member, size = start[i], start[i + ONE] - start[i]
+        ask_ahead(coefficients, at)
         if n == LANES:
             sums[i] = total(load(y, begin))
             scatter_four(coefficients, at, members, member, size, load(y, begin), missing)
@@ -68,6 +72,7 @@ def respond(
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
         member, size = start[i], start[i + ONE] - start[i]
+        ask_ahead(coefficients, at)
         if n == LANES:
             four = plus(load(push, begin), spread(lift[i]))
             if x.size > 0:
@@ -91,6 +96,14 @@ def respond(
                 out[p] = softness[p] * (out[p] - shift[i])
             if missing.size > 0:
                 scatter(coefficients, at, members, member, size, out, begin, n, missing)
+
+
+@njit(cache=True, nogil=True)
+def ask_ahead(coefficients: Array, at: int) -> None:
+    """Ask for about as many coefficients as a state has."""
+    fetch(coefficients, at + AHEAD)
+    fetch(coefficients, at + AHEAD + LINE)
+    fetch(coefficients, at + AHEAD + 2 * LINE)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -180,24 +193,68 @@ def assemble(
     for s in range(start.size - 1):
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
-        size, place, weight = start[i + ONE] - start[i], np.uint64(entry_start[i]), 0.0
-        rows = coefficients
+        size, place = start[i + ONE] - start[i], entry_start[i]
+        ask_ahead(coefficients, at)
+        # the calls are written out: to give one array the name of another takes longer than most of them
         if coupling[i] != 0.0:
             mass = centre(coefficients, at, size, softness, begin, n, mean, block)
-            rows, at, weight = block, 0, mass / (1 + coupling[i] * mass)
-        for a in range(size):
-            for b in range(a + 1):
-                entry = np.uint64(entries[place])
-                if n == LANES:
-                    products = times(load(rows, at + a * LANES), load(rows, at + b * LANES))
-                    values[entry] += total(times(load(softness, begin), products))
-                else:
-                    for c in range(n):
-                        product = rows[np.uint64(at + a * n + c)] * rows[np.uint64(at + b * n + c)]
-                        values[entry] += softness[np.uint64(begin + c)] * product
-                if weight != 0.0:
-                    values[entry] += weight * mean[np.uint64(a)] * mean[np.uint64(b)]
-                place += ONE
+            weight = mass / (1 + coupling[i] * mass)
+            if n == LANES:
+                add_block_of_four(block, 0, size, load(softness, begin), weight, mean, entries, place, values)
+            else:
+                add_block(block, 0, size, softness, begin, n, weight, mean, entries, place, values)
+        elif n == LANES:
+            add_block_of_four(coefficients, at, size, load(softness, begin), 0.0, mean, entries, place, values)
+        else:
+            add_block(coefficients, at, size, softness, begin, n, 0.0, mean, entries, place, values)
+
+
+@njit(cache=True, nogil=True)
+def add_block(
+    rows: Array,
+    at: int,
+    size: int,
+    softness: Array,
+    begin: int,
+    n: int,
+    weight: float,
+    mean: Array,
+    entries: Indices,
+    place: int,
+    values: Array,
+) -> None:
+    """Add rows' softness rows + weight mean' mean of a state, whose rows begin at ``at``, to its ``entries``."""
+    entry = np.uint64(place)
+    for a in range(size):
+        for b in range(a + 1):
+            product = weight * mean[np.uint64(a)] * mean[np.uint64(b)]
+            for c in range(n):
+                both = rows[np.uint64(at + a * n + c)] * rows[np.uint64(at + b * n + c)]
+                product += softness[np.uint64(begin + c)] * both
+            values[np.uint64(entries[entry])] += product
+            entry += ONE
+
+
+@njit(cache=True, nogil=True)
+def add_block_of_four(
+    rows: Array,
+    at: int,
+    size: int,
+    soft: Any,
+    weight: float,
+    mean: Array,
+    entries: Indices,
+    place: int,
+    values: Array,
+) -> None:
+    """The same for four pairs, whose softness is held in a vector."""
+    entry = np.uint64(place)
+    for a in range(size):
+        row, softened = times(load(rows, at + a * LANES), soft), weight * mean[np.uint64(a)]
+        for b in range(a + 1):
+            product = total(times(row, load(rows, at + b * LANES)))
+            values[np.uint64(entries[entry])] += product + softened * mean[np.uint64(b)]
+            entry += ONE
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -208,9 +265,10 @@ def centre(
     if n == LANES:
         soft = load(softness, begin)
         mass = total(soft)
+        share = 1 / mass
         for e in range(size):
             row = load(coefficients, at + e * LANES)
-            mean[np.uint64(e)] = total(times(row, soft)) / mass
+            mean[np.uint64(e)] = total(times(row, soft)) * share
             store(block, e * LANES, plus(row, spread(-mean[np.uint64(e)])))
         return float(mass)
     mass = 0.0

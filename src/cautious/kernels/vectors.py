@@ -1,12 +1,15 @@
 """Vectors of numbers for compiled loops, where compilers' own vectors do not pay: short rows, registers.
 
-    p = load(a, i)              the numbers a[i : i+4] of a flat array; nothing is checked
-    p = load_eight(a, i)        the numbers a[i : i+8]
-    p = load_sixteen(a, i)      the numbers a[i : i+16] of an array in single precision
+    p = load(a, i)              the numbers a[i : i+4] of a flat array, a[i : i+8] if it is of single precision;
+                                nothing is checked
+    p = load_eight(a, i)        the numbers a[i : i+8] of an array of double precision
+    p = load_sixteen(a, i)      the numbers a[i : i+16] of an array of single precision
+    lanes(a)                    how many numbers ``load`` takes of this array
     store(a, i, p)              of any kind, as everything below that takes one
     spread(x), spread_eight(x), spread_sixteen(x)   four, eight, sixteen times the same number
+    alike(a, x)                 the same number throughout a vector that ``load`` takes of this array
     plus(p, q), times(p, q), plus_product(p, q, r) = p + q r, minus_product(p, q, r) = p - q r
-    total(p)                    the sum of four
+    total(p)                    the sum of its numbers
     fetch(a, i)                 ask for the numbers around a[i], which will be needed soon
 
 They run on any processor, on those with wide vectors at full speed.
@@ -45,6 +48,8 @@ class Vector(types.Type):  # type: ignore[misc]
 
 
 FOUR, EIGHT, SIXTEEN = Vector(LANES), Vector(EIGHT_LANES), Vector(SIXTEEN_LANES, types.float32)
+# of single precision, as long in memory as four of double precision
+EIGHT_SINGLES = Vector(EIGHT_LANES, types.float32)
 
 
 @register_model(Vector)
@@ -67,10 +72,25 @@ def _loaded(kind: Vector, array: Any) -> tuple[Any, Any]:
     return kind(array, types.intp), generate
 
 
+def _vector_of(array: Any) -> Vector:
+    return EIGHT_SINGLES if array.dtype == types.float32 else FOUR
+
+
+@intrinsic
+def lanes(context: Any, array: Any) -> Any:
+    """How many numbers ``load`` takes of this array."""
+    count = _vector_of(array).vector.count
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.get_constant(types.intp, count)
+
+    return types.intp(array), generate
+
+
 @intrinsic
 def load(context: Any, array: Any, at: Any) -> Any:
-    """The four numbers from ``at`` on."""
-    return _loaded(FOUR, array)
+    """The numbers from ``at`` on: four, or eight of single precision."""
+    return _loaded(_vector_of(array), array)
 
 
 @intrinsic
@@ -114,43 +134,62 @@ def fetch(context: Any, array: Any, at: Any) -> Any:
     return types.void(array, types.intp), generate
 
 
-def _same(kind: Vector) -> tuple[Any, Any]:
+def _same(builder: Any, kind: Vector, number: Any) -> Any:
+    nothing = ir.Constant(kind.vector, ir.Undefined)
+    single = builder.insert_element(nothing, number, ir.Constant(_NUMBERS, 0))
+    places = ir.Constant(ir.VectorType(_NUMBERS, kind.vector.count), [0] * kind.vector.count)
+    return builder.shuffle_vector(single, nothing, places)
+
+
+def _spread(kind: Vector) -> tuple[Any, Any]:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        nothing = ir.Constant(kind.vector, ir.Undefined)
-        single = builder.insert_element(nothing, args[0], ir.Constant(_NUMBERS, 0))
-        places = ir.Constant(ir.VectorType(_NUMBERS, kind.vector.count), [0] * kind.vector.count)
-        return builder.shuffle_vector(single, nothing, places)
+        return _same(builder, kind, args[0])
 
     return kind(kind.number), generate
 
 
 @intrinsic
+def alike(context: Any, array: Any, number: Any) -> Any:
+    """The same number throughout a vector that ``load`` takes of this array."""
+    kind = _vector_of(array)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _same(builder, kind, args[1])
+
+    return kind(array, kind.number), generate
+
+
+@intrinsic
 def spread(context: Any, number: Any) -> Any:
     """Four times the same number."""
-    return _same(FOUR)
+    return _spread(FOUR)
 
 
 @intrinsic
 def spread_eight(context: Any, number: Any) -> Any:
     """Eight times the same number."""
-    return _same(EIGHT)
+    return _spread(EIGHT)
 
 
 @intrinsic
 def spread_sixteen(context: Any, number: Any) -> Any:
     """Sixteen times the same number."""
-    return _same(SIXTEEN)
+    return _spread(SIXTEEN)
 
 
 @intrinsic
 def total(context: Any, vector: Any) -> Any:
-    """The sum of the four: first and third, second and fourth, then both."""
+    """The sum of its numbers: halves are added until one is left."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        a, b, c, d = (builder.extract_element(args[0], ir.Constant(_NUMBERS, k)) for k in range(LANES))
-        return builder.fadd(builder.fadd(a, c), builder.fadd(b, d))
+        count = vector.vector.count
+        parts = [builder.extract_element(args[0], ir.Constant(_NUMBERS, k)) for k in range(count)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [builder.fadd(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
+        return parts[0]
 
-    return types.float64(FOUR), generate
+    return vector.number(vector), generate
 
 
 def operation(make: Callable[..., Any], *vectors: Any) -> tuple[Any, Any]:

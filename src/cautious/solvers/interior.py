@@ -35,7 +35,7 @@ BENT = 1.0
 # share of the precision with which the flow of a transport must be known; some steps are worth that
 SURE = 0.7
 PATIENCE = 5
-ROUGHLY = 0.01
+ROUGHLY, SELDOM = 0.01, 0.2
 SHARES = (0.95, 0.3, 0.03, 0.003, 0.0003)
 
 
@@ -73,6 +73,7 @@ class Interior(Solver):
         if not system.affordable:
             return
         form = formulate(problem)
+        system.be_quick()
         # floating-point trouble shows as numbers that are not finite: the run then ends with what it has
         yield from _run(problem, target, form, system, target.workspace.of(f"{self.name}, start", Neighbour))
 
@@ -86,8 +87,9 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
             break
         newton = Newton(form, system, point)
         gap = unit * own_gap(form, newton)
-        # what a point is worth matters for what is allowed: when it is not known yet to the gap, and at the end
-        if known > ROUGHLY * max(1.0, abs(worth)) or gap <= 2 * shares[0] * target.allowance(worth):
+        # what a point is worth matters for what is allowed: now and then until it hardly changes, and at the end
+        rough = known > ROUGHLY * max(1.0, abs(worth)) and gap < SELDOM * known
+        if rough or gap <= 2 * shares[0] * target.allowance(worth):
             worth, known = own_objective(problem, form, newton), gap
         allowed = target.allowance(worth)
         if not np.isfinite(gap) or target.clock.over:
@@ -102,7 +104,11 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
             shares = [share for share in shares if gap > share * allowed]
             if not shares:
                 return
+            # not proved: precision may be what it lacks
+            system.be_precise()
         point = advance(form, newton)
+        if point is None and system.be_precise():
+            point = advance(form, Newton(form, system, newton.point))
     if best is not None:
         yield candidate(problem, form, best)
 
@@ -177,13 +183,13 @@ def advance(form: Form, newton: Newton) -> Point | None:
     mean, then = kernels.mean_product(*here, other.primal, other.dual, *lengths, *rest)
     aim = min(max(then / mean, 0.0), 1.0) ** POWER * mean
     kernels.curved(*here, other.primal, other.dual, aim, 10 * mean, *rest, wanted)
-    newton.direction(wanted, step)
+    newton.direction(wanted, step, like=other)
     lengths = step_lengths(form, point, step, SHORT)
     # steps that are long where a slope bends leave the dual equation behind
     if kernels.furthest(newton.dual_residual) <= BENT * mean:
         further = [min(1.0, 1.5 * length + 0.3) for length in lengths]
         kernels.centred(*here, step.primal, step.dual, *further, aim, *rest, wanted)
-        newton.direction(wanted, other)
+        newton.direction(wanted, other, like=step)
         longer = mix(form, point, step, other, SHORT)
         if sum(longer) > sum(lengths):
             step, lengths = other, longer

@@ -9,23 +9,34 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.kernels import cholesky_numeric, cholesky_order, cholesky_pattern, cholesky_solve, cholesky_symbolic
+from cautious.kernels import (
+    cholesky_counts,
+    cholesky_numeric,
+    cholesky_order,
+    cholesky_pattern,
+    cholesky_solve,
+    cholesky_symbolic,
+)
 from cautious.kernels.cholesky_tiles import ROWS, WIDTH
+
+# shares of a diagonal entry below which a pivot is only rounding
+TINY_PIVOT: dict[type[np.floating], float] = {np.float64: 1e-15, np.float32: 1e-7}
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A symmetric pattern (CSR, no diagonal), an order of elimination and what the factor costs.
-
-    Where counting stopped at the limit given to ``ordered``, ``nonzeros`` and ``flops`` are lower bounds.
-    """
+    """A symmetric pattern (CSR, no diagonal), an order of elimination and what the factor costs."""
 
     indptr: Indices
     indices: Indices
     order: Indices
     parent: Indices
     counts: Indices
-    nonzeros: int
+
+    @property
+    def nonzeros(self) -> int:
+        """Entries of the factor."""
+        return int(self.counts.sum())
 
     @property
     def flops(self) -> float:
@@ -33,16 +44,18 @@ class Pattern:
         return float(np.sum(self.counts.astype(np.float64) ** 2))
 
 
-def ordered(clique_start: Indices, members: Indices, n: int, limit: int) -> Pattern:
-    """The pattern of cliques on n unknowns in a good order; counting stops once the factor passes ``limit`` entries."""
+def ordered(clique_start: Indices, members: Indices, n: int) -> Pattern:
+    """The pattern of cliques on n unknowns in a good order."""
     indptr, indices = cholesky_pattern.neighbours(clique_start, members, n)
     order = cholesky_order.dissect(indptr, indices)
     place = _inverse(order)
     parent = cholesky_symbolic.elimination_tree(indptr, indices, order, place)
-    counts, nonzeros = cholesky_symbolic.column_counts(indptr, indices, order, place, parent, limit)
+    counts = np.zeros_like(parent)
+    children_first = cholesky_symbolic.postorder(parent, counts)
+    counts = cholesky_counts.column_counts(indptr, indices, order, place, parent, children_first)
     last = cholesky_symbolic.postorder(parent, counts)
     moved = np.append(_inverse(last), -1)
-    return Pattern(indptr, indices, order[last], moved[parent[last]], counts[last], int(nonzeros))
+    return Pattern(indptr, indices, order[last], moved[parent[last]], counts[last])
 
 
 def _inverse(order: Indices) -> Indices:
@@ -81,17 +94,20 @@ class Factor:
         self.rest_start, waiting = cholesky_symbolic.rest_places(self.row_start, self.first, self.above)
         self.n_entries = entry_row.size
         # tiles at an edge reach beyond it
-        self._blocks = np.zeros(self.block_start[-1] + ROWS * int(widths.max()) + WIDTH)
-        self._rests = np.zeros(waiting + WIDTH)
+        self.room = self.block_start[-1] + ROWS * int(widths.max()) + WIDTH, waiting + WIDTH
+        self._blocks = self._rests = np.zeros(0)
 
-    def update(self, values: Array, right: Array) -> Array:
+    def update(self, values: Array, right: Array, precision: type[np.floating] = np.float64) -> Array:
         """Factor the matrix with these entries (numbered by ``clique_entries``); the solution of its first system."""
-        x = right[self.order]
+        if self._blocks.size == 0 or self._blocks.dtype != precision:
+            self._blocks, self._rests = (np.zeros(size, precision) for size in self.room)
+        x, least = cholesky_solve.reordered(right, self.order), np.zeros(self.n + ROWS)
+        np.multiply(values[self.diagonal_entries], TINY_PIVOT[precision], out=least[: self.n])
         self.vanished = cholesky_numeric.factor(
             values,
             self.entry_start,
             self.entry_place,
-            values[self.diagonal_entries],
+            least,
             self.first,
             self.above,
             self.row_start,
@@ -104,10 +120,10 @@ class Factor:
             x,
         )
         cholesky_solve.substitute(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
-        return np.asarray(x[self.place])
+        return np.asarray(cholesky_solve.reordered(x, self.place))
 
     def solve(self, right: Array) -> Array:
         """The solution of another system with the last matrix; (n,)."""
-        x = right[self.order]
+        x = cholesky_solve.reordered(right, self.order)
         cholesky_solve.solve(self.first, self.row_start, self.rows, self.block_start, self._blocks, x)
-        return np.asarray(x[self.place])
+        return np.asarray(cholesky_solve.reordered(x, self.place))

@@ -20,7 +20,12 @@ from cautious.solvers.interior_system import NONE, System
 from cautious.solvers.interior_terms import Form, Kinks, Transport
 
 REFINEMENTS = 3
-BALANCED = 1e-6
+# shares, of what arrives and is missing, by which the flow of a direction may be off: always, and at most; in between
+# it may be off by this share of the mean product
+BALANCED, UNBALANCED = 1e-6, 1e-2
+OF_PRODUCTS = 1.0
+# refinement that leaves more than this share in a round is given up, for factors of double precision
+SLOW = 0.2
 NEAR = 5.0
 
 
@@ -64,7 +69,9 @@ class Newton:
         self.form, self.system, self.point = form, system, point
         self.y, self.z = point.primal[: form.reward.size], point.dual[: form.reward.size]
         self.x, self.right = self._shortage()
-        self.enough = BALANCED * (kernels.furthest(self.right) + float(form.arrival.max()))
+        flow = kernels.furthest(self.right) + float(form.arrival.max())
+        enough = OF_PRODUCTS * float(self.y @ self.z) / self.y.size
+        self.enough = flow * min(max(enough / flow, BALANCED), UNBALANCED)
         self._bend()
         self._factored = False
 
@@ -82,12 +89,12 @@ class Newton:
 
     def entries(self, on_states: bool) -> Array:
         """The active entries a separable risk looks at."""
-        return self.x[self.form.states] if on_states else self.y
+        return self.x[self.form.where] if on_states else self.y
 
     def _bend(self) -> None:
         """Curvatures of all separable terms; residual of the dual equation."""
         form, point, room = self.form, self.point, self.system.room
-        push, lift = self.z + form.reward, np.zeros(self.system.n_states)
+        push, lift = np.add(self.z, form.reward, out=room("push", self.z.size)), np.zeros(self.system.n_states)
         softness, coupling = room("softness", push.size), np.zeros(self.system.n_states)
         softness.fill(0.0)
         self.away: list[Array] = []
@@ -103,8 +110,8 @@ class Newton:
             bends.append((kink.on_states, self.kink_curvature[k], point.dual[kink.below]))
         for on_states, curvature, slope in bends:
             if on_states:
-                coupling[form.states] += curvature
-                lift[form.states] -= slope
+                coupling[form.where] += curvature
+                lift[form.where] -= slope
             else:
                 softness += curvature
                 push -= slope
@@ -145,8 +152,11 @@ class Newton:
         sizes = (self.form.size, self.form.size, self.system.size, self.point.top.size)
         return Point(*(self.system.room(f"{name}, {k}", size) for k, size in enumerate(sizes)))
 
-    def direction(self, wanted: Array, step: Point, rounds: int = REFINEMENTS) -> Point:
-        """Fill in the step for which primal * change of dual + dual * change of primal = ``wanted``, in some rounds."""
+    def direction(self, wanted: Array, step: Point, rounds: int = REFINEMENTS, like: Point | None = None) -> Point:
+        """Fill in the step for which primal * change of dual + dual * change of primal = ``wanted``, in some rounds.
+
+        ``like`` is another step of this point: what differs is solved for, and rounding errors are those of that.
+        """
         form, point, room, n_pairs = self.form, self.point, self.system.room, self.y.size
         push, lift = room("push", n_pairs), room("lift", self.system.n_states)
         kernels.pushed(self.dual_residual, wanted[:n_pairs], self.y, push)
@@ -155,36 +165,47 @@ class Newton:
         for kink, away, curvature, slope in zip(form.kinks, self.away, self.kink_curvature, slopes, strict=True):
             kernels.kink_offset(away, *sides(kink, point.primal, point.dual, wanted), curvature, slope)
             if kink.on_states:
-                lift[form.states] -= slope
+                lift[form.where] -= slope
             else:
                 push -= slope
-        shift = self._solve(push, lift, wanted, step, rounds)
+        self._begin(step, like)
+        shift = self._solve(push, lift, wanted, step, rounds, like is None)
         dy = step.primal[:n_pairs]
         kernels.changes(self.y, self.z, wanted[:n_pairs], dy, step.dual[:n_pairs])
         for kink, curvature, slope in zip(form.kinks, self.kink_curvature, slopes, strict=True):
-            dx = (shift / self.hessian[1])[form.states] if kink.on_states else dy
+            dx = (shift / self.hessian[1])[form.where] if kink.on_states else dy
             kernels.add_product(curvature, dx, slope)
             for part, sign in ((kink.above, -1.0), (kink.below, 1.0)):
                 here = point.primal[part], point.dual[part], wanted[part]
                 kernels.kink_changes(slope, *here, sign, step.primal[part], step.dual[part])
         return step
 
-    def _solve(self, push: Array, lift: Array, wanted: Array, step: Point, rounds: int) -> Array:
+    def _begin(self, step: Point, like: Point | None) -> None:
+        """Where refinement of a step starts: from nothing, or from another step."""
+        step.v[:] = 0.0 if like is None else like.v
+        step.top[:] = 0.0 if like is None else like.top
+        if self.form.features is not None:
+            part = self.form.features.slack
+            step.dual[part] = 0.0 if like is None else like.dual[part]
+
+    def _solve(self, push: Array, lift: Array, wanted: Array, step: Point, rounds: int, anew: bool) -> Array:
         """Fill in the changes of y, v, flows and features, refined until the flow balances; the shift of the slopes."""
         form, features = self.form, self.form.features
-        step.v.fill(0.0)
-        step.top.fill(0.0)
-        if features is not None:
-            step.dual[features.slack] = 0.0
-        slack_right, shift = self._feature_right(wanted), NONE
+        slack_right, shift, before = self._feature_right(wanted), NONE, np.inf
         for number in range(rounds + 1):
             pushed = push if features is None else push + step.dual[features.slack] @ features.rows
-            v, right = step.v if number > 0 else NONE, self.right if number < rounds else NONE
+            v, right = NONE if anew and number == 0 else step.v, self.right if number < rounds else NONE
             shift, missing = self.system.respond(self.hessian, pushed, lift, v, right, step.primal[: self.y.size])
             if form.transport is not None:
                 self._ship(form.transport, wanted, step, missing[self.system.n_states :])
-            if number == rounds or (number > 0 and kernels.furthest(missing) <= self.enough):
+            if number == rounds:
                 break
+            left = kernels.furthest(missing)
+            if number > 0 and left <= self.enough:
+                break
+            if number > 0 and not left <= SLOW * before and self.system.be_precise():
+                self._factored = False
+            before = left
             self._correct(missing, slack_right, step)
         if features is not None:
             part = features.slack

@@ -23,10 +23,10 @@ from cautious.solvers.interior_newton import Newton, Point, near_barriers, step_
 from cautious.solvers.interior_system import System
 from cautious.solvers.interior_terms import Features, Form
 
-# the least of an entry and what pairs are overpaid by, in units of the form; how precise the plan is
+# the least of an entry and what pairs are overpaid by, in units of the form; how precise plan and occupancy are
 FLOOR = 1e-3
 OVERPAID = 0.03
-ROUGHLY = 1e-2
+ROUGHLY, NEARLY = 0.03, 1e-3
 # shares of cheap actions, which are those whose cost is not far above ``SOFT``, and of default rows
 LIKELY, SOFT = 0.6, 0.1
 BLUR = 0.2
@@ -135,7 +135,7 @@ def _prior_policy(problem: Problem) -> Array:
 def _occupancy(problem: Problem, form: Form, policy: Array) -> Array:
     """About what a policy does, a little blurred, on the active pairs; nothing is too small."""
     blurred = (1 - BLUR) * policy + BLUR * problem.default_rows
-    found = policy_occupancy(problem.mdp, problem.completed(blurred), 1e-6).occupancy[problem.active]
+    found = policy_occupancy(problem.mdp, problem.completed(blurred), NEARLY).occupancy[problem.active]
     return np.maximum(form.amount * found, FLOOR)
 
 

@@ -108,6 +108,11 @@ class Form:
         return self.targets.size
 
     @property
+    def where(self) -> Indices | slice:
+        """The active states again, as a slice when all are: that is faster."""
+        return slice(None) if self.states.size == self.arrival.size else self.states
+
+    @property
     def bends(self) -> bool:
         """Whether slopes depend on the occupancy smoothly: then both sides of a step have one length."""
         return bool(self.smooth) or (self.features is not None and bool(self.features.fixed.any()))
