@@ -86,6 +86,7 @@ def _kernel_users() -> Iterator[tuple[str, Callable[[], object]]]:
     entropies = (ca.Entropy(), ca.Entropy() + ca.PeakExposure(halves))
     for risk in (None, *entropies, ca.SafeSet(halves[0], 1.0), ca.PeakExposure(halves), ca.Variance(), ca.CVaR(0.9)):
         yield "solvers", partial(ca.solve, ca.Problem(mdp, risk), tolerance=1e-3)
+    yield "frontiers", partial(ca.frontier, mdp, ca.Entropy(), np.geomspace(0.5, 2.0, 4), tolerance=1e-3)
     ring = sp.csr_array((np.ones(400), (np.arange(400), (np.arange(400) + 1) % 400)), shape=(400, 400))
     distances = (ca.TotalVariation(even), ca.Quadratic(even), ca.KL(even), ca.Wasserstein(even, ring))
     for solver, distance in product((Interior(), Proximal()), distances):

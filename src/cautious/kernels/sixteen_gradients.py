@@ -2,9 +2,9 @@
 
 Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); B = gamma P - E (S*A, S). Tables
 (n, 16) are flat, on a boundary of 64 bytes; number 16 i + l belongs to system l,  B' diag(w_l) B x_l = right_l.  All
-systems read the same transitions, and sixteen numbers are one access to memory: they take one and a half times as long
-as one system in double precision. A step of Newton's method is right to the second order in its error, so that six
-digits are plenty; ``w`` and ``right`` are at most one, because the range is short too.
+systems read the same transitions, and sixteen numbers are one access to memory: they take 1.5 to 1.8 times as long as
+one system in double precision. A step of Newton's method is right to the second order in its error, so that six digits
+are plenty; ``w`` and ``right`` are at most one, because the range is short too.
 """
 
 import numpy as np
