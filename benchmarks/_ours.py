@@ -16,7 +16,7 @@ import cautious as ca
 from _memory import Watch, model_megabytes
 from cautious.peers.timing import repeated
 
-WARM_STATES, LARGE_GARNET = 400, 3000
+WARM_STATES, LARGE = 400, 3000
 FRONTIER_POINTS = 30
 IN_SWEEPS = ("none", "KL", "Entropy")
 IN_PLANNING_SOLVES = ("Variance", "CVaR")
@@ -55,9 +55,9 @@ def memory_figures(watch: Watch, mdp: ca.MDP) -> dict[str, Any]:
 
 def warm_up(request: dict[str, Any]) -> None:
     """Compiled kernels are loaded by solving a small problem of the same kind."""
-    # large random models are solved by another method than small ones
-    large = request["model"] == "garnet" and request["n_states"] > LARGE_GARNET
-    mdp = _case.model(request["model"], LARGE_GARNET if large else WARM_STATES, request["discount"])
+    # large models are solved by other methods, or in another precision, than small ones
+    n_states = LARGE if request["n_states"] > LARGE else WARM_STATES
+    mdp = _case.model(request["model"], n_states, request["discount"])
     for name in ("none", request["risk"]):
         risk = _case.risk_of(name, request["model"], mdp)
         ca.solve(ca.Problem(mdp, risk, _case.CAUTIONS.get(name, 1.0)), **solve_options(limit_seconds=30.0))
