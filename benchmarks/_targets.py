@@ -28,8 +28,8 @@ EXACT_AT_SCALE = ("none", "KL", "Entropy", *FEATURES, *SCALAR, "Quadratic", "Qua
 ROUGH_AT_SCALE = ("KL (states)", "TotalVariation", "TotalVariation (states)", "Wasserstein (graph)", *SUMS)
 NEAR_ONE = ("none", "KL", "SafeSet", "PeakExposure")
 FRONTIER_SOLVES = 5.0
-# duals that are smooth in the multipliers: a point can be foreseen from its neighbours, and needs no plan of its own; at
-# 1,000 states proofs and answers, which take as long as elsewhere, are half of what a point costs
+# duals that are smooth in the multipliers: a point can be foreseen from its neighbours, and needs no plan of its own.
+# Not judged at 1,000 states, where proofs and answers are half of what a point costs
 SMOOTH, SMOOTH_STATES = ("KL", "Entropy"), 10_000
 
 
