@@ -12,8 +12,6 @@ test: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-# processes that compile the same kernel at the same time may spoil its cache
-	$(BIN)/cautious warmup
 	$(BIN)/pytest -n $(WORKERS) -m "not slow"
 
 check: format test

@@ -128,13 +128,3 @@ def test_importing_does_not_load_optional_packages():
     code = f"import sys, cautious; print(*{packages}.intersection(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
-
-
-def test_every_compiled_function_has_a_cache_of_its_own():
-    # functions that a function makes share an index of compiled code, which two processes can spoil for each other
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for outer in ast.walk(ast.parse(path.read_text())):
-            if isinstance(outer, ast.FunctionDef):
-                inner = [node for node in ast.walk(outer) if isinstance(node, ast.FunctionDef) and node is not outer]
-                made = [node.name for node in inner if any("njit" in ast.unparse(mark) for mark in node.decorator_list)]
-                assert not made, f"{path.name}: {outer.name} makes {made}"

@@ -7,6 +7,8 @@ Legend: (pointer, successor, chance) rows of probabilities with unsigned indices
 per row; ``width`` the length of every row of a block, 0 where they differ.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -32,61 +34,24 @@ def block_widths(pointer: Indices, rows_per_block: int) -> Indices:
     return out
 
 
-# The loop over rows of one length, which the compiler unrolls where the length is a constant. Each length has its own
-# function: functions that a function makes share an index of compiled code, and after two processes have compiled at
-# the same time one may stand there for another.
-@njit(inline="always")
-def _equal_rows(
-    width: int,
-    start: int,
-    successor: Indices,
-    chance: Array,
-    v: Array,
-    b: Array,
-    gamma: float,
-    first: int,
-    out: Array,
-) -> None:
-    for i in range(np.uint64(out.size)):
-        at, total = start + i * width, 0.0
-        for k in range(width):
-            total += chance[at + k] * v[successor[at + k]]
-        out[i] = b[first + i] + gamma * total
+def _rows_of(length: int) -> Any:
+    """The loop over rows of one length, which the compiler unrolls."""
+    width = np.uint64(length)
+
+    @njit(cache=True, nogil=True)
+    def fill(
+        start: int, successor: Indices, chance: Array, v: Array, b: Array, gamma: float, first: int, out: Array
+    ) -> None:
+        for i in range(np.uint64(out.size)):
+            at, total = start + i * width, 0.0
+            for k in range(width):
+                total += chance[at + k] * v[successor[at + k]]
+            out[i] = b[first + i] + gamma * total
+
+    return fill
 
 
-@njit(cache=True, nogil=True)
-def _rows_of_1(
-    start: int, successor: Indices, chance: Array, v: Array, b: Array, gamma: float, first: int, out: Array
-) -> None:
-    _equal_rows(np.uint64(1), start, successor, chance, v, b, gamma, first, out)
-
-
-@njit(cache=True, nogil=True)
-def _rows_of_2(
-    start: int, successor: Indices, chance: Array, v: Array, b: Array, gamma: float, first: int, out: Array
-) -> None:
-    _equal_rows(np.uint64(2), start, successor, chance, v, b, gamma, first, out)
-
-
-@njit(cache=True, nogil=True)
-def _rows_of_3(
-    start: int, successor: Indices, chance: Array, v: Array, b: Array, gamma: float, first: int, out: Array
-) -> None:
-    _equal_rows(np.uint64(3), start, successor, chance, v, b, gamma, first, out)
-
-
-@njit(cache=True, nogil=True)
-def _rows_of_4(
-    start: int, successor: Indices, chance: Array, v: Array, b: Array, gamma: float, first: int, out: Array
-) -> None:
-    _equal_rows(np.uint64(4), start, successor, chance, v, b, gamma, first, out)
-
-
-@njit(cache=True, nogil=True)
-def _rows_of_5(
-    start: int, successor: Indices, chance: Array, v: Array, b: Array, gamma: float, first: int, out: Array
-) -> None:
-    _equal_rows(np.uint64(5), start, successor, chance, v, b, gamma, first, out)
+_rows_of_1, _rows_of_2, _rows_of_3, _rows_of_4, _rows_of_5 = (_rows_of(length) for length in range(1, 6))
 
 
 @njit(cache=True, nogil=True)
