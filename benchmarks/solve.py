@@ -23,7 +23,7 @@ from rich.console import Console
 import _solve_picture
 import _solve_tables
 from _rows import PEERS, PLANNERS, SUMS, Case, Limits, compare
-from _targets import NEAR_ONE, SMOOTH, SMOOTH_STATES, lines
+from _targets import NEAR_ONE, SMOOTH, lines
 from _workers import Row, Workers
 
 PACKAGES = (
@@ -101,7 +101,7 @@ def cases(given: argparse.Namespace) -> Iterator[Case]:
         wanted = [risk for risk in risks if risk not in ("none", "Wasserstein (matrix)")]
         yield from (Case("frontier", model, 1000, discounts[0], risk) for model in models for risk in wanted)
         smooth = [risk for risk in wanted if risk in SMOOTH]
-        yield from (Case("frontier", model, SMOOTH_STATES, discounts[0], risk) for model in models for risk in smooth)
+        yield from (Case("frontier", model, 10_000, discounts[0], risk) for model in models for risk in smooth)
     for discount in numbers(given.near_one):
         wanted = [risk for risk in risks if risk in NEAR_ONE]
         yield from (Case("near one", model, 10_000, discount, risk) for model in models for risk in wanted)

@@ -94,12 +94,12 @@ def test_small_models_frontiers_and_threads():
     dear, cheap = row(table="frontier", single_solves=5.5), row(table="frontier", single_solves=4.5)
     told, smooth = (
         row("CVaR", "frontier", 1000, single_solves=20.0),
-        "30 points of a frontier, KL and Entropy, 10,000 states",
+        "30 points of a frontier, KL and Entropy",
     )
     assert target([dear, told], smooth).met is False
     assert target([cheap, told], smooth).met is True
-    assert target([cheap, told], "30 points of a frontier, others").measured == "20 to 20 single solves"
-    assert target([cheap, told], "30 points of a frontier, others").met is None
+    assert target([cheap, told], "30 points of a frontier, other risks").measured == "20 to 20 single solves"
+    assert target([cheap, told], "30 points of a frontier, other risks").met is None
     alone, together = row("none", "threads", own=2.0), row("none", "threads", own=1.0) | {"threads": None}
     assert target([alone, together], "all cores against one").measured == "2"
     assert (
