@@ -51,7 +51,7 @@ class Entropic(Solver):
         return "has a temperature beyond double precision"
 
     def foresee(self, problems: Sequence[Problem], target: Target) -> None:
-        """Where the duals of pure entropies have their minima, eight side by side."""
+        """Where the duals of pure entropies have their minima, sixteen side by side."""
         if all(isinstance(risk, EntropicRisk) for _, risk in problems[0].terms):
             memory = target.workspace.of(self.name, Memory)
             scenery = memory.scenery(problems[0])
