@@ -16,7 +16,7 @@ import cautious as ca
 from _memory import Watch, model_megabytes
 from cautious.peers.timing import repeated
 
-WARM_STATES, LARGE = 400, 3000
+WARM_STATES = (400, 3000, 22_500)
 FRONTIER_POINTS = 30
 IN_SWEEPS = ("none", "KL", "Entropy")
 IN_PLANNING_SOLVES = ("Variance", "CVaR")
@@ -56,7 +56,7 @@ def memory_figures(watch: Watch, mdp: ca.MDP) -> dict[str, Any]:
 def warm_up(request: dict[str, Any]) -> None:
     """Compiled kernels are loaded by solving a small problem of the same kind."""
     # large models are solved by other methods, or in another precision, than small ones
-    n_states = LARGE if request["n_states"] > LARGE else WARM_STATES
+    n_states = max(size for size in WARM_STATES if size <= max(request["n_states"], WARM_STATES[0]))
     mdp = _case.model(request["model"], n_states, request["discount"])
     for name in ("none", request["risk"]):
         risk = _case.risk_of(name, request["model"], mdp)
@@ -105,7 +105,7 @@ def frontier_row(request: dict[str, Any], ready: Callable[[], object]) -> dict[s
     mdp = _case.model(kind, request["n_states"], request["discount"])
     risk, caution = _case.risk_of(name, kind, mdp), _case.CAUTIONS.get(name, 1.0)
     assert risk is not None
-    small = _case.model(kind, WARM_STATES, request["discount"])
+    small = _case.model(kind, WARM_STATES[0], request["discount"])
     # frontiers have kernels of their own
     ca.frontier(small, _case.risk_of(name, kind, small), caution * np.geomspace(0.5, 2.0, 4), **solve_options())
     ready()

@@ -84,7 +84,8 @@ def _kernel_users() -> Iterator[tuple[str, Callable[[], object]]]:
     even = np.full(mdp.n_states, 1 / mdp.n_states)
     halves = [np.arange(200), np.arange(200, 400)]
     entropies = (ca.Entropy(), ca.Entropy() + ca.PeakExposure(halves))
-    for risk in (None, *entropies, ca.SafeSet(halves[0], 1.0), ca.PeakExposure(halves), ca.Variance(), ca.CVaR(0.9)):
+    features = (ca.SafeSet(halves[0], 1.0), ca.PeakExposure(halves))
+    for risk in (None, *entropies, *features, ca.Variance(), ca.CVaR(0.9), ca.Quadratic(even)):
         yield "solvers", partial(ca.solve, ca.Problem(mdp, risk), tolerance=1e-3)
     yield "frontiers", partial(ca.frontier, mdp, ca.Entropy(), np.geomspace(0.5, 2.0, 4), tolerance=1e-3)
     ring = sp.csr_array((np.ones(400), (np.arange(400), (np.arange(400) + 1) % 400)), shape=(400, 400))

@@ -29,6 +29,7 @@ from cautious.solvers.dense_transport import DenseTransport
 from cautious.solvers.entropic import Entropic
 from cautious.solvers.features import Features
 from cautious.solvers.interior import Interior
+from cautious.solvers.light import Light
 from cautious.solvers.memory import MemoryWatch
 from cautious.solvers.neutral import Planner
 from cautious.solvers.proximal import Proximal
@@ -170,6 +171,7 @@ def risk_solvers() -> list[Solver]:
         Features(),
         Entropic(),
         DenseTransport(),
+        Light(),
         Interior(),
         Proximal(),
         Conic(),
