@@ -56,43 +56,47 @@ def _open(prior, shape):
 
 
 def check_convex(case):
+    """Our answer against those of other solvers; how many of them there were."""
     solution = ca.solve(case.problem())
     answers = reference.reference_answers(case.raw, case.terms, case.caution)
-    proved = max(answer.proved for answer in answers)
+    proved = max((answer.proved for answer in answers), default=-np.inf)
     size = max(1.0, abs(solution.objective))
     assert solution.status is ca.Status.SOLVED
     assert solution.certificate.kind == "optimal"
     check_policy(case, solution)
     # ``proved`` belongs to a policy: nobody may claim that nothing reaches it, and we must reach it
-    assert solution.upper_bound >= proved - 1e-12 * max(1.0, abs(proved))
-    assert solution.objective >= proved - ACCURACY * size
+    if answers:
+        assert solution.upper_bound >= proved - 1e-12 * max(1.0, abs(proved))
+        assert solution.objective >= proved - ACCURACY * size
     assert solution.gap == pytest.approx(solution.upper_bound - solution.objective, abs=1e-14 * size)
-    values = [answer.value for answer in answers]
+    # a number far from what its own policy is worth is no answer
+    values = [answer.value for answer in answers if abs(answer.value - answer.proved) <= 10 * ACCURACY * size]
     agreed = len(values) == 2 and abs(values[0] - values[1]) <= 1e-7 * size
     if agreed or len(values) == 1:
         nearest = min(abs(solution.objective - value) for value in values)
         assert nearest <= ACCURACY * size
+    return len(answers)
 
 
 @pytest.mark.parametrize("seed", [*SMALL_SEEDS, *MEDIUM_SEEDS])
 @pytest.mark.parametrize("kind", CONVEX_KINDS)
 def test_convex_risk_matches_cvxpy(kind, seed):
     rng = np.random.default_rng([CONVEX_KINDS.index(kind), seed])
-    check_convex(random_case(rng, [kind], size_of(seed)))
+    assert check_convex(random_case(rng, [kind], size_of(seed))) > 0
 
 
 @pytest.mark.parametrize("seed", LARGE_SEEDS[:1])
 @pytest.mark.parametrize("kind", CONVEX_KINDS)
 def test_large_convex_risk_matches_cvxpy(kind, seed):
     rng = np.random.default_rng([CONVEX_KINDS.index(kind), seed])
-    check_convex(random_case(rng, [kind], size_of(seed)))
+    assert check_convex(random_case(rng, [kind], size_of(seed))) > 0
 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("kinds", SUMS, ids="+".join)
 def test_sum_of_convex_risks_matches_cvxpy(kinds, seed):
     rng = np.random.default_rng([100 + SUMS.index(kinds), seed])
-    check_convex(_feasible_sum(rng, kinds, "small" if seed < 9 else "medium"))
+    assert check_convex(_feasible_sum(rng, kinds, "small" if seed < 9 else "medium")) > 0
 
 
 def _feasible_sum(rng, kinds, size):
@@ -194,9 +198,13 @@ def test_cvar_plus_convex_matches_every_quantile(other, seed):
 @pytest.mark.parametrize("kind", CONVEX_KINDS)
 @pytest.mark.parametrize("block", range(10))
 def test_many_convex(kind, block):
+    answered = 0
     for seed in range(100):
         rng = np.random.default_rng([700, CONVEX_KINDS.index(kind), block, seed])
-        check_convex(random_case(rng, [kind], list(SIZES)[min(seed // 30, 3)] if seed < 95 else "large"))
+        size = list(SIZES)[min(seed // 30, 3)] if seed < 95 else "large"
+        answered += check_convex(random_case(rng, [kind], size)) > 0
+    # other solvers fail now and then
+    assert answered >= 97
 
 
 @pytest.mark.slow
