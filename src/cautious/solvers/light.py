@@ -98,8 +98,8 @@ def _hopeless(gaps: list[float], allowed: float) -> bool:
     if len(gaps) <= len(FAR):
         return not gaps[-1] <= FAR[len(gaps) - 1] * allowed
     # gaps of neighbouring steps often take turns: two steps apart they tell the pace
-    pace = np.log(gaps[-3] / gaps[-1]) / 2
-    return bool(np.log(gaps[-1] / (SHARE * allowed)) > (STEPS - len(gaps)) * pace)
+    last, pace = np.log(gaps[-1]), (np.log(gaps[-3]) - np.log(gaps[-1])) / 2
+    return bool(last - np.log(SHARE * allowed) > (STEPS - len(gaps)) * pace)
 
 
 class _Walk:
