@@ -56,7 +56,7 @@ def _open(prior, shape):
 
 
 def check_convex(case):
-    """Our answer against those of other solvers; how many of them there were."""
+    """Our answer against those of other solvers; how many numbers of theirs could be compared with."""
     solution = ca.solve(case.problem())
     answers = reference.reference_answers(case.raw, case.terms, case.caution)
     proved = max((answer.proved for answer in answers), default=-np.inf)
@@ -69,13 +69,13 @@ def check_convex(case):
         assert solution.upper_bound >= proved - 1e-12 * max(1.0, abs(proved))
         assert solution.objective >= proved - ACCURACY * size
     assert solution.gap == pytest.approx(solution.upper_bound - solution.objective, abs=1e-14 * size)
-    # a number far from what its own policy is worth is no answer
-    values = [answer.value for answer in answers if abs(answer.value - answer.proved) <= 10 * ACCURACY * size]
+    # a number that its own policy is not worth is no answer
+    values = [answer.value for answer in answers if abs(answer.value - answer.proved) <= ACCURACY * size]
     agreed = len(values) == 2 and abs(values[0] - values[1]) <= 1e-7 * size
     if agreed or len(values) == 1:
         nearest = min(abs(solution.objective - value) for value in values)
         assert nearest <= ACCURACY * size
-    return len(answers)
+    return len(values)
 
 
 @pytest.mark.parametrize("seed", [*SMALL_SEEDS, *MEDIUM_SEEDS])
@@ -204,7 +204,7 @@ def test_many_convex(kind, block):
         size = list(SIZES)[min(seed // 30, 3)] if seed < 95 else "large"
         answered += check_convex(random_case(rng, [kind], size)) > 0
     # other solvers fail now and then
-    assert answered >= 97
+    assert answered >= 95
 
 
 @pytest.mark.slow
