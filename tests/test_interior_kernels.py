@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cautious.kernels import interior_steps
+from cautious.kernels import interior_fours, interior_steps
 from cautious.solvers.interior_system import NONE, System, edges_of
-from random_models import random_model
+from random_models import RawModel, random_model
 
 
 def dense_operator(raw, extended):
@@ -21,7 +21,10 @@ def dense_operator(raw, extended):
 @pytest.mark.parametrize("extended", [False, True])
 def test_kernels_match_dense_algebra(extended, seed):
     rng = np.random.default_rng(seed)
-    raw = random_model(rng, "small")
+    compare_with_dense_algebra(random_model(rng, "small"), extended, rng)
+
+
+def compare_with_dense_algebra(raw, extended, rng):
     mdp, n = raw.mdp(), raw.n_states
     path = sp.csr_array(sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
     edges = edges_of(path) if extended else None
@@ -54,6 +57,27 @@ def test_kernels_match_dense_algebra(extended, seed):
         matrix[n, n] *= 2
     assert np.allclose(matrix @ system.refactor((1 / stiffness, coupling), conductance, right), right, atol=1e-7)
     assert np.allclose(matrix @ system.factor.solve(right), right, atol=1e-7)
+
+
+@pytest.mark.parametrize("extended", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_states_in_groups_match_dense_algebra(extended, seed):
+    """Runs of states with four pairs, of different sizes, between states that have fewer."""
+    rng = np.random.default_rng(seed)
+    n, n_actions = 27, 4
+    kernel = np.zeros((n, n_actions, n))
+    for s in range(n):
+        for a in range(n_actions):
+            # one state reaches so many that it has no group
+            reached = rng.choice(n, 25 if s == 13 else rng.integers(1, 4), replace=False)
+            kernel[s, a, reached] = rng.dirichlet(np.ones(reached.size))
+    allowed = np.ones((n, n_actions), bool)
+    allowed[[5, 20], [1, 2]] = False
+    raw = RawModel(kernel, rng.normal(size=(n, n_actions)), 0.9, np.full(n, 1 / n), allowed)
+    compare_with_dense_algebra(raw, extended, rng)
+    pairs, cliques = np.append(0, np.cumsum(allowed.sum(axis=1))), System(raw.mdp(), allowed, None).start
+    first, _, others = interior_fours.groups(pairs, cliques)
+    assert 8 <= 4 * first.size == n - others.size < n
 
 
 def test_reach():
