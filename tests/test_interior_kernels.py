@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cautious.kernels import interior_fours, interior_steps
+from cautious.kernels import interior_fours, interior_kinks, interior_steps
 from cautious.solvers.interior_system import NONE, System, edges_of
 from random_models import RawModel, random_model
 
@@ -127,9 +127,11 @@ def test_small_formulas():
     curvature = residual.copy()
     interior_steps.soften(x, wanted, curvature)
     assert np.allclose(curvature, 1 / (wanted / x + residual))
-    assert interior_steps.furthest(np.array([1.0, -3.0, 2.0])) == 3.0
-    interior_steps.add_product(x, wanted, out := np.ones(9))
-    assert np.allclose(out, 1 + x * wanted)
+    for size in (3, 9):
+        far, other = np.random.default_rng(size).normal(size=(2, size))
+        assert interior_steps.furthest(far) == np.abs(far).max()
+        assert interior_steps.excess(far, other) == max((far - other).max(), 0.0)
+        assert interior_steps.excess(far, far + 1) == 0.0
 
 
 def test_opposite_variables_cancel():
@@ -143,21 +145,37 @@ def test_changes_make_the_products_change_as_wanted():
     rng = np.random.default_rng(4)
     x, z = rng.exponential(size=(2, 12)) + 0.1
     wanted, dx, dz = rng.normal(size=(3, 12))
-    interior_steps.changes(x, z, wanted, dx, dz)
+    reach = interior_steps.changes(x, z, wanted, dx, dz)
     assert np.allclose(x * dz + z * dx, wanted)
-    slope = rng.normal(size=12)
-    interior_steps.kink_changes(slope, x, z, wanted, -1.0, dx, dz)
-    assert np.allclose(dz, -slope)
-    assert np.allclose(x * dz + z * dx, wanted)
+    assert np.allclose(reach, (interior_steps.reach(x, dx), interior_steps.reach(z, dz)))
+
+
+@pytest.mark.parametrize("size", [3, 12, 13])
+def test_kinks_change_as_wanted(size):
+    rng = np.random.default_rng(size)
+    t, s, of_t, of_s, bend = rng.exponential(size=(5, size)) + 0.1
+    wanted_t, wanted_s, offset, change, dt, ds, dof_t, dof_s = rng.normal(size=(8, size))
+    vectors = (t, s, of_t, of_s, wanted_t, wanted_s, dt, ds, dof_t, dof_s)
+    reach = interior_kinks.changes(*vectors, offset, bend, change)
+    assert np.allclose(dof_s, offset + bend * change)
+    assert np.allclose(dof_t, -dof_s)
+    assert np.allclose(t * dof_t + of_t * dt, wanted_t)
+    assert np.allclose(s * dof_s + of_s * ds, wanted_s)
+    assert np.isclose(reach[0], min(interior_steps.reach(t, dt), interior_steps.reach(s, ds)))
+    assert np.isclose(reach[1], min(interior_steps.reach(of_t, dof_t), interior_steps.reach(of_s, dof_s)))
 
 
 def test_kinks_balance_when_their_slope_moves_by_the_offset():
     rng = np.random.default_rng(6)
     away, t, s, of_t, of_s = rng.exponential(size=(5, 9)) + 0.1
     (wanted_t, wanted_s), curvature, du = rng.normal(size=(2, 9)), np.empty(9), np.empty(9)
-    interior_steps.kink_curvature(t, s, of_t, of_s, curvature)
+    interior_kinks.curvature(t, s, of_t, of_s, curvature)
     assert np.allclose(curvature, 1 / (t / of_t + s / of_s))
-    interior_steps.kink_offset(away, t, s, of_t, of_s, wanted_t, wanted_s, curvature, du)
+    less = np.ones(9)
+    for subtracted_from in (less, NONE):
+        vectors = (away, t, s, of_t, of_s, wanted_t, wanted_s)
+        interior_kinks.offset(*vectors, curvature, du, subtracted_from)
+    assert np.allclose(less, 1 - du)
     dt, ds = (wanted_t + t * du) / of_t, (wanted_s - s * du) / of_s
     assert np.allclose((t + dt) - (s + ds), away)
 

@@ -149,14 +149,13 @@ def own_objective(problem: Problem, form: Form, newton: Newton) -> float:
 def own_gap(form: Form, newton: Newton) -> float:
     """What the products and the residuals say the gap is, in the method's units."""
     point, end = newton.point, form.n_free
-    gap = float(newton.y @ newton.z)
+    gap = newton.product
     opposite: list[Kinks | Transport] = [*form.kinks]
     if form.transport is not None:
         opposite.append(form.transport)
     for part in opposite:
         gap += float(kernels.opposed(*sides(part, point.primal, point.dual)))
-    overpaid = newton.dual_residual - newton.z
-    gap += form.amount * max(float(overpaid.max()), 0.0)
+    gap += form.amount * float(kernels.excess(newton.dual_residual, newton.z))
     if form.features is not None:
         fixed, found = form.features.fixed, point.primal[end:] * point.dual[end:]
         barrier = fixed > 0
@@ -179,12 +178,12 @@ def advance(form: Form, newton: Newton) -> Point | None:
     )
     kernels.straight(*here, form.targets, wanted)
     newton.direction(wanted, other, rounds=1)
-    lengths = step_lengths(form, point, other, 1.0)
+    lengths = step_lengths(form, other, 1.0)
     mean, then = kernels.mean_product(*here, other.primal, other.dual, *lengths, *rest)
     aim = min(max(then / mean, 0.0), 1.0) ** POWER * mean
     kernels.curved(*here, other.primal, other.dual, aim, 10 * mean, *rest, wanted)
     newton.direction(wanted, step, like=other)
-    lengths = step_lengths(form, point, step, SHORT)
+    lengths = step_lengths(form, step, SHORT)
     # steps that are long where a slope bends leave the dual equation behind
     if kernels.furthest(newton.dual_residual) <= BENT * mean:
         further = [min(1.0, 1.5 * length + 0.3) for length in lengths]

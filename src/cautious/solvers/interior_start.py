@@ -65,7 +65,7 @@ class Neighbour:
             products, newton = point.primal * point.dual, Newton(form, system, point)
             mean = float(products[free].mean())
             step = newton.direction(np.where(free, mean, form.targets) - products, newton.blank("first"))
-            lengths = step_lengths(form, point, step, FULL)
+            lengths = step_lengths(form, step, FULL)
             if not min(lengths) >= SHORTEST:
                 break
             point = near_barriers(form, point.moved(step, *lengths))

@@ -179,9 +179,6 @@ class System:
             # all flows sum to one already: one node's balance follows from the others
             pinned = factor.diagonal_entries[factor.place[self.n_states]]
             values[pinned] *= 2
-        # unknowns of inactive states meet nothing
-        diagonal = values[factor.diagonal_entries]
-        values[factor.diagonal_entries[diagonal == 0]] = 1.0
         return factor.update(values, right, self._precision)
 
 

@@ -118,6 +118,12 @@ class Form:
         return bool(self.smooth) or (self.features is not None and bool(self.features.fixed.any()))
 
     @property
+    def others(self) -> tuple[slice, ...]:
+        """Where variables are that belong neither to pairs nor to kinks: flows and slacks."""
+        flows = () if self.transport is None else (slice(self.transport.along.start, self.transport.against.stop),)
+        return flows if self.features is None else (*flows, self.features.slack)
+
+    @property
     def n_free(self) -> int:
         """How many of them come before the slacks of features."""
         return self.size if self.features is None else self.features.slack.start
