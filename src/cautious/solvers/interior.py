@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cautious._checks import picked, spread_to, state_sums_of
 from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.kernels import interior_steps as kernels
@@ -114,9 +115,7 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
 
 
 def _table(problem: Problem, point: Point, form: Form) -> Array:
-    table = np.zeros(problem.mdp.shape)
-    table[problem.active] = point.primal[: form.reward.size] / form.amount
-    return table
+    return np.asarray(spread_to(problem.active, point.primal[: form.reward.size] / form.amount))
 
 
 def flow_is_sure(problem: Problem, form: Form, newton: Newton) -> bool:
@@ -201,16 +200,15 @@ def candidate(problem: Problem, form: Form, newton: Newton) -> Candidate:
     """Policy, witness and state marginal of a point; states with hardly any mass take their best paid action."""
     mdp, point = problem.mdp, newton.point
     occupancy = _table(problem, point, form)
-    paid = np.full(mdp.shape, -np.inf)
-    paid[problem.active] = newton.dual_residual - newton.z
+    paid = spread_to(problem.active, newton.dual_residual - newton.z, -np.inf)
     greedy = problem.completed(np.eye(mdp.n_actions)[np.argmax(paid, axis=1)])
     policy = problem.completed(occupancy_policy(occupancy, greedy, HARDLY / mdp.n_states))
     v = np.where(problem.active_states, point.v[: mdp.n_states] * form.scale, 0.0)
     # the reward was centred: a constant reward is worth a constant
-    v += float(problem.reward[problem.active].mean()) / (1 - mdp.discount)
+    v += float(picked(problem.reward, problem.active).mean()) / (1 - mdp.discount)
     if form.transport is not None:
         _remember_flow(problem, form, newton)
-    return Candidate(policy, Witness(v, cuts(problem, form, newton)), states=occupancy.sum(axis=1))
+    return Candidate(policy, Witness(v, cuts(problem, form, newton)), states=state_sums_of(occupancy))
 
 
 def _remember_flow(problem: Problem, form: Form, newton: Newton) -> None:

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from cautious._checks import state_sums_of
 from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import interior_blocks as kernels
 from cautious.kernels import interior_cliques, interior_fours
@@ -59,7 +60,7 @@ class System:
         self._precision: type[np.floating] = np.float64
         self.size = mdp.n_states * (1 if edges is None else 2)
         rows, extended = mdp.transitions, edges is not None
-        self.pair_start = np.concatenate([[0], np.cumsum(active.sum(axis=1))])
+        self.pair_start = np.concatenate([[0], np.cumsum(state_sums_of(active.astype(np.int64)))])
         self.start, coefficient_start = interior_cliques.clique_sizes(rows.indptr, rows.indices, active, extended)
         self.members = np.empty(self.start[-1], np.int64)
         coefficients = np.zeros(coefficient_start[-1])
