@@ -8,10 +8,12 @@ from cautious.kernels.vector_lanes import add_at, backs, evens, fronts, gathered
 from cautious.kernels.vector_ratios import larger, over
 from cautious.kernels.vectors import (
     alike,
+    alike_four,
     fetch,
     lanes,
     load,
     load_eight,
+    load_four,
     minus_product,
     plus,
     plus_product,
@@ -49,6 +51,19 @@ def test_operations(precision, n, error):
     expected = [p, np.full(n, a[0]), p + q, p * q, p + 3 * q, p - 3 * q, [0.0]]
     assert np.allclose(out, np.concatenate(expected), rtol=error, atol=error)
     assert np.isclose(summed, p.sum(), rtol=error)
+
+
+@njit
+def half_of_it(a, out):
+    store(out, 1, plus(load_four(a, 2), alike_four(a, a[0])))
+    return total(load_four(a, 1))
+
+
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+def test_four_of_either_precision(precision):
+    a, out = np.arange(3.0, 9.0).astype(precision), np.zeros(6, precision)
+    assert half_of_it(a, out) == a[1:5].sum()
+    assert np.array_equal(out, [0, *(a[2:] + a[0]), 0])
 
 
 @njit

@@ -26,7 +26,7 @@ REFINEMENTS = 3
 BALANCED, UNBALANCED = 1e-6, 1e-2
 OF_PRODUCTS = 1.0
 # refinement that leaves more than this share in a round is given up, for factors of double precision
-SLOW = 0.2
+SLOW, ALMOST = 0.2, 100.0
 NEAR = 5.0
 
 
@@ -214,7 +214,8 @@ class Newton:
             if number > 0 and left <= self.enough:
                 break
             if number > 0 and not left <= SLOW * before and self.system.be_precise():
-                self._factored = False
+                # what is nearly balanced need not be factored again: the next point is, with more precision
+                self._factored = left <= ALMOST * self.enough
             before = left
             self._correct(missing, slack_right, step)
         if features is not None:

@@ -153,7 +153,9 @@ class System:
 
     def _respond(self, *vectors: Array) -> None:
         interior_fours.respond(*self._groups, *vectors)
-        kernels.respond(*self._blocks, *vectors)
+        # a call takes as long as some hundred states
+        if self._blocks[0].size > 0:
+            kernels.respond(*self._blocks, *vectors)
 
     @cached_property
     def _group_entries(self) -> tuple[Indices, Indices]:
