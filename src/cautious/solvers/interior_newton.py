@@ -17,7 +17,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.kernels import interior_kinks
 from cautious.kernels import interior_steps as kernels
-from cautious.solvers.interior_system import NONE, System
+from cautious.solvers.interior_system import NONE, System, small_solution
 from cautious.solvers.interior_terms import Form, Kinks, Transport
 
 REFINEMENTS = 3
@@ -249,7 +249,7 @@ class Newton:
             lacking = slack_right - own * dw_now - features.rows @ dy - features.tops @ step.top
             total = features.totals - features.tops.T @ (w + dw_now)
             small = np.concatenate([lacking - self.crossing @ dv, total])
-            found = _solve(self.small, small)
+            found = small_solution(self.small, small)
             dw = found[: dw_now.size]
             dv = dv - dw @ self.crossing_solved
             step.dual[features.slack] += dw
@@ -298,11 +298,3 @@ def mix(form: Form, point: Point, step: Point, other: Point, share: float) -> tu
     k, k_dual = (3 - int(np.argmax(lengths[::-1])) for lengths in (primal, dual))
     step.draw(other, (k + 1) / 4, (k_dual + 1) / 4)
     return float(primal[k]), float(dual[k_dual])
-
-
-def _solve(matrix: Array, right: Array) -> Array:
-    """A small symmetric system, scaled: its rows may differ by many orders of magnitude."""
-    if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
-        return np.full(right.size, np.nan)
-    scale = 1 / np.sqrt(np.maximum(np.abs(matrix).max(axis=1), 1e-300))
-    return np.asarray(scale * np.linalg.lstsq(matrix * scale * scale[:, None], right * scale, rcond=1e-15)[0])

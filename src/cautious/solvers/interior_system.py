@@ -192,3 +192,11 @@ def fills_in(mdp: MDP) -> bool:
         return False
     widest = widest_level(rows.indptr, rows.indices, mdp.n_states)
     return bool(widest > mdp.n_states / 8 and widest**3 / 3 > MOST_FLOPS_OF_A_CUT)
+
+
+def small_solution(matrix: Array, right: Array) -> Array:
+    """A small symmetric system, scaled: its rows may differ by many orders of magnitude."""
+    if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+        return np.full(right.size, np.nan)
+    scale = 1 / np.sqrt(np.maximum(np.abs(matrix).max(axis=1), 1e-300))
+    return np.asarray(scale * np.linalg.lstsq(matrix * scale * scale[:, None], right * scale, rcond=1e-15)[0])
