@@ -170,7 +170,6 @@ class Newton:
         lift.fill(0.0)
         slopes = [room(f"slope {k}", kink.prior.size) for k, kink in enumerate(form.kinks)]
         for kink, away, curvature, slope in zip(form.kinks, self.away, self.kink_curvature, slopes, strict=True):
-            # states without pairs have no kinks
             everywhere = not kink.on_states or isinstance(form.where, slice)
             less = (lift if kink.on_states else push) if everywhere else NONE
             interior_kinks.offset(away, *sides(kink, point.primal, point.dual, wanted), curvature, slope, less)
@@ -185,8 +184,8 @@ class Newton:
             vectors = sides(kink, point.primal, point.dual, wanted, step.primal, step.dual)
             reach.append(interior_kinks.changes(*vectors, slope, curvature, dx))
         for part in form.others:
-            pairs = (point.primal, step.primal), (point.dual, step.dual)
-            reach.append(tuple(kernels.reach(x[part], change[part]) for x, change in pairs))
+            both = (point.primal, step.primal), (point.dual, step.dual)
+            reach.append(tuple(kernels.reach(x[part], change[part]) for x, change in both))
         step.reach = min(along for along, _ in reach), min(along_dual for _, along_dual in reach)
         return step
 
