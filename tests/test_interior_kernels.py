@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cautious.kernels import interior_steps
+from cautious.kernels import interior_fours, interior_kinks, interior_steps
 from cautious.solvers.interior_system import NONE, System, edges_of
-from random_models import random_model
+from random_models import RawModel, random_model
 
 
 def dense_operator(raw, extended):
@@ -21,7 +21,10 @@ def dense_operator(raw, extended):
 @pytest.mark.parametrize("extended", [False, True])
 def test_kernels_match_dense_algebra(extended, seed):
     rng = np.random.default_rng(seed)
-    raw = random_model(rng, "small")
+    compare_with_dense_algebra(random_model(rng, "small"), extended, rng)
+
+
+def compare_with_dense_algebra(raw, extended, rng):
     mdp, n = raw.mdp(), raw.n_states
     path = sp.csr_array(sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
     edges = edges_of(path) if extended else None
@@ -54,6 +57,27 @@ def test_kernels_match_dense_algebra(extended, seed):
         matrix[n, n] *= 2
     assert np.allclose(matrix @ system.refactor((1 / stiffness, coupling), conductance, right), right, atol=1e-7)
     assert np.allclose(matrix @ system.factor.solve(right), right, atol=1e-7)
+
+
+@pytest.mark.parametrize("extended", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_states_in_groups_match_dense_algebra(extended, seed):
+    """Runs of states with four pairs, of different sizes, between states that have fewer."""
+    rng = np.random.default_rng(seed)
+    n, n_actions = 27, 4
+    kernel = np.zeros((n, n_actions, n))
+    for s in range(n):
+        for a in range(n_actions):
+            # one state reaches so many that it has no group
+            reached = rng.choice(n, 25 if s == 13 else rng.integers(1, 4), replace=False)
+            kernel[s, a, reached] = rng.dirichlet(np.ones(reached.size))
+    allowed = np.ones((n, n_actions), bool)
+    allowed[[5, 20], [1, 2]] = False
+    raw = RawModel(kernel, rng.normal(size=(n, n_actions)), 0.9, np.full(n, 1 / n), allowed)
+    compare_with_dense_algebra(raw, extended, rng)
+    pairs, cliques = np.append(0, np.cumsum(allowed.sum(axis=1))), System(raw.mdp(), allowed, None).start
+    first, _, others = interior_fours.groups(pairs, cliques)
+    assert 8 <= 4 * first.size == n - others.size < n
 
 
 def test_reach():
@@ -103,9 +127,11 @@ def test_small_formulas():
     curvature = residual.copy()
     interior_steps.soften(x, wanted, curvature)
     assert np.allclose(curvature, 1 / (wanted / x + residual))
-    assert interior_steps.furthest(np.array([1.0, -3.0, 2.0])) == 3.0
-    interior_steps.add_product(x, wanted, out := np.ones(9))
-    assert np.allclose(out, 1 + x * wanted)
+    for size in (3, 9):
+        far, other = np.random.default_rng(size).normal(size=(2, size))
+        assert interior_steps.furthest(far) == np.abs(far).max()
+        assert interior_steps.excess(far, other) == max((far - other).max(), 0.0)
+        assert interior_steps.excess(far, far + 1) == 0.0
 
 
 def test_opposite_variables_cancel():
@@ -119,21 +145,37 @@ def test_changes_make_the_products_change_as_wanted():
     rng = np.random.default_rng(4)
     x, z = rng.exponential(size=(2, 12)) + 0.1
     wanted, dx, dz = rng.normal(size=(3, 12))
-    interior_steps.changes(x, z, wanted, dx, dz)
+    reach = interior_steps.changes(x, z, wanted, dx, dz)
     assert np.allclose(x * dz + z * dx, wanted)
-    slope = rng.normal(size=12)
-    interior_steps.kink_changes(slope, x, z, wanted, -1.0, dx, dz)
-    assert np.allclose(dz, -slope)
-    assert np.allclose(x * dz + z * dx, wanted)
+    assert np.allclose(reach, (interior_steps.reach(x, dx), interior_steps.reach(z, dz)))
+
+
+@pytest.mark.parametrize("size", [3, 12, 13])
+def test_kinks_change_as_wanted(size):
+    rng = np.random.default_rng(size)
+    t, s, of_t, of_s, bend = rng.exponential(size=(5, size)) + 0.1
+    wanted_t, wanted_s, offset, change, dt, ds, dof_t, dof_s = rng.normal(size=(8, size))
+    vectors = (t, s, of_t, of_s, wanted_t, wanted_s, dt, ds, dof_t, dof_s)
+    reach = interior_kinks.changes(*vectors, offset, bend, change)
+    assert np.allclose(dof_s, offset + bend * change)
+    assert np.allclose(dof_t, -dof_s)
+    assert np.allclose(t * dof_t + of_t * dt, wanted_t)
+    assert np.allclose(s * dof_s + of_s * ds, wanted_s)
+    assert np.isclose(reach[0], min(interior_steps.reach(t, dt), interior_steps.reach(s, ds)))
+    assert np.isclose(reach[1], min(interior_steps.reach(of_t, dof_t), interior_steps.reach(of_s, dof_s)))
 
 
 def test_kinks_balance_when_their_slope_moves_by_the_offset():
     rng = np.random.default_rng(6)
     away, t, s, of_t, of_s = rng.exponential(size=(5, 9)) + 0.1
     (wanted_t, wanted_s), curvature, du = rng.normal(size=(2, 9)), np.empty(9), np.empty(9)
-    interior_steps.kink_curvature(t, s, of_t, of_s, curvature)
+    interior_kinks.curvature(t, s, of_t, of_s, curvature)
     assert np.allclose(curvature, 1 / (t / of_t + s / of_s))
-    interior_steps.kink_offset(away, t, s, of_t, of_s, wanted_t, wanted_s, curvature, du)
+    less = np.ones(9)
+    for subtracted_from in (less, NONE):
+        vectors = (away, t, s, of_t, of_s, wanted_t, wanted_s)
+        interior_kinks.offset(*vectors, curvature, du, subtracted_from)
+    assert np.allclose(less, 1 - du)
     dt, ds = (wanted_t + t * du) / of_t, (wanted_s - s * du) / of_s
     assert np.allclose((t + dt) - (s + ds), away)
 

@@ -15,6 +15,8 @@ from cautious.errors import InputError
 
 SUM_TOLERANCE = 1e-9
 FLOAT32_SUM_TOLERANCE = 1e-5
+# from here on NumPy adds a row in another order
+LONG_ROW = 8
 # names among which the nearest is looked for
 SEARCHED = 10_000
 
@@ -33,6 +35,21 @@ def states_of(pairs: Mask) -> Mask:
     """States (S,) that have at least one of the pairs (S, A)."""
     # column by column: NumPy is slow along short rows
     return np.asarray(reduce(np.logical_or, pairs.T, np.zeros(len(pairs), np.bool_)), dtype=np.bool_)
+
+
+def state_sums_of(table: Any) -> Any:
+    """Sums (S,) over the actions of a table (S, A)."""
+    # column by column, in the order in which NumPy adds rows as short as these
+    return reduce(np.add, table.T) if 1 < table.shape[1] < LONG_ROW and table.dtype != np.bool_ else table.sum(axis=1)
+
+
+def spread_to(where: Mask, numbers: Any, elsewhere: float = 0.0) -> Any:
+    """A table with these numbers where a mask of its shape holds: the way back from ``picked``."""
+    if where.all():
+        return numbers.reshape(where.shape)
+    table = np.full(where.shape, elsewhere)
+    table[where] = numbers
+    return table
 
 
 def first_bad(bad: NDArray[np.bool_]) -> tuple[int, ...]:

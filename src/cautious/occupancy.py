@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cautious._checks import as_policy, first_bad
+from cautious._checks import as_policy, first_bad, state_sums_of
 from cautious.arrays import Array, Mask
 from cautious.errors import InputError
 from cautious.kernels import residuals
@@ -160,19 +160,19 @@ class _Balance:
 
 def occupancy_policy(occupancy: Array, default: Array, floor: float = 0.0) -> Array:
     """Rows of the occupancy, normalised; states with at most ``floor`` mass get their ``default`` row."""
-    mass = occupancy.sum(axis=1, keepdims=True)
+    mass = state_sums_of(occupancy)[:, None]
     return np.asarray(np.where(mass > floor, occupancy / np.where(mass > 0, mass, 1.0), default))
 
 
 def uniform_policy(allowed: Mask) -> Array:
     """Equal weight on every allowed action: the documented row of states that are never visited."""
-    return np.asarray(allowed / allowed.sum(axis=1, keepdims=True))
+    return np.asarray(allowed / state_sums_of(allowed.astype(np.int64))[:, None])
 
 
 def flow_residual(mdp: MDP, occupancy: Array) -> Array:
     """How far a table (S, A) is from balancing: (1-gamma) start + gamma inflow - outflow; (S,)."""
     inflow = mdp.discount * mdp.flow_into(occupancy)
-    return np.asarray((1 - mdp.discount) * mdp.start + inflow - occupancy.sum(axis=1))
+    return np.asarray((1 - mdp.discount) * mdp.start + inflow - state_sums_of(occupancy))
 
 
 def policy_values(mdp: MDP, policy: Array, reward: Array, discount: float | None = None) -> Array:

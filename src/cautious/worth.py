@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious._checks import picked
+from cautious._checks import picked, state_sums_of
 from cautious.arrays import Array, Mask
 from cautious.kernels import checking
 from cautious.models.encodings import EPS, frozen
@@ -77,7 +77,7 @@ def deliver(
         if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
             return _worth(problem, policy, found.occupancy, policy_values(problem.mdp, policy, problem.reward))
         accuracy *= max(0.5 * room / found.error, 1e-6)
-        states = found.occupancy.occupancy.sum(axis=1)
+        states = state_sums_of(found.occupancy.occupancy)
 
 
 def _worth(problem: Problem, policy: Array, found: Visits, values: Array | None = None) -> Delivered:

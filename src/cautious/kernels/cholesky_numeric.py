@@ -79,6 +79,16 @@ def add_to_rest(columns: int, size: int, rests: Array, place: int, child: int, i
 
 
 @njit(cache=True, nogil=True)
+def least_pivots(values: Array, diagonal: Indices, share: float, least: Array) -> None:
+    """``least``: this share of each diagonal entry; entries of zero become one."""
+    for i in range(np.uint64(diagonal.size)):
+        at = np.uint64(diagonal[i])
+        if values[at] == 0.0:
+            values[at] = 1.0
+        least[i] = share * values[at]
+
+
+@njit(cache=True, nogil=True)
 def factor(
     values: Array,
     entry_start: Indices,

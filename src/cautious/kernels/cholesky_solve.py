@@ -9,7 +9,19 @@ from numba import njit
 
 from cautious.arrays import Array, Indices
 from cautious.kernels.cholesky_tiles import padded
-from cautious.kernels.vectors import alike, fetch, lanes, load, minus_product, plus_product, store, total
+from cautious.kernels.vectors import (
+    alike,
+    alike_four,
+    fetch,
+    lanes,
+    load,
+    load_four,
+    minus_product,
+    plus_product,
+    store,
+    times,
+    total,
+)
 
 # how many vectors ahead numbers are asked for; two vectors arrive together
 AHEAD = 256
@@ -35,8 +47,13 @@ def forward(panel: Array, columns: int, width: int, here: Array) -> None:
         d = d * panel[s + j + 3]
         here[j], here[j + 1], here[j + 2], here[j + 3] = a, b, c, d
         low = first_whole(j + 4, width, step)
-        for i in range(j + 4, low):
-            here[i] -= panel[p + i] * a + panel[q + i] * b + panel[r + i] * c + panel[s + i] * d
+        if low > j + 4:
+            # half a vector of single precision
+            h = j + 4
+            part = minus_product(load_four(here, h), load_four(panel, p + h), alike_four(panel, a))
+            part = minus_product(part, load_four(panel, q + h), alike_four(panel, b))
+            part = minus_product(part, load_four(panel, r + h), alike_four(panel, c))
+            store(here, h, minus_product(part, load_four(panel, s + h), alike_four(panel, d)))
         for i in range(low, width, step):
             fetch(panel, p + ahead + 4 * i)
             fetch(panel, p + ahead + 4 * i + line)
@@ -79,9 +96,11 @@ def backward(panel: Array, columns: int, width: int, here: Array) -> None:
             one, two = plus_product(one, load(panel, p + i), known), plus_product(two, load(panel, q + i), known)
             three, four = plus_product(three, load(panel, r + i), known), plus_product(four, load(panel, s + i), known)
         a, b, c, d = total(one), total(two), total(three), total(four)
-        for i in range(j + 4, low):
-            a, b = a + panel[p + i] * here[i], b + panel[q + i] * here[i]
-            c, d = c + panel[r + i] * here[i], d + panel[s + i] * here[i]
+        if low > j + 4:
+            h = j + 4
+            half = load_four(here, h)
+            a, b = a + total(times(load_four(panel, p + h), half)), b + total(times(load_four(panel, q + h), half))
+            c, d = c + total(times(load_four(panel, r + h), half)), d + total(times(load_four(panel, s + h), half))
         d = (here[j + 3] - d) * panel[s + j + 3]
         c = (here[j + 2] - c - panel[r + j + 3] * d) * panel[r + j + 2]
         b = (here[j + 1] - b - panel[q + j + 3] * d - panel[q + j + 2] * c) * panel[q + j + 1]

@@ -2,7 +2,8 @@
 
 Legend: pairs ``pair_start[s]:pair_start[s+1]`` belong to state s; their rows of B = gamma P - E live on the unknowns
 ``members[start[s]:start[s+1]]`` and are stored densely, member by member, from ``coefficient_start[s]``. ``softness`` D
-(pairs,) and ``coupling`` h (states,) are the Hessian diag(D^-1) + h 1 1' of each state; its inverse is W.
+(pairs,) and ``coupling`` h (states,) are the Hessian diag(D^-1) + h 1 1' of each state; its inverse is W. Loops are
+over some ``states``; for others see ``interior_fours``.
 
 Four pairs fit into a vector: states that have four are held in one.
 """
@@ -23,6 +24,7 @@ LINE, AHEAD = 8, 1024
 
 @njit(cache=True, nogil=True)
 def backward(
+    states: Indices,
     pair_start: Indices,
     start: Indices,
     coefficient_start: Indices,
@@ -33,7 +35,7 @@ def backward(
     missing: Array,
 ) -> None:
     """sums (S,) over the pairs of each state,  missing -= B' y."""
-    for s in range(start.size - 1):
+    for s in states:
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
         member, size = start[i], start[i + ONE] - start[i]
@@ -50,6 +52,7 @@ def backward(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def respond(
+    states: Indices,
     pair_start: Indices,
     start: Indices,
     coefficient_start: Indices,
@@ -68,7 +71,7 @@ def respond(
 
     ``lift`` (S,) is the same for all pairs of a state. An empty x stands for zeros; an empty ``missing`` is left alone.
     """
-    for s in range(start.size - 1):
+    for s in states:
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
         member, size = start[i], start[i + ONE] - start[i]
@@ -171,6 +174,7 @@ def scatter_four(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def assemble(
+    states: Indices,
     pair_start: Indices,
     start: Indices,
     coefficient_start: Indices,
@@ -186,11 +190,11 @@ def assemble(
     Written like this nothing cancels, however stiff the coupling is.
     """
     widest, largest = 1, 1
-    for s in range(start.size - 1):
+    for s in states:
         widest = max(widest, start[s + 1] - start[s])
         largest = max(largest, coefficient_start[s + 1] - coefficient_start[s])
     mean, block = np.zeros(widest), np.empty(largest)
-    for s in range(start.size - 1):
+    for s in states:
         i = np.uint64(s)
         at, begin, n = coefficient_start[i], pair_start[i], pair_start[i + ONE] - pair_start[i]
         size, place = start[i + ONE] - start[i], entry_start[i]

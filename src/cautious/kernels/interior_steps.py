@@ -5,7 +5,7 @@ to zero, those after them to ``targets``, which is zero except for barriers; ``w
 that a direction has to make.
 
 Compilers make vectors of a loop that writes one array, divides without asking for zeros, and may add in any order:
-hence one loop for every array, and the options below.
+hence the options below, and one loop for every array unless vectors are written out.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from numba import njit
 
 from cautious.arrays import Array, Indices
 from cautious.kernels.vector_ratios import larger, largest, over
-from cautious.kernels.vectors import LANES, load, minus_product, plus_product, spread, times
+from cautious.kernels.vectors import LANES, load, minus_product, plus_product, spread, store, times
 
 # sums may be taken in any order; minima and maxima mind neither that nor numbers that are none
 SUMS = {"reassoc", "contract", "nsz"}
@@ -53,13 +53,31 @@ def reaches(x: Array, change: Array, other: Array) -> tuple[float, float, float,
     return 1 / most[0], 1 / most[1], 1 / most[2], 1 / most[3]
 
 
-@njit(cache=True, nogil=True, fastmath=BOUNDS)
+@njit(cache=True, nogil=True)
 def furthest(x: Array) -> float:
     """The largest |x|; numbers that are none may be overlooked."""
-    most = 0.0
-    for i in range(x.size):
-        most = max(most, abs(x[i]))
-    return most
+    zero, one, most = spread(0.0), spread(1.0), spread(0.0)
+    whole = x.size - x.size % LANES
+    for i in range(0, whole, LANES):
+        here = load(x, i)
+        most = larger(here, larger(minus_product(zero, here, one), most))
+    found = largest(most)
+    for i in range(whole, x.size):
+        found = max(found, abs(x[i]))
+    return float(found)
+
+
+@njit(cache=True, nogil=True)
+def excess(x: Array, y: Array) -> float:
+    """The largest x - y, if any is above zero; numbers that are none may be overlooked."""
+    one, most = spread(1.0), spread(0.0)
+    whole = x.size - x.size % LANES
+    for i in range(0, whole, LANES):
+        most = larger(minus_product(load(x, i), load(y, i), one), most)
+    found = largest(most)
+    for i in range(whole, x.size):
+        found = max(found, x[i] - y[i])
+    return float(found)
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
@@ -151,18 +169,23 @@ def draw(change: Array, other: Array, share: float) -> None:
         other[i] = change[i] + share * (other[i] - change[i])
 
 
-@njit(cache=True, nogil=True)
-def add_product(x: Array, y: Array, out: Array) -> None:
-    """out += x y."""
-    for i in range(x.size):
-        out[i] += x[i] * y[i]
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
-def changes(x: Array, z: Array, wanted: Array, dx: Array, dz: Array) -> None:
-    """dz for which x dz + z dx = wanted."""
-    for i in range(x.size):
+def changes(x: Array, z: Array, wanted: Array, dx: Array, dz: Array) -> tuple[float, float]:
+    """dz for which x dz + z dx = wanted; then what ``reach`` says of x and of z."""
+    zero, one, most, most_dual = spread(0.0), spread(1.0), spread(TINY), spread(TINY)
+    whole = x.size - x.size % LANES
+    for i in range(0, whole, LANES):
+        change, other = load(dx, i), load(z, i)
+        share = over(one, load(x, i))
+        found = times(share, minus_product(load(wanted, i), other, change))
+        store(dz, i, found)
+        most = larger(minus_product(zero, share, change), most)
+        most_dual = larger(over(minus_product(zero, found, one), other), most_dual)
+    rate, rate_dual = largest(most), largest(most_dual)
+    for i in range(whole, x.size):
         dz[i] = (wanted[i] - z[i] * dx[i]) / x[i]
+        rate, rate_dual = max(rate, -dx[i] / x[i]), max(rate_dual, -dz[i] / z[i])
+    return 1 / rate, 1 / rate_dual
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -170,40 +193,6 @@ def soften(y: Array, z: Array, curvature: Array) -> None:
     """curvature = 1 / (z / y + curvature)."""
     for i in range(y.size):
         curvature[i] = y[i] / (z[i] + curvature[i] * y[i])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def kink_curvature(t: Array, s: Array, of_t: Array, of_s: Array, out: Array) -> None:
-    """How much a kink's slope u changes with its entry; ``of_t`` and ``of_s`` are the multipliers of t and s."""
-    for i in range(t.size):
-        out[i] = 1 / (t[i] / of_t[i] + s[i] / of_s[i])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def kink_offset(
-    away: Array,
-    t: Array,
-    s: Array,
-    of_t: Array,
-    of_s: Array,
-    wanted_t: Array,
-    wanted_s: Array,
-    curvature: Array,
-    out: Array,
-) -> None:
-    """The change of a kink's slope u when its entry does not change; ``away`` is the entry less its prior."""
-    for i in range(t.size):
-        residual = away[i] - t[i] + s[i]
-        out[i] = curvature[i] * (residual + wanted_s[i] / of_s[i] - wanted_t[i] / of_t[i])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def kink_changes(slope: Array, x: Array, z: Array, wanted: Array, sign: float, dx: Array, dz: Array) -> None:
-    """One side of a kink: its multiplier changes by ``sign`` times the slope's change, its variable accordingly."""
-    for i in range(x.size):
-        dz[i] = sign * slope[i]
-    for i in range(x.size):
-        dx[i] = (wanted[i] - x[i] * sign * slope[i]) / z[i]
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS | BOUNDS)

@@ -2,12 +2,13 @@
 
     p = load(a, i)              the numbers a[i : i+4] of a flat array, a[i : i+8] if it is of single precision;
                                 nothing is checked
+    p = load_four(a, i)         the numbers a[i : i+4] of an array of either precision
     p = load_eight(a, i)        the numbers a[i : i+8] of an array of double precision
     p = load_sixteen(a, i)      the numbers a[i : i+16] of an array of single precision
     lanes(a)                    how many numbers ``load`` takes of this array
     store(a, i, p)              of any kind, as everything below that takes one
     spread(x), spread_eight(x), spread_sixteen(x)   four, eight, sixteen times the same number
-    alike(a, x)                 the same number throughout a vector that ``load`` takes of this array
+    alike(a, x), alike_four(a, x)   the same number throughout a vector that ``load``, ``load_four`` takes of this array
     plus(p, q), times(p, q), plus_product(p, q, r) = p + q r, minus_product(p, q, r) = p - q r
     total(p)                    the sum of its numbers
     fetch(a, i)                 ask for the numbers around a[i], which will be needed soon
@@ -50,6 +51,7 @@ class Vector(types.Type):  # type: ignore[misc]
 FOUR, EIGHT, SIXTEEN = Vector(LANES), Vector(EIGHT_LANES), Vector(SIXTEEN_LANES, types.float32)
 # of single precision, as long in memory as four of double precision
 EIGHT_SINGLES = Vector(EIGHT_LANES, types.float32)
+FOUR_SINGLES = Vector(LANES, types.float32)
 
 
 @register_model(Vector)
@@ -76,6 +78,10 @@ def _vector_of(array: Any) -> Vector:
     return EIGHT_SINGLES if array.dtype == types.float32 else FOUR
 
 
+def _four_of(array: Any) -> Vector:
+    return FOUR_SINGLES if array.dtype == types.float32 else FOUR
+
+
 @intrinsic
 def lanes(context: Any, array: Any) -> Any:
     """How many numbers ``load`` takes of this array."""
@@ -91,6 +97,12 @@ def lanes(context: Any, array: Any) -> Any:
 def load(context: Any, array: Any, at: Any) -> Any:
     """The numbers from ``at`` on: four, or eight of single precision."""
     return _loaded(_vector_of(array), array)
+
+
+@intrinsic
+def load_four(context: Any, array: Any, at: Any) -> Any:
+    """The four numbers from ``at`` on, of either precision."""
+    return _loaded(_four_of(array), array)
 
 
 @intrinsic
@@ -148,15 +160,23 @@ def _spread(kind: Vector) -> tuple[Any, Any]:
     return kind(kind.number), generate
 
 
-@intrinsic
-def alike(context: Any, array: Any, number: Any) -> Any:
-    """The same number throughout a vector that ``load`` takes of this array."""
-    kind = _vector_of(array)
-
+def _alike(kind: Vector, array: Any) -> tuple[Any, Any]:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _same(builder, kind, args[1])
 
     return kind(array, kind.number), generate
+
+
+@intrinsic
+def alike(context: Any, array: Any, number: Any) -> Any:
+    """The same number throughout a vector that ``load`` takes of this array."""
+    return _alike(_vector_of(array), array)
+
+
+@intrinsic
+def alike_four(context: Any, array: Any, number: Any) -> Any:
+    """The same number throughout a vector that ``load_four`` takes of this array."""
+    return _alike(_four_of(array), array)
 
 
 @intrinsic

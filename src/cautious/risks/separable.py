@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import picked, states_of
+from cautious._checks import picked, state_sums_of, states_of
 from cautious.arrays import Array, Mask
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Recipe
@@ -48,7 +48,7 @@ class SeparableRisk(ConicRisk):
 
     def entries(self, d: Array) -> Array:
         """The pairs, or the marginal."""
-        return d.sum(axis=1) if self.on_states else d
+        return np.asarray(state_sums_of(d)) if self.on_states else d
 
     def as_table(self, x: Array) -> Array:
         """A table (S, A) from entries."""

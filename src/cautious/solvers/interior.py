@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cautious._checks import picked, spread_to, state_sums_of
 from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.kernels import interior_steps as kernels
@@ -27,7 +28,7 @@ from cautious.solvers.interior_terms import Form, Kinks, Transport, formulate
 
 MOST_FEATURES = 24
 STEPS = 100
-FACTOR_BYTES = 2500
+FACTOR_BYTES = 2600
 HARDLY = 1e-9
 SHORT = 0.995
 POWER = 4.0
@@ -59,7 +60,10 @@ class Interior(Solver):
         return f"takes at most {MOST_FEATURES} features" if features > MOST_FEATURES else None
 
     def memory(self, problem: Problem) -> int:
-        """With the factor: 850 to 2,400 bytes a state were seen on grids of 10,000 to a million, 2,460 with a graph."""
+        """With the factor: 850 to 2,400 bytes a state were seen on grids of 10,000 to a million, 2,460 with a graph.
+
+        Groups of four states have come since, whose places take about 100 more.
+        """
         return super().memory(problem) + FACTOR_BYTES * problem.mdp.n_states
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
@@ -114,9 +118,7 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
 
 
 def _table(problem: Problem, point: Point, form: Form) -> Array:
-    table = np.zeros(problem.mdp.shape)
-    table[problem.active] = point.primal[: form.reward.size] / form.amount
-    return table
+    return np.asarray(spread_to(problem.active, point.primal[: form.reward.size] / form.amount))
 
 
 def flow_is_sure(problem: Problem, form: Form, newton: Newton) -> bool:
@@ -149,14 +151,13 @@ def own_objective(problem: Problem, form: Form, newton: Newton) -> float:
 def own_gap(form: Form, newton: Newton) -> float:
     """What the products and the residuals say the gap is, in the method's units."""
     point, end = newton.point, form.n_free
-    gap = float(newton.y @ newton.z)
+    gap = newton.product
     opposite: list[Kinks | Transport] = [*form.kinks]
     if form.transport is not None:
         opposite.append(form.transport)
     for part in opposite:
         gap += float(kernels.opposed(*sides(part, point.primal, point.dual)))
-    overpaid = newton.dual_residual - newton.z
-    gap += form.amount * max(float(overpaid.max()), 0.0)
+    gap += form.amount * float(kernels.excess(newton.dual_residual, newton.z))
     if form.features is not None:
         fixed, found = form.features.fixed, point.primal[end:] * point.dual[end:]
         barrier = fixed > 0
@@ -179,12 +180,12 @@ def advance(form: Form, newton: Newton) -> Point | None:
     )
     kernels.straight(*here, form.targets, wanted)
     newton.direction(wanted, other, rounds=1)
-    lengths = step_lengths(form, point, other, 1.0)
+    lengths = step_lengths(form, other, 1.0)
     mean, then = kernels.mean_product(*here, other.primal, other.dual, *lengths, *rest)
     aim = min(max(then / mean, 0.0), 1.0) ** POWER * mean
     kernels.curved(*here, other.primal, other.dual, aim, 10 * mean, *rest, wanted)
     newton.direction(wanted, step, like=other)
-    lengths = step_lengths(form, point, step, SHORT)
+    lengths = step_lengths(form, step, SHORT)
     # steps that are long where a slope bends leave the dual equation behind
     if kernels.furthest(newton.dual_residual) <= BENT * mean:
         further = [min(1.0, 1.5 * length + 0.3) for length in lengths]
@@ -202,16 +203,15 @@ def candidate(problem: Problem, form: Form, newton: Newton) -> Candidate:
     """Policy, witness and state marginal of a point; states with hardly any mass take their best paid action."""
     mdp, point = problem.mdp, newton.point
     occupancy = _table(problem, point, form)
-    paid = np.full(mdp.shape, -np.inf)
-    paid[problem.active] = newton.dual_residual - newton.z
+    paid = spread_to(problem.active, newton.dual_residual - newton.z, -np.inf)
     greedy = problem.completed(np.eye(mdp.n_actions)[np.argmax(paid, axis=1)])
     policy = problem.completed(occupancy_policy(occupancy, greedy, HARDLY / mdp.n_states))
     v = np.where(problem.active_states, point.v[: mdp.n_states] * form.scale, 0.0)
     # the reward was centred: a constant reward is worth a constant
-    v += float(problem.reward[problem.active].mean()) / (1 - mdp.discount)
+    v += float(picked(problem.reward, problem.active).mean()) / (1 - mdp.discount)
     if form.transport is not None:
         _remember_flow(problem, form, newton)
-    return Candidate(policy, Witness(v, cuts(problem, form, newton)), states=occupancy.sum(axis=1))
+    return Candidate(policy, Witness(v, cuts(problem, form, newton)), states=state_sums_of(occupancy))
 
 
 def _remember_flow(problem: Problem, form: Form, newton: Newton) -> None:

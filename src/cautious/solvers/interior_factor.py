@@ -98,11 +98,14 @@ class Factor:
         self._blocks = self._rests = np.zeros(0)
 
     def update(self, values: Array, right: Array, precision: type[np.floating] = np.float64) -> Array:
-        """Factor the matrix with these entries (numbered by ``clique_entries``); the solution of its first system."""
+        """Factor the matrix with these entries (numbered by ``clique_entries``); the solution of its first system.
+
+        Unknowns that meet nothing get a diagonal entry of one, in ``values`` too.
+        """
         if self._blocks.size == 0 or self._blocks.dtype != precision:
             self._blocks, self._rests = (np.zeros(size, precision) for size in self.room)
         x, least = cholesky_solve.reordered(right, self.order), np.zeros(self.n + ROWS)
-        np.multiply(values[self.diagonal_entries], TINY_PIVOT[precision], out=least[: self.n])
+        cholesky_numeric.least_pivots(values, self.diagonal_entries, TINY_PIVOT[precision], least)
         self.vanished = cholesky_numeric.factor(
             values,
             self.entry_start,

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
+from cautious.kernels import interior_kinks
 from cautious.kernels import interior_steps as kernels
-from cautious.solvers.interior_system import NONE, System
+from cautious.solvers.interior_system import NONE, System, small_solution
 from cautious.solvers.interior_terms import Form, Kinks, Transport
 
 REFINEMENTS = 3
@@ -25,18 +26,22 @@ REFINEMENTS = 3
 BALANCED, UNBALANCED = 1e-6, 1e-2
 OF_PRODUCTS = 1.0
 # refinement that leaves more than this share in a round is given up, for factors of double precision
-SLOW = 0.2
+SLOW, ALMOST = 0.2, 100.0
 NEAR = 5.0
 
 
 @dataclass
 class Point:
-    """Where the method is; ``top`` are the free tops of worst cases."""
+    """Where the method is, or a step; ``top`` are the free tops of worst cases.
+
+    ``reach`` of a direction is how far it can be gone until a variable, and until a multiplier, is zero.
+    """
 
     primal: Array
     dual: Array
     v: Array
     top: Array
+    reach: tuple[float, float] = (0.0, 0.0)
 
     @property
     def finite(self) -> bool:
@@ -70,7 +75,8 @@ class Newton:
         self.y, self.z = point.primal[: form.reward.size], point.dual[: form.reward.size]
         self.x, self.right = self._shortage()
         flow = kernels.furthest(self.right) + float(form.arrival.max())
-        enough = OF_PRODUCTS * float(self.y @ self.z) / self.y.size
+        self.product = float(self.y @ self.z)
+        enough = OF_PRODUCTS * self.product / self.y.size
         self.enough = flow * min(max(enough / flow, BALANCED), UNBALANCED)
         self._bend()
         self._factored = False
@@ -106,7 +112,7 @@ class Newton:
         for k, kink in enumerate(form.kinks):
             self.away.append(self.entries(kink.on_states) - kink.prior)
             self.kink_curvature.append(room(f"curvature {k}", kink.prior.size))
-            kernels.kink_curvature(*sides(kink, point.primal, point.dual), self.kink_curvature[k])
+            interior_kinks.curvature(*sides(kink, point.primal, point.dual), self.kink_curvature[k])
             bends.append((kink.on_states, self.kink_curvature[k], point.dual[kink.below]))
         for on_states, curvature, slope in bends:
             if on_states:
@@ -150,7 +156,8 @@ class Newton:
     def blank(self, name: str) -> Point:
         """A step to be filled in, the same for the same name."""
         sizes = (self.form.size, self.form.size, self.system.size, self.point.top.size)
-        return Point(*(self.system.room(f"{name}, {k}", size) for k, size in enumerate(sizes)))
+        primal, dual, v, top = (self.system.room(f"{name}, {k}", size) for k, size in enumerate(sizes))
+        return Point(primal, dual, v, top)
 
     def direction(self, wanted: Array, step: Point, rounds: int = REFINEMENTS, like: Point | None = None) -> Point:
         """Fill in the step for which primal * change of dual + dual * change of primal = ``wanted``, in some rounds.
@@ -163,21 +170,23 @@ class Newton:
         lift.fill(0.0)
         slopes = [room(f"slope {k}", kink.prior.size) for k, kink in enumerate(form.kinks)]
         for kink, away, curvature, slope in zip(form.kinks, self.away, self.kink_curvature, slopes, strict=True):
-            kernels.kink_offset(away, *sides(kink, point.primal, point.dual, wanted), curvature, slope)
-            if kink.on_states:
+            everywhere = not kink.on_states or isinstance(form.where, slice)
+            less = (lift if kink.on_states else push) if everywhere else NONE
+            interior_kinks.offset(away, *sides(kink, point.primal, point.dual, wanted), curvature, slope, less)
+            if not everywhere:
                 lift[form.where] -= slope
-            else:
-                push -= slope
         self._begin(step, like)
         shift = self._solve(push, lift, wanted, step, rounds, like is None)
         dy = step.primal[:n_pairs]
-        kernels.changes(self.y, self.z, wanted[:n_pairs], dy, step.dual[:n_pairs])
+        reach = [kernels.changes(self.y, self.z, wanted[:n_pairs], dy, step.dual[:n_pairs])]
         for kink, curvature, slope in zip(form.kinks, self.kink_curvature, slopes, strict=True):
-            dx = (shift / self.hessian[1])[form.where] if kink.on_states else dy
-            kernels.add_product(curvature, dx, slope)
-            for part, sign in ((kink.above, -1.0), (kink.below, 1.0)):
-                here = point.primal[part], point.dual[part], wanted[part]
-                kernels.kink_changes(slope, *here, sign, step.primal[part], step.dual[part])
+            dx = np.divide(shift, self.hessian[1], out=lift)[form.where] if kink.on_states else dy
+            vectors = sides(kink, point.primal, point.dual, wanted, step.primal, step.dual)
+            reach.append(interior_kinks.changes(*vectors, slope, curvature, dx))
+        for part in form.others:
+            both = (point.primal, step.primal), (point.dual, step.dual)
+            reach.append(tuple(kernels.reach(x[part], change[part]) for x, change in both))
+        step.reach = min(along for along, _ in reach), min(along_dual for _, along_dual in reach)
         return step
 
     def _begin(self, step: Point, like: Point | None) -> None:
@@ -204,7 +213,8 @@ class Newton:
             if number > 0 and left <= self.enough:
                 break
             if number > 0 and not left <= SLOW * before and self.system.be_precise():
-                self._factored = False
+                # what is nearly balanced need not be factored again: the next point is, with more precision
+                self._factored = left <= ALMOST * self.enough
             before = left
             self._correct(missing, slack_right, step)
         if features is not None:
@@ -238,7 +248,7 @@ class Newton:
             lacking = slack_right - own * dw_now - features.rows @ dy - features.tops @ step.top
             total = features.totals - features.tops.T @ (w + dw_now)
             small = np.concatenate([lacking - self.crossing @ dv, total])
-            found = _solve(self.small, small)
+            found = small_solution(self.small, small)
             dw = found[: dw_now.size]
             dv = dv - dw @ self.crossing_solved
             step.dual[features.slack] += dw
@@ -262,12 +272,11 @@ def near_barriers(form: Form, point: Point) -> Point:
     return point
 
 
-def step_lengths(form: Form, point: Point, step: Point, share: float) -> tuple[float, float]:
+def step_lengths(form: Form, step: Point, share: float) -> tuple[float, float]:
     """Step lengths: one for both sides where slopes depend on the occupancy; zero for a step that is no number."""
     if not step.finite:
         return 0.0, 0.0
-    reach = kernels.reach(point.primal, step.primal), kernels.reach(point.dual, step.dual)
-    along, along_dual = (min(1.0, share * length) for length in reach)
+    along, along_dual = (min(1.0, share * length) for length in step.reach)
     return (min(along, along_dual),) * 2 if form.bends else (along, along_dual)
 
 
@@ -288,11 +297,3 @@ def mix(form: Form, point: Point, step: Point, other: Point, share: float) -> tu
     k, k_dual = (3 - int(np.argmax(lengths[::-1])) for lengths in (primal, dual))
     step.draw(other, (k + 1) / 4, (k_dual + 1) / 4)
     return float(primal[k]), float(dual[k_dual])
-
-
-def _solve(matrix: Array, right: Array) -> Array:
-    """A small symmetric system, scaled: its rows may differ by many orders of magnitude."""
-    if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
-        return np.full(right.size, np.nan)
-    scale = 1 / np.sqrt(np.maximum(np.abs(matrix).max(axis=1), 1e-300))
-    return np.asarray(scale * np.linalg.lstsq(matrix * scale * scale[:, None], right * scale, rcond=1e-15)[0])

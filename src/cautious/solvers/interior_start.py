@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cautious._checks import picked, spread_to, state_sums_of
 from cautious.arrays import Array
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
@@ -26,7 +27,7 @@ from cautious.solvers.interior_terms import Features, Form
 # the least of an entry and what pairs are overpaid by, in units of the form; how precise plan and occupancy are
 FLOOR = 1e-3
 OVERPAID = 0.03
-ROUGHLY, NEARLY = 0.03, 1e-3
+ROUGHLY, NEARLY = 0.3, 0.03
 # shares of cheap actions, which are those whose cost is not far above ``SOFT``, and of default rows
 LIKELY, SOFT = 0.6, 0.1
 BLUR = 0.2
@@ -65,7 +66,7 @@ class Neighbour:
             products, newton = point.primal * point.dual, Newton(form, system, point)
             mean = float(products[free].mean())
             step = newton.direction(np.where(free, mean, form.targets) - products, newton.blank("first"))
-            lengths = step_lengths(form, point, step, FULL)
+            lengths = step_lengths(form, step, FULL)
             if not min(lengths) >= SHORTEST:
                 break
             point = near_barriers(form, point.moved(step, *lengths))
@@ -135,15 +136,13 @@ def _prior_policy(problem: Problem) -> Array:
 def _occupancy(problem: Problem, form: Form, policy: Array) -> Array:
     """About what a policy does, a little blurred, on the active pairs; nothing is too small."""
     blurred = (1 - BLUR) * policy + BLUR * problem.default_rows
-    found = policy_occupancy(problem.mdp, problem.completed(blurred), NEARLY).occupancy[problem.active]
-    return np.maximum(form.amount * found, FLOOR)
+    found = picked(policy_occupancy(problem.mdp, problem.completed(blurred), NEARLY).occupancy, problem.active)
+    return np.asarray(np.maximum(form.amount * found, FLOOR))
 
 
 def _overpaying(problem: Problem, form: Form, system: System, reward: Array) -> tuple[Array, Array]:
     """(v, z): the values of a good plan, raised until every active pair is overpaid, and by how much each one is."""
-    table = np.zeros(problem.mdp.shape)
-    table[problem.active] = reward
-    values = plan(problem.mdp, table, tolerance=ROUGHLY, allowed=problem.kept).values
+    values = plan(problem.mdp, spread_to(problem.active, reward), tolerance=ROUGHLY, allowed=problem.kept).values
     v = np.zeros(system.size)
     v[form.states] = values[form.states]
     z = -system.forward(reward, np.zeros(system.n_states), v)
@@ -154,9 +153,8 @@ def _overpaying(problem: Problem, form: Form, system: System, reward: Array) -> 
 
 def _soft(problem: Problem, z: Array) -> Array:
     """Actions about as likely as they are cheap."""
-    likely = np.zeros(problem.mdp.shape)
-    likely[problem.active] = 1 / (z + SOFT)
-    return problem.completed(likely / np.maximum(likely.sum(axis=1, keepdims=True), 1e-300))
+    likely = spread_to(problem.active, 1 / (z + SOFT))
+    return problem.completed(likely / np.maximum(state_sums_of(likely)[:, None], 1e-300))
 
 
 def _barriers(features: Features, form: Form, y: Array) -> tuple[Array, Array, Array]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cautious._checks import picked
 from cautious.arrays import Array, Indices
 from cautious.problem import Problem
 from cautious.risks.base import Risk
@@ -118,6 +119,12 @@ class Form:
         return bool(self.smooth) or (self.features is not None and bool(self.features.fixed.any()))
 
     @property
+    def others(self) -> tuple[slice, ...]:
+        """Where variables are that belong neither to pairs nor to kinks: flows and slacks."""
+        flows = () if self.transport is None else (slice(self.transport.along.start, self.transport.against.stop),)
+        return flows if self.features is None else (*flows, self.features.slack)
+
+    @property
     def n_free(self) -> int:
         """How many of them come before the slacks of features."""
         return self.size if self.features is None else self.features.slack.start
@@ -138,14 +145,14 @@ def formulate(problem: Problem) -> Form:
     """The problem in the method's units."""
     mdp, active = problem.mdp, problem.active
     states, gamma = np.flatnonzero(problem.active_states), mdp.discount
-    reward, amount = problem.reward[active], float(states.size)
+    reward, amount = picked(problem.reward, active), float(states.size)
     slopes = [(1 - gamma) * heaviest_slope(weight, risk) for weight, risk in problem.terms]
     scale = max(float(np.ptp(reward)), *slopes, 1e-300)
     size, smooth, kinks, transport = reward.size, [], [], None
     for k, (caution, risk) in enumerate(problem.terms):
         weight = caution * (1 - gamma) / scale
         if isinstance(risk, SeparableRisk):
-            prior = amount * risk.prior[risk.active_entries(active)]
+            prior = amount * picked(risk.prior, risk.active_entries(active))
             if isinstance(risk, HalfL1):
                 above, below = slice(size, size + prior.size), slice(size + prior.size, size + 2 * prior.size)
                 kinks.append(Kinks(k, risk.on_states, weight, prior, above, below))
