@@ -15,13 +15,11 @@ from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
 from cautious.risks.separable import EntropicRisk
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.entropic_dual import Dual, Point, caution_of
+from cautious.solvers.entropic_dual import ENOUGH, REST, SHARE, SMALLEST_SHARE, Dual, Point, caution_of
 from cautious.solvers.entropic_foresight import foresee, worthwhile
 from cautious.solvers.entropic_start import Memory, begin, ended
 
 NEWTON_STEPS = 150
-SHARE, SMALLEST_SHARE, ENOUGH = 0.02, 1e-5, 0.1
-REST = 3.0
 LEAST_PROMISE = 1e-15
 TIGHTER, GENTLER = 0.05, 0.3
 

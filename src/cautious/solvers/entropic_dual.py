@@ -39,6 +39,9 @@ FLATTEST = 0.3
 TINY = 1e-290
 FALL, FLOOR = 0.05, 1e-9
 FINER = 0.5
+# of the promise, what the last steps of a linear solve may add; of the allowed gap, what a solve need not go below; and
+# how many times these last steps the rest of a linear solve is taken for
+SHARE, SMALLEST_SHARE, ENOUGH, REST = 0.02, 1e-5, 0.1, 3.0
 
 
 @dataclass(frozen=True)
