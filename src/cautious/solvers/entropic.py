@@ -49,12 +49,13 @@ class Entropic(Solver):
         return "has a temperature beyond double precision"
 
     def foresee(self, problems: Sequence[Problem], target: Target) -> None:
-        """Where the duals of pure entropies have their minima, sixteen side by side."""
-        if all(isinstance(risk, EntropicRisk) for _, risk in problems[0].terms):
+        """Where the duals of pure entropies have their minima, sixteen side by side; the coldest comes first."""
+        pure = all(isinstance(risk, EntropicRisk) for _, risk in problems[0].terms)
+        if pure and self.refusal(problems[0]) is None:
             memory = target.workspace.of(self.name, Memory)
             scenery = memory.scenery(problems[0])
             first = Dual(problems[0], scenery)
-            duals = [Dual(problem, scenery, first) for problem in problems if self.refusal(problem) is None]
+            duals = [first, *(Dual(problem, scenery, first) for problem in problems[1:])]
             if worthwhile(duals):
                 foresee(duals, memory, target, self.margin)
 

@@ -125,7 +125,9 @@ class Dual:
         self.xi = (1 - self.gamma) * problem.mdp.start
         self.caution = caution_of(problem)
         self.tau = self.caution * (1 - self.gamma)
-        self.prices = Prices(problem, self.caution, scenery.features)
+        # without features there is nothing to price, whatever the caution
+        shared = like is not None and not scenery.features.size.size
+        self.prices: Prices = like.prices if like and shared else Prices(problem, self.caution, scenery.features)
         # a constant reward changes nothing, and costs digits
         self.middle: float = _middle(problem.reward[problem.active]) if like is None else like.middle
         self.log_mu, self.log_prior = scenery.log_mu, scenery.log_prior
