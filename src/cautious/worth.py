@@ -85,14 +85,20 @@ def _worth(problem: Problem, policy: Array, found: Visits, values: Array | None 
     if values is not None:
         other = _return_by_values(problem, policy, found, values)
         expected, error = other if other[1] < error else (expected, error)
-    risk = problem.risk_value(found.occupancy) if _clear_of_floors(problem, found) else np.inf
+    risk, slopes = _risk(problem, found.occupancy) if _clear_of_floors(problem, found) else (np.inf, ())
     objective = expected if problem.neutral else expected - problem.caution * risk
-    slopes: tuple[Array, ...] = ()
-    if np.isfinite(risk):
-        slopes = tuple(np.asarray(term.gradient(found.occupancy)) for _, term in problem.terms)
     return Delivered(
         policy, found, expected, risk, objective, error + _risk_error(problem, found, risk, slopes), slopes
     )
+
+
+def _risk(problem: Problem, d: Array) -> tuple[float, tuple[Array, ...]]:
+    """The risk of an occupancy and the gradients of its terms; none where it is infinite."""
+    if problem.risk is not None and len(problem.terms) == 1 and problem.terms[0][1] is problem.risk:
+        risk, slope = problem.risk.value_and_gradient(d)
+        return risk, () if slope is None else (slope,)
+    risk = problem.risk_value(d)
+    return risk, tuple(np.asarray(term.gradient(d)) for _, term in problem.terms) if np.isfinite(risk) else ()
 
 
 def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[float, float]:

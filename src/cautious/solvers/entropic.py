@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from cautious._checks import picked
+from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
@@ -44,7 +45,7 @@ class Entropic(Solver):
             return "has no entropy of pairs"
         widest = 1e290 * sum(entropies) * (1 - problem.mdp.discount)
         # picking the active pairs takes longer than looking at all, and mostly all will do
-        if float(np.ptp(problem.reward)) < widest or float(np.ptp(problem.reward[problem.active])) < widest:
+        if _range(problem.reward) < widest or _range(problem.reward[problem.active]) < widest:
             return None
         return "has a temperature beyond double precision"
 
@@ -94,14 +95,17 @@ class Entropic(Solver):
                 return
 
 
+def _range(reward: Array) -> float:
+    return float(reward.max()) - float(reward.min())
+
+
 def candidate(dual: Dual, point: Point) -> Candidate:
     """The policy and the witness of a point."""
     problem, active = dual.problem, dual.problem.active.ravel()
-    log_y = picked(point.ell, active)
     cuts, prices, place = [], dual.prices.in_units(), 0
     for weight, risk in problem.terms:
         if isinstance(risk, EntropicRisk):
-            cuts.append(log_y - picked(risk.log_prior.ravel(), active))
+            cuts.append(picked(point.ell - risk.log_prior.ravel(), active))
         elif isinstance(risk, FeatureRisk):
             size = len(risk.names)
             cuts.append(prices[place : place + size] / weight)

@@ -34,6 +34,8 @@ def find_marginals(duals: SixteenDuals, count: int, accuracy: float) -> None:
         for half, place in parts:
             half.find_excess()
             size[place] = kernels.measure(half.right, place.start, duals.room[0])
+        # places that nobody needs were left behind, and would keep the others waiting
+        size[count:] = 0.0
         best, before = np.minimum(best, size), best
         if np.all(size <= aim) or not np.any(size < 0.5 * before) or number == ROUNDS - 1:
             return
@@ -48,7 +50,10 @@ def find_marginals(duals: SixteenDuals, count: int, accuracy: float) -> None:
 
 
 def _tolerance(aim: float, size: Array) -> Array:
-    """How small a correction should leave what is missing, (16,): as many digits in each of the rounds it will take."""
+    """How small a correction should leave what is missing, (16,): as many digits in each of the rounds it will take.
+
+    All take as many rounds as the one that needs most: the others would be done sooner, and gain nothing by it.
+    """
     digits = np.log10(np.maximum(size, aim) / (0.8 * aim))
-    tolerance = 10.0 ** -(digits / np.ceil(np.maximum(digits, 1.0) / DIGITS))
-    return np.asarray(np.where(size <= aim, np.inf, tolerance))
+    rounds = np.ceil(max(float(digits.max()), 1.0) / DIGITS)
+    return np.asarray(np.where(size <= aim, np.inf, 10.0 ** -(digits / rounds)))

@@ -23,7 +23,7 @@ FEWEST = 4
 PAIR_TABLES, STATE_TABLES, MOST_BYTES = 4, 30, 5e8
 NODES = 8
 FIRST_STEPS, STEPS = 20, 4
-SWEEPS, FIRST_ACCURACY = 8, 0.2
+SWEEPS, FIRST_ACCURACY = 8, 1.0
 
 
 def worthwhile(duals: Sequence[Dual]) -> bool:
