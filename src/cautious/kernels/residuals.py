@@ -60,11 +60,11 @@ def balance(
 
 
 @njit(cache=True, nogil=True)
-def spread(pi: Array, x: Array) -> Array:
-    """pi(a | s) x(s), (S*A,), where x (S,) is given the sum one."""
-    n_actions, part = pi.size // x.size, 1.0 / x.sum()
-    out = np.empty(pi.size)
+def spread(pi: Array, x: Array, total: float) -> Array:
+    """pi(a | s) x(s) / total, (S*A,)."""
+    n_actions, out = pi.size // x.size, np.empty(pi.size)
     for s in range(x.size):
+        share = x[s] / total
         for row in range(s * n_actions, (s + 1) * n_actions):
-            out[row] = pi[row] * (x[s] * part)
+            out[row] = pi[row] * share
     return out

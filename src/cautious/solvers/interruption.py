@@ -27,7 +27,8 @@ def leaving_at_once() -> Iterator[None]:
 class Interruption:
     """While inside, the first Ctrl-C asks the clock to stop; the second one leaves at once.
 
-    Inside another one only the clock is changed: a handler for each point of a frontier takes longer than its answer.
+    Inside another one only the clock is changed, because setting a handler for each point of a frontier takes time; who
+    is outside hears of it at the end, and stops too.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -48,6 +49,7 @@ class Interruption:
     def __exit__(self, *_: object) -> None:
         if self._outer is not None:
             self._outer.clock, self.clock = self.clock, self._outer.clock
+            self._outer.clock.stop_requested |= self.clock.stop_requested
         elif self._previous is not None:
             _outermost.set(None)
             signal.signal(signal.SIGINT, self._previous)
