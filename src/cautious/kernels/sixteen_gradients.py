@@ -28,7 +28,7 @@ from cautious.kernels.vectors import (
 
 ONE = np.uint64(1)
 TINY, NOTHING = 1e-290, np.float32(1e-30)
-# how many last steps are looked at together: a quarter of all, within these; where progress is slow it also pauses
+# how many last steps are looked at together: a third of all, within these; where progress is slow it also pauses
 SHORTEST, WINDOW = 4, 8
 # how much finer is worth going on for
 FINER = 0.5
@@ -197,7 +197,7 @@ def conjugate_gradients(
             gained[lane] += gains[step % WINDOW, lane]
         _go(length, inverse, image, residual, squared)
         recent[:] = 0.0
-        for ago in range(min(max((step + 1) // 4, SHORTEST), WINDOW)):
+        for ago in range(min(max((step + 1) // 3, SHORTEST), WINDOW)):
             recent += gains[(step - ago) % WINDOW]
         unsolved(recent, gained, share, room, reached, going)
         for lane in range(SIXTEEN_LANES):
