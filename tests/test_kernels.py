@@ -174,6 +174,13 @@ def test_balance_is_the_exact_residual(seed):
     assert norm == pytest.approx(np.abs(expected).sum(), rel=1e-10)
 
 
+def test_masses_are_spread_by_the_policy():
+    rng = np.random.default_rng(3)
+    policy, x = rng.dirichlet(np.ones(3), size=9), rng.random(9)
+    found = residuals.spread(frozen(policy.ravel()), x, 2.5)
+    np.testing.assert_array_equal(found.reshape(9, 3), policy * (x / 2.5)[:, None])
+
+
 def test_exact_parts_lose_nothing():
     rng = np.random.default_rng(0)
     for a, b in rng.normal(size=(200, 2)) * 10.0 ** rng.integers(-8, 8, size=(200, 2)):

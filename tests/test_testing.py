@@ -70,6 +70,20 @@ def test_built_in_risks_pass(name, seed):
     check_risk(RISKS[name](), MODEL, seed)
 
 
+@pytest.mark.parametrize("name", RISKS)
+def test_values_and_gradients_found_together(name):
+    risk, rng = ca.Problem(MODEL, RISKS[name]()).risk, np.random.default_rng(7)
+    for _ in range(5):
+        d = rng.dirichlet(np.ones(MODEL.n_states * MODEL.n_actions)).reshape(MODEL.shape) * MODEL.allowed
+        d /= d.sum()
+        value, gradient = risk.value_and_gradient(d)
+        assert value == risk.value(d)
+        if np.isfinite(value):
+            np.testing.assert_array_equal(gradient, risk.gradient(d))
+        else:
+            assert gradient is None
+
+
 @pytest.mark.parametrize("name", ca.worlds.names())
 def test_worlds_pass_with_their_risks_and_simulators(name):
     problem = ca.worlds.problem(name)

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import picked
-from cautious.arrays import Array, Mask
+from cautious.arrays import Array
 from cautious.kernels import checking
 from cautious.models.encodings import EPS, frozen
 from cautious.occupancy import Visits
@@ -130,12 +129,15 @@ def _convex_bound(
         return np.inf
     gamma, v = mdp.discount, np.asarray(witness.multipliers, dtype=np.float64)
     adjusted, size, intercept, noise = reward, reward, 0.0, spare
+    if terms:
+        adjusted = reward.copy()
+        size = np.abs(adjusted)
     for (weight, risk), given in zip(terms, witness.cuts, strict=True):
         line: Cut = risk.cut(given, active)
-        price = (1 - gamma) * weight * line.slope
-        adjusted, size = adjusted - price, np.abs(size) + np.abs(price)
+        slope, price = frozen(np.asarray(line.slope, dtype=np.float64)), (1 - gamma) * weight
+        steepest = checking.charge(slope.ravel(), price, active.ravel(), adjusted.reshape(-1), size.reshape(-1))
         intercept += weight * line.intercept
-        noise += 64 * EPS * weight * (abs(line.intercept) + float(np.abs(picked(line.slope, active)).max(initial=0.0)))
+        noise += 64 * EPS * weight * (abs(line.intercept) + steepest)
     bound = _plan_bound(problem, adjusted, size, v) - intercept + noise
     # a witness that proves nothing must not slip through a comparison
     return np.inf if np.isnan(bound) else bound
@@ -144,19 +146,17 @@ def _convex_bound(
 def _plan_bound(problem: Problem, reward: Array, size: Array, v: Array) -> float:
     """What no policy earns from a reward table (S, A), by multipliers v; ``size`` is what rounding is relative to."""
     mdp, active = problem.mdp, problem.active
-    if v.shape != (mdp.n_states,) or not (_finite(v, problem.active_states) and _finite(reward, active)):
+    if v.shape != (mdp.n_states,):
         return np.inf
     v = np.where(problem.active_states, v, 0.0)
     worst = checking.largest_advantage(
-        *mdp.csr, frozen(reward).ravel(), size.ravel(), active.ravel(), mdp.discount, v, 2 * EPS
+        *mdp.csr, frozen(reward).ravel(), frozen(size).ravel(), active.ravel(), mdp.discount, v, 2 * EPS
     ) / (1 - mdp.discount)
+    # a reward or a multiplier that is no number proves nothing
+    if np.isnan(worst):
+        return np.inf
     mean, magnitude = checking.careful_dot(mdp.start, v)
     return float(mean + worst + 8 * EPS * (magnitude + abs(worst)))
-
-
-def _finite(table: Array, where: Mask) -> bool:
-    """Whether the entries that count are finite; mostly all are, and picking some takes longer than looking at all."""
-    return bool(np.isfinite(table).all()) or bool(np.isfinite(table[where]).all())
 
 
 def _cover_bound(problem: Problem, cover: Cover) -> float:

@@ -13,7 +13,8 @@ from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.solution import Solution, Status
-from cautious.solvers.base import Callback, Progress, Workspace
+from cautious.solvers.base import Callback, Clock, Progress, Workspace
+from cautious.solvers.interruption import Interruption
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer, answer_ready, foresee, ready
 
@@ -105,14 +106,15 @@ def frontier(
     wanted = _default_cautions(problem, request) if cautions is None else _checked(cautions)
     listening = None if callback is None else _Listening(callback)
     request = replace(request, callback=listening)
-    points, before, workspace = Frontier(), None, Workspace()
-    with ready(problem, request):
+    points, before, workspace, clock = Frontier(), None, Workspace(), Clock(None)
+    with ready(problem, request), Interruption(clock):
         problems = _along(problem, wanted)
-        foresee(problems, request, workspace)
+        foresee(problems, request, workspace, clock)
         for problem in problems:
             before = answer_ready(problem, request, before, workspace)
             points.append(before)
-            if before.status is Status.STOPPED or (listening is not None and listening.stop):
+            asked = clock.stop_requested or (listening is not None and listening.stop)
+            if asked or before.status is Status.STOPPED:
                 break
     return points
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious._checks import picked, state_sums_of
-from cautious.arrays import Array, Mask
+from cautious.arrays import Array
 from cautious.kernels import checking
 from cautious.models.encodings import EPS, frozen
 from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy, policy_values
@@ -81,37 +81,43 @@ def deliver(
 
 
 def _worth(problem: Problem, policy: Array, found: Visits, values: Array | None = None) -> Delivered:
-    # where the policy goes at all, also where its occupancy was rounded to zero
-    used = found.reached[:, None] & (policy > 0)
-    expected, error = _expected_return(problem, found, used)
+    expected, error = _expected_return(problem, policy, found)
     if values is not None:
-        other = _return_by_values(problem, found, used, values)
+        other = _return_by_values(problem, policy, found, values)
         expected, error = other if other[1] < error else (expected, error)
-    risk = problem.risk_value(found.occupancy) if _clear_of_floors(problem, found) else np.inf
+    risk, slopes = _risk(problem, found.occupancy) if _clear_of_floors(problem, found) else (np.inf, ())
     objective = expected if problem.neutral else expected - problem.caution * risk
-    slopes: tuple[Array, ...] = ()
-    if np.isfinite(risk):
-        slopes = tuple(np.asarray(term.gradient(found.occupancy)) for _, term in problem.terms)
     return Delivered(
         policy, found, expected, risk, objective, error + _risk_error(problem, found, risk, slopes), slopes
     )
 
 
-def _expected_return(problem: Problem, found: Visits, used: Mask) -> tuple[float, float]:
+def _risk(problem: Problem, d: Array) -> tuple[float, tuple[Array, ...]]:
+    """The risk of an occupancy and the gradients of its terms; none where it is infinite."""
+    if problem.risk is not None and len(problem.terms) == 1 and problem.terms[0][1] is problem.risk:
+        risk, slope = problem.risk.value_and_gradient(d)
+        return risk, () if slope is None else (slope,)
+    risk = problem.risk_value(d)
+    return risk, tuple(np.asarray(term.gradient(d)) for _, term in problem.terms) if np.isfinite(risk) else ()
+
+
+def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[float, float]:
     """<d, r> / (1-gamma), and how wrong it can be."""
-    horizon = 1 / (1 - problem.mdp.discount)
-    paid, magnitude = checking.careful_dot(found.occupancy.ravel(), problem.reward.ravel())
-    largest = float(np.abs(np.where(used, problem.reward, 0.0)).max(initial=0.0))
+    horizon, reward = 1 / (1 - problem.mdp.discount), frozen(problem.reward).ravel()
+    paid, magnitude = checking.careful_dot(found.occupancy.ravel(), reward)
+    # where the policy goes at all, also where its occupancy was rounded to zero
+    largest = checking.largest_payment(reward, frozen(policy).ravel(), found.reached)
     return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
 
 
-def _return_by_values(problem: Problem, found: Visits, used: Mask, v: Array) -> tuple[float, float]:
+def _return_by_values(problem: Problem, policy: Array, found: Visits, v: Array) -> tuple[float, float]:
     """The same return as  <xi, v> + <d, r + gamma E[v] - v> / (1-gamma),  true for any v (S,), and its error.
 
     With v near the policy's values the bracket is near zero where the policy goes, and an error of d hardly counts.
     Near a discount of one nothing else will do: d cannot be known better than rounding / (1-gamma).
     """
     mdp, gamma, horizon = problem.mdp, problem.mdp.discount, 1 / (1 - problem.mdp.discount)
+    used = found.reached[:, None] & (policy > 0)
     advantage = np.where(used, problem.reward + gamma * mdp.expect_next(v) - v[:, None], 0.0)
     size = (np.abs(problem.reward) + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None])[used].max(initial=0.0)
     rounding = 2 * EPS * (mdp.widest_row + 8) * float(size)

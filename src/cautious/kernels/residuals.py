@@ -10,6 +10,8 @@ from numba import njit
 from cautious.arrays import Array, Indices
 from cautious.kernels.vector_ratios import rounded_once
 
+ONE, TWO = np.uint64(1), np.uint64(2)
+
 
 @njit(cache=True, nogil=True)
 def exact_product(a: float, b: float) -> tuple[float, float]:
@@ -31,26 +33,38 @@ def balance(
     indptr: Indices, indices: Indices, data: Array, pi: Array, x: Array, xi: Array, gamma: float
 ) -> tuple[Array, float]:
     """(1 - gamma) xi + gamma P_pi' x - x, (S,), each entry rounded once at its end; and its 1-norm."""
-    n_actions = pi.size // x.size
-    inflow, lost = np.zeros_like(x), np.zeros_like(x)
-    for s in range(x.size):
+    n_actions = np.uint64(pi.size // x.size)
+    # what flows into a state and what rounding lost of it, next to each other in memory
+    sums, out = np.zeros(2 * x.size), np.empty_like(x)
+    for s in range(np.uint64(x.size)):
         if x[s] != 0.0:
-            for row in range(s * n_actions, (s + 1) * n_actions):
+            for row in range(s * n_actions, (s + ONE) * n_actions):
                 if pi[row] > 0.0:
                     mass, mass_lost = exact_product(pi[row], x[s])
-                    for k in range(indptr[row], indptr[row + 1]):
-                        j = indices[k]
+                    for k in range(indptr[row], indptr[row + ONE]):
+                        at = TWO * indices[k]
                         carried, carried_lost = exact_product(mass, data[k])
-                        inflow[j], sum_lost = exact_sum(inflow[j], carried)
-                        lost[j] += sum_lost + carried_lost + mass_lost * data[k]
+                        sums[at], sum_lost = exact_sum(sums[at], carried)
+                        sums[at + ONE] += sum_lost + rounded_once(mass_lost, data[k], carried_lost)
     norm = 0.0
     for s in range(x.size):
-        total, rest = exact_product(gamma, inflow[s])
+        total, rest = exact_product(gamma, sums[2 * s])
         faded, faded_rest = exact_product(gamma, xi[s])
-        rest += gamma * lost[s] - faded_rest
+        rest += gamma * sums[2 * s + 1] - faded_rest
         for term in (-faded, xi[s], -x[s]):
             total, sum_lost = exact_sum(total, term)
             rest += sum_lost
-        inflow[s] = total + rest
-        norm += abs(inflow[s])
-    return inflow, norm
+        out[s] = total + rest
+        norm += abs(out[s])
+    return out, norm
+
+
+@njit(cache=True, nogil=True)
+def spread(pi: Array, x: Array, total: float) -> Array:
+    """pi(a | s) x(s) / total, (S*A,)."""
+    n_actions, out = pi.size // x.size, np.empty(pi.size)
+    for s in range(x.size):
+        share = x[s] / total
+        for row in range(s * n_actions, (s + 1) * n_actions):
+            out[row] = pi[row] * share
+    return out

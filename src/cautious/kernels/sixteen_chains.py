@@ -83,34 +83,6 @@ def diagonals(indptr: Indices, indices: Indices, data: Singles, gamma: float, w:
 
 
 @njit(cache=True, nogil=True)
-def sizes(x: Singles) -> Array:
-    """The 1-norm of each of sixteen vectors (S, 16)."""
-    found, part = np.zeros(SIXTEEN_LANES), np.empty(SIXTEEN_LANES, np.float32)
-    nothing, one = spread_sixteen(np.float32(0.0)), spread_sixteen(np.float32(1.0))
-    for first in range(0, x.size, STRETCH * SIXTEEN_LANES):
-        total = nothing
-        for at in range(first, min(first + STRETCH * SIXTEEN_LANES, x.size), SIXTEEN_LANES):
-            here = load_sixteen(x, at)
-            total = plus(total, larger(here, minus_product(nothing, one, here)))
-        store(part, 0, total)
-        found += part
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _dots(x: Singles, y: Singles, found: Array) -> None:
-    """Inner products (16,) of sixteen pairs of vectors."""
-    part = np.empty(SIXTEEN_LANES, np.float32)
-    found[:] = 0.0
-    for first in range(0, x.size, STRETCH * SIXTEEN_LANES):
-        total = spread_sixteen(np.float32(0.0))
-        for at in range(first, min(first + STRETCH * SIXTEEN_LANES, x.size), SIXTEEN_LANES):
-            total = plus_product(total, load_sixteen(x, at), load_sixteen(y, at))
-        store(part, 0, total)
-        found += part
-
-
-@njit(cache=True, nogil=True)
 def _sweep(
     indptr: Indices,
     indices: Indices,
@@ -160,6 +132,38 @@ def _sweep(
 
 
 @njit(cache=True, nogil=True)
+def _settle(
+    alpha: Singles,
+    omega: Singles,
+    p_hat: Singles,
+    r_hat: Singles,
+    t: Singles,
+    shadow: Singles,
+    x: Singles,
+    r: Singles,
+    along: Array,
+    size: Array,
+) -> None:
+    """x += alpha p_hat + omega r_hat and r -= omega t; ``along`` and ``size`` (16,) are then <shadow, r> and |r|_1."""
+    by, to, part = load_sixteen(alpha, 0), load_sixteen(omega, 0), np.empty(SIXTEEN_LANES, np.float32)
+    nothing, one = spread_sixteen(np.float32(0.0)), spread_sixteen(np.float32(1.0))
+    along[:], size[:] = 0.0, 0.0
+    for first in range(0, x.size, STRETCH * SIXTEEN_LANES):
+        with_shadow, whole = nothing, nothing
+        for at in range(first, min(first + STRETCH * SIXTEEN_LANES, x.size), SIXTEEN_LANES):
+            here = plus_product(load_sixteen(x, at), by, load_sixteen(p_hat, at))
+            store(x, at, plus_product(here, to, load_sixteen(r_hat, at)))
+            rest = minus_product(load_sixteen(r, at), to, load_sixteen(t, at))
+            store(r, at, rest)
+            with_shadow = plus_product(with_shadow, rest, load_sixteen(shadow, at))
+            whole = plus(whole, larger(rest, minus_product(nothing, one, rest)))
+        store(part, 0, with_shadow)
+        along += part
+        store(part, 0, whole)
+        size += part
+
+
+@njit(cache=True, nogil=True)
 def _divided(above: Array, below: Array, live: Mask, out: Singles) -> None:
     """Quotients (16,) where a system is still being solved; 0, and no longer live, where there is none."""
     for lane in range(SIXTEEN_LANES):
@@ -179,21 +183,23 @@ def solve_flow(
     most: int,
     x: Singles,
     room: Singles,
+    left: Array,
 ) -> int:
     """x (S, 16) with (I - gamma P') x = b for each policy, from zero; how many steps it took. ``room`` (7, 16 S).
 
     The first row of ``room`` holds b, of about size one. BiCGStab, preconditioned by a Gauss-Seidel sweep in one
-    direction: back and forth takes fewer steps, but not less time. A system rests when its own idea of the residual is
-    below its ``tolerance`` (16,) in the 1-norm, or on a breakdown.
+    direction: back and forth takes fewer steps, but not less time. A system rests when its own idea of the residual's
+    1-norm, ``left`` (16,), is below its ``tolerance`` (16,), or on a breakdown.
     """
     r, shadow, p, p_hat, r_hat, v, t = room[0], room[1], room[2], room[3], room[4], room[5], room[6]
-    x[:] = np.float32(0.0)
+    for empty in (x, p_hat, r_hat, t):
+        empty[:] = np.float32(0.0)
     shadow[:], p[:] = r, r
     rho, below, above = np.empty(SIXTEEN_LANES), np.empty(SIXTEEN_LANES), np.empty(SIXTEEN_LANES)
     alpha, omega = np.zeros(SIXTEEN_LANES, np.float32), np.zeros(SIXTEEN_LANES, np.float32)
     beta = np.zeros(SIXTEEN_LANES, np.float32)
-    _dots(r, r, rho)
-    live = sizes(r) > tolerance
+    _settle(alpha, omega, p_hat, r_hat, t, shadow, x, r, rho, left)
+    live = left > tolerance
     for step in range(most):
         if not live.any():
             return step
@@ -205,16 +211,11 @@ def solve_flow(
         _sweep(indptr, indices, data, gamma, w, inverse, r, r_hat, t, r, above, below)
         # a resting system has no alpha; one that rests from here on takes half a step
         _divided(above, below, live, omega)
-        to = load_sixteen(omega, 0)
-        for at in range(0, x.size, SIXTEEN_LANES):
-            here = plus_product(load_sixteen(x, at), by, load_sixteen(p_hat, at))
-            store(x, at, plus_product(here, to, load_sixteen(r_hat, at)))
-            store(r, at, minus_product(load_sixteen(r, at), to, load_sixteen(t, at)))
-        _dots(shadow, r, above)
-        live &= (sizes(r) > tolerance) & (omega != 0.0)
+        _settle(alpha, omega, p_hat, r_hat, t, shadow, x, r, above, left)
+        live &= (left > tolerance) & (omega != 0.0)
         _divided(above * alpha, rho * omega, live, beta)
         rho[:] = above
-        on = load_sixteen(beta, 0)
+        on, to = load_sixteen(beta, 0), load_sixteen(omega, 0)
         for at in range(0, x.size, SIXTEEN_LANES):
             back = minus_product(load_sixteen(p, at), to, load_sixteen(v, at))
             store(p, at, plus_product(load_sixteen(r, at), on, back))

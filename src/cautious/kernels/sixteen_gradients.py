@@ -28,8 +28,10 @@ from cautious.kernels.vectors import (
 
 ONE = np.uint64(1)
 TINY, NOTHING = 1e-290, np.float32(1e-30)
-# how many last steps are looked at together, and how much finer is worth going on for
-WINDOW, FINER = 8, 0.5
+# how many last steps are looked at together: a third of all, within these; where progress is slow it also pauses
+SHORTEST, WINDOW = 4, 8
+# how much finer is worth going on for
+FINER = 0.5
 # so many states are summed in single precision
 STRETCH = 256
 
@@ -181,7 +183,7 @@ def conjugate_gradients(
     gains, before = np.zeros((WINDOW, SIXTEEN_LANES)), np.empty(SIXTEEN_LANES)
     curved, squared = np.empty(SIXTEEN_LANES), np.empty(SIXTEEN_LANES)
     length, back = np.zeros(SIXTEEN_LANES, np.float32), np.zeros(SIXTEEN_LANES, np.float32)
-    going = live.copy()
+    going, recent = live.copy(), np.empty(SIXTEEN_LANES)
     x[:], direction[:], image[:], gained[:], reached[:] = 0.0, 0.0, 0.0, 0.0, 1.0
     _go(length, inverse, image, residual, squared)
     _turn(length, back, inverse, residual, x, direction)
@@ -194,7 +196,10 @@ def conjugate_gradients(
             gains[step % WINDOW, lane] = unit[lane] * length[lane] * squared[lane]
             gained[lane] += gains[step % WINDOW, lane]
         _go(length, inverse, image, residual, squared)
-        unsolved(gains.sum(axis=0), gained, share, room, reached, going)
+        recent[:] = 0.0
+        for ago in range(min(max((step + 1) // 3, SHORTEST), WINDOW)):
+            recent += gains[(step - ago) % WINDOW]
+        unsolved(recent, gained, share, room, reached, going)
         for lane in range(SIXTEEN_LANES):
             back[lane] = squared[lane] / before[lane] if going[lane] else 0.0
         _turn(length, back, inverse, residual, x, direction)

@@ -22,7 +22,8 @@ from cautious.learning.draws import PROBE, Draws, StopRequested
 from cautious.learning.runs import Method, Point, Result
 from cautious.learning.task import Task
 from cautious.learning.trial import Trial
-from cautious.solvers.base import Clock, Interruption
+from cautious.solvers.base import Clock
+from cautious.solvers.interruption import Interruption
 
 TRIAL_SHARE = 0.1
 # the history grows with the logarithm of the samples: about nine rows per tenfold

@@ -10,7 +10,7 @@ from cautious.paper.files import write_claims, write_part
 from cautious.paper.page import page, part_section
 from cautious.report.canvas import require_matplotlib
 from cautious.report.files import make_folder, write_bytes
-from cautious.solvers.base import leaving_at_once
+from cautious.solvers.interruption import leaving_at_once
 
 PARTS: dict[str, Callable[[Scale], Part]] = {
     "1": figure_1.make,

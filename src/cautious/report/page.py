@@ -20,7 +20,7 @@ from cautious.report.proofs import certificate_words, verdict
 from cautious.report.recipe import reproduction
 from cautious.report.words import amount, is_neutral, number, problem_words, scene_of
 from cautious.solution import Solution, Status
-from cautious.solvers.base import leaving_at_once
+from cautious.solvers.interruption import leaving_at_once
 
 ROUNDING = 1e-12
 

@@ -61,6 +61,11 @@ class Risk(ABC):
     def gradient(self, d: Array) -> Array:
         """A (sub)gradient at d; (S, A)."""
 
+    def value_and_gradient(self, d: Array) -> tuple[float, Array | None]:
+        """Both, for kinds that find them together sooner; no gradient where the risk is infinite."""
+        value = float(self.value(d))
+        return value, np.asarray(self.gradient(d)) if np.isfinite(value) else None
+
     def bind(self, mdp: MDP) -> "Risk":
         """This risk with its data checked against a model; called once, by ``Problem``."""
         return self

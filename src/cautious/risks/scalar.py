@@ -103,6 +103,12 @@ class Shortfall(ScalarRisk):
         losses, weights = self._losses(d)
         return _upper_quantile(losses, weights, 1 - self.level)
 
+    def value_and_gradient(self, d: Array) -> tuple[float, Array | None]:
+        """Both, from one table."""
+        t = self.best(d)
+        table = self.table(t)
+        return float(np.sum(d * table)) + self.offset(t), table
+
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """One of the two lines of the module's text beyond the losses of the range, their average between these."""
         least, most = self._losses_in(low, high)

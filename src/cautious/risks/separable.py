@@ -99,15 +99,29 @@ class EntropicRisk(SeparableRisk):
     def value(self, d: Array) -> float:
         """sum x log(x/p); infinite where p = 0 < x."""
         x = self.entries(d)
-        if not self.positive and np.any((x > 0) & (self.prior == 0)):
-            return np.inf
-        # an empty entry adds nothing, whatever its finite logarithm
-        return float(np.sum(x * (np.log(np.maximum(x, TINIEST)) - self.log_prior)))
+        return np.inf if self._outside(x) else float(np.sum(x * self._logarithms(x)))
 
     def gradient(self, d: Array) -> Array:
-        """1 + log(x/p); entries with x = 0 are taken at the smallest positive number, to stay finite."""
-        x = np.maximum(self.entries(d), TINIEST)
-        return self.as_table(1 + np.log(x) - self.log_prior)
+        """1 + log(x/p)."""
+        return self.as_table(1 + self._logarithms(self.entries(d)))
+
+    def value_and_gradient(self, d: Array) -> tuple[float, Array | None]:
+        """Both, from the same logarithms."""
+        x = self.entries(d)
+        if self._outside(x):
+            return np.inf, None
+        logs = self._logarithms(x)
+        return float(np.sum(x * logs)), self.as_table(1 + logs)
+
+    def _outside(self, x: Array) -> bool:
+        return not self.positive and bool(np.any((x > 0) & (self.prior == 0)))
+
+    def _logarithms(self, x: Array) -> Array:
+        """log(x/p); entries with x = 0 are taken at the smallest positive number, to stay finite: they add nothing."""
+        logs = np.maximum(x, TINIEST)
+        np.log(logs, out=logs)
+        logs -= self.log_prior
+        return logs
 
     def permitted(self) -> Mask | None:
         """Pairs (S, A) where the prior is positive."""
@@ -117,7 +131,8 @@ class EntropicRisk(SeparableRisk):
         """-log sum p e^u."""
         exponents = u + picked(self.log_prior, here)
         top = float(exponents.max())
-        return -(top + float(np.log(np.sum(np.exp(exponents - top)))))
+        exponents -= top
+        return -(top + float(np.log(np.exp(exponents, out=exponents).sum())))
 
     def epigraph(self, active: Mask) -> Epigraph:
         """t >= n x log(n x) per entry, as (-t, n x, 1) in the exponential cone; -log(n p) is a linear cost on d."""

@@ -5,15 +5,10 @@ both). The loop keeps the best policy and the lowest upper bound, whichever step
 proof, a limit, a request, or when the solver has nothing more to propose.
 """
 
-import signal
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -115,40 +110,6 @@ class Workspace:
         if name not in self._kept:
             self._kept[name] = make()
         return cast(Kept, self._kept[name])
-
-
-_leaving_at_once = ContextVar("leaving_at_once", default=False)
-
-
-@contextmanager
-def leaving_at_once() -> Iterator[None]:
-    """While inside, Ctrl-C is Python's own: for work of many solves, none of which is what was asked for."""
-    token = _leaving_at_once.set(True)
-    try:
-        yield
-    finally:
-        _leaving_at_once.reset(token)
-
-
-class Interruption:
-    """While inside, the first Ctrl-C asks the clock to stop; the second one leaves at once."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.previous: Any = None
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread() and not _leaving_at_once.get():
-            self.previous = signal.signal(signal.SIGINT, self._handle)
-
-    def __exit__(self, *_: object) -> None:
-        if self.previous is not None:
-            signal.signal(signal.SIGINT, self.previous)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.clock.stop_requested:
-            raise KeyboardInterrupt
-        self.clock.stop_requested = True
 
 
 @dataclass(frozen=True)

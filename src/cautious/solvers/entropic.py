@@ -10,18 +10,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from cautious._checks import picked
+from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
 from cautious.risks.separable import EntropicRisk
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.entropic_dual import Dual, Point, caution_of
+from cautious.solvers.entropic_dual import ENOUGH, REST, SHARE, SMALLEST_SHARE, Dual, Point, caution_of
 from cautious.solvers.entropic_foresight import foresee, worthwhile
 from cautious.solvers.entropic_start import Memory, begin, ended
 
 NEWTON_STEPS = 150
-SHARE, SMALLEST_SHARE, ENOUGH = 0.02, 1e-5, 0.1
-REST = 3.0
 LEAST_PROMISE = 1e-15
 TIGHTER, GENTLER = 0.05, 0.3
 
@@ -46,17 +45,18 @@ class Entropic(Solver):
             return "has no entropy of pairs"
         widest = 1e290 * sum(entropies) * (1 - problem.mdp.discount)
         # picking the active pairs takes longer than looking at all, and mostly all will do
-        if float(np.ptp(problem.reward)) < widest or float(np.ptp(problem.reward[problem.active])) < widest:
+        if _range(problem.reward) < widest or _range(problem.reward[problem.active]) < widest:
             return None
         return "has a temperature beyond double precision"
 
     def foresee(self, problems: Sequence[Problem], target: Target) -> None:
-        """Where the duals of pure entropies have their minima, sixteen side by side."""
-        if all(isinstance(risk, EntropicRisk) for _, risk in problems[0].terms):
+        """Where the duals of pure entropies have their minima, sixteen side by side; the coldest comes first."""
+        pure = all(isinstance(risk, EntropicRisk) for _, risk in problems[0].terms)
+        if pure and self.refusal(problems[0]) is None:
             memory = target.workspace.of(self.name, Memory)
             scenery = memory.scenery(problems[0])
             first = Dual(problems[0], scenery)
-            duals = [Dual(problem, scenery, first) for problem in problems if self.refusal(problem) is None]
+            duals = [first, *(Dual(problem, scenery, first) for problem in problems[1:])]
             if worthwhile(duals):
                 foresee(duals, memory, target, self.margin)
 
@@ -95,14 +95,17 @@ class Entropic(Solver):
                 return
 
 
+def _range(reward: Array) -> float:
+    return float(reward.max()) - float(reward.min())
+
+
 def candidate(dual: Dual, point: Point) -> Candidate:
     """The policy and the witness of a point."""
     problem, active = dual.problem, dual.problem.active.ravel()
-    log_y = picked(point.ell, active)
     cuts, prices, place = [], dual.prices.in_units(), 0
     for weight, risk in problem.terms:
         if isinstance(risk, EntropicRisk):
-            cuts.append(log_y - picked(risk.log_prior.ravel(), active))
+            cuts.append(picked(point.ell - risk.log_prior.ravel(), active))
         elif isinstance(risk, FeatureRisk):
             size = len(risk.names)
             cuts.append(prices[place : place + size] / weight)

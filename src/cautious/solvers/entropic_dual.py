@@ -39,6 +39,9 @@ FLATTEST = 0.3
 TINY = 1e-290
 FALL, FLOOR = 0.05, 1e-9
 FINER = 0.5
+# of the promise, what the last steps of a linear solve may add; of the allowed gap, what a solve need not go below; and
+# how many times these last steps the rest of a linear solve is taken for
+SHARE, SMALLEST_SHARE, ENOUGH, REST = 0.02, 1e-5, 0.1, 3.0
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,9 @@ class Dual:
         self.xi = (1 - self.gamma) * problem.mdp.start
         self.caution = caution_of(problem)
         self.tau = self.caution * (1 - self.gamma)
-        self.prices = Prices(problem, self.caution, scenery.features)
+        # without features there is nothing to price, whatever the caution
+        shared = like is not None and not scenery.features.size.size
+        self.prices: Prices = like.prices if like and shared else Prices(problem, self.caution, scenery.features)
         # a constant reward changes nothing, and costs digits
         self.middle: float = _middle(problem.reward[problem.active]) if like is None else like.middle
         self.log_mu, self.log_prior = scenery.log_mu, scenery.log_prior

@@ -23,7 +23,7 @@ FEWEST = 4
 PAIR_TABLES, STATE_TABLES, MOST_BYTES = 4, 30, 5e8
 NODES = 8
 FIRST_STEPS, STEPS = 20, 4
-SWEEPS, FIRST_ACCURACY = 8, 0.2
+SWEEPS, FIRST_ACCURACY = 8, 1.0
 
 
 def worthwhile(duals: Sequence[Dual]) -> bool:
@@ -45,7 +45,7 @@ def foresee(duals: Sequence[Dual], memory: Memory, target: Target, margin: float
         group = np.concatenate([group, unsure[: SIXTEEN_LANES - group.size]])
         chosen = [duals[i] for i in group]
         if known.multipliers:
-            _continue(sixteen, chosen, known.at(logs[group]))
+            _continue(sixteen, chosen, known, logs[group])
         else:
             _begin(sixteen, chosen, target)
         allowed = margin * _allowances(sixteen, chosen, target)
@@ -60,12 +60,13 @@ def foresee(duals: Sequence[Dual], memory: Memory, target: Target, margin: float
                 known.add(float(logs[i]), duals[i].tau * found.u)
 
 
-def _continue(sixteen: SixteenDuals, duals: Sequence[Dual], multipliers: Array) -> None:
-    """Go on with these duals from multipliers (n, S) in units of the reward."""
+def _continue(sixteen: SixteenDuals, duals: Sequence[Dual], known: "Known", logs: Array) -> None:
+    """Go on with these duals from what is known at other cautions."""
+    # places that nobody needs repeat the last
+    lanes = np.minimum(np.arange(SIXTEEN_LANES), len(duals) - 1)
+    u = known.at(logs[lanes]) / np.array([dual.tau for dual in duals])[lanes]
     for half, place in sixteen.used(len(duals)):
-        columns = [v / dual.tau for v, dual in zip(multipliers[place], duals[place], strict=True)]
-        # the last one again where there are fewer than eight
-        half.take(duals[place], np.stack(columns + columns[-1:] * (EIGHT_LANES - len(columns)), axis=1))
+        half.take(duals[place], u[:, place])
 
 
 def _allowances(sixteen: SixteenDuals, duals: Sequence[Dual], target: Target) -> Array:
@@ -92,17 +93,17 @@ def groups(logs: Array) -> Iterator[Indices]:
     n = logs.size
     evenly = np.round(np.linspace(0, n - 1, min(n, SIXTEEN_LANES - 1))).astype(np.int64)
     group = np.union1d(evenly, np.arange(min(n, 2)))
-    left, taken = np.setdiff1d(np.arange(n), group), list(group)
+    apart = np.abs(logs[:, None] - logs[group]).min(axis=1)
+    apart[group] = -1.0
     while True:
         yield group
-        if not left.size:
-            return
         chosen: list[int] = []
-        while left.size and len(chosen) < SIXTEEN_LANES:
-            apart = np.abs(logs[left][:, None] - logs[taken]).min(axis=1)
-            chosen.append(int(left[np.argmax(apart)]))
-            taken.append(chosen[-1])
-            left = left[left != chosen[-1]]
+        while len(chosen) < SIXTEEN_LANES and apart.max() >= 0:
+            chosen.append(int(np.argmax(apart)))
+            apart = np.minimum(apart, np.abs(logs - logs[chosen[-1]]))
+            apart[chosen[-1]] = -1.0
+        if not chosen:
+            return
         group = np.sort(np.array(chosen, dtype=np.int64))
 
 
@@ -117,16 +118,18 @@ class Known:
         self.multipliers[log] = multipliers
 
     def at(self, logs: Array) -> Array:
-        """What the polynomials through the nearest ones say at others; (n, S)."""
+        """What the polynomials through the nearest ones say at others; (S, n)."""
         nodes, weights = np.array(list(self.multipliers)), np.zeros((logs.size, len(self.multipliers)))
         for row, log in zip(weights, logs, strict=True):
             # as many on both sides as there are on the emptier one, and one more
             fewer = min(np.count_nonzero(nodes < log), np.count_nonzero(nodes > log))
             near = np.argsort(np.abs(nodes - log), kind="stable")[: min(NODES, 2 * int(fewer) + 2)]
-            for own in near:
-                others = nodes[near[near != own]]
-                row[own] = np.prod((log - others) / (nodes[own] - others))
-        return np.asarray(weights @ np.array(list(self.multipliers.values())))
+            apart = nodes[near][:, None] - nodes[near]
+            np.fill_diagonal(apart, 1.0)
+            factors = (log - nodes[near]) / apart
+            np.fill_diagonal(factors, 1.0)
+            row[near] = factors.prod(axis=1)
+        return np.asarray(np.array(list(self.multipliers.values())).T @ weights.T)
 
 
 def _begin(sixteen: SixteenDuals, duals: Sequence[Dual], target: Target) -> None:

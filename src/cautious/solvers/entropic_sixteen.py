@@ -12,12 +12,11 @@ from cautious.arrays import Array, Mask
 from cautious.kernels import sixteen_gradients as kernels
 from cautious.kernels.vectors import EIGHT_LANES, SIXTEEN_LANES, aligned
 from cautious.solvers.base import Clock
-from cautious.solvers.entropic_dual import FLATTEST, Dual
+from cautious.solvers.entropic_dual import ENOUGH, FLATTEST, REST, SHARE, SMALLEST_SHARE, Dual
 from cautious.solvers.entropic_eight import EightDuals
 
 LONGEST_SOLVE = 400
 LINE_POINTS = 8
-SHARE, SMALLEST_SHARE, ENOUGH, REST = 0.02, 1e-5, 0.1, 3.0
 # a promise so small that the whole step is taken without looking
 SMALL = 1e-3
 NEAREST = 0.1

@@ -51,7 +51,8 @@ class Foreseen:
     def point(self) -> Point:
         """With its exponents."""
         # where a policy is too small for a number they are too large, which counts for nothing
-        rows = np.log(self.policy.reshape(self.log_states.size, -1)) + self.log_states[:, None]
+        rows = np.log(self.policy.reshape(self.log_states.size, -1))
+        rows += self.log_states[:, None]
         return Point(self.u, rows.ravel(), self.policy, self.log_states, self.states, self.value)
 
 

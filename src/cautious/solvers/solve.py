@@ -15,7 +15,6 @@ from cautious.solution import Solution, Status
 from cautious.solvers.base import (
     Callback,
     Clock,
-    Interruption,
     Outcome,
     Solver,
     Start,
@@ -29,6 +28,7 @@ from cautious.solvers.dense_transport import DenseTransport
 from cautious.solvers.entropic import Entropic
 from cautious.solvers.features import Features
 from cautious.solvers.interior import Interior
+from cautious.solvers.interruption import Interruption
 from cautious.solvers.light import Light
 from cautious.solvers.memory import MemoryWatch
 from cautious.solvers.neutral import Planner
@@ -126,18 +126,17 @@ def answer_ready(
         return _solve(problem, target, request.callback, solvers)
 
 
-def foresee(problems: Sequence[Problem], request: Request, workspace: Workspace) -> None:
+def foresee(problems: Sequence[Problem], request: Request, workspace: Workspace, clock: Clock) -> None:
     """Let the solver of a frontier's problems look at all of them first; inside ``ready``, before they are solved.
 
-    Limits are those of single points, so that with one there is no such look.
+    Limits are those of single points, so that with one there is no such look. ``clock`` is that of the frontier.
     """
     cautious = [problem for problem in problems if not problem.neutral]
     if request.time_limit_seconds is not None or request.memory_limit is not None or not cautious:
         return
-    solvers = [] if cautious[0].trapped is not None else choose(cautious[0])
-    clock = Clock(None)
-    with until(lambda: clock.over), Interruption(clock), np.errstate(all="ignore"):
-        for solver in solvers[:1]:
+    solver = None if cautious[0].trapped is not None else next(_fitting(cautious[0]), None)
+    if solver is not None:
+        with until(lambda: clock.over), np.errstate(all="ignore"):
             solver.foresee(cautious, Target(request.tolerance, clock, workspace=workspace))
 
 

@@ -95,8 +95,8 @@ def _prices(problem: Problem, target: Target, witness: Witness | Cover | None, b
         warm = _smallest_box(witness, best) if isinstance(witness, Cover) else None
         return plan(problem.mdp, adjusted, tolerance=precision, allowed=problem.kept, warm=warm).values, adjusted
     # the witness knows them up to a constant: as values they are worth, from the start, what the policy is paid
-    v, worth = witness.multipliers, float(np.sum(d * adjusted)) / (1 - problem.mdp.discount)
-    return v + (worth - float(problem.mdp.start @ v)), adjusted
+    v, worth = witness.multipliers, careful_dot(d.ravel(), adjusted.ravel())[0] / (1 - problem.mdp.discount)
+    return v + (worth - careful_dot(problem.mdp.start, v)[0]), adjusted
 
 
 def _smallest_box(cover: Cover, best: Delivered) -> Plan:

@@ -1,0 +1,60 @@
+"""Ctrl-C asks a solve to end with what it has."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
+from typing import Any
+
+from cautious.solvers.base import Clock
+
+_leaving_at_once = ContextVar("leaving_at_once", default=False)
+_outermost: ContextVar["Interruption | None"] = ContextVar("outermost_interruption", default=None)
+
+
+@contextmanager
+def leaving_at_once() -> Iterator[None]:
+    """While inside, Ctrl-C is Python's own: for work of many solves, none of which is what was asked for."""
+    token = _leaving_at_once.set(True)
+    try:
+        yield
+    finally:
+        _leaving_at_once.reset(token)
+
+
+class Interruption:
+    """While inside, the first Ctrl-C asks the clock to stop; the second one leaves at once.
+
+    Inside another one only the clock is changed, because setting a handler for each point of a frontier takes time; who
+    is outside hears of it at the end, and stops too.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._previous: Any = None
+        self._outer: Interruption | None = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread() or _leaving_at_once.get():
+            return
+        self._outer = _outermost.get()
+        if self._outer is None:
+            self._previous = signal.signal(signal.SIGINT, self._handle)
+            _outermost.set(self)
+        else:
+            self._outer.clock, self.clock = self.clock, self._outer.clock
+
+    def __exit__(self, *_: object) -> None:
+        if self._outer is not None:
+            self._outer.clock, self.clock = self.clock, self._outer.clock
+            self._outer.clock.stop_requested |= self.clock.stop_requested
+        elif self._previous is not None:
+            _outermost.set(None)
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.clock.stop_requested:
+            raise KeyboardInterrupt
+        self.clock.stop_requested = True

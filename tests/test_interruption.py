@@ -1,0 +1,79 @@
+"""Ctrl-C: which clock it stops, and what is left when everybody has gone."""
+
+import signal
+
+import numpy as np
+import pytest
+
+import cautious as ca
+from cautious.solvers.base import Clock
+from cautious.solvers.interruption import Interruption, leaving_at_once
+
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_the_innermost_clock_is_stopped_and_the_others_hear_of_it():
+    before = signal.getsignal(signal.SIGINT)
+    outer, inner = Clock(None), Clock(None)
+    with Interruption(outer):
+        with Interruption(Clock(None)):
+            pass
+        with Interruption(inner):
+            press()
+            assert (inner.stop_requested, outer.stop_requested) == (True, False)
+        assert outer.stop_requested
+        with pytest.raises(KeyboardInterrupt):
+            press()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def press_twice_inside():
+    with Interruption(Clock(None)), Interruption(Clock(None)):
+        press()
+        press()
+
+
+def test_the_second_one_leaves_at_once_from_any_depth():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        press_twice_inside()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_one_that_comes_later_is_heard_again():
+    """Nothing of an earlier one is left behind."""
+    for _ in range(2):
+        clock = Clock(None)
+        with Interruption(clock):
+            press()
+        assert clock.stop_requested
+
+
+def test_work_that_leaves_at_once():
+    clock = Clock(None)
+    with leaving_at_once(), Interruption(clock), pytest.raises(KeyboardInterrupt):
+        press()
+    assert not clock.stop_requested
+
+
+@pytest.mark.parametrize("risk", [ca.Entropy(), ca.Variance()])
+def test_a_frontier_ends_with_the_point_it_was_at(risk):
+    mdp, seen = ca.worlds.garnet(30, n_actions=2, n_successors=3, discount=0.9, seed=1), []
+
+    def callback(progress):
+        seen.append(progress)
+        if len(seen) == 2:
+            press()
+
+    points = ca.frontier(mdp, risk, np.geomspace(0.5, 2, 8), callback=callback)
+    # also where that point was proved at this very moment
+    assert len(points) <= 2
+
+
+def test_a_frontier_that_is_stopped_while_it_looks_ahead(monkeypatch):
+    monkeypatch.setattr("cautious.solvers.entropic.foresee", lambda *given: press())
+    mdp = ca.worlds.garnet(30, n_actions=2, n_successors=3, discount=0.9, seed=1)
+    points = ca.frontier(mdp, ca.Entropy(), np.geomspace(0.5, 2, 8))
+    assert [point.status for point in points] == [ca.Status.SOLVED]
