@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cautious._checks import picked
+from cautious._checks import picked, state_sums_of
 from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.kernels import policy_steps as kernels
@@ -157,7 +157,7 @@ class _Walk:
             stiffness,
             policy.ravel(),
         )
-        way = self._behaviour(problem.completed(policy), self.d.sum(axis=1)) - self.d
+        way = self._behaviour(problem.completed(policy), state_sums_of(self.d)) - self.d
         gain = float(np.sum(self.reward * way)) / (1 - gamma)
         bend = sum(weight * float(np.sum(risk.entries(way) ** 2)) for weight, risk in self.terms)
         if not gain > 0:
@@ -173,4 +173,4 @@ class _Walk:
         slopes = tuple(
             picked(risk.entries(self.d) - risk.prior, risk.active_entries(problem.active)) for _, risk in self.terms
         )
-        return Candidate(policy, Witness(self.best.values, slopes), states=self.d.sum(axis=1))
+        return Candidate(policy, Witness(self.best.values, slopes), states=state_sums_of(self.d))
