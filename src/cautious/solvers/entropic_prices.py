@@ -28,9 +28,12 @@ class ScaledFeatures:
     """The features (m, S*A) with their sign and in units of their ``size`` (m,): no caution changes them."""
 
     def __init__(self, problem: Problem) -> None:
-        rows, features = _rows_of(problem), sp.csr_array((0, problem.active.size))
-        if rows.group.size:
-            features = all_features(problem)
+        rows = _rows_of(problem)
+        self.size, self.basis = np.zeros(0), np.zeros((0, 0))
+        # matrices without rows take a tenth of a small solve to make
+        if not rows.group.size:
+            return
+        features = all_features(problem)
         size = np.maximum(np.asarray(abs(features).max(axis=1).todense()).ravel(), np.abs(rows.floor))
         self.size = rows.levelled(np.where(size > 0, size, 1.0))
         self.features = sp.csr_array(sp.diags_array(rows.sign / self.size) @ features)
