@@ -16,7 +16,7 @@ from cautious.solution import Solution, Status
 from cautious.solvers.base import Callback, Clock, Progress, Workspace
 from cautious.solvers.interruption import Interruption
 from cautious.solvers.request import Request
-from cautious.solvers.solve import answer, answer_ready, foresee, ready
+from cautious.solvers.solve import answer, answer_ready, choose, foresee, ready
 
 # cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5
@@ -108,10 +108,11 @@ def frontier(
     request = replace(request, callback=listening)
     points, before, workspace, clock = Frontier(), None, Workspace(), Clock(None)
     with ready(problem, request), Interruption(clock):
-        problems = _along(problem, wanted)
+        problems, solvers = _along(problem, wanted), choose(problem)
         foresee(problems, request, workspace, clock)
         for problem in problems:
-            before = answer_ready(problem, request, before, workspace)
+            # which solvers fit depends on the risks that count, not on how much they do
+            before = answer_ready(problem, request, before, workspace, None if problem.neutral else solvers)
             points.append(before)
             asked = clock.stop_requested or (listening is not None and listening.stop)
             if asked or before.status is Status.STOPPED:
