@@ -188,10 +188,10 @@ def test_refuses_what_it_cannot_take():
 
 def test_large_factors_are_not_started():
     entangled = ca.worlds.garnet(10_000, n_actions=4, n_successors=5)
-    assert fills_in(entangled)
-    assert not fills_in(ca.worlds.garnet(1_000, n_actions=4, n_successors=5))
+    assert fills_in(entangled, Workspace())
+    assert not fills_in(ca.worlds.garnet(1_000, n_actions=4, n_successors=5), Workspace())
     ring = sp.csr_array((np.ones(5000), (np.arange(5000), (np.arange(5000) + 1) % 5000)), shape=(5000, 5000))
-    assert not fills_in(ca.MDP(ring, np.zeros((5000, 1))))
+    assert not fills_in(ca.MDP(ring, np.zeros((5000, 1))), Workspace())
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -193,3 +193,10 @@ def test_flows_follow_the_potentials():
     assert np.allclose(x * dz + z * dx, wanted)
     incidence = np.eye(3)[:, tail] - np.eye(3)[:, head]
     assert np.allclose(before - missing, incidence @ (dx[:3] - dx[3:]))
+
+
+def test_curvature_of_a_kink_between_tiny_multipliers():
+    """Their product would vanish."""
+    t, s, out = np.array([1.0, 2.0]), np.array([3.0, 0.5]), np.empty(2)
+    interior_kinks.curvature(t, s, np.full(2, 1e-200), np.full(2, 2e-200), out)
+    assert out == pytest.approx(1e-200 / (t + s / 2), rel=1e-14)

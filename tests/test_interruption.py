@@ -76,4 +76,45 @@ def test_a_frontier_that_is_stopped_while_it_looks_ahead(monkeypatch):
     monkeypatch.setattr("cautious.solvers.entropic.foresee", lambda *given: press())
     mdp = ca.worlds.garnet(30, n_actions=2, n_successors=3, discount=0.9, seed=1)
     points = ca.frontier(mdp, ca.Entropy(), np.geomspace(0.5, 2, 8))
-    assert [point.status for point in points] == [ca.Status.SOLVED]
+    # the first point is asked to stop before it begins, and gives what it has
+    assert len(points) == 1
+    assert np.isfinite(points[0].objective)
+
+
+def test_a_frontier_that_is_stopped_while_it_looks_for_cautions(monkeypatch):
+    solved = ca.frontiers.answer
+
+    def press_and_solve(*given):
+        press()
+        monkeypatch.setattr("cautious.frontiers.answer", solved)
+        return solved(*given)
+
+    monkeypatch.setattr("cautious.frontiers.answer", press_and_solve)
+    mdp = ca.worlds.garnet(30, n_actions=2, n_successors=3, discount=0.9, seed=1)
+    assert len(ca.frontier(mdp, ca.Entropy())) == 1
+
+
+def test_a_solve_inside_a_callback_may_be_stopped_without_the_one_outside():
+    problem, other = ca.worlds.problem("queue"), ca.worlds.problem("inventory")
+    seen = []
+
+    def callback(progress):
+        seen.append(ca.solve(other, callback=lambda _: True))
+
+    assert ca.solve(problem, callback=callback).status is ca.Status.SOLVED
+    assert seen
+
+
+def test_a_handler_that_python_did_not_set(monkeypatch):
+    """It cannot be set again, but nothing is left behind."""
+    before = signal.getsignal(signal.SIGINT)
+    real = signal.signal
+    monkeypatch.setattr("cautious.solvers.interruption.signal.signal", lambda *given: real(*given) and None)
+    try:
+        for _ in range(2):
+            clock = Clock(None)
+            with Interruption(clock):
+                press()
+            assert clock.stop_requested
+    finally:
+        real(signal.SIGINT, before)

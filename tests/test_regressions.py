@@ -8,9 +8,10 @@ import pytest
 
 import cautious as ca
 from cautious.certificate import Box, Cover, Witness, upper_bound
+from cautious.kernels import residuals
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
-from cautious.risks.base import Tangents
+from cautious.risks.base import Cut, Tangents
 
 
 @dataclass(frozen=True)
@@ -134,3 +135,38 @@ def test_multipliers_are_the_values_of_the_adjusted_reward(risk):
     solution = ca.solve(ca.Problem(ca.worlds.river_swim(), risk, 2.0), tolerance=1e-9)
     values = plan(solution.mdp, solution.adjusted_reward).values
     np.testing.assert_allclose(solution.multipliers, values, atol=2e-3)
+
+
+def test_nothing_shared_among_pairs_is_no_crash():
+    """A policy whose states were all lost has an occupancy that is no number, and is judged as such."""
+    assert np.isnan(residuals.pairs_of(np.array([0.5, 0.5]), np.zeros(1), 0.0)).all()
+
+
+@dataclass(frozen=True)
+class Misshapen(ca.Risk):
+    """Its line has one slope per state, where one per pair is asked for."""
+
+    def value(self, d):
+        return float(np.sum(d**2))
+
+    def gradient(self, d):
+        return 2 * d
+
+    def cut(self, witness, active):
+        return Cut(np.zeros((len(active), 1)), 0.0)
+
+
+def test_a_line_of_another_shape_is_refused_by_name():
+    with pytest.raises(ca.IncompatibleError, match=r"Misshapen.cut gave a slope of shape \(6, 1\); expected \(6, 2\)"):
+        ca.solve(ca.Problem(ca.worlds.river_swim(), Misshapen()))
+
+
+def test_a_frontier_into_cautions_too_cold_for_double_precision():
+    """Which solver fits is asked once for all cautions, but a temperature may be too low for some of them."""
+    mdp = ca.worlds.garnet(12, 2, 3, discount=0.9, seed=0)
+    huge = ca.MDP(mdp.transitions, 1e288 * mdp.rewards, 0.9)
+    cold, warm = ca.frontier(huge, ca.Entropy(), [1e-25, 1.0])
+    for point in (cold, warm):
+        assert np.isfinite(point.objective)
+        assert np.isfinite(point.policy).all()
+        assert point.gap <= 1e-6 * abs(point.objective)

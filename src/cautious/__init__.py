@@ -36,10 +36,10 @@ _HOME = {
     "CVaR": "cautious.risks.scalar",
     "demonstrations": "cautious.episodes.demonstrations",
     "Demonstrations": "cautious.episodes.demonstrations",
-    "KL": "cautious.risks.separable",
-    "Entropy": "cautious.risks.separable",
-    "TotalVariation": "cautious.risks.separable",
-    "Quadratic": "cautious.risks.separable",
+    "KL": "cautious.risks.divergence",
+    "Entropy": "cautious.risks.divergence",
+    "TotalVariation": "cautious.risks.divergence",
+    "Quadratic": "cautious.risks.divergence",
     "Wasserstein": "cautious.risks.wasserstein",
     "solve": "cautious.solvers.solve",
     "Progress": "cautious.solvers.base",
@@ -204,9 +204,9 @@ if TYPE_CHECKING:
     from cautious.problem import Problem
     from cautious.problem_files.reading import read_problem
     from cautious.risks.base import Risk
+    from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
     from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
     from cautious.risks.scalar import CVaR, Variance
-    from cautious.risks.separable import KL, Entropy, Quadratic, TotalVariation
     from cautious.risks.wasserstein import Wasserstein
     from cautious.solution import Solution, Status, load
     from cautious.solvers.base import Progress

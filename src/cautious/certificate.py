@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array
+from cautious.errors import IncompatibleError
 from cautious.kernels import checking
 from cautious.models.encodings import EPS, frozen
 from cautious.occupancy import Visits
@@ -135,6 +136,10 @@ def _convex_bound(
     for (weight, risk), given in zip(terms, witness.cuts, strict=True):
         line: Cut = risk.cut(given, active)
         slope, price = frozen(np.asarray(line.slope, dtype=np.float64)), (1 - gamma) * weight
+        if slope.shape != active.shape:
+            raise IncompatibleError(
+                f"{risk.label}.cut gave a slope of shape {slope.shape}; expected {active.shape} = (S, A)"
+            )
         steepest = checking.charge(slope.ravel(), price, active.ravel(), adjusted.reshape(-1), size.reshape(-1))
         intercept += weight * line.intercept
         noise += 64 * EPS * weight * (abs(line.intercept) + steepest)

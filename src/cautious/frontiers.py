@@ -102,12 +102,12 @@ def frontier(
     if not isinstance(risk, Risk):
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
-    problem = Problem(mdp, risk)
-    wanted = _default_cautions(problem, request) if cautions is None else _checked(cautions)
+    problem, chosen = Problem(mdp, risk), None if cautions is None else _checked(cautions)
     listening = None if callback is None else _Listening(callback)
     request = replace(request, callback=listening)
     points, before, workspace, clock = Frontier(), None, Workspace(), Clock(None)
-    with ready(problem, request), Interruption(clock):
+    with Interruption(clock), ready(problem, request):
+        wanted = _default_cautions(problem, request) if chosen is None else chosen
         problems, solvers = _along(problem, wanted), choose(problem)
         foresee(problems, request, workspace, clock)
         for problem in problems:

@@ -99,7 +99,7 @@ def policy_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Arra
     system = _Balance(mdp, policy)
     # an error of one would let nothing at all pass for an answer
     found = system.solved(min(accuracy, LOOSEST) * (1 - mdp.discount) / 2 - ROUNDING, guess)
-    occupancy = residuals.spread(system.policy, found.states, float(found.states.sum())).reshape(mdp.shape)
+    occupancy = residuals.pairs_of(system.policy, found.states, float(found.states.sum())).reshape(mdp.shape)
     # setting the sum to one at most doubles the distance
     error = 2 * (found.size + ROUNDING) / (1 - mdp.discount)
     return PolicyOccupancy(occupancy, system.reached, error)

@@ -1,4 +1,6 @@
-"""The certificate's own loops: no solver calls them, so that an error in a solver's kernel cannot hide in its proof.
+"""The certificate's own loops: an error in a solver's kernel cannot hide in its proof.
+
+All they share with solvers are the instructions on vectors of numbers (``vectors``, ``vector_ratios``).
 
 Legend: row ``s*A + a`` of the CSR matrix (indptr, indices, data) is P(. | s, a); ``r`` (S*A,) a reward table and
 ``size`` (S*A,) what its rounding is relative to, whatever the sign; ``active`` (S*A,) the pairs that count; ``gamma``

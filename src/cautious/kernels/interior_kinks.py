@@ -16,8 +16,8 @@ from cautious.kernels.vectors import LANES, load, minus_product, plus, plus_prod
 def curvature(t: Array, s: Array, of_t: Array, of_s: Array, out: Array) -> None:
     """How much a kink's slope u changes with its entry."""
     for i in range(t.size):
-        # a division less than written with two quotients
-        out[i] = of_t[i] * of_s[i] / (t[i] * of_s[i] + s[i] * of_t[i])
+        # a division less than with three quotients, and no product of multipliers, which may be tiny
+        out[i] = of_t[i] / (t[i] + s[i] * (of_t[i] / of_s[i]))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

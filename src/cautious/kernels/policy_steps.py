@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from cautious.arrays import Array, Indices, Mask
+from cautious.kernels.simplex import level
 
 ONE = np.uint64(1)
 LARGEST = 1e100
@@ -51,20 +52,10 @@ def paid_moves(
 @njit(cache=True, nogil=True, error_model="numpy")
 def share_out(wanted: Array, mass: float, first: int, policy: Array) -> None:
     """policy at ``first`` = the distribution of ``mass`` nearest to ``wanted``, as shares; -inf takes no part."""
-    # entries below the level drop out, which raises it, until none does (Michelot)
-    level, kept = -np.inf, -1
-    while True:
-        total, count = 0.0, 0
-        for a in range(np.uint64(wanted.size)):
-            if wanted[a] > level:
-                total += wanted[a]
-                count += 1
-        if count == kept or count == 0:
-            break
-        kept, level = count, (total - mass) / count
+    least = level(wanted, mass)
     total = 0.0
     for a in range(np.uint64(wanted.size)):
-        policy[first + a] = max(wanted[a] - level, 0.0)
+        policy[first + a] = max(wanted[a] - least, 0.0)
         total += policy[first + a]
     # without mass, or where it is lost beside large numbers, nothing is above the level
     if not total > 0.0:

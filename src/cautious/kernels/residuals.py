@@ -59,8 +59,8 @@ def balance(
     return out, norm
 
 
-@njit(cache=True, nogil=True)
-def spread(pi: Array, x: Array, total: float) -> Array:
+@njit(cache=True, nogil=True, error_model="numpy")
+def pairs_of(pi: Array, x: Array, total: float) -> Array:
     """pi(a | s) x(s) / total, (S*A,)."""
     n_actions, out = pi.size // x.size, np.empty(pi.size)
     for s in range(x.size):

@@ -19,7 +19,7 @@ from cautious.paper.training import snapshots
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.report.words import scene_of
-from cautious.risks.separable import KL
+from cautious.risks.divergence import KL
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
 from cautious.worlds.grids import dark_cells, drift, drift_prior

@@ -12,7 +12,7 @@ from cautious.learning.primal_dual import PrimalDual
 from cautious.models.tabular import MDP
 from cautious.paper.prior_curves import LearningCurve, curve_of, worth
 from cautious.paper.training import snapshots
-from cautious.risks.separable import KL
+from cautious.risks.divergence import KL
 
 
 def prior_risk(prior: Array, caution: float) -> KL | None:

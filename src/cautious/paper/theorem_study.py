@@ -15,8 +15,8 @@ from cautious.paper.duality_gap import GapCurve, curve, with_optimum
 from cautious.paper.evidence import Interval, Scale
 from cautious.paper.sample_growth import Growth, gap_against_horizon, samples_needed
 from cautious.problem import Problem
+from cautious.risks.divergence import KL
 from cautious.risks.features import PeakExposure
-from cautious.risks.separable import KL
 from cautious.worlds.grids import cells_marked, from_grid
 from cautious.worlds.random_models import garnet
 

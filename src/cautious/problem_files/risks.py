@@ -11,9 +11,9 @@ from cautious.models.tabular import MDP
 from cautious.problem_files.arrays import array_from_file, graph
 from cautious.problem_files.keys import PLACES, allow, one_of, refuse_percent, text
 from cautious.risks.base import Risk, Sum, terms_of
+from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
-from cautious.risks.separable import KL, Entropy, Quadratic, TotalVariation
 from cautious.risks.wasserstein import Wasserstein
 
 DEMONSTRATIONS_FORM = 'prior = { episodes = "demos.csv", smoothing = 0.05, at_end = "absorb" } in a problem file'

@@ -11,7 +11,7 @@ from cautious.models.logged import LoggedMDP
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 from cautious.risks.base import terms_of
-from cautious.risks.separable import KL, Quadratic, TotalVariation
+from cautious.risks.divergence import KL, Quadratic, TotalVariation
 from cautious.risks.wasserstein import Wasserstein
 from cautious.solution import Solution
 

@@ -17,15 +17,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import picked, state_sums_of, states_of
+from cautious._checks import picked, spread_to, state_sums_of, states_of
 from cautious.arrays import Array, Mask
-from cautious.models.tabular import MDP
-from cautious.risks.base import ConicRisk, Cut, Recipe
+from cautious.kernels.simplex import level
+from cautious.risks.base import ConicRisk, Cut
 from cautious.risks.epigraph import Epigraph, identity, state_sums
-from cautious.risks.priors import resolve_prior
 
 TINIEST = float(np.finfo(float).tiny)
-PASSES = 30
 
 
 @dataclass(frozen=True)
@@ -70,12 +68,7 @@ class SeparableRisk(ConicRisk):
         # a witness that is no slope at all is taken as the flat line, which is always valid
         if given.shape != (count,) or not np.isfinite(given).all():
             given = np.zeros(count)
-        if count == here.size:
-            slope = given.reshape(self.prior.shape)
-        else:
-            slope = np.zeros(self.prior.shape)
-            slope[here] = given
-        return Cut(self.as_table(slope), self.intercept(given, here))
+        return Cut(self.as_table(spread_to(here, given)), self.intercept(given, here))
 
     @abstractmethod
     def intercept(self, u: Array, here: Mask) -> float:
@@ -201,10 +194,19 @@ class HalfSquares(SeparableRisk):
         return self.as_table(self.entries(d) - self.prior)
 
     def intercept(self, u: Array, here: Mask) -> float:
-        """At the projection of p + u on the simplex, plus what the unreachable entries cost anyway."""
-        p = self.prior[here]
-        x = project_on_simplex(p + u)
-        return 0.5 * float(np.sum((x - p) ** 2)) - float(u @ x) + 0.5 * float(np.sum(self.prior[~here] ** 2))
+        """At the projection of p + u on the simplex, plus what the unreachable entries cost anyway.
+
+        Distributions sum to one, so that for any number t the minimum over x >= 0 of risk(x) - <u - t, x> - t is not
+        above it: rounding in the level of the projection makes this lower, never wrong.
+        """
+        p = picked(self.prior, here)
+        top = float((p + u).max())
+        u = u - top
+        least = float(level(p + u, 1.0))
+        u -= least
+        x = np.maximum(p + u, 0.0)
+        elsewhere = 0.5 * float(np.sum(self.prior[~here] ** 2))
+        return 0.5 * float(np.sum((x - p) ** 2)) - float(u @ x) - (top + least) + elsewhere
 
     def epigraph(self, active: Mask) -> Epigraph:
         """y = x - p and half its square."""
@@ -223,99 +225,6 @@ class HalfSquares(SeparableRisk):
 
 def project_on_simplex(x: Array) -> Array:
     """The nearest distribution to x (n,)."""
-    # entries below the level drop out, which raises it, until none does (Michelot): mostly a few passes, no sorting
-    kept = x
-    for _ in range(PASSES):
-        level = (float(kept.sum()) - 1) / kept.size
-        above = kept[kept > level]
-        if above.size == kept.size:
-            return np.asarray(np.maximum(x - level, 0.0))
-        if above.size == 0:
-            break
-        kept = above
-    descending = np.sort(x)[::-1]
-    excess = (np.cumsum(descending) - 1) / np.arange(1, x.size + 1)
-    # the first entry always counts; among huge numbers rounding can hide that
-    count = int(np.flatnonzero(descending > excess)[-1:].sum())
-    return np.asarray(np.maximum(x - excess[count], 0.0))
-
-
-@dataclass(frozen=True, eq=False)
-class KL(Recipe):
-    """Relative entropy KL(d || prior) to behaviour seen before; prior (S, A), or (S,) for the state marginal.
-
-    Zero entries of the prior forbid the pair (or state). The prior may also be a policy or a Solution.
-
-    Examples
-    --------
-    >>> import cautious as ca
-    >>> mdp, prior = ca.worlds.drift(), ca.worlds.drift_prior()
-    >>> near, far = (ca.solve(ca.Problem(mdp, ca.KL(prior), caution)).risk for caution in (10.0, 0.1))
-    >>> near < far
-    True
-    """
-
-    prior: Any
-
-    def bind(self, mdp: MDP) -> EntropicRisk:
-        """The divergence in this model."""
-        return EntropicRisk(resolve_prior("KL.prior", self.prior, mdp), mdp.shape, "KL")
-
-
-@dataclass(frozen=True)
-class Entropy(Recipe):
-    """Negative entropy sum d log d: caution spreads the behaviour over all pairs.
-
-    Examples
-    --------
-    >>> import cautious as ca
-    >>> solution = ca.solve(ca.Problem(ca.worlds.river_swim(), ca.Entropy(), caution=1.0))
-    >>> bool((solution.policy > 0).all())
-    True
-    """
-
-    def bind(self, mdp: MDP) -> EntropicRisk:
-        """The negative entropy in this model."""
-        return EntropicRisk(np.ones(mdp.shape), mdp.shape, "Entropy")
-
-
-@dataclass(frozen=True, eq=False)
-class TotalVariation(Recipe):
-    """Half the L1 distance to the prior; prior (S, A) or (S,), a policy or a Solution.
-
-    Examples
-    --------
-    >>> import cautious as ca
-    >>> mdp = ca.worlds.river_swim()
-    >>> habit = ca.solve(ca.Problem(mdp, ca.Entropy(), caution=1.0))
-    >>> solution = ca.solve(ca.Problem(mdp, ca.TotalVariation(habit), caution=1.0))
-    >>> bool(0 < solution.risk < 1)
-    True
-    """
-
-    prior: Any
-    smooth = False
-
-    def bind(self, mdp: MDP) -> HalfL1:
-        """The distance in this model."""
-        return HalfL1(resolve_prior("TotalVariation.prior", self.prior, mdp), mdp.shape, "TotalVariation")
-
-
-@dataclass(frozen=True, eq=False)
-class Quadratic(Recipe):
-    """Half the squared Euclidean distance to the prior; prior (S, A) or (S,), a policy or a Solution.
-
-    Examples
-    --------
-    >>> import numpy as np, cautious as ca
-    >>> even = np.full(6, 1 / 6)  # equal time in every state
-    >>> solution = ca.solve(ca.Problem(ca.worlds.river_swim(), ca.Quadratic(even), caution=1000.0))
-    >>> print(solution.occupancy.sum(axis=1).round(2))
-    [0.17 0.17 0.17 0.15 0.2  0.14]
-    """
-
-    prior: Any
-
-    def bind(self, mdp: MDP) -> HalfSquares:
-        """The distance in this model."""
-        return HalfSquares(resolve_prior("Quadratic.prior", self.prior, mdp), mdp.shape, "Quadratic")
+    # from the largest entry down, so that a constant added to all of them takes no digits away
+    shifted = x - x.max()
+    return np.asarray(np.maximum(shifted - level(shifted, 1.0), 0.0))

@@ -33,7 +33,7 @@ class Entropic(Solver):
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs an entropy of pairs; takes features beside it."""
-        entropies = [w for w, risk in problem.terms if isinstance(risk, EntropicRisk) and not risk.on_states]
+        entropies = _entropies(problem)
         other = [
             risk.label
             for _, risk in problem.terms
@@ -41,18 +41,12 @@ class Entropic(Solver):
         ]
         if other:
             return f"cannot take {other[0]}"
-        if not entropies:
-            return "has no entropy of pairs"
-        widest = 1e290 * sum(entropies) * (1 - problem.mdp.discount)
-        # picking the active pairs takes longer than looking at all, and mostly all will do
-        if _range(problem.reward) < widest or _range(problem.reward[problem.active]) < widest:
-            return None
-        return "has a temperature beyond double precision"
+        return None if entropies else "has no entropy of pairs"
 
     def foresee(self, problems: Sequence[Problem], target: Target) -> None:
         """Where the duals of pure entropies have their minima, sixteen side by side; the coldest comes first."""
         pure = all(isinstance(risk, EntropicRisk) for _, risk in problems[0].terms)
-        if pure and self.refusal(problems[0]) is None:
+        if pure and not too_cold(problems[0]):
             memory = target.workspace.of(self.name, Memory)
             scenery = memory.scenery(problems[0])
             first = Dual(problems[0], scenery)
@@ -62,6 +56,8 @@ class Entropic(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """A candidate when the expected gap is small enough, and after every further Newton step."""
+        if too_cold(problem):
+            return
         memory = target.workspace.of(self.name, Memory)
         known = memory.foreseen.pop(caution_of(problem), None)
         if known is not None and known.dual.problem is problem:
@@ -93,6 +89,18 @@ class Entropic(Solver):
                 enough *= ENOUGH
             if stuck > 1 or dual.prices.hopeless or target.clock.over:
                 return
+
+
+def _entropies(problem: Problem) -> list[float]:
+    """The weights of all entropies of pairs."""
+    return [w for w, risk in problem.terms if isinstance(risk, EntropicRisk) and not risk.on_states]
+
+
+def too_cold(problem: Problem) -> bool:
+    """Whether rewards in units of the temperature are beyond double precision."""
+    widest = 1e290 * sum(_entropies(problem)) * (1 - problem.mdp.discount)
+    # picking the active pairs takes longer than looking at all, and mostly all will do
+    return not (_range(problem.reward) < widest or _range(problem.reward[problem.active]) < widest)
 
 
 def _range(reward: Array) -> float:

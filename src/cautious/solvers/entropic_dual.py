@@ -126,8 +126,8 @@ class Dual:
         self.caution = caution_of(problem)
         self.tau = self.caution * (1 - self.gamma)
         # without features there is nothing to price, whatever the caution
-        shared = like is not None and not scenery.features.size.size
-        self.prices: Prices = like.prices if like and shared else Prices(problem, self.caution, scenery.features)
+        shared = None if scenery.features.size.size else like
+        self.prices: Prices = Prices(problem, self.caution, scenery.features) if shared is None else shared.prices
         # a constant reward changes nothing, and costs digits
         self.middle: float = _middle(problem.reward[problem.active]) if like is None else like.middle
         self.log_mu, self.log_prior = scenery.log_mu, scenery.log_prior

@@ -18,6 +18,7 @@ from cautious.kernels import interior_cliques, interior_fours
 from cautious.kernels.cholesky_order import widest_level
 from cautious.kernels.vectors import LANES
 from cautious.models.tabular import MDP
+from cautious.solvers.base import Workspace
 from cautious.solvers.interior_factor import Factor, Pattern, ordered
 
 # a factor of this many entries takes about 1.5 gigabytes, and one of this many operations some seconds: a grid of a
@@ -185,13 +186,23 @@ class System:
         return factor.update(values, right, self._precision)
 
 
-def fills_in(mdp: MDP) -> bool:
-    """Whether factors are hopeless at first sight, before anything of their size is held in memory."""
+def widest_part(mdp: MDP, workspace: Workspace) -> int:
+    """The most states at the same number of steps from one; looked for once a workspace."""
     rows = mdp.transitions
+    return int(workspace.of("widest part", lambda: widest_level(rows.indptr, rows.indices, mdp.n_states)))
+
+
+def spreads_out(mdp: MDP, widest: int) -> bool:
+    """Whether a walk is soon nearly everywhere, so that factors fill in."""
+    return widest > mdp.n_states / 8
+
+
+def fills_in(mdp: MDP, workspace: Workspace) -> bool:
+    """Whether factors are hopeless at first sight, before anything of their size is held in memory."""
     if mdp.n_states < SMALL_STATES:
         return False
-    widest = widest_level(rows.indptr, rows.indices, mdp.n_states)
-    return bool(widest > mdp.n_states / 8 and widest**3 / 3 > MOST_FLOPS_OF_A_CUT)
+    widest = widest_part(mdp, workspace)
+    return spreads_out(mdp, widest) and widest**3 / 3 > MOST_FLOPS_OF_A_CUT
 
 
 def small_solution(matrix: Array, right: Array) -> Array:

@@ -27,14 +27,15 @@ def leaving_at_once() -> Iterator[None]:
 class Interruption:
     """While inside, the first Ctrl-C asks the clock to stop; the second one leaves at once.
 
-    Inside another one only the clock is changed, because setting a handler for each point of a frontier takes time; who
-    is outside hears of it at the end, and stops too.
+    Inside another one only the clock is changed, because setting a handler for each point of a frontier takes time. A
+    Ctrl-C asks every clock that is or comes inside to stop, so that all of a run ends.
     """
 
     def __init__(self, clock: Clock) -> None:
-        self.clock = clock
+        self.clock, self.pressed = clock, False
         self._previous: Any = None
         self._outer: Interruption | None = None
+        self._token: Any = None
 
     def __enter__(self) -> None:
         if threading.current_thread() is not threading.main_thread() or _leaving_at_once.get():
@@ -42,19 +43,23 @@ class Interruption:
         self._outer = _outermost.get()
         if self._outer is None:
             self._previous = signal.signal(signal.SIGINT, self._handle)
-            _outermost.set(self)
+            self._token = _outermost.set(self)
         else:
-            self._outer.clock, self.clock = self.clock, self._outer.clock
+            self._change_clock(self._outer)
 
     def __exit__(self, *_: object) -> None:
         if self._outer is not None:
-            self._outer.clock, self.clock = self.clock, self._outer.clock
-            self._outer.clock.stop_requested |= self.clock.stop_requested
-        elif self._previous is not None:
-            _outermost.set(None)
-            signal.signal(signal.SIGINT, self._previous)
+            self._change_clock(self._outer)
+        elif self._token is not None:
+            _outermost.reset(self._token)
+            # a handler that Python did not set cannot be set again by it
+            signal.signal(signal.SIGINT, signal.SIG_DFL if self._previous is None else self._previous)
+
+    def _change_clock(self, outer: "Interruption") -> None:
+        outer.clock, self.clock = self.clock, outer.clock
+        outer.clock.stop_requested |= outer.pressed
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.clock.stop_requested:
+        if self.pressed:
             raise KeyboardInterrupt
-        self.clock.stop_requested = True
+        self.pressed = self.clock.stop_requested = True

@@ -19,13 +19,13 @@ from cautious._checks import picked, state_sums_of
 from cautious.arrays import Array
 from cautious.certificate import Witness
 from cautious.kernels import policy_steps as kernels
-from cautious.kernels.cholesky_order import widest_level
 from cautious.models.encodings import frozen
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.risks.separable import HalfSquares
 from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.interior_system import spreads_out, widest_part
 from cautious.solvers.proximal import Proximal
 
 # how many steps it may take, and how many times the allowed gap is too far for them: at first, and after a step
@@ -33,7 +33,6 @@ STEPS, FAR = 12, (5000.0, 100.0)
 # the distance of nothing at all from the prior, in allowed gaps, beyond which nothing is tried where factors are cheap
 HEAVY = 400.0
 LARGE, SMALL = 20_000, 300
-SPREADS = 1 / 8
 # shares of the allowed gap: at which it is proposed, and what an occupancy may be off by
 SHARE, PRECISE = 0.9, 0.1
 ROUGHLY = 30.0
@@ -58,7 +57,8 @@ class Light(Solver):
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """A candidate as soon as a plan proves it; none when that is too far away."""
         past = target.workspace.of(self.name, _Past)
-        if problem.caution >= past.too_heavy or not _may_be_light(problem, target):
+        heaviness = sum(weight for weight, _ in problem.terms) / target.allowance(0.0)
+        if heaviness >= past.too_heavy or not _may_be_light(problem, target):
             return
         walk, gaps = _Walk(problem, target), []
         for _ in range(STEPS):
@@ -67,12 +67,13 @@ class Light(Solver):
                 yield walk.candidate()
             if target.clock.over or _hopeless(gaps, walk.allowed) or not walk.step():
                 break
-        past.too_heavy = problem.caution
+        if not target.clock.over:
+            past.too_heavy = heaviness
 
 
 @dataclass
 class _Past:
-    """The least caution of a frontier at which steps did not end in a proof."""
+    """The least weight of a frontier's distances, in allowed gaps, at which steps did not end in a proof."""
 
     too_heavy: float = np.inf
 
@@ -84,8 +85,7 @@ def _may_be_light(problem: Problem, target: Target) -> bool:
         return False
     if mdp.n_states < LARGE:
         # where a model spreads out at once, factors are large and other methods slow: always worth a plan
-        rows = mdp.transitions
-        return bool(widest_level(rows.indptr, rows.indices, mdp.n_states) > SPREADS * mdp.n_states)
+        return spreads_out(mdp, widest_part(mdp, target.workspace))
     squares = sum(
         weight * float(np.sum(risk.prior**2)) for weight, risk in problem.terms if isinstance(risk, HalfSquares)
     )
@@ -124,8 +124,10 @@ class _Walk:
     @cached_property
     def _accuracy(self) -> float:
         """How near to a policy's occupancy another one is as good as it, in the 1-norm."""
-        size = float(np.abs(self.problem.reward[self.problem.active]).max())
-        return PRECISE * self.allowed * (1 - self.problem.mdp.discount) / max(size, 1e-300)
+        gamma = self.problem.mdp.discount
+        steepest = (1 - gamma) * sum(weight for weight, _ in self.terms)
+        size = max(float(np.abs(self.problem.reward[self.problem.active]).max()), steepest)
+        return PRECISE * self.allowed * (1 - gamma) / size
 
     def _behaviour(self, policy: Array, guess: Array | None = None) -> Array:
         return policy_occupancy(self.problem.mdp, policy, self._accuracy, guess).occupancy

@@ -11,9 +11,9 @@ import numpy as np
 from cautious.errors import InputError
 from cautious.report.policy_file import write_policy
 from cautious.risks.base import Risk
+from cautious.risks.divergence import KL, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet
 from cautious.risks.scalar import CVaR
-from cautious.risks.separable import KL, TotalVariation
 from cautious.solution import Solution
 from cautious.studio.messages import Statement
 from cautious.studio.places import Place

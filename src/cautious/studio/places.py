@@ -11,9 +11,9 @@ from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.problem import Problem
 from cautious.risks.base import Risk
+from cautious.risks.divergence import KL, Entropy, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet
 from cautious.risks.scalar import CVaR, Variance
-from cautious.risks.separable import KL, Entropy, TotalVariation
 from cautious.solvers.solve import solve
 from cautious.studio.grids import DANGER, areas
 from cautious.studio.messages import RiskChoice, Statement

@@ -9,9 +9,9 @@ from cautious.arrays import Array
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
+from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet, WorstTask
 from cautious.risks.scalar import CVaR, Variance
-from cautious.risks.separable import KL, Entropy, Quadratic, TotalVariation
 from cautious.risks.wasserstein import Wasserstein
 from cautious.solution import Status
 from cautious.solvers.base import Clock, Outcome, Solver, Target, run

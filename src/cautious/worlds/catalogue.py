@@ -10,9 +10,9 @@ from cautious.errors import InputError
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
+from cautious.risks.divergence import KL, Entropy, Quadratic
 from cautious.risks.features import PeakExposure, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
-from cautious.risks.separable import KL, Entropy, Quadratic
 from cautious.risks.wasserstein import Wasserstein
 from cautious.worlds.care import clinic, clinic_tasks
 from cautious.worlds.finance import liquidation
