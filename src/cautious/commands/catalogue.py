@@ -92,13 +92,35 @@ def _kernel_users() -> Iterator[tuple[str, Callable[[], object]]]:
     distances = (ca.TotalVariation(even), ca.Quadratic(even), ca.KL(even), ca.Wasserstein(even, ring))
     for solver, distance in product((Interior(), Proximal()), distances):
         yield solver.name, partial(run, solver, ca.Problem(mdp, distance), Target(1e-3, Clock(None)), None)
-    # small factors are of another precision than large ones
-    small = ca.Problem(ca.worlds.garnet(n_states=100), ca.Quadratic(np.full(100, 0.01)))
+    # small factors are of another precision than large ones, and one state is not in a group of four
+    small = ca.Problem(ca.worlds.garnet(n_states=101), ca.Quadratic(np.full(101, 1 / 101)))
     yield Interior.name, partial(run, Interior(), small, Target(1e-3, Clock(None)), None)
+    # a tight tolerance takes every kind of step
+    yield "solvers", partial(ca.solve, ca.Problem(mdp, ca.Quadratic(even), 100.0))
+    yield from _large_models()
     yield "evaluation", partial(ca.evaluate, mdp, np.full(mdp.shape, 1 / mdp.n_actions), episodes=2)
     for method in ("plug-in", "primal-dual", "paper"):
         samples = 4 * mdp.allowed.size
         yield method, partial(ca.learn, mdp.simulator(), ca.Entropy(), 1.0, samples, method)
+
+
+def _large_models() -> Iterator[tuple[str, Callable[[], object]]]:
+    """The same for models of thousands of states, which are looked at, priced and carried in other ways."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    import cautious as ca
+
+    marks = np.random.default_rng(0).integers(3, size=(60, 60)).astype(str)
+    grid = ca.worlds.from_grid(["".join(row) for row in marks], {str(k): float(k) for k in range(3)})
+    rows, n = np.divmod(np.arange(grid.n_states), 60)[0], grid.n_states
+    line = sp.csr_array((np.ones(n - 1), (np.arange(n - 1), np.arange(1, n))), shape=(n, n))
+    zones = [np.flatnonzero(rows < 20), np.flatnonzero(rows >= 40)]
+    safe, worst = ca.SafeSet(np.flatnonzero(rows >= 20), 0.5), ca.PeakExposure(zones)
+    tasks = np.random.default_rng(1).random((3, *grid.shape))
+    features = (safe, worst, ca.TaskFloors(tasks, np.ones(3)), ca.WorstTask(tasks))
+    for risk in (None, *features, ca.Wasserstein(np.full(n, 1 / n), line)):
+        yield "large models", partial(ca.solve, ca.Problem(grid, risk, 10.0), time_limit_seconds=20.0)
 
 
 # options of a benchmark are its own: they are passed on as they are
