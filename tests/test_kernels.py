@@ -177,7 +177,7 @@ def test_balance_is_the_exact_residual(seed):
 def test_masses_are_spread_by_the_policy():
     rng = np.random.default_rng(3)
     policy, x = rng.dirichlet(np.ones(3), size=9), rng.random(9)
-    found = residuals.spread(frozen(policy.ravel()), x, 2.5)
+    found = residuals.pairs_of(frozen(policy.ravel()), x, 2.5)
     np.testing.assert_array_equal(found.reshape(9, 3), policy * (x / 2.5)[:, None])
 
 
