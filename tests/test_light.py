@@ -13,7 +13,7 @@ from cautious.kernels.simplex import level
 from cautious.risks.separable import project_on_simplex
 from cautious.solution import Status
 from cautious.solvers import light
-from cautious.solvers.base import Clock, Start, Target, run
+from cautious.solvers.base import Clock, Start, Target, Workspace, run
 from cautious.solvers.interior import Interior
 from cautious.solvers.light import Light
 from masked_model import masked
@@ -227,3 +227,21 @@ def test_out_of_time_the_present_policy_is_given():
     assert outcome.status is Status.STOPPED
     assert np.isfinite(outcome.gap)
     assert outcome.gap > 1e-6 * abs(outcome.delivered.objective)
+
+
+def test_a_stop_says_nothing_about_the_weight():
+    """Only steps that came to nothing are remembered; a clock that ran out is no reason to skip later cautions."""
+    mdp = ca.worlds.garnet(500, 4, 5, discount=0.95, seed=3)
+    problem, workspace = ca.Problem(mdp, ca.Quadratic(prior_of(mdp, "pairs")), 60.0), Workspace()
+    stopped = Clock(None)
+    stopped.stop_requested = True
+    solve(problem, Target(1e-6, stopped, workspace=workspace))
+    assert solve(problem, Target(1e-6, Clock(60.0), workspace=workspace)).status is Status.SOLVED
+
+
+def test_rewards_of_zero_leave_the_slopes_to_be_precise_for():
+    """An occupancy must be as exact as the distance asks for, where the reward asks for nothing."""
+    mdp = ca.worlds.garnet(500, 4, 5, discount=0.95, seed=3)
+    problem = ca.Problem(mdp, ca.Quadratic(prior_of(mdp, "pairs")), 10.0)
+    walk = light._Walk(problem.part(np.zeros(mdp.shape), problem.terms), Target(1e-6, Clock(None)))
+    assert walk._accuracy <= 1e-6
