@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test check format long bench docs lock clean
+.PHONY: demo test check format core long bench docs lock clean
 
 demo: .venv/ready
 	$(BIN)/cautious demo --out demo
@@ -19,6 +19,10 @@ check: format test
 format: .venv/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# rebuilds what is older than the headers, and the stubs
+core: .venv/ready
+	$(BIN)/python build_core.py
 
 long: .venv/ready
 	$(BIN)/pytest -n $(WORKERS) -m slow

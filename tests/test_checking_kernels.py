@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cautious.kernels import checking, flow
+from cautious._core import flow
+from cautious.kernels import checking
 
 GAMMA = 0.9
 

@@ -15,6 +15,7 @@ LAYERS = [
     {"_checks"},
     {"_storage"},
     {"tables"},
+    {"_core"},
     {"kernels"},
     {"models"},
     {"occupancy"},

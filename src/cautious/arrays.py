@@ -10,3 +10,5 @@ Indices = NDArray[np.int64]
 Codes = NDArray[np.int32]
 # single precision, where six digits do
 Singles = NDArray[np.float32]
+# text as bytes
+Letters = NDArray[np.uint8]

@@ -25,7 +25,7 @@ import scipy.linalg as sla
 
 from cautious.arrays import Array
 from cautious.kernels import entropic as kernels
-from cautious.kernels.flow import flow_columns, flow_rows, normal_diagonal
+from cautious._core.flow import flow_columns, flow_rows, normal_diagonal
 from cautious.problem import Problem
 from cautious.risks.separable import EntropicRisk
 from cautious.solvers.base import Clock

@@ -1,0 +1,134 @@
+// Vectors of numbers, where compilers' own vectors do not pay: short rows, sums that stay in registers.
+//
+// Vec<T, N> is made of parts as wide as the processor's registers, because GCC takes wider vectors apart into single
+// numbers. `multiply_add` rounds once where the processor can, twice elsewhere.
+#pragma once
+#include "arrays.hpp"
+
+namespace cautious {
+
+#if defined(__AVX512F__)
+inline constexpr int REGISTER_BYTES = 64;
+#elif defined(__AVX__)
+inline constexpr int REGISTER_BYTES = 32;
+#else
+inline constexpr int REGISTER_BYTES = 16;
+#endif
+
+template <class T, int N>
+struct Part {
+    using type [[gnu::vector_size(N * sizeof(T))]] = T;
+};
+
+template <class P>
+P multiply_add_part(P a, P b, P c) {
+#if defined(__clang__) && (defined(__FMA__) || defined(__aarch64__))
+    return __builtin_elementwise_fma(a, b, c);
+#elif defined(__clang__) || !defined(__FMA__)
+    return a * b + c;
+#else
+    constexpr bool doubles = std::is_same_v<std::remove_cvref_t<decltype(a[0])>, double>;
+#if defined(__AVX512F__)
+    if constexpr (sizeof(P) == 64 && doubles) return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4);
+    if constexpr (sizeof(P) == 64 && !doubles) return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
+#endif
+    if constexpr (sizeof(P) == 32 && doubles) return __builtin_ia32_vfmaddpd256(a, b, c);
+    if constexpr (sizeof(P) == 32 && !doubles) return __builtin_ia32_vfmaddps256(a, b, c);
+    if constexpr (sizeof(P) == 16 && doubles) return __builtin_ia32_vfmaddpd(a, b, c);
+    if constexpr (sizeof(P) == 16 && !doubles) return __builtin_ia32_vfmaddps(a, b, c);
+#endif
+}
+
+template <class T, int N>
+struct Vec {
+    static constexpr int WIDTH = std::min<int>(N, REGISTER_BYTES / sizeof(T));
+    static constexpr int PARTS = N / WIDTH;
+    using P = typename Part<T, WIDTH>::type;
+
+    P part[PARTS];
+
+    static Vec load(const T* from) {
+        Vec made;
+        std::memcpy(&made, from, sizeof(Vec));
+        return made;
+    }
+    static Vec all(T value) {
+        Vec made;
+        for (P& p : made.part) p = P{} + value;
+        return made;
+    }
+    void store(T* to) const { std::memcpy(to, this, sizeof(Vec)); }
+    T operator[](int i) const { return part[i / WIDTH][i % WIDTH]; }
+
+    friend Vec operator+(Vec a, Vec b) {
+        for (int i = 0; i < PARTS; ++i) a.part[i] += b.part[i];
+        return a;
+    }
+    friend Vec operator-(Vec a, Vec b) {
+        for (int i = 0; i < PARTS; ++i) a.part[i] -= b.part[i];
+        return a;
+    }
+    friend Vec operator*(Vec a, Vec b) {
+        for (int i = 0; i < PARTS; ++i) a.part[i] *= b.part[i];
+        return a;
+    }
+    friend Vec operator/(Vec a, Vec b) {
+        for (int i = 0; i < PARTS; ++i) a.part[i] /= b.part[i];
+        return a;
+    }
+    // a b + c
+    friend Vec multiply_add(Vec a, Vec b, Vec c) {
+        for (int i = 0; i < PARTS; ++i) c.part[i] = multiply_add_part<P>(a.part[i], b.part[i], c.part[i]);
+        return c;
+    }
+    // c - a b
+    friend Vec subtract_product(Vec c, Vec a, Vec b) {
+        for (int i = 0; i < PARTS; ++i) c.part[i] = multiply_add_part<P>(-a.part[i], b.part[i], c.part[i]);
+        return c;
+    }
+    // the larger of two numbers in each place, b where a is not a number
+    friend Vec larger(Vec a, Vec b) {
+        for (int i = 0; i < PARTS; ++i) a.part[i] = a.part[i] > b.part[i] ? a.part[i] : b.part[i];
+        return a;
+    }
+    friend Vec absolute(Vec a) { return larger(a, Vec::all(T(0)) - a); }
+
+    // The sum of all numbers: halves are added until one is left.
+    T sum() const {
+        Vec rest = *this;
+        for (int half = PARTS / 2; half > 0; half /= 2)
+            for (int i = 0; i < half; ++i) rest.part[i] += rest.part[i + half];
+        T single[WIDTH];
+        for (int i = 0; i < WIDTH; ++i) single[i] = rest.part[0][i];
+        for (int half = WIDTH / 2; half > 0; half /= 2)
+            for (int i = 0; i < half; ++i) single[i] += single[i + half];
+        return single[0];
+    }
+    T largest() const {
+        T found = (*this)[0];
+        for (int i = 1; i < N; ++i) found = std::max(found, (*this)[i]);
+        return found;
+    }
+};
+
+// As many numbers as a loop over a long array should take at a time: two registers, so that one need not wait.
+template <class T>
+inline constexpr int LANES = 2 * REGISTER_BYTES / sizeof(T);
+
+// Ask for what lies at an address: it is on its way while other numbers are worked on.
+inline void fetch(const void* place) { __builtin_prefetch(place); }
+
+// The inner product, summed in several lanes at once.
+template <class T>
+T dot(In<T> x, In<T> y) {
+    constexpr int N = LANES<T>;
+    auto total = Vec<T, N>::all(0);
+    i64 even = x.size - x.size % N;
+    for (i64 i = 0; i < even; i += N)
+        total = multiply_add(Vec<T, N>::load(x.data + i), Vec<T, N>::load(y.data + i), total);
+    T rest = 0;
+    for (i64 i = even; i < x.size; ++i) rest += x[i] * y[i];
+    return total.sum() + rest;
+}
+
+}  // namespace cautious
