@@ -1,6 +1,8 @@
 // The extension: one module of Python per subject. It is compiled once for every CPU level.
 #include "binding.hpp"
 #include "flow.hpp"
+#include "interior_blocks.hpp"
+#include "interior_steps.hpp"
 
 namespace cautious {
 
@@ -15,6 +17,9 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 
 const Subject subjects[] = {
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
+    subject("interior_blocks", "The flow operator state by state, and its normal matrix.", interior_blocks_kernels,
+            interior_blocks_constants),
+    subject("interior_steps", "The entry-by-entry work of the interior point method.", interior_steps_kernels),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.

@@ -54,7 +54,8 @@ struct Vec {
     }
     static Vec all(T value) {
         Vec made;
-        for (P& p : made.part) p = P{} + value;
+        // compilers leave out a zero that is subtracted, but not one that is added: it would change -0
+        for (P& p : made.part) p = value - P{};
         return made;
     }
     void store(T* to) const { std::memcpy(to, this, sizeof(Vec)); }
@@ -93,16 +94,21 @@ struct Vec {
     }
     friend Vec absolute(Vec a) { return larger(a, Vec::all(T(0)) - a); }
 
+    // The sum of a part's numbers FIRST, FIRST + STEP, ..., as if halves were added until one is left. Loops over
+    // places would go through memory.
+    template <int FIRST, int STEP>
+    static T sum_of(const P& p) {
+        if constexpr (STEP >= WIDTH)
+            return p[FIRST];
+        else
+            return sum_of<FIRST, 2 * STEP>(p) + sum_of<FIRST + STEP, 2 * STEP>(p);
+    }
     // The sum of all numbers: halves are added until one is left.
     T sum() const {
         Vec rest = *this;
         for (int half = PARTS / 2; half > 0; half /= 2)
             for (int i = 0; i < half; ++i) rest.part[i] += rest.part[i + half];
-        T single[WIDTH];
-        for (int i = 0; i < WIDTH; ++i) single[i] = rest.part[0][i];
-        for (int half = WIDTH / 2; half > 0; half /= 2)
-            for (int i = 0; i < half; ++i) single[i] += single[i + half];
-        return single[0];
+        return sum_of<0, 1>(rest.part[0]);
     }
     T largest() const {
         T found = (*this)[0];
