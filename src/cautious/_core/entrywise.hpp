@@ -11,7 +11,7 @@
 
 namespace cautious {
 
-using Wide = Vec<double, LANES<double>>;
+using Wide = Vec<double, REGISTER_BYTES / 8>;
 
 inline double multiply_add(double a, double b, double c) {
 #if defined(__FMA__)
@@ -41,7 +41,7 @@ inline void put(Out<double> out, i64 i, const Wide& value) { value.store(out.dat
 template <class F>
 void entrywise(i64 size, F formula) {
     i64 i = 0;
-    for (; i + LANES<double> <= size; i += LANES<double>) formula(Wide{}, i);
+    for (; i + Wide::WIDTH <= size; i += Wide::WIDTH) formula(Wide{}, i);
     for (; i < size; ++i) formula(0.0, i);
 }
 
@@ -52,7 +52,7 @@ std::array<double, K> sums(i64 size, F formula) {
     wide.fill(Wide::all(0.0));
     std::array<double, K> found;
     i64 i = 0;
-    for (; i + LANES<double> <= size; i += LANES<double>) {
+    for (; i + Wide::WIDTH <= size; i += Wide::WIDTH) {
         std::array<Wide, K> here = formula(Wide{}, i);
         for (int k = 0; k < K; ++k) wide[k] = wide[k] + here[k];
     }
@@ -71,7 +71,7 @@ std::array<double, K> maxima(i64 size, double least, F formula) {
     wide.fill(Wide::all(least));
     std::array<double, K> found;
     i64 i = 0;
-    for (; i + LANES<double> <= size; i += LANES<double>) {
+    for (; i + Wide::WIDTH <= size; i += Wide::WIDTH) {
         std::array<Wide, K> here = formula(Wide{}, i);
         for (int k = 0; k < K; ++k) wide[k] = larger(here[k], wide[k]);
     }

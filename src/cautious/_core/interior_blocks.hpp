@@ -111,9 +111,15 @@ template <class I>
 // missing -= B' y for the n pairs of a state.
 [[gnu::always_inline]] inline void subtract_columns(auto n, const Block& b, const double* y, double* missing) {
     for (i64 e = 0; e < b.size; e += 4) {
-        Four total = Four::all(0.0);
-        for (i64 c = 0; c < n; ++c) total = subtract_product(total, Four::load(b.rows + c * b.size + e), Four::all(y[c]));
-        add_at(missing, b.members + e, total, b.size - e);
+        // two sums, so that one need not wait for the other
+        Four even = Four::all(0.0), odd = Four::all(0.0);
+        i64 c = 0;
+        for (; c + 1 < n; c += 2) {
+            even = subtract_product(even, Four::load(b.rows + c * b.size + e), Four::all(y[c]));
+            odd = subtract_product(odd, Four::load(b.rows + (c + 1) * b.size + e), Four::all(y[c + 1]));
+        }
+        if (c < n) even = subtract_product(even, Four::load(b.rows + c * b.size + e), Four::all(y[c]));
+        add_at(missing, b.members + e, even + odd, b.size - e);
     }
 }
 
@@ -125,7 +131,7 @@ inline Done backward(In<i64> pair_start, In<i64> start, In<i64> coefficient_star
     REQUIRE(y.size == blocks.n_pairs() && sums.size == blocks.n_states() && missing.size >= blocks.n_states());
     for (i64 s = 0; s < sums.size; ++s) {
         Block b = blocks[s];
-        with_pairs(b.pairs, [&](auto n) {
+        with_pairs(b.pairs, [&](auto n) __attribute__((always_inline)) {
             double sum = 0.0;
             for (i64 c = 0; c < n; ++c) sum += y[b.pair + c];
             sums[s] = sum;
@@ -150,13 +156,16 @@ inline Done respond(In<i64> pair_start, In<i64> start, In<i64> coefficient_start
     for (i64 s = 0; s < n_states; ++s) {
         Block b = blocks[s];
         const double *soft = softness.data + b.pair, *given = push.data + b.pair;
-        with_pairs(b.pairs, [&](auto n) {
+        with_pairs(b.pairs, [&](auto n) __attribute__((always_inline)) {
             double *own = out.data + b.pair, mass = 0.0, paid = 0.0, lifted = lift[s];
             for (i64 c = 0; c < n; ++c) own[c] = given[c] + lifted;
+            for (i64 c = 0; c < n; ++c) mass += soft[c];
+            // divided first, because that takes long and needs no x
+            double share = coupling[s] / (1 + coupling[s] * mass);
             if (x.size > 0) add_rows(n, b, x.data, own);
-            for (i64 c = 0; c < n; ++c) mass += soft[c], paid += soft[c] * own[c];
-            // taken from the pairs before they are divided: afterwards a stiff coupling would magnify rounding
-            double taken = coupling[s] * paid / (1 + coupling[s] * mass);
+            for (i64 c = 0; c < n; ++c) paid += soft[c] * own[c];
+            // taken from the pairs before they are softened: afterwards a stiff coupling would magnify rounding
+            double taken = share * paid;
             for (i64 c = 0; c < n; ++c) own[c] = soft[c] * (own[c] - taken);
             shift[s] = taken;
             if (missing.size > 0) subtract_columns(n, b, own, missing.data);
@@ -208,7 +217,7 @@ Done assemble(In<i64> pair_start, In<i64> start, In<i64> coefficient_start, In<i
     double *mean = mean_.data, *centred = centred_.data, *weighed = weighed_.data;
     for (i64 s = 0; s < n_states; ++s) {
         Block b = blocks[s];
-        with_pairs(b.pairs, [&](auto n) {
+        with_pairs(b.pairs, [&](auto n) __attribute__((always_inline)) {
         i64 stride = (b.size + SPARE) / 4 * 4;
         double mass = centre(n, b, softness.data + b.pair, stride, mean, centred, weighed);
         double weight = mass / (1 + coupling[s] * mass);
