@@ -16,8 +16,6 @@ namespace cautious {
 
 using Four = Vec<double, 4>;
 inline constexpr i64 SPARE = 3;
-// members whose values are held at a time
-inline constexpr i64 HELD = 64;
 // how far ahead coefficients are asked for: loops over states read more arrays at once than processors look ahead in
 inline constexpr i64 AHEAD = 1024, LINE = 8;
 
@@ -44,7 +42,8 @@ struct Blocks {
     Block operator[](i64 s) const {
         const double* rows = coefficients.data + coefficient_start[s];
         for (i64 line = 0; line < 3; ++line) fetch(rows + AHEAD + line * LINE);
-        return {pair_start[s], pair_start[s + 1] - pair_start[s], start[s + 1] - start[s], members.data + start[s], rows};
+        i64 pairs = pair_start[s + 1] - pair_start[s], size = start[s + 1] - start[s];
+        return {pair_start[s], pairs, size, members.data + start[s], rows};
     }
 };
 
@@ -78,25 +77,29 @@ template <class F>
     }
 }
 
-// out += B x on some pairs of a state, whose rows these are; PAIRS are their numbers, 0, 1, ...
-template <i64... PAIRS>
-[[gnu::always_inline]] inline void add_some_rows(std::integer_sequence<i64, PAIRS...>, const Block& b,
-                                                 const double* rows, const double* x, double* out) {
-    std::tuple totals{((void)PAIRS, Four::all(0.0))...};
-    for (i64 e = 0; e < b.size; e += 4) {
-        Four held = values_of(x, b.members + e, b.size - e);
-        ((std::get<PAIRS>(totals) = multiply_add(Four::load(rows + PAIRS * b.size + e), held, std::get<PAIRS>(totals))), ...);
-    }
-    ((out[PAIRS] += std::get<PAIRS>(totals).sum()), ...);
+// Up to four numbers, zeros after them.
+[[gnu::always_inline]] inline Four some(const double* from, i64 count) {
+    if (count > 3) return Four::load(from);
+    return vector_of<Four>(from[0], count > 1 ? from[1] : 0.0, count > 2 ? from[2] : 0.0, 0.0);
+}
+[[gnu::always_inline]] inline void store_some(Four numbers, double* to, i64 count) {
+    if (count > 3) return numbers.store(to);
+    to[0] = numbers[0];
+    if (count > 1) to[1] = numbers[1];
+    if (count > 2) to[2] = numbers[2];
 }
 
-// out += B x on the n pairs of a state.
-[[gnu::always_inline]] inline void add_rows(auto n, const Block& b, const double* x, double* out) {
-    i64 c = 0;
-    for (; c + 4 <= n; c += 4) add_some_rows(std::make_integer_sequence<i64, 4>{}, b, b.rows + c * b.size, x, out + c);
-    if (n - c == 3) add_some_rows(std::make_integer_sequence<i64, 3>{}, b, b.rows + c * b.size, x, out + c);
-    if (n - c == 2) add_some_rows(std::make_integer_sequence<i64, 2>{}, b, b.rows + c * b.size, x, out + c);
-    if (n - c == 1) add_some_rows(std::make_integer_sequence<i64, 1>{}, b, b.rows + c * b.size, x, out + c);
+// B x on up to four pairs of a state, whose rows these are.
+[[gnu::always_inline]] inline Four times_rows(const Block& b, const double* rows, i64 count, const double* x) {
+    Four zero = Four::all(0.0), first = zero, second = zero, third = zero, fourth = zero;
+    for (i64 e = 0; e < b.size; e += 4) {
+        Four held = values_of(x, b.members + e, b.size - e);
+        first = multiply_add(Four::load(rows + e), held, first);
+        if (count > 1) second = multiply_add(Four::load(rows + b.size + e), held, second);
+        if (count > 2) third = multiply_add(Four::load(rows + 2 * b.size + e), held, third);
+        if (count > 3) fourth = multiply_add(Four::load(rows + 3 * b.size + e), held, fourth);
+    }
+    return sums_of(first, second, third, fourth);
 }
 
 // values[places] += numbers, the first `count` of them.
@@ -157,16 +160,19 @@ inline Done respond(In<i64> pair_start, In<i64> start, In<i64> coefficient_start
         Block b = blocks[s];
         const double *soft = softness.data + b.pair, *given = push.data + b.pair;
         with_pairs(b.pairs, [&](auto n) __attribute__((always_inline)) {
-            double *own = out.data + b.pair, mass = 0.0, paid = 0.0, lifted = lift[s];
-            for (i64 c = 0; c < n; ++c) own[c] = given[c] + lifted;
-            for (i64 c = 0; c < n; ++c) mass += soft[c];
-            // divided first, because that takes long and needs no x
-            double share = coupling[s] / (1 + coupling[s] * mass);
-            if (x.size > 0) add_rows(n, b, x.data, own);
-            for (i64 c = 0; c < n; ++c) paid += soft[c] * own[c];
+            Four mass = Four::all(0.0), paid = mass, lifted = Four::all(lift[s]);
+            double* own = out.data + b.pair;
+            for (i64 c = 0; c < n; c += 4) {
+                Four weights = some(soft + c, n - c), sum = some(given + c, n - c) + lifted;
+                if (x.size > 0) sum = sum + times_rows(b, b.rows + c * b.size, n - c, x.data);
+                mass = mass + weights;
+                paid = multiply_add(weights, sum, paid);
+                store_some(sum, own + c, n - c);
+            }
             // taken from the pairs before they are softened: afterwards a stiff coupling would magnify rounding
-            double taken = share * paid;
-            for (i64 c = 0; c < n; ++c) own[c] = soft[c] * (own[c] - taken);
+            double taken = coupling[s] / (1 + coupling[s] * mass.sum()) * paid.sum();
+            for (i64 c = 0; c < n; c += 4)
+                store_some(some(soft + c, n - c) * (some(own + c, n - c) - Four::all(taken)), own + c, n - c);
             shift[s] = taken;
             if (missing.size > 0) subtract_columns(n, b, own, missing.data);
         });
@@ -176,8 +182,8 @@ inline Done respond(In<i64> pair_start, In<i64> start, In<i64> coefficient_start
 
 // Rows of a state less their mean, weighed by softness, as `centred`, and times their softness as `weighed`; `stride`
 // numbers a row. Returns the sum of the weights.
-[[gnu::always_inline]] inline double centre(auto n, const Block& b, const double* softness, i64 stride, double* mean, double* centred,
-                     double* weighed) {
+[[gnu::always_inline]] inline double centre(auto n, const Block& b, const double* softness, i64 stride, double* mean,
+                                            double* centred, double* weighed) {
     double mass = 0.0;
     for (i64 c = 0; c < n; ++c) mass += softness[c];
     Four share = Four::all(mass > 0.0 ? 1 / mass : 0.0);
@@ -196,6 +202,25 @@ inline Done respond(In<i64> pair_start, In<i64> start, In<i64> coefficient_start
     return mass;
 }
 
+// Add B' W B of a state to `values`, its lower triangle row by row at `places`. The rest is scratch.
+template <class I>
+[[gnu::always_inline]] inline void add_block(auto n, const Block& b, const double* softness, double coupling,
+                                             double* mean, double* centred, double* weighed, const I* places,
+                                             double* values) {
+    i64 stride = (b.size + SPARE) / 4 * 4;
+    double mass = centre(n, b, softness, stride, mean, centred, weighed), weight = mass / (1 + coupling * mass);
+    for (i64 row = 0; row < b.size; places += ++row) {
+        for (i64 e = 0; e <= row; e += 4) {
+            Four total = Four::load(mean + e) * Four::all(weight * mean[row]);
+            for (i64 c = 0; c < n; ++c) {
+                i64 at = c * stride;
+                total = multiply_add(Four::load(centred + at + e), Four::all(weighed[at + row]), total);
+            }
+            add_at(values, places + e, total, row + 1 - e);
+        }
+    }
+}
+
 // Add B' W B to `values`: per state the spread of its rows around their mean, plus the softened mean itself.
 //
 // Written like this nothing cancels, however stiff the coupling is. The lower triangle of a state's block goes, row by
@@ -212,24 +237,15 @@ Done assemble(In<i64> pair_start, In<i64> start, In<i64> coefficient_start, In<i
         i64 size = start[s + 1] - start[s] + SPARE;
         widest = std::max(widest, size), largest = std::max(largest, size * (pair_start[s + 1] - pair_start[s]));
     }
-    Buffer<double> mean_(widest), centred_(largest), weighed_(largest);
-    REQUIRE_MEMORY(mean_, centred_, weighed_);
-    double *mean = mean_.data, *centred = centred_.data, *weighed = weighed_.data;
+    Buffer<double> room(widest + 2 * largest);
+    REQUIRE_MEMORY(room);
+    double *mean = room.data, *centred = mean + widest, *weighed = centred + largest;
     for (i64 s = 0; s < n_states; ++s) {
         Block b = blocks[s];
-        with_pairs(b.pairs, [&](auto n) __attribute__((always_inline)) {
-        i64 stride = (b.size + SPARE) / 4 * 4;
-        double mass = centre(n, b, softness.data + b.pair, stride, mean, centred, weighed);
-        double weight = mass / (1 + coupling[s] * mass);
+        const double* soft = softness.data + b.pair;
         const I* places = entries.data + entry_start[s];
-        for (i64 row = 0; row < b.size; places += ++row) {
-            for (i64 e = 0; e <= row; e += 4) {
-                Four total = Four::load(mean + e) * Four::all(weight * mean[row]);
-                for (i64 c = 0; c < n; ++c)
-                    total = multiply_add(Four::load(centred + c * stride + e), Four::all(weighed[c * stride + row]), total);
-                add_at(values.data, places + e, total, row + 1 - e);
-            }
-        }
+        with_pairs(b.pairs, [&](auto n) __attribute__((always_inline)) {
+            add_block(n, b, soft, coupling[s], mean, centred, weighed, places, values.data);
         });
     }
     return {};

@@ -120,6 +120,29 @@ struct Vec {
     }
 };
 
+// The sums of four vectors.
+inline Vec<double, 4> sums_of(Vec<double, 4> a, Vec<double, 4> b, Vec<double, 4> c, Vec<double, 4> d) {
+    auto sums = [](auto v, auto a, auto b, auto c, auto d) {
+        if constexpr (decltype(v)::PARTS == 1) {
+            auto front = __builtin_shufflevector(a.part[0], b.part[0], 0, 4, 2, 6) +
+                         __builtin_shufflevector(a.part[0], b.part[0], 1, 5, 3, 7);
+            auto back = __builtin_shufflevector(c.part[0], d.part[0], 0, 4, 2, 6) +
+                        __builtin_shufflevector(c.part[0], d.part[0], 1, 5, 3, 7);
+            v.part[0] = __builtin_shufflevector(front, back, 0, 1, 4, 5) +
+                        __builtin_shufflevector(front, back, 2, 3, 6, 7);
+        } else {
+            auto pair = [](auto p, auto q) {
+                auto first = p.part[0] + p.part[1], second = q.part[0] + q.part[1];
+                return __builtin_shufflevector(first, second, 0, 2) + __builtin_shufflevector(first, second, 1, 3);
+            };
+            v.part[0] = pair(a, b);
+            v.part[1] = pair(c, d);
+        }
+        return v;
+    };
+    return sums(Vec<double, 4>{}, a, b, c, d);
+}
+
 // As many numbers as a loop over a long array should take at a time: two registers, so that one need not wait.
 template <class T>
 inline constexpr int LANES = 2 * REGISTER_BYTES / sizeof(T);
