@@ -29,7 +29,6 @@ from _workers import Row, Workers
 PACKAGES = (
     "numpy",
     "scipy",
-    "numba",
     "cvxpy",
     "clarabel",
     "scs",

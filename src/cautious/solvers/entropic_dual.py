@@ -23,9 +23,9 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
+from cautious._core.flow import flow_columns, flow_rows, normal_diagonal
 from cautious.arrays import Array
 from cautious.kernels import entropic as kernels
-from cautious._core.flow import flow_columns, flow_rows, normal_diagonal
 from cautious.problem import Problem
 from cautious.risks.separable import EntropicRisk
 from cautious.solvers.base import Clock
