@@ -1,6 +1,10 @@
 // The extension: one module of Python per subject. It is compiled once for every CPU level.
 #include "binding.hpp"
+#include "certificate.hpp"
+#include "chains.hpp"
 #include "flow.hpp"
+#include "rows.hpp"
+#include "simplex.hpp"
 
 namespace cautious {
 
@@ -14,7 +18,11 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 }
 
 const Subject subjects[] = {
+    subject("certificate", "The certificate's own loops: bounds that include rounding, and exact sums.", certificate_kernels),
+    subject("chains", "The Markov chain of one policy and its linear systems.", chains_kernels, chains_constants),
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
+    subject("rows", "Loops over the rows and the graph of a model.", rows_kernels),
+    subject("simplex", "Distributions nearest to given numbers.", simplex_kernels),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.

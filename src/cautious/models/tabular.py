@@ -10,9 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import as_array, as_distribution, as_mask, as_number, check_shape, did_you_mean
+from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
-from cautious.kernels import sparse_rows, trailing_passes
+from cautious.kernels import trailing_passes
 from cautious.kernels.expected_rows import BLOCK, block_widths
 from cautious.models.encodings import (
     are_probabilities,
@@ -198,8 +199,7 @@ class MDP:
 
     @cached_property
     def _lengths(self) -> tuple[int, int]:
-        widest, together = sparse_rows.row_lengths(self.csr[0], self.n_states)
-        return int(widest), int(together)
+        return row_lengths(self.csr[0], self.n_states)
 
     @property
     def widest_row(self) -> int:
@@ -219,7 +219,7 @@ class MDP:
     def reachable(self, allowed: Mask) -> Mask:
         """States (S,) that some policy visits from the start, using only these pairs (S, A)."""
         indptr, indices, _ = self.csr
-        return np.asarray(sparse_rows.reach(indptr, indices, frozen(allowed).ravel(), self.start > 0))
+        return reach(indptr, indices, frozen(allowed).ravel(), self.start > 0)
 
     @property
     def reward_range(self) -> tuple[float, float]:
