@@ -1,6 +1,10 @@
 // The extension: one module of Python per subject. It is compiled once for every CPU level.
 #include "binding.hpp"
+#include "evaluation_acceleration.hpp"
 #include "flow.hpp"
+#include "likely_moves.hpp"
+#include "planning.hpp"
+#include "trailing_passes.hpp"
 
 namespace cautious {
 
@@ -15,6 +19,14 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 
 const Subject subjects[] = {
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
+    subject("planning", "Bellman sweeps, and evaluation passes over the chain of one policy.", planning_kernels,
+            planning_constants),
+    subject("trailing_passes", "Several evaluation passes at once, close behind each other in the cache.",
+            trailing_passes_kernels, trailing_passes_constants),
+    subject("likely_moves", "A simplified model in which each pair leads to its likeliest outcome.",
+            likely_moves_kernels),
+    subject("evaluation_acceleration", "Evaluation passes, then the best combination of a few corrections.",
+            evaluation_acceleration_kernels, evaluation_acceleration_constants),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.
