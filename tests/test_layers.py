@@ -16,6 +16,7 @@ LAYERS = [
     {"_storage"},
     {"tables"},
     {"_core"},
+    {"runtime"},
     {"kernels"},
     {"models"},
     {"occupancy"},

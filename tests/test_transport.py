@@ -9,10 +9,10 @@ from scipy.sparse.csgraph import dijkstra
 
 import cautious as ca
 from cautious.kernels import dense_transport as kernels
-from cautious.kernels.patience import time_is_up, until
 from cautious.risks import network_simplex
 from cautious.risks.graph_flow import spanning_tree
 from cautious.risks.network_simplex import cheapest_flow, cheapest_plan
+from cautious.runtime.deadline import time_is_up, until
 
 
 def exact_cost(distance, x, q):

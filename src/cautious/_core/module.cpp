@@ -5,6 +5,10 @@
 #include "flow.hpp"
 #include "rows.hpp"
 #include "simplex.hpp"
+#include "evaluation_acceleration.hpp"
+#include "likely_moves.hpp"
+#include "planning.hpp"
+#include "trailing_passes.hpp"
 
 namespace cautious {
 
@@ -23,6 +27,14 @@ const Subject subjects[] = {
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
     subject("rows", "Loops over the rows and the graph of a model.", rows_kernels),
     subject("simplex", "Distributions nearest to given numbers.", simplex_kernels),
+    subject("planning", "Bellman sweeps, and evaluation passes over the chain of one policy.", planning_kernels,
+            planning_constants),
+    subject("trailing_passes", "Several evaluation passes at once, close behind each other in the cache.",
+            trailing_passes_kernels, trailing_passes_constants),
+    subject("likely_moves", "A simplified model in which each pair leads to its likeliest outcome.",
+            likely_moves_kernels),
+    subject("evaluation_acceleration", "Evaluation passes, then the best combination of a few corrections.",
+            evaluation_acceleration_kernels, evaluation_acceleration_constants),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.

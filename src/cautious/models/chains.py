@@ -14,13 +14,12 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from cautious._core import chains
+from cautious._core import chains, planning
 from cautious._core.rows import reach
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import expected_rows, planning
-from cautious.kernels.threads import over_pieces, threads_for
 from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
+from cautious.runtime.threads import over_pieces, threads_for
 
 DENSE_STATES = 300
 STEPS = 300
@@ -53,9 +52,9 @@ class Chain:
         return sp.csr_array((self.chance, self.successor.view(signed), self.pointer.view(signed)), shape=shape)
 
     @cached_property
-    def widths(self) -> Indices:
+    def block_lengths(self) -> Indices:
         """How long the rows of each block of states are, 0 where they differ."""
-        return np.asarray(expected_rows.block_widths(self.pointer, expected_rows.BLOCK))
+        return planning.block_lengths(self.pointer, planning.BLOCK)
 
     def reachable(self, start: Mask) -> Mask:
         """States (S,) the chain visits from these."""
@@ -105,21 +104,11 @@ class Chain:
 
     def missing(self, discount: float, right: Array, x: Array) -> Array:
         """right + discount P_pi x - x, (S,)."""
-        swept = self.swept(discount, right, x, 1)
+        swept = np.empty(self.n_states)
+        sweep = partial(planning.evaluate, *self.arrays, self.block_lengths, right, discount, x, swept)
+        over_pieces(self.n_states, threads_for(self.chance.size), sweep)
         swept -= x
         return swept
-
-    def swept(self, discount: float, right: Array, x: Array, passes: int) -> Array:
-        """x after x <- right + discount P_pi x, so many times; (S,)."""
-        threads = threads_for(self.chance.size)
-        if threads == 1:
-            return np.asarray(planning.evaluate_passes(*self.arrays, self.widths, right, discount, x, passes))
-        old, new = np.empty(self.n_states), np.empty(self.n_states)
-        for _ in range(passes):
-            step = partial(planning.evaluate, *self.arrays, self.widths, right, discount, x, new)
-            over_pieces(self.n_states, threads, step)
-            x, old, new = new, new, old
-        return x
 
     def krylov(self, discount: float, right: Array, tolerance: float, *, transposed: bool) -> tuple[Array, int]:
         """A solution for a right-hand side (S,), to an absolute residual that is not proved; and the steps it took."""

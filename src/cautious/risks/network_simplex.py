@@ -11,8 +11,8 @@ import numpy as np
 from cautious.arrays import Array, Indices
 from cautious.errors import SolveError
 from cautious.kernels import network_simplex as kernels
-from cautious.kernels.patience import time_is_up
 from cautious.risks.graph_flow import SpanningTree
+from cautious.runtime.deadline import time_is_up
 
 # an arc enters the tree when it pays more than this part of the largest cost
 LEAST_GAIN = 1e-14

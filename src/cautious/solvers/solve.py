@@ -8,9 +8,9 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from cautious.errors import IncompatibleError, MemoryLimitError
-from cautious.kernels.patience import until
-from cautious.kernels.threads import use_threads
 from cautious.problem import Problem
+from cautious.runtime.deadline import until
+from cautious.runtime.threads import use_threads
 from cautious.solution import Solution, Status
 from cautious.solvers.base import (
     Callback,

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 
-PIECE = 4096
+from cautious._core.planning import PIECE
+
 # a hand-over to another thread costs about as much as this many entries of the transition matrix
 ENTRIES_WORTH_A_THREAD = 250_000
 
