@@ -1,5 +1,7 @@
 // The extension: one module of Python per subject. It is compiled once for every CPU level.
 #include "binding.hpp"
+#include "cholesky.hpp"
+#include "cholesky_analysis.hpp"
 #include "flow.hpp"
 
 namespace cautious {
@@ -14,6 +16,10 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 }
 
 const Subject subjects[] = {
+    subject("cholesky", "Sparse Cholesky factorisation by dense fronts, and solving with the factor.",
+            cholesky_kernels),
+    subject("cholesky_analysis", "What a sparse Cholesky factor will look like, before any number is known.",
+            cholesky_analysis_kernels, cholesky_analysis_constants),
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
 };
 

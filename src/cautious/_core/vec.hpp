@@ -54,7 +54,8 @@ struct Vec {
     }
     static Vec all(T value) {
         Vec made;
-        for (P& p : made.part) p = P{} + value;
+        // subtracting zero changes no number, so that compilers leave it out; adding it changes -0
+        for (P& p : made.part) p = value - P{};
         return made;
     }
     void store(T* to) const { std::memcpy(to, this, sizeof(Vec)); }
