@@ -2,6 +2,8 @@
 #include "binding.hpp"
 #include "certificate.hpp"
 #include "chains.hpp"
+#include "cholesky.hpp"
+#include "cholesky_analysis.hpp"
 #include "flow.hpp"
 #include "rows.hpp"
 #include "simplex.hpp"
@@ -24,6 +26,10 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 const Subject subjects[] = {
     subject("certificate", "The certificate's own loops: bounds that include rounding, and exact sums.", certificate_kernels),
     subject("chains", "The Markov chain of one policy and its linear systems.", chains_kernels, chains_constants),
+    subject("cholesky", "Sparse Cholesky factorisation by dense fronts, and solving with the factor.",
+            cholesky_kernels),
+    subject("cholesky_analysis", "What a sparse Cholesky factor will look like, before any number is known.",
+            cholesky_analysis_kernels, cholesky_analysis_constants),
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
     subject("rows", "Loops over the rows and the graph of a model.", rows_kernels),
     subject("simplex", "Distributions nearest to given numbers.", simplex_kernels),

@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import state_sums_of
+from cautious._core.cholesky_analysis import widest_level
 from cautious.arrays import Array, Indices, Mask
 from cautious.kernels import interior_blocks as kernels
 from cautious.kernels import interior_cliques, interior_fours
-from cautious.kernels.cholesky_order import widest_level
 from cautious.kernels.vectors import LANES
 from cautious.models.tabular import MDP
 from cautious.solvers.base import Workspace
