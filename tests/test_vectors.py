@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numba import njit
 
-from cautious.kernels.vector_lanes import add_at, backs, evens, fronts, gathered, odds, subtract_at
 from cautious.kernels.vector_ratios import larger, over
 from cautious.kernels.vectors import (
     alike,
@@ -93,31 +92,3 @@ def test_operations_on_eight():
     p, q = a[1:9], b[2:10]
     expected = [p + 3 * q, p - q * p * p, np.maximum(p, q), p / (2 * q), [0.0]]
     assert np.allclose(out, np.concatenate(expected), rtol=1e-13)
-
-
-@njit
-def change_places(a, places, matrix, changed, columns):
-    store(columns, 16, gathered(a, places, 1))
-    add_at(changed, places, 0, load(a, 0))
-    subtract_at(changed, places, 2, load(a, 1))
-    p, q, r, s = load(matrix, 0), load(matrix, 4), load(matrix, 8), load(matrix, 12)
-    even, odd, even_two, odd_two = evens(p, q), odds(p, q), evens(r, s), odds(r, s)
-    store(columns, 0, fronts(even, even_two))
-    store(columns, 4, fronts(odd, odd_two))
-    store(columns, 8, backs(even, even_two))
-    store(columns, 12, backs(odd, odd_two))
-
-
-@pytest.mark.parametrize("integer", [np.int32, np.int64])
-def test_numbers_change_places(integer):
-    rng = np.random.default_rng(2)
-    a, matrix, changed, columns = rng.normal(size=9), rng.normal(size=(4, 4)), np.zeros(9), np.zeros(20)
-    # two places are the same
-    places = np.array([3, 8, 3, 0, 5, 8], integer)
-    change_places(a, places, matrix.ravel(), changed, columns)
-    assert np.array_equal(columns[:16].reshape(4, 4), matrix.T)
-    assert np.array_equal(columns[16:], a[places[1:5]])
-    expected = np.zeros(9)
-    np.add.at(expected, places[:4], a[:4])
-    np.subtract.at(expected, places[2:], a[1:5])
-    assert np.allclose(changed, expected)

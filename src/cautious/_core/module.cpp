@@ -11,6 +11,8 @@
 #include "likely_moves.hpp"
 #include "planning.hpp"
 #include "trailing_passes.hpp"
+#include "interior_blocks.hpp"
+#include "interior_steps.hpp"
 
 namespace cautious {
 
@@ -41,6 +43,9 @@ const Subject subjects[] = {
             likely_moves_kernels),
     subject("evaluation_acceleration", "Evaluation passes, then the best combination of a few corrections.",
             evaluation_acceleration_kernels, evaluation_acceleration_constants),
+    subject("interior_blocks", "The flow operator state by state, and its normal matrix.", interior_blocks_kernels,
+            interior_blocks_constants),
+    subject("interior_steps", "The entry-by-entry work of the interior point method.", interior_steps_kernels),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.
