@@ -1,6 +1,10 @@
 // The extension: one module of Python per subject. It is compiled once for every CPU level.
 #include "binding.hpp"
+#include "dense_transport.hpp"
 #include "flow.hpp"
+#include "network_simplex.hpp"
+#include "restricted_master.hpp"
+#include "text.hpp"
 
 namespace cautious {
 
@@ -15,6 +19,13 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 
 const Subject subjects[] = {
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
+    subject("network_simplex", "Cheapest flows without capacities: the primal network simplex on a spanning tree.",
+            network_simplex::kernels, network_simplex::constants),
+    subject("dense_transport", "The parts of a dense interior point whose work grows with a table.",
+            dense_transport::kernels),
+    subject("restricted_master", "The small problem of column generation by a primal-dual interior point.",
+            restricted_master::kernels),
+    subject("text", "Numbers out of lines of text.", text::kernels, text::constants),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.
