@@ -13,6 +13,10 @@
 #include "trailing_passes.hpp"
 #include "interior_blocks.hpp"
 #include "interior_steps.hpp"
+#include "dense_transport.hpp"
+#include "network_simplex.hpp"
+#include "restricted_master.hpp"
+#include "text.hpp"
 
 namespace cautious {
 
@@ -46,6 +50,13 @@ const Subject subjects[] = {
     subject("interior_blocks", "The flow operator state by state, and its normal matrix.", interior_blocks_kernels,
             interior_blocks_constants),
     subject("interior_steps", "The entry-by-entry work of the interior point method.", interior_steps_kernels),
+    subject("network_simplex", "Cheapest flows without capacities: the primal network simplex on a spanning tree.",
+            network_simplex::kernels, network_simplex::constants),
+    subject("dense_transport", "The parts of a dense interior point whose work grows with a table.",
+            dense_transport::kernels),
+    subject("restricted_master", "The small problem of column generation by a primal-dual interior point.",
+            restricted_master::kernels),
+    subject("text", "Numbers out of lines of text.", text::kernels, text::constants),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.

@@ -2,7 +2,8 @@
 
     maximise over w >= 0, sum w = 1:   R w  +  sum_j c_j log( Y_j w - b_j )  -  sum_g c_g max over i in g of Y_i w
 
-R (K,) are the returns of the columns, Y their features. ``kernels/mixing.py`` solves it, scaled to numbers of size one.
+R (K,) are the returns of the columns, Y their features. ``_core/restricted_master.hpp`` solves it, scaled to numbers of
+size one.
 """
 
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from cautious._core.restricted_master import central_point, normalised_prices, reduce_support, scaled_columns, units
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels.mixing import central_mixture, scaled_columns, shared_out, sizes, use_up
 
 SHARPEST = 1e-14
 LEAST_WEIGHT = 1e-12
@@ -88,7 +89,7 @@ class Rows:
 
     def normalised(self, prices: Array) -> Array:
         """Prices of a worst case sum to its caution; those of a barrier are positive."""
-        return np.asarray(shared_out(prices, self.group, self.group_caution))
+        return normalised_prices(prices, self.group, self.group_caution)
 
     def even(self) -> Array:
         """Prices (m,) that spread every worst case evenly over its rows; none for barriers."""
@@ -114,9 +115,8 @@ class SmallProblem:
     """
 
     def __init__(self, returns: Array, features: Array, rows: Rows, prices: Array | None = None) -> None:
-        # in one order of memory, so that the kernels are compiled once
         self.returns, self.features, self.rows = returns, np.ascontiguousarray(features), rows
-        self.scale, self.size = sizes(returns, self.features, rows.floor, rows.group, rows.largest_caution)
+        self.scale, self.size = units(returns, self.features, rows.floor, rows.group, rows.largest_caution)
         self.chosen = np.arange(returns.size)
         if prices is not None and returns.size > ENOUGH * MANY:
             self.chosen = np.sort(np.argsort(-self._worth(prices), kind="stable")[:MANY])
@@ -171,7 +171,7 @@ class SmallProblem:
         return float(self._worth(prices).max()) - self.rows.intercept(prices)
 
     def _solved(self, mu_end: float, held: Array, centre: Array) -> Mixture | None:
-        weights, prices, amiss = central_mixture(*self._scaled, held, centre, mu_end)
+        weights, prices, amiss = central_point(*self._scaled, held, centre, mu_end)
         if not np.isfinite(amiss):
             return None
         weights = np.maximum(weights, 0.0)
@@ -189,5 +189,5 @@ def few(returns: Array, features: Array, weights: Array) -> Array:
     weights = np.where(weights > LEAST_WEIGHT * weights.max(), weights, 0.0)
     size = np.abs(features).max(axis=1, initial=0.0)
     system = np.vstack([features / np.where(size > 0, size, 1.0)[:, None], np.ones(weights.size)])
-    use_up(np.ascontiguousarray(returns), np.ascontiguousarray(system), weights)
+    reduce_support(np.ascontiguousarray(returns), system, weights)
     return np.asarray(weights / weights.sum())

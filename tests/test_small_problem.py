@@ -1,20 +1,10 @@
-"""The small problem of column generation: against CVXPY, its own dual bound, and plain NumPy."""
+"""The small problem of column generation: against CVXPY and its own dual bound."""
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
-from cautious.kernels.mixing import (
-    earned,
-    newton_system,
-    null_vector,
-    room,
-    scaled_columns,
-    shared_out,
-    sizes,
-    solve_small,
-)
-from cautious.solvers.mixing import Rows, SmallProblem, few
+from cautious.solvers.restricted_master import Rows, SmallProblem, few
 
 
 def random_small_problem(rng, barriers=None, worst=None):
@@ -121,22 +111,6 @@ def test_a_mixture_that_misses_a_floor_is_worth_nothing():
     assert rows.value(1.0, np.array([3.0])) == 1.0
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_small_elimination_matches_numpy(seed):
-    rng = np.random.default_rng([15, seed])
-    n = int(rng.integers(1, 12))
-    matrix, right = rng.normal(size=(n, n)), rng.normal(size=n)
-    matrix[0, 0] = 0.0 if n > 1 else 1.0
-    expected = np.linalg.solve(matrix, right)
-    solve_small(matrix, right)
-    np.testing.assert_allclose(right, expected, rtol=1e-8)
-
-
-def test_room_is_the_first_entry_to_vanish():
-    assert room(np.array([1.0, 2.0, 3.0]), np.array([1.0, -4.0, -1.0])) == 0.5
-    assert room(np.ones(2), np.zeros(2)) == np.inf
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_few_of_many_columns_find_the_same_mixture(seed):
     """Starting from prices that are right, a little off, or plainly wrong."""
@@ -154,59 +128,6 @@ def test_few_of_many_columns_find_the_same_mixture(seed):
         assert chosen.best().value == pytest.approx(best.value, rel=1e-6, abs=1e-6 * every.scale)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_scaled_columns_match_numpy(seed):
-    returns, features, rows = random_small_problem(np.random.default_rng([18, seed]))
-    unit, size = sizes(returns, features, rows.floor, rows.group, rows.largest_caution)
-    expected = np.maximum(np.abs(features).max(axis=1), np.abs(rows.floor))
-    for g in range(rows.group_caution.size):
-        expected[rows.group == g] = expected[rows.group == g].max()
-    np.testing.assert_array_equal(size, expected)
-    assert unit == max(np.ptp(returns), rows.largest_caution)
-    chosen = np.arange(0, returns.size, 2)
-    p, a = scaled_columns(returns, features, chosen, unit, size, rows.group)
-    np.testing.assert_allclose(p, ((returns - returns.mean()) / unit)[chosen])
-    np.testing.assert_allclose(a, (np.where(rows.barrier, 1, -1)[:, None] * features / size[:, None])[:, chosen])
-
-
-def test_prices_of_a_group_share_its_total():
-    shared = shared_out(np.array([2.0, 1.0, 3.0, -1.0]), np.array([-1, 0, 0, 0]), np.array([8.0]))
-    np.testing.assert_allclose(shared, [2.0, 2.0, 6.0, 0.0], atol=1e-299)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_null_vector_is_one(seed):
-    rng = np.random.default_rng([19, seed])
-    n = int(rng.integers(1, 8))
-    matrix = rng.normal(size=(n, n + 1)) * 10.0 ** rng.uniform(-3, 3, size=(1, n + 1))
-    if seed % 3 == 0:
-        matrix[-1] = matrix[0]
-    x = null_vector(matrix.copy())
-    assert np.abs(x).max() == 1
-    np.testing.assert_allclose(matrix @ x, 0, atol=1e-13 * np.abs(matrix).max())
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_the_newton_system_matches_numpy(seed):
-    rng = np.random.default_rng([20, seed])
-    m, n, groups = int(rng.integers(1, 6)), int(rng.integers(1, 20)), int(rng.integers(0, 3))
-    group = rng.integers(-1, groups, size=m)
-    a, own, d, pull = rng.normal(size=(m, n)), rng.random(m), rng.random(n), rng.normal(size=n)
-    gaps, lacks, total = rng.normal(size=m), rng.normal(size=groups), 0.3
-    matrix, right = newton_system(a, group, own, d, pull, gaps, lacks, total)
-    member = (group[:, None] == np.arange(groups)).astype(float)
-    sums = -(a @ d)[:, None]
-    expected = np.block(
-        [
-            [a @ np.diag(d) @ a.T + np.diag(own), member, sums],
-            [member.T, np.zeros((groups, groups + 1))],
-            [sums.T, np.zeros((1, groups)), d.sum()[None, None]],
-        ]
-    )
-    np.testing.assert_allclose(matrix, expected, atol=1e-12)
-    np.testing.assert_allclose(right, np.concatenate([gaps - a @ (d * pull), lacks, [d @ pull - total]]), atol=1e-12)
-
-
 def test_columns_that_clear_no_floor_are_not_the_last_word():
     """The prices hide the one column that clears the floor."""
     returns, features = np.append(np.full(100, 5.0), 0.0), np.append(np.zeros(100), 1.0)[None]
@@ -214,10 +135,3 @@ def test_columns_that_clear_no_floor_are_not_the_last_word():
     small = SmallProblem(returns, features, rows, np.array([1e-3]))
     assert 100 not in small.chosen
     assert small.best().value == pytest.approx(SmallProblem(returns, features, rows).best().value)
-
-
-def test_what_a_behaviour_earns():
-    rng = np.random.default_rng(0)
-    reward, states = rng.normal(size=(50, 4)), rng.dirichlet(np.ones(50))
-    actions = rng.integers(4, size=50).astype(np.uint8)
-    assert earned(reward, actions, states) == pytest.approx(states @ reward[np.arange(50), actions], rel=1e-12)
