@@ -47,9 +47,10 @@ struct Vec {
 
     P part[PARTS];
 
+    // part by part: GCC sends a copy of the whole through memory
     static Vec load(const T* from) {
         Vec made;
-        std::memcpy(&made, from, sizeof(Vec));
+        for (int i = 0; i < PARTS; ++i) std::memcpy(&made.part[i], from + i * WIDTH, sizeof(P));
         return made;
     }
     static Vec all(T value) {
@@ -57,7 +58,9 @@ struct Vec {
         for (P& p : made.part) p = P{} + value;
         return made;
     }
-    void store(T* to) const { std::memcpy(to, this, sizeof(Vec)); }
+    void store(T* to) const {
+        for (int i = 0; i < PARTS; ++i) std::memcpy(to + i * WIDTH, &part[i], sizeof(P));
+    }
     T operator[](int i) const { return part[i / WIDTH][i % WIDTH]; }
 
     friend Vec operator+(Vec a, Vec b) {
