@@ -1,6 +1,8 @@
 // The extension: one module of Python per subject. It is compiled once for every CPU level.
+#include "algorithm_1.hpp"
 #include "binding.hpp"
 #include "flow.hpp"
+#include "sampling.hpp"
 
 namespace cautious {
 
@@ -14,7 +16,11 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 }
 
 const Subject subjects[] = {
+    subject("algorithm_1", "Algorithm 1 as printed, on the tables of a known model.", algorithm_1_kernels,
+            algorithm_1_constants),
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
+    subject("sampling", "Random numbers, draws from tables, counts, and sweeps of the practical Algorithm 1.",
+            sampling_kernels),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.

@@ -134,4 +134,12 @@ T dot(In<T> x, In<T> y) {
     return total.sum() + rest;
 }
 
+// f<N>(i) at all places i of an array, N of them at a time.
+template <class F>
+void in_lanes(i64 size, F f) {
+    i64 i = 0;
+    for (; i + LANES<double> <= size; i += LANES<double>) f.template operator()<LANES<double>>(i);
+    for (; i < size; ++i) f.template operator()<1>(i);
+}
+
 }  // namespace cautious
