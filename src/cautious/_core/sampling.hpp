@@ -183,22 +183,23 @@ inline i64 plan_samples(In<double> d, In<bool> allowed, double delta, i64 batch,
                         Out<i64> n) {
     REQUIRE(allowed.size == d.size && w.size == d.size && n.size == d.size);
     REQUIRE(batch >= 0 && batch <= i64{1} << 53 && delta >= 0.0 && delta <= 1.0 && offset >= 0.0 && offset < 1.0);
-    double total = 0.0;
+    double total = 0.0, least = 0.0;
     i64 count = 0;
-    bool none_negative = true;
     for (i64 row = 0; row < d.size; ++row) {
         total += d[row];
+        least = std::min(least, d[row]);
         count += allowed[row];
-        none_negative = none_negative && d[row] >= 0.0;
     }
     double size = static_cast<double>(batch);
     double by_d = size * (1.0 - delta) / total, by_pair = size * delta / static_cast<double>(count);
     // then no sum below can leave the range of whole numbers
-    REQUIRE(none_negative && total > 0.0 && count > 0 && std::isfinite(by_d));
+    REQUIRE(count > 0 && least == 0.0 && total > 0.0 && std::isfinite(total) && std::isfinite(by_d));
+    // a factor instead of a branch, which no processor could foresee
+    const double one_if_allowed[] = {0.0, 1.0};
     double upto = offset;
     i64 before = 0;
     for (i64 row = 0; row < d.size; ++row) {
-        w[row] = allowed[row] ? by_d * d[row] + by_pair : 0.0;
+        w[row] = one_if_allowed[allowed[row]] * (by_d * d[row] + by_pair);
         upto += w[row];
         i64 whole = static_cast<i64>(upto);
         n[row] = whole - before;
@@ -209,9 +210,12 @@ inline i64 plan_samples(In<double> d, In<bool> allowed, double delta, i64 batch,
 
 // Fills rows (sum of n,): the number of each pair, as often as it is to be sampled.
 inline Done list_pairs(In<i64> n, Out<i64> rows) {
-    REQUIRE(total_of(n, rows.size) == rows.size);
-    for (i64 row = 0, i = 0; row < n.size; ++row)
+    i64 i = 0;
+    for (i64 row = 0; row < n.size; ++row) {
+        REQUIRE(n[row] >= 0 && n[row] <= rows.size - i);
         for (i64 last = i + n[row]; i < last; ++i) rows[i] = row;
+    }
+    REQUIRE(i == rows.size);
     return {};
 }
 
@@ -265,13 +269,16 @@ inline Done gather_samples(In<i64> n, In<double> w, In<i64> s_next, In<double> r
 
 // Adds the rewards and the numbers of samples of each pair, in place.
 inline Done add_rewards(In<i64> n, In<double> r_hat, Out<double> paid, Out<i64> drawn) {
-    REQUIRE(paid.size == n.size && drawn.size == n.size && total_of(n, r_hat.size) == r_hat.size);
-    for (i64 row = 0, i = 0; row < n.size; ++row) {
+    REQUIRE(paid.size == n.size && drawn.size == n.size);
+    i64 i = 0;
+    for (i64 row = 0; row < n.size; ++row) {
+        REQUIRE(n[row] >= 0 && n[row] <= r_hat.size - i);
         double total = paid[row];
         for (i64 last = i + n[row]; i < last; ++i) total += r_hat[i];
         paid[row] = total;
         add_to_count(drawn[row], n[row]);
     }
+    REQUIRE(i == r_hat.size);
     return {};
 }
 
