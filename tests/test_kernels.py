@@ -182,22 +182,3 @@ def test_keep_safe(seed):
             break
         expected = smaller
     assert np.array_equal(sparse_rows.keep_safe(csr[0], csr[1], allowed, 9), expected)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_draw_successors(seed):
-    csr, dense, _, _, rng = rows_of(seed)
-    cumulative = np.concatenate([np.cumsum(csr[2][a:b]) for a, b in zip(csr[0][:-1], csr[0][1:], strict=True)])
-    rows, uniforms = rng.integers(27, size=500), rng.random(500)
-    found = sparse_rows.draw_successors(csr[0], cumulative, rows, uniforms)
-    for row, uniform, position in zip(rows, uniforms, found, strict=True):
-        inside = np.flatnonzero(dense[row])
-        expected = inside[min(int(np.sum(np.cumsum(dense[row, inside]) <= uniform)), inside.size - 1)]
-        assert csr[1][position] == expected
-
-
-def test_draw_successors_stays_in_its_row_when_sums_fall_short():
-    """Rounding may leave the last sum below one; a uniform number above it takes the last successor."""
-    indptr, cumulative = np.array([0, 2, 4]), np.array([0.5, 1 - 1e-12, 0.25, 1 - 1e-12])
-    found = sparse_rows.draw_successors(indptr, cumulative, np.array([0, 1]), np.array([1 - 1e-16, 1 - 1e-16]))
-    assert found.tolist() == [1, 3]

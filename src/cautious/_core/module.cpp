@@ -1,4 +1,5 @@
 // The extension: one module of Python per subject. It is compiled once for every CPU level.
+#include "algorithm_1.hpp"
 #include "binding.hpp"
 #include "certificate.hpp"
 #include "chains.hpp"
@@ -17,6 +18,7 @@
 #include "network_simplex.hpp"
 #include "restricted_master.hpp"
 #include "text.hpp"
+#include "sampling.hpp"
 
 namespace cautious {
 
@@ -57,6 +59,10 @@ const Subject subjects[] = {
     subject("restricted_master", "The small problem of column generation by a primal-dual interior point.",
             restricted_master::kernels),
     subject("text", "Numbers out of lines of text.", text::kernels, text::constants),
+    subject("algorithm_1", "Algorithm 1 as printed, on the tables of a known model.", algorithm_1_kernels,
+            algorithm_1_constants),
+    subject("sampling", "Random numbers, draws from tables, counts, and sweeps of the practical Algorithm 1.",
+            sampling_kernels),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.
