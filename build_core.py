@@ -179,9 +179,12 @@ def understands(command: list[str], target: Target) -> str | None:
     return said if subprocess.run(trial, capture_output=True).returncode == 0 else None
 
 
-def build(into: Path, target: Target, *, force: bool = False, sanitize: str = "") -> list[Path]:
-    """Build what is older than its sources; the extensions' paths."""
-    wanted = {into / f"{name}{target.suffix}": (name, *what) for name, what in target.extensions().items()}
+def build(
+    into: Path, target: Target, *, force: bool = False, sanitize: str = "", level: int | None = None
+) -> list[Path]:
+    """Build what is older than its sources, for one level or for all; the extensions' paths."""
+    listed = {name: what for name, what in target.extensions().items() if level is None or what[1] in {0, level}}
+    wanted = {into / f"{name}{target.suffix}": (name, *what) for name, what in listed.items()}
     stale = [path for path, (_, source, _) in wanted.items() if force or is_stale(path, CORE / source)]
     if not stale:
         return list(wanted)
@@ -313,11 +316,12 @@ def main() -> None:
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="build there, and no stubs")
     parser.add_argument("--target", default="", metavar="TRIPLE", help="another system, such as aarch64-macos, by zig")
     parser.add_argument("--sanitize", default="", metavar="KINDS", help="address,undefined or thread; g++ only")
+    parser.add_argument("--level", type=int, choices=X86_LEVELS, help="only this level of x86-64")
     given = parser.parse_args()
     if (given.target or given.sanitize) and not given.into:
         parser.error("--target and --sanitize need --into")
     try:
-        build(given.into or CORE, Target(given.target), force=given.force, sanitize=given.sanitize)
+        build(given.into or CORE, Target(given.target), force=given.force, sanitize=given.sanitize, level=given.level)
     except BuildError as error:
         sys.exit(str(error))
     if not given.into:

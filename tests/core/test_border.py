@@ -120,7 +120,6 @@ def test_stubs_are_up_to_date():
 
 
 def test_extensions_need_no_cpp_library():
-    """They are built with zig too, which links none."""
-    for path in Path(_core.__path__[0]).glob("_*.abi3.so"):
+    """Zig links none."""
+    for path in Path(_core.__file__).parent.glob("_*.abi3.so"):
         assert b"libstdc++" not in path.read_bytes(), path.name
-        assert b"_ZNSt" not in path.read_bytes(), path.name

@@ -1,4 +1,4 @@
-"""Kernels run without the GIL: several threads at once must find what one finds. `make sanitize` looks for races here."""
+"""Kernels run without the GIL: several threads must find what one finds. `make sanitize` looks for races here."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
