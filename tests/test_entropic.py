@@ -202,8 +202,8 @@ def test_neighbours_share_their_scenery_and_begin_where_they_end(monkeypatch):
     points = ca.frontier(mdp, ca.Entropy(), cautions)
     assert all(point.status is ca.Status.SOLVED for point in points)
     assert len(made) == 1
-    # all were found side by side
-    assert not steps
+    # from the third point on the polynomial through the last ones is so near that one Newton step is left
+    assert all(steps.count(caution) == 1 for caution in cautions[3:])
     assert all(point.steps == 1 for point in points)
 
 

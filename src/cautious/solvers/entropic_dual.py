@@ -23,9 +23,9 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
+from cautious._core.flow import flow_columns, flow_rows, normal_diagonal
 from cautious.arrays import Array
 from cautious.kernels import entropic as kernels
-from cautious._core.flow import flow_columns, flow_rows, normal_diagonal
 from cautious.problem import Problem
 from cautious.risks.separable import EntropicRisk
 from cautious.solvers.base import Clock
@@ -115,9 +115,9 @@ def _weights(problem: Problem) -> Array:
 
 
 class Dual:
-    """phi and its Newton steps for one problem; ``scenery`` is its own, ``like`` one of the same model and reward."""
+    """phi and its Newton steps for one problem; ``scenery`` is its own."""
 
-    def __init__(self, problem: Problem, scenery: Scenery, like: "Dual | None" = None) -> None:
+    def __init__(self, problem: Problem, scenery: Scenery) -> None:
         self.problem, self.gamma = problem, problem.mdp.discount
         self.n_actions = problem.mdp.n_actions
         rows = problem.mdp.transitions
@@ -125,11 +125,9 @@ class Dual:
         self.xi = (1 - self.gamma) * problem.mdp.start
         self.caution = caution_of(problem)
         self.tau = self.caution * (1 - self.gamma)
-        # without features there is nothing to price, whatever the caution
-        shared = None if scenery.features.size.size else like
-        self.prices: Prices = Prices(problem, self.caution, scenery.features) if shared is None else shared.prices
+        self.prices = Prices(problem, self.caution, scenery.features)
         # a constant reward changes nothing, and costs digits
-        self.middle: float = _middle(problem.reward[problem.active]) if like is None else like.middle
+        self.middle = _middle(problem.reward[problem.active])
         self.log_mu, self.log_prior = scenery.log_mu, scenery.log_prior
         self.passes = 0
 
