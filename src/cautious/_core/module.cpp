@@ -1,6 +1,8 @@
 // The extension: one module of Python per subject. It is compiled once for every CPU level.
 #include "binding.hpp"
+#include "entropic.hpp"
 #include "flow.hpp"
+#include "proximal.hpp"
 
 namespace cautious {
 
@@ -15,6 +17,8 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 
 const Subject subjects[] = {
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
+    subject("entropic", "Loops of the entropic dual: exponents, their sums, and conjugate gradients.", entropic::kernels),
+    subject("proximal", "Products and solves with the Newton matrix of a separable problem.", proximal::kernels),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.
