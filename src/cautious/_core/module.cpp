@@ -19,6 +19,8 @@
 #include "restricted_master.hpp"
 #include "text.hpp"
 #include "sampling.hpp"
+#include "entropic.hpp"
+#include "proximal.hpp"
 
 namespace cautious {
 
@@ -63,6 +65,8 @@ const Subject subjects[] = {
             algorithm_1_constants),
     subject("sampling", "Random numbers, draws from tables, counts, and sweeps of the practical Algorithm 1.",
             sampling_kernels),
+    subject("entropic", "Loops of the entropic dual: exponents, their sums, and conjugate gradients.", entropic::kernels),
+    subject("proximal", "Products and solves with the Newton matrix of a separable problem.", proximal::kernels),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.

@@ -126,20 +126,6 @@ def answer_ready(
         return _solve(problem, target, request.callback, solvers)
 
 
-def foresee(problems: Sequence[Problem], request: Request, workspace: Workspace, clock: Clock) -> None:
-    """Let the solver of a frontier's problems look at all of them first; inside ``ready``, before they are solved.
-
-    Limits are those of single points, so that with one there is no such look. ``clock`` is that of the frontier.
-    """
-    cautious = [problem for problem in problems if not problem.neutral]
-    if request.time_limit_seconds is not None or request.memory_limit is not None or not cautious:
-        return
-    solver = None if cautious[0].trapped is not None else next(_fitting(cautious[0]), None)
-    if solver is not None:
-        with until(lambda: clock.over), np.errstate(all="ignore"):
-            solver.foresee(cautious, Target(request.tolerance, clock, workspace=workspace))
-
-
 @cache
 def _blas() -> ThreadpoolController:
     """Looking for the libraries takes milliseconds; they are all loaded by the first solve."""
