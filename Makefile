@@ -3,7 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test check format core long bench docs lock clean
+# the level of x86-64 that `make sanitize` builds
+LEVEL ?= 3
+CALLS ?= 20000
+
+.PHONY: demo test check format core sanitize fuzz-kernels long bench docs lock clean
 
 demo: .venv/ready
 	$(BIN)/cautious demo --out demo
@@ -23,6 +27,19 @@ format: .venv/ready
 # rebuilds what is older than the headers, and the stubs
 core: .venv/ready
 	$(BIN)/python build_core.py
+
+# tests of the core with checked memory accesses and arithmetic, then a search for races; g++ only
+SANITIZED = env CAUTIOUS_CPU_LEVEL=$(LEVEL) PYTHONMALLOC=malloc LD_PRELOAD="$$(g++ -print-file-name=lib$(1).so) \
+  $$(g++ -print-file-name=libstdc++.so)" CAUTIOUS_CORE=$(CURDIR)/build/$(1) $(2) $(BIN)/python -m pytest $(3)
+sanitize: .venv/ready
+	@command -v g++ > /dev/null || { echo "make sanitize needs g++, found none" >&2; exit 1; }
+	CXX=g++ $(BIN)/python build_core.py --sanitize address,undefined --level $(LEVEL) --into build/asan
+	$(call SANITIZED,asan,ASAN_OPTIONS=detect_leaks=0,tests/core)
+	CXX=g++ $(BIN)/python build_core.py --sanitize thread --level $(LEVEL) --into build/tsan
+	$(call SANITIZED,tsan,TSAN_OPTIONS=halt_on_error=1,tests/core/test_threads.py)
+
+fuzz-kernels: .venv/ready
+	$(BIN)/python tests/core/kernel_fuzzer.py --calls $(CALLS) --seed $$(date +%s)
 
 long: .venv/ready
 	$(BIN)/pytest -n $(WORKERS) -m slow
@@ -46,4 +63,4 @@ lock: .venv/ready
 	touch .venv/ready
 
 clean:
-	rm -rf .venv demo dist docs/_build docs/auto_gallery docs/auto_root
+	rm -rf .venv build demo dist docs/_build docs/auto_gallery docs/auto_root

@@ -1,11 +1,15 @@
 """Compiled loops on arrays: one module per header beside this file, for the level of this processor.
 
-``CAUTIOUS_CPU_LEVEL`` (2, 3 or 4) asks for a lower level than the processor's own, for tests.
+``CAUTIOUS_CPU_LEVEL`` (2, 3 or 4) asks for a lower level than the processor's own, and ``CAUTIOUS_CORE`` for the
+extensions in another folder: both for tests.
 """
 
 import os
 import sys
 from importlib import import_module
+
+if "CAUTIOUS_CORE" in os.environ:
+    __path__.insert(0, os.environ["CAUTIOUS_CORE"])
 
 from cautious._core import _cpu
 

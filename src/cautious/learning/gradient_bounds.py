@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cautious._checks import states_of
+from cautious._core import algorithm_1 as kernel
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import algorithm_1 as kernel
 from cautious.learning.surrogate import HalfSquareOf
 from cautious.risks.base import Risk
 from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
@@ -40,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A term in the words of ``kernels.algorithm_1``: ``rows`` (m, S*A), ``numbers`` (m, 2)."""
+    """A term in the words of ``_core/algorithm_1.hpp``: ``rows`` (m, S*A), ``numbers`` (m, 2)."""
 
     kind: int
     on_states: bool

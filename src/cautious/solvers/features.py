@@ -21,7 +21,7 @@ from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.columns import Pool, PoolKeeper
 from cautious.solvers.levels import Level
-from cautious.solvers.mixing import Mixture, Rows, SmallProblem, few
+from cautious.solvers.restricted_master import Mixture, Rows, SmallProblem, few
 from cautious.solvers.phase_one import meet_floors
 
 CALLS = 1000

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from cautious._checks import state_sums_of
 from cautious._core import interior_blocks as kernels
+from cautious._core.cholesky_analysis import widest_level
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels.cholesky_order import widest_level
 from cautious.models.tabular import MDP
 from cautious.solvers.base import Workspace
 from cautious.solvers.interior_factor import Factor, Pattern, ordered

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from cautious._core import proximal as kernels
 from cautious.arrays import Array, Indices
-from cautious.kernels import proximal as kernels
-from cautious.kernels import proximal_heavy as heavy_kernels
 from cautious.problem import Problem
 from cautious.solvers.base import Clock
 
@@ -48,12 +47,13 @@ class ActivePart:
         counts = problem.active.sum(axis=1)[self.states]
         self.counts: Indices = counts
         self.first: Indices = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        rows = mdp.transitions
+        rows = mdp.csr
         if self.pairs.size < problem.active.size:
-            rows = rows[self.pairs][:, self.states]
-        self.csr = (self.first.view(np.uint64), *unsigned(rows.indptr, rows.indices), rows.data, self.gamma)
+            kept = mdp.transitions[self.pairs][:, self.states]
+            rows = (kept.indptr, kept.indices, kept.data)
+        self.csr = (self.first, *rows, self.gamma)
         self.inflow: Array = (1 - self.gamma) * mdp.start[self.states]
-        self.n_entries = int(rows.nnz)
+        self.n_entries = rows[2].size
 
     def spread(self, x: Array) -> Array:
         """A number per state, given to each of its pairs."""
@@ -77,7 +77,7 @@ class ActivePart:
 
 
 class NewtonSystem:
-    """One Newton matrix (see ``kernels.proximal``), ready for several right-hand sides.
+    """One Newton matrix (see ``_core/proximal.hpp``), ready for several right-hand sides.
 
     Near the solution few pairs still answer prices, about as many as there are states: steps are made with these alone,
     and what the others add is mended by repeating the solve with the residual of the whole matrix.
@@ -98,8 +98,7 @@ class NewtonSystem:
             # the corner of each block a little smaller than it is, so that rounding cannot make the block singular
             marginal = (1 - 1e-6) * np.minimum(marginal, np.sqrt(self.own * node[responses.at]))
         self.node, self.across = np.maximum(node, np.finfo(float).tiny), marginal
-        at, tail, head = unsigned(responses.at, responses.tail, responses.head)
-        self._rest = (responses.damp, self.ridge, at, tail, head, responses.ease)
+        self._rest = (responses.damp, self.ridge, responses.at, responses.tail, responses.head, responses.ease)
         self.heavy = self._heavy_rows()
         self.steps = 0
 
@@ -107,13 +106,13 @@ class NewtonSystem:
         """The pairs that count, their transitions and weights; all of them when that spares little."""
         csr, free = self.part.csr, self.responses.free
         heavy = np.empty(free.size, np.bool_)
-        n_rows, n_entries = heavy_kernels.mark_heavy(*csr, free, self.own, LIGHT, heavy)
+        n_rows, n_entries = kernels.mark_heavy(*csr, free, self.own, LIGHT, heavy)
         if n_entries > MOST_HEAVY * self.part.n_entries:
             return (*csr, free)
         first, indptr, indices, data, gamma = csr
         kept = (np.empty_like(first), np.empty(n_rows + 1, indptr.dtype), np.empty(n_entries, indices.dtype))
         new_data, new_free = np.empty(n_entries), np.empty(n_rows)
-        heavy_kernels.copy_heavy(first, indptr, indices, data, free, heavy, *kept, new_data, new_free)
+        kernels.copy_heavy(first, indptr, indices, data, free, heavy, *kept, new_data, new_free)
         return (*kept, new_data, gamma, new_free)
 
     def solve(self, right: Array, right_nodes: Array, stop: float, limit: int, clock: Clock) -> tuple[Array, Array]:
@@ -164,8 +163,3 @@ class NewtonSystem:
             if inner == 0.0:
                 break
         return vectors[0], node_vectors[0]
-
-
-def unsigned(*indices: Indices) -> tuple[Any, ...]:
-    """The same numbers for compiled loops, not copied."""
-    return tuple(some.view(f"u{some.itemsize}") for some in indices)

@@ -1,0 +1,320 @@
+"""Calls every kernel with random arguments, in a child process: ``python tests/core/kernel_fuzzer.py --calls 1000000``.
+
+An answer or a typed error is right; a crash, a call that does not end or another exception is a failure, shown with the
+kernel and its arguments. Entries of index arrays are kept within the shortest array of the call: they are the model's
+promise, and kernels do not check them. Calls that were answered in a new way are varied further, as fuzzers do.
+"""
+
+import argparse
+import mmap
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cautious import _core
+
+ERRORS = (TypeError, ValueError, OverflowError, MemoryError)
+# of processor time
+SECONDS_PER_CALL = 10.0
+LONGEST = 40
+MOST_KEPT = 40
+LAST_WORDS_BYTES = 4096
+INTEGERS = (-1, 0, 1, 2, 3, 5, 8, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63))
+NUMBERS = (0.0, 0.5, 0.9, 1.0, -1.0, 1e-300, 1e300, float("nan"), float("inf"), -float("inf"))
+CONTENTS = ("zeros", "ones", "shares", "wild")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What an argument must be: `kinds` has one type for each overload."""
+
+    name: str
+    kinds: tuple[str, ...]
+    writable: bool = False
+    table: bool = False
+
+    @property
+    def array(self) -> bool:
+        """Whether it is an array."""
+        return self.kinds[0] not in {"float", "int", "truth"}
+
+    @property
+    def index(self) -> bool:
+        """Whether its entries may be indices."""
+        return self.kinds[0].startswith(("int", "uint")) and self.array
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A function of the core and its arguments."""
+
+    name: str
+    function: Callable[..., Any]
+    slots: tuple[Slot, ...]
+
+    @property
+    def overloads(self) -> int:
+        """How many functions the name stands for."""
+        return len(self.slots[0].kinds) if self.slots else 1
+
+
+def kernels() -> dict[str, Kernel]:
+    """All kernels, by subject and name."""
+    found = {}
+    for subject, name, _, names, types in _core.DESCRIPTIONS:
+        kinds = (tuple(word.split("/")) for word in types.split("->")[0].split())
+        slots = tuple(Slot(*pair) for pair in zip(names.split(), kinds, strict=True))
+        kernel = Kernel(f"{subject}.{name}", getattr(getattr(_core, subject), name), slots)
+        found[kernel.name] = learned(kernel)
+    return found
+
+
+def learned(kernel: Kernel) -> Kernel:
+    """With what the messages say about outputs and tables: an argument is tried while those after it are wrong."""
+    slots = list(kernel.slots)
+    for at, slot in enumerate(slots):
+        later = [Slot(s.name, ("complex128",)) if s.array else s for s in slots[at + 1 :]]
+        while slot.array:
+            tried = [plain(s, 0) for s in [*slots[:at], slot, *later]]
+            if not slot.writable:
+                tried[at].flags.writeable = False
+            message = str(error_of(kernel, tried)) if any(s.array for s in later) or not slot.writable else ""
+            slot = replace(
+                slot,
+                writable=slot.writable or f"`{slot.name}` must be writable" in message,
+                table=slot.table or f"`{slot.name}` must be a table" in message,
+            )
+            if slot == slots[at]:
+                break
+            slots[at] = slot
+    return replace(kernel, slots=tuple(slots))
+
+
+def error_of(kernel: Kernel, arguments: list[Any]) -> BaseException | None:
+    """What a call raises."""
+    try:
+        kernel.function(*arguments)
+    except ERRORS as error:
+        return error
+    return None
+
+
+def plain(slot: Slot, overload: int) -> Any:
+    """An argument of the right type: one zero."""
+    if slot.array:
+        return np.zeros((1, 1) if slot.table else 1, slot.kinds[min(overload, len(slot.kinds) - 1)])
+    return {"float": 0.0, "int": 0, "truth": False}[slot.kinds[0]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """From which the arguments of a call are made: shapes and contents of arrays, values of numbers."""
+
+    overload: int
+    choices: tuple[Any, ...]
+    seed: int
+
+    def arguments(self, kernel: Kernel) -> list[Any]:
+        """Fresh arrays, the same each time."""
+        rng = np.random.default_rng(self.seed)
+        sizes = [int(np.prod(c[0])) for s, c in zip(kernel.slots, self.choices, strict=True) if s.array]
+        bound = min(sizes, default=1)
+        made: list[Any] = []
+        for at, (slot, choice) in enumerate(zip(kernel.slots, self.choices, strict=True)):
+            if not slot.array:
+                made.append(choice)
+                continue
+            shape, contents = choice
+            dtype = slot.kinds[self.overload]
+            if "indptr" in slot.name:
+                most = int(np.prod(self.choices[at + 1][0])) if bound and at + 1 < len(self.choices) else 0
+                steps = np.sort(rng.integers(0, most + 1, shape)) if contents != "zeros" else np.zeros(shape)
+                steps[:1] = 0
+                made.append(steps.astype(dtype))
+            elif slot.index:
+                small = rng.integers(0, max(bound, 1), shape) if contents != "zeros" else np.zeros(shape)
+                made.append(small.astype(dtype))
+            else:
+                made.append(fractions(shape, contents, rng).astype(dtype))
+        return made
+
+
+def fractions(shape: tuple[int, ...], contents: str, rng: np.random.Generator) -> Any:
+    """Numbers of an array that holds no indices."""
+    if contents == "wild":
+        return rng.choice([*NUMBERS, *rng.normal(size=8)], shape)
+    return {"zeros": np.zeros(shape), "ones": np.ones(shape), "shares": rng.random(shape)}[contents]
+
+
+class Planner:
+    """Makes plans for one kernel: at random at first, then variations of those that were answered in a new way."""
+
+    def __init__(self, kernel: Kernel, rng: random.Random):
+        self.kernel = kernel
+        self.rng = rng
+        self.kept: list[Plan] = []
+        self.seen: set[str] = set()
+        self.answered = 0
+
+    def plan(self) -> Plan:
+        """The next one."""
+        if not self.kept or self.rng.random() < 0.1:
+            return self.fitting(self.new())
+        plan = self.kept[int(len(self.kept) * self.rng.random() ** 0.5)]
+        other, choices = self.new(), list(plan.choices)
+        lengths = [length for c in choices if isinstance(c, tuple) for length in c[0]]
+        for at in self.rng.choices(range(len(choices)), k=self.rng.randint(1, 3)) if choices else ():
+            choices[at] = other.choices[at]
+            slot = self.kernel.slots[at]
+            if slot.array and lengths and self.rng.random() < 0.7:
+                shape = tuple(max(0, self.rng.choice(lengths) + self.rng.choice((0, 0, 1, -1))) for _ in choices[at][0])
+                choices[at] = (shape, choices[at][1])
+            elif slot.kinds[0] == "int" and lengths and self.rng.random() < 0.5:
+                choices[at] = self.rng.choice(lengths)
+        return self.fitting(replace(plan, choices=tuple(choices), seed=other.seed))
+
+    def new(self) -> Plan:
+        """One at random, with sizes like those of a small model."""
+        rng = self.rng
+        states, actions, entries = rng.randint(1, 6), rng.randint(1, 4), rng.randrange(LONGEST)
+        pairs = states * actions
+        lengths = (
+            states,
+            actions,
+            pairs,
+            entries,
+            states,
+            pairs,
+            states + 1,
+            pairs + 1,
+            0,
+            1,
+            pairs * states,
+            16,
+            LONGEST,
+        )
+        choices: list[Any] = []
+        for slot in self.kernel.slots:
+            if slot.array:
+                shape = tuple(min(rng.choice(lengths), LONGEST) for _ in range(2 if slot.table else 1))
+                choices.append((shape, rng.choice(CONTENTS)))
+            elif slot.kinds[0] == "int":
+                choices.append(rng.choice(lengths if rng.random() < 0.7 else INTEGERS))
+            elif slot.kinds[0] == "float":
+                choices.append(rng.choice(NUMBERS) if rng.random() < 0.7 else rng.gauss())
+            else:
+                choices.append(bool(rng.random() < 0.5))
+        return Plan(rng.randrange(self.kernel.overloads), tuple(choices), rng.randrange(2**31))
+
+    def fitting(self, plan: Plan) -> Plan:
+        """With as many column indices as numbers, mostly, and no index where an array has no entry to point at."""
+        choices = list(plan.choices)
+        for at, slot in enumerate(self.kernel.slots):
+            after = at + 2 < len(choices) and self.kernel.slots[at + 2].name.endswith("data")
+            if slot.name.endswith("indptr") and after and self.rng.random() < 0.95:
+                choices[at + 2] = (choices[at + 1][0], choices[at + 2][1])
+        arrays = [c for s, c in zip(self.kernel.slots, choices, strict=True) if s.array]
+        if any(0 in shape for shape, _ in arrays):
+            for at, slot in enumerate(self.kernel.slots):
+                if slot.index and "indptr" not in slot.name:
+                    choices[at] = ((0,) * len(choices[at][0]), choices[at][1])
+        return replace(plan, choices=tuple(choices))
+
+    def learn(self, plan: Plan, error: BaseException | None) -> None:
+        """Keep a plan that was answered, or refused for a new reason."""
+        word = "" if error is None else str(error)
+        self.answered += error is None
+        if word not in self.seen or (error is None and self.rng.random() < 0.1):
+            self.kept = [*self.kept[-MOST_KEPT:], plan]
+        self.seen.add(word)
+
+
+def call_many(kernel: Kernel, calls: int, seed: int, say: Callable[[str], None]) -> int:
+    """Call one kernel; how often it answered. A call that takes too long ends the process."""
+    planner = Planner(kernel, random.Random(f"{kernel.name} {seed}"))
+    for number in range(calls):
+        plan = planner.plan()
+        words = ", ".join(f"{s.name}={c}" for s, c in zip(kernel.slots, plan.choices, strict=True))
+        say(f"call {number}: overload {plan.overload}, arrays by random_state {plan.seed}: {words}")
+        signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_CALL)
+        error = error_of(kernel, plan.arguments(kernel))
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        planner.learn(plan, error)
+    return planner.answered
+
+
+def child(names: list[str], calls: int, seed: int, last_words: Path) -> None:
+    """Call the named kernels one after the other; prints each that is through."""
+    with last_words.open("r+b") as file, mmap.mmap(file.fileno(), LAST_WORDS_BYTES) as memory:
+
+        def say(words: str) -> None:
+            memory[:] = words.encode()[:LAST_WORDS_BYTES].ljust(LAST_WORDS_BYTES)
+
+        known = kernels()
+        with np.errstate(all="ignore"):
+            for name in names:
+                print(name, call_many(known[name], calls, seed, say), flush=True)
+
+
+def fuzz(names: list[str], calls: int, seed: int) -> tuple[dict[str, int], dict[str, str]]:
+    """How often each kernel answered, and for those that failed how; a new child goes on after a failure."""
+    answered: dict[str, int] = {}
+    failed: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        last_words = Path(folder) / "last words"
+        while len(answered) + len(failed) < len(names):
+            rest = [name for name in names if name not in answered and name not in failed]
+            last_words.write_bytes(b" " * LAST_WORDS_BYTES)
+            command = [sys.executable, __file__, "--calls", str(calls), "--seed", str(seed), "--child", str(last_words)]
+            done = subprocess.run([*command, *rest], capture_output=True, text=True)
+            for line in done.stdout.splitlines():
+                name, _, count = line.partition(" ")
+                answered[name] = int(count)
+            if done.returncode:
+                missing = next(name for name in rest if name not in answered)
+                words = last_words.read_text().strip()
+                failed[missing] = f"{ending(done.returncode)}, seed {seed}, {words}\n{done.stderr[-3000:]}"
+    return answered, failed
+
+
+def ending(code: int) -> str:
+    """How a child ended."""
+    if code == -signal.SIGPROF:
+        return f"no end within {SECONDS_PER_CALL:g} s of processor time"
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+def chosen(words: list[str]) -> Iterator[str]:
+    """Kernels whose name has one of the words in it; all if there are none."""
+    return (f"{s}.{n}" for s, n, *_ in _core.DESCRIPTIONS if not words or any(word in f"{s}.{n}" for word in words))
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description="Call kernels with random arguments.")
+    parser.add_argument("kernels", nargs="*", help="parts of the names of kernels; all if none is given")
+    parser.add_argument("--calls", type=int, default=1000, help="for each kernel")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        child(given.kernels, given.calls, given.seed, given.child)
+        return
+    answered, failed = fuzz(list(chosen(given.kernels)), given.calls, given.seed)
+    for name, count in answered.items():
+        print(f"{name}: {count} of {given.calls} calls answered")
+    for name, words in failed.items():
+        print(f"FAILED {name}: {words}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
