@@ -17,7 +17,6 @@ LAYERS = [
     {"tables"},
     {"_core"},
     {"runtime"},
-    {"kernels"},
     {"models"},
     {"occupancy"},
     {"episodes"},

@@ -8,7 +8,7 @@
 #include "binding.hpp"
 #include "entrywise.hpp"
 
-namespace cautious {
+namespace cautious::interior_steps {
 
 // steps are at most 1 / TINY_RATE
 inline constexpr double TINY_RATE = 1e-30;
@@ -250,7 +250,7 @@ inline std::tuple<double, double> kink_changes(In<double> t, In<double> s, In<do
 }
 
 #define SIDES "t s of_t of_s "
-inline const Kernel interior_steps_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<reach>("reach", "x change", "The largest step that keeps x + step * change >= 0."),
     kernel<reaches>("reaches", "x change other", "The same for four mixtures of two changes."),
     kernel<furthest>("furthest", "x", "The largest |x|."),
@@ -277,4 +277,4 @@ inline const Kernel interior_steps_kernels[] = {
 };
 #undef SIDES
 
-}  // namespace cautious
+}  // namespace cautious::interior_steps

@@ -53,7 +53,7 @@ const Subject subjects[] = {
             evaluation_acceleration_kernels, evaluation_acceleration_constants),
     subject("interior_blocks", "The flow operator state by state, and its normal matrix.", interior_blocks_kernels,
             interior_blocks_constants),
-    subject("interior_steps", "The entry-by-entry work of the interior point method.", interior_steps_kernels),
+    subject("interior_steps", "The entry-by-entry work of the interior point method.", interior_steps::kernels),
     subject("network_simplex", "Cheapest flows without capacities: the primal network simplex on a spanning tree.",
             network_simplex::kernels, network_simplex::constants),
     subject("dense_transport", "The parts of a dense interior point whose work grows with a table.",

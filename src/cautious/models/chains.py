@@ -47,9 +47,8 @@ class Chain:
     @property
     def matrix(self) -> sp.csr_array:
         """As SciPy's matrix."""
-        signed = np.dtype(f"i{self.successor.itemsize}")
         shape = (self.n_states, self.n_states)
-        return sp.csr_array((self.chance, self.successor.view(signed), self.pointer.view(signed)), shape=shape)
+        return sp.csr_array((self.chance, self.successor, self.pointer), shape=shape)
 
     @cached_property
     def block_lengths(self) -> Indices:
@@ -167,7 +166,7 @@ class Greedy:
 
 def _room(mdp: MDP, size: int) -> tuple[Any, Any, Array]:
     """Memory for a chain of so many entries. Its indices are short whatever the model has: passes read them a lot."""
-    index = np.uint32 if max(size, mdp.n_states) < 2**31 else np.uint64
+    index = np.int32 if max(size, mdp.n_states) < 2**31 else np.int64
     return np.empty(mdp.n_states + 1, index), np.empty(size, index), np.empty(size)
 
 

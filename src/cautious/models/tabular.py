@@ -179,11 +179,9 @@ class MDP:
 
     @cached_property
     def csr(self) -> tuple[Any, Any, Array]:
-        """For compiled loops: indptr, indices and data, read-only; unsigned, which spares a test for negative ones."""
+        """For compiled loops: indptr, indices and data, read-only, the first two of one type."""
         rows = self.transitions
-        unsigned = np.dtype(f"u{rows.indices.itemsize}")
-        indptr = np.asarray(rows.indptr, rows.indices.dtype)
-        return frozen(indptr).view(unsigned), frozen(rows.indices).view(unsigned), frozen(rows.data)
+        return frozen(np.asarray(rows.indptr, rows.indices.dtype)), frozen(rows.indices), frozen(rows.data)
 
     @cached_property
     def block_lengths(self) -> Indices:
