@@ -27,7 +27,7 @@ from cautious.models.chains import Greedy
 from cautious.models.encodings import EPS, frozen
 from cautious.models.evaluation_acceleration import EvaluationAcceleration
 from cautious.models.tabular import MDP
-from cautious.runtime.threads import PIECE, over_pieces, pieces, threads_for
+from cautious.runtime.threads import over_pieces, pieces, threads_for
 
 # where few actions still change: likely paths, and more passes between two sweeps if the last ones did little
 PASSES, MORE_PASSES = 10, 20
@@ -166,7 +166,7 @@ class _Search:
         least, most, largest, mean, changed = kernels.combine_summaries(summaries)
         rounding = 4 * EPS * (mdp.widest_row + 4) * (self.largest_reward + largest)
         low, high = (gamma * least - rounding) / (1 - gamma), (gamma * most + rounding) / (1 - gamma)
-        noise = 4 * EPS * (min(PIECE, mdp.n_states) + len(summaries)) * largest
+        noise = 4 * EPS * (min(kernels.PIECE, mdp.n_states) + len(summaries)) * largest
         middle, width = (low + high) / 2, high - low
         swept += middle
         if width < self.best.upper - self.best.lower:

@@ -2,20 +2,21 @@
 //
 // Values v with the residual r = b + gamma P v - v lack the solution z of  z - gamma P z = r.  A correction g, an
 // approximation of z, with some weight c leaves the residual r - c (g - gamma P g). Of all combinations of the
-// corrections the one is taken whose residual has the least variance over the states; a constant does not count, because
-// bounds are shifted to their middle anyway. The corrections are
+// corrections the one is taken whose residual has the least variance over the states; a constant does not count,
+// because bounds are shifted to their middle anyway. The corrections are
 //
 // * the last two steps. Iterates may alternate, as in a model whose states fall into two classes that lead to each
 //   other; or the chain may have regions that are left late or never, each wrong by a constant of its own;
-// * the sum of r along likely paths (likely_moves.hpp), then the same for what the residual is after that correction, and
-//   so on: the error of the simplified model grows with the length of a path, and passes reduce it by one step each.
+// * the sum of r along likely paths (likely_moves.hpp), then the same for what the residual is after that correction,
+//   and so on: the error of the simplified model grows with the length of a path, and passes reduce it by one step
+//   each.
 //
 // Nothing is proved here: bounds are measured by the next Bellman sweep.
 //
 // Legend: v0, ..., v3 (S,) four iterates, one pass after the other; m corrections g; `gain` (m, S) holds gamma P g; y
-// (m, S) holds g - gamma P g, which a correction takes off the residual; `products` (pieces, m+1, m+2) the inner products
-// of all y and r with each other, below the diagonal, and their sums in the last column; c (m,) the weights. P is the
-// chain of a policy, `lengths` and pieces as in planning.hpp.
+// (m, S) holds g - gamma P g, which a correction takes off the residual; `products` (pieces, m+1, m+2) the inner
+// products of all y and r with each other, below the diagonal, and their sums in the last column; c (m,) the weights. P
+// is the chain of a policy, `lengths` and pieces as in planning.hpp.
 #pragma once
 #include "likely_moves.hpp"
 #include "trailing_passes.hpp"
@@ -104,7 +105,8 @@ inline Done step_products(In<double> v0, In<double> v1, In<double> v2, In<double
         for (; s + N <= end; s += N)
             sums.add(V::load(&v0[s]), V::load(&v1[s]), V::load(&v2[s]), V::load(&v3[s]));
         double rest[4][N] = {};
-        for (i64 i = 0; s < end; ++i, ++s) rest[0][i] = v0[s], rest[1][i] = v1[s], rest[2][i] = v2[s], rest[3][i] = v3[s];
+        i64 k = 0;
+        for (In<double> v : {v0, v1, v2, v3}) std::copy(v.begin() + s, v.begin() + end, rest[k++]);
         sums.add(V::load(rest[0]), V::load(rest[1]), V::load(rest[2]), V::load(rest[3]));
         double table[3][4] = {{sums.aa.sum(), 0.0, 0.0, sums.a_sum.sum()},
                               {sums.ab.sum(), sums.bb.sum(), 0.0, sums.b_sum.sum()},
@@ -160,8 +162,8 @@ inline Done tabulate_steps(In<double> v0, Out<double> v1, In<double> v2, In<doub
 
 // `gain` and y (S,) of one correction g (S,).
 template <class I>
-Done apply_correction(Rows<I> p, In<i64> lengths, double gamma, In<double> g, Out<double> gain, Out<double> y, i64 first,
-                      i64 last) {
+Done apply_correction(Rows<I> p, In<i64> lengths, double gamma, In<double> g, Out<double> gain, Out<double> y,
+                      i64 first, i64 last) {
     REQUIRE(g.size == p.count() && gain.size == g.size && y.size == g.size && lengths.size == blocks_of(g.size));
     REQUIRE(are_pieces(first, last, g.size));
     for (i64 block = first * BLOCKS_PER_PIECE; block < std::min(last * BLOCKS_PER_PIECE, lengths.size); ++block)
@@ -302,7 +304,8 @@ inline const Kernel evaluation_acceleration_kernels[] = {
                                 "Inner products of all corrections, piece by piece."),
     kernel<best_weights>("best_weights", "products m n_states",
                          "The weights of the corrections that leave the residual of the least variance."),
-    kernel<add_corrections>("add_corrections", "v gain c first last", "Adds the corrections, with their weights, to v."),
+    kernel<add_corrections>("add_corrections", "v gain c first last",
+                            "Adds the corrections, with their weights, to v."),
     kernel<accelerated_passes<i32, i32>, accelerated_passes<i32, i64>, accelerated_passes<i64, i32>,
            accelerated_passes<i64, i64>>(
         "accelerated_passes",

@@ -12,8 +12,8 @@
 // in this model, state by state.
 //
 // Legend: row s*A + a of the sparse rows P is P(. | s, a); r (S*A,) rewards, minus infinity on pairs that may not be
-// used; `target` (S*A,) is s', `weight` (S*A,) is beta; for one policy both are (S,); `order` (S,) its states, each after
-// the one it leads to, except for the states in `closes` (S,), one of each cycle.
+// used; `target` (S*A,) is s', `weight` (S*A,) is beta; for one policy both are (S,); `order` (S,) its states, each
+// after the one it leads to, except for the states in `closes` (S,), one of each cycle.
 #pragma once
 #include "binding.hpp"
 
@@ -91,7 +91,9 @@ bool change_moves(Rows<I> p, double gamma, In<i64> action, Out<i64> held, Out<J>
     i64 n_actions = evenly(p.count(), action.size);
     REQUIRE(n_actions > 0 && held.size == action.size && target.size == action.size && weight.size == action.size);
     // most actions are the held ones: the search for the others is a loop of its own
-    auto next = [=](i64 s) { return std::mismatch(action.begin() + s, action.end(), held.begin() + s).first - action.begin(); };
+    auto next = [=](i64 s) {
+        return std::mismatch(action.begin() + s, action.end(), held.begin() + s).first - action.begin();
+    };
     bool changed = false;
     for (i64 s = next(0); s < action.size; s = next(s + 1)) {
         held[s] = action[s];

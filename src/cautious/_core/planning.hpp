@@ -4,9 +4,9 @@
 // of BLOCK states, and for each block it is known how long all its rows are. A thread works on a run of pieces of PIECE
 // states; sums are kept for each piece, so that any number of threads gives the same bytes.
 //
-// Legend: row s*A + a of the sparse rows P is P(. | s, a); r (S*A,) a reward table, minus infinity on pairs that may not
-// be used; gamma the discount; v (S,) values; xi (S,) the start distribution; the chain P_pi of one policy has one row
-// per state, and b (S,) is its reward; `lengths` has one number per block of states: the length of all its rows, 0
+// Legend: row s*A + a of the sparse rows P is P(. | s, a); r (S*A,) a reward table, minus infinity on pairs that may
+// not be used; gamma the discount; v (S,) values; xi (S,) the start distribution; the chain P_pi of one policy has one
+// row per state, and b (S,) is its reward; `lengths` has one number per block of states: the length of all its rows, 0
 // where they differ. Loops run over the pieces `first` to `last`, `last` not included.
 #pragma once
 #include "flow.hpp"
@@ -103,8 +103,8 @@ inline void summarise(In<double> v, In<double> swept, In<bool> scope, In<double>
     std::copy_n(all, SUMMARY, summary.data);
 }
 
-// One optimality sweep: out = T v (S,), and the best action (S,), which stays where it ties. A state without pairs keeps
-// its value. `summaries` (pieces, 5) as above.
+// One optimality sweep: out = T v (S,), and the best action (S,), which stays where it ties. A state without pairs
+// keeps its value. `summaries` (pieces, 5) as above.
 template <class I>
 Done bellman(Rows<I> p, In<i64> lengths, In<double> r, double gamma, In<double> v, In<bool> scope, In<double> xi,
              Out<i64> action, Out<double> out, Matrix<double> summaries, i64 first, i64 last) {
@@ -163,8 +163,8 @@ Done evaluate(Rows<I> p, In<i64> lengths, In<double> b, double gamma, In<double>
     return {};
 }
 
-// v <- T v, state by state. Each state sees the new values of those before it, so that values propagate farther than one
-// step per sweep.
+// v <- T v, state by state. Each state sees the new values of those before it, so that values propagate farther than
+// one step per sweep.
 template <class I>
 Done bellman_in_place(Rows<I> p, In<double> r, double gamma, Out<double> v, bool backwards) {
     i64 n_actions = evenly(r.size, v.size);
@@ -180,8 +180,8 @@ Done bellman_in_place(Rows<I> p, In<double> r, double gamma, Out<double> v, bool
 }
 
 inline const Kernel planning_kernels[] = {
-    kernel<block_lengths<i32>, block_lengths<i64>>("block_lengths", "indptr rows_per_block",
-                                                   "For each block of rows how long they all are; 0 where they differ."),
+    kernel<block_lengths<i32>, block_lengths<i64>>(
+        "block_lengths", "indptr rows_per_block", "For each block of rows how long they all are; 0 where they differ."),
     kernel<bellman<i32>, bellman<i64>>(
         "bellman", "indptr indices data lengths r gamma v scope xi action out summaries first last",
         "One optimality sweep over pieces of states: out = T v and the best actions."),

@@ -1,9 +1,9 @@
 // Several evaluation passes over a chain at once, each following the one before as closely as the rows allow.
 //
 // A pass over a large chain waits for memory: its rows and its values have left the cache before the next pass needs
-// them. Where states lead to states with similar numbers, as in a grid, a block of states can have its next pass as soon
-// as the blocks that it leads to have had this one. The passes then run closely behind each other through the same few
-// rows. Every number is the same as with one pass after the other, and where states lead anywhere, that is also the
+// them. Where states lead to states with similar numbers, as in a grid, a block of states can have its next pass as
+// soon as the blocks that it leads to have had this one. The passes then run closely behind each other through the same
+// few rows. Every number is the same as with one pass after the other, and where states lead anywhere, that is also the
 // order of work.
 //
 // Legend: the chain P_pi, b, gamma, v and `lengths` as in planning.hpp; `ahead` and `behind`, one number per block of
@@ -40,8 +40,8 @@ std::pair<I, I> extremes(In<I> numbers) {
 }
 
 // How far a pass must have come before the next one may do a block, and before the block may be overwritten. Both count
-// blocks: `ahead` those that a block leads to, whatever the policy, and all before them; `behind` those that lead to it,
-// and all before them.
+// blocks: `ahead` those that a block leads to, whatever the policy, and all before them; `behind` those that lead to
+// it, and all before them.
 template <class I>
 std::tuple<Buffer<i64>, Buffer<i64>> block_reach(Pattern<I> p, i64 n_states) {
     i64 n_actions = evenly(p.count(), n_states);

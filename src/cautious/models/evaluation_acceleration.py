@@ -17,6 +17,8 @@ from cautious.models.chains import Chain
 from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, pieces, threads_for
 
+# a chain by rows, and how long the rows of each block of states are
+Rows = tuple[Any, Any, Array, Indices]
 STEPS, PATHS = kernels.STEP_CORRECTIONS, kernels.PATH_CORRECTIONS
 # corrections along likely paths are of use where the likeliest outcome of a pair is this likely on average, and from
 # this discount on: below it, passes converge as fast
@@ -38,7 +40,7 @@ class EvaluationAcceleration:
         self.follows = self.has_paths and mdp.discount >= MIN_DISCOUNT
         size, index = n if self.follows else 0, np.int32 if n < 2**31 else np.int64
         # where each state likely leads and the discount until then, an order of the states, one state of each cycle
-        self.paths: tuple[Any, Array, Any, Any] = (
+        self.paths: tuple[Any, Any, Any, Any] = (
             np.empty(size, index),
             np.empty(size),
             np.empty(size, index),
@@ -66,10 +68,11 @@ class EvaluationAcceleration:
     def evaluate(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
         """Values (S,) nearer to those of a policy than x (S,), except for a constant.
 
-        ``chain`` is the policy's and ``gain`` (S,) its reward; its likely paths are followed if its ``actions`` (S,) are
-        given. The next call overwrites what it returns.
+        ``chain`` is the policy's and ``gain`` (S,) its reward; its likely paths are followed if its ``actions`` (S,)
+        are given. The next call overwrites what it returns.
         """
-        threads, rows = threads_for(chain.chance.size), (*chain.arrays, chain.block_lengths)
+        threads = threads_for(chain.chance.size)
+        rows: Rows = (*chain.arrays, chain.block_lengths)
         iterates, gains, y = self.workspace
         if actions is None:
             gains, y = gains[:0], y[:0]
@@ -87,9 +90,7 @@ class EvaluationAcceleration:
         if change_moves(*self.mdp.csr, self.mdp.discount, actions, self.held, target, weight):
             order_moves(target, order, closes)
 
-    def _threaded(
-        self, rows: tuple[Any, ...], gain: Array, x: Array, passes: int, threads: int, gains: Array, y: Array
-    ) -> Array:
+    def _threaded(self, rows: Rows, gain: Array, x: Array, passes: int, threads: int, gains: Array, y: Array) -> Array:
         iterates, gamma, n, m = self.workspace[0], self.mdp.discount, self.mdp.n_states, len(y)
         if threads <= AS_FAST_AS and self._trails:
             trailing_passes(*rows, gain, gamma, x, passes, *self.mdp.block_reach, iterates)
@@ -97,7 +98,7 @@ class EvaluationAcceleration:
             for number in range(passes):
                 old = x if number == 0 else iterates[(number - 1) % KEPT]
                 over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, old, iterates[number % KEPT]))
-        v0, v1, v2, v3 = (iterates[(passes + i) % KEPT] for i in range(KEPT))
+        v0, v1, v2, v3 = (np.asarray(iterates[(passes + i) % KEPT]) for i in range(KEPT))
         products = np.empty((pieces(n), STEPS + 1, STEPS + 2))
         over_pieces(n, threads, partial(kernels.step_products, v0, v1, v2, v3, products))
         if m == 0 or kernels.passes_suffice(products, n):
