@@ -17,7 +17,7 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 
 const Subject subjects[] = {
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
-    subject("entropic", "Loops of the entropic dual: exponents, their sums, and conjugate gradients.", entropic::kernels),
+    subject("entropic", "Loops of the entropic dual: exponents, sums, and conjugate gradients.", entropic::kernels),
     subject("proximal", "Products and solves with the Newton matrix of a separable problem.", proximal::kernels),
 };
 
