@@ -98,7 +98,8 @@ class NewtonSystem:
             # the corner of each block a little smaller than it is, so that rounding cannot make the block singular
             marginal = (1 - 1e-6) * np.minimum(marginal, np.sqrt(self.own * node[responses.at]))
         self.node, self.across = np.maximum(node, np.finfo(float).tiny), marginal
-        self._rest = (responses.damp, self.ridge, responses.at, responses.tail, responses.head, responses.ease)
+        arcs = (responses.at, responses.tail, responses.head, responses.ease)
+        self._rest: tuple[Any, ...] = (responses.damp, self.ridge, *arcs)
         self.heavy = self._heavy_rows()
         self.steps = 0
 
