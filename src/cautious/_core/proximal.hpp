@@ -1,7 +1,7 @@
 // Products and solves with the Newton matrix of a separable problem over the balance of flow, without building it.
 //
-// Legend: the rows first[s] .. first[s+1]-1 of the sparse rows P are P(. | s, a) for the pairs of state s; B = gamma P -
-// E, where E picks the state of a pair. The pairs of a state answer a change of their prices by
+// Legend: the rows first[s] .. first[s+1]-1 of the sparse rows P are P(. | s, a) for the pairs of state s;
+// B = gamma P - E, where E picks the state of a pair. The pairs of a state answer a change of their prices by
 //
 //     M_s = D - D 1 damp_s 1' D,     D = diag(free),
 //

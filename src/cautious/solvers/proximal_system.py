@@ -4,7 +4,7 @@ Pairs and states that no occupancy can use are left out; where everything is act
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,8 @@ LIGHT, MOST_HEAVY = 1e-4, 0.5
 HEAVY_SHARE, FALL = 0.7, 2.0
 EMPTY = np.zeros(0)
 NOWHERE = np.zeros(0, dtype=np.int64)
+# the pairs' first rows, their CSR arrays, the discount and the pairs' weights
+WeightedRows: TypeAlias = tuple[Indices, Any, Any, Array, float, Array]
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,12 @@ class NewtonSystem:
             # the corner of each block a little smaller than it is, so that rounding cannot make the block singular
             marginal = (1 - 1e-6) * np.minimum(marginal, np.sqrt(self.own * node[responses.at]))
         self.node, self.across = np.maximum(node, np.finfo(float).tiny), marginal
-        self._rest = (responses.damp, self.ridge, responses.at, responses.tail, responses.head, responses.ease)
+        arcs = (responses.at, responses.tail, responses.head, responses.ease)
+        self._rest = (responses.damp, self.ridge, *arcs)
         self.heavy = self._heavy_rows()
         self.steps = 0
 
-    def _heavy_rows(self) -> tuple[Any, ...]:
+    def _heavy_rows(self) -> WeightedRows:
         """The pairs that count, their transitions and weights; all of them when that spares little."""
         csr, free = self.part.csr, self.responses.free
         heavy = np.empty(free.size, np.bool_)
@@ -139,7 +142,7 @@ class NewtonSystem:
         return x, f
 
     def _descend(
-        self, rows: tuple[Any, ...], right: Array, right_nodes: Array, stop: float, last: int, clock: Clock
+        self, rows: WeightedRows, right: Array, right_nodes: Array, stop: float, last: int, clock: Clock
     ) -> tuple[Array, Array]:
         """Conjugate gradients with some of the pairs, in chunks between which the clock is asked."""
         vectors, node_vectors = np.zeros((3, right.size)), np.zeros((3, right_nodes.size))
