@@ -70,9 +70,9 @@ def test_tables_that_do_not_fit_are_refused():
     rows, columns = np.empty(4), np.empty(6)
     with pytest.raises(ValueError, match="weights needs same_shape"):
         kernels.weights(amount, slack[:3], np.empty((4, 6)), rows, columns)
-    with pytest.raises(ValueError, match="excess needs rows.size"):
+    with pytest.raises(ValueError, match=r"excess needs rows\.size"):
         kernels.excess(cost, f, g, amount, slack, d_amount, d_slack, 0.3, columns, rows)
-    with pytest.raises(ValueError, match="changes needs df.size"):
+    with pytest.raises(ValueError, match=r"changes needs df\.size"):
         kernels.changes(cost, f, g, amount, slack, d_amount, d_slack, 0.3, f[1:], g)
     with pytest.raises(ValueError, match="gap_after needs"):
         kernels.gap_after(amount, slack[1:], d_amount, d_slack, 0.5, 0.5)

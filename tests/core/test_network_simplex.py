@@ -1,4 +1,4 @@
-"""The tree of the network simplex stays a tree, and exchanges end, whatever the numbers; optima are in test_transport."""
+"""The tree of the network simplex stays one, and exchanges end, whatever the numbers; optima are in test_transport."""
 
 import numpy as np
 import pytest

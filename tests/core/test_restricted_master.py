@@ -194,9 +194,7 @@ def test_curvature_matches_numpys_eigenvalues(seed):
 def test_plans_that_are_no_numbers_say_nothing():
     asked, slopes = np.array([[1.0], [2.0], [np.nan]]), np.array([[1.0], [np.nan], [2.0]])
     near, ones = np.ones(1), np.ones(1)
-    found, curvature = kernels.least_by_plans(
-        asked, slopes, near, 4, 3.0, ones, ones, np.array([-1]), np.zeros(0)
-    )
+    found, curvature = kernels.least_by_plans(asked, slopes, near, 4, 3.0, ones, ones, np.array([-1]), np.zeros(0))
     assert (found.tolist(), curvature) == ([1.0], 0.0)
 
 

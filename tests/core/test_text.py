@@ -1,4 +1,6 @@
-"""Lines of numbers against Python's own ``int`` and ``float``, on text that people write and on bytes that nobody does."""
+"""Lines of numbers against Python's own ``int`` and ``float``, on text as people write it and on any bytes."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ class Columns:
         self.used = 0
 
     def read(self, raw):
-        """Parse; how many slow numbers, lines and bytes."""
+        """Parse; how many slow numbers, lines and bytes. Entries end before a slow number that Python refuses."""
         self.used, n_slow, lines, parsed = kernels.parse_lines(
             np.frombuffer(raw, np.uint8),
             self.whole,
@@ -33,13 +35,17 @@ class Columns:
             self.letters,
         )
         for k in range(n_slow):
-            self.real[self.slow_line[k]] = float(bytes(self.slow[k]).rstrip(b"\0"))
+            try:
+                self.real[self.slow_line[k]] = float(bytes(self.slow[k]).rstrip(b"\0"))
+            except ValueError:
+                self.used = int(self.slow_line[k])
+                return n_slow, lines, None
         return n_slow, lines, parsed
 
     @property
     def words(self):
         bounds = self.starts[: self.starts[-1] + 1]
-        return [bytes(self.letters[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [bytes(self.letters[a:b]) for a, b in pairwise(bounds)]
 
 
 def reference(raw, room, n_whole):
@@ -83,8 +89,30 @@ def test_every_double_is_read_back(seed):
 
 @pytest.mark.parametrize(
     "token",
-    "0 -0 +1 1. .5 -.5e1 1e22 1e23 1e-22 1e-23 9007199254740992 9007199254740993 9007199254740992e22 0.1e-3 1E+5 "
-    "00000000000000000000001 1e0005 1e00005 123456789012345678901234567890 4.9e-324 1e400 0e9999".split(),
+    [
+        "0",
+        "-0",
+        "+1",
+        "1.",
+        ".5",
+        "-.5e1",
+        "1e22",
+        "1e23",
+        "1e-22",
+        "1e-23",
+        "9007199254740992",
+        "9007199254740993",
+        "9007199254740992e22",
+        "0.1e-3",
+        "1E+5",
+        "00000000000000000000001",
+        "1e0005",
+        "1e00005",
+        "123456789012345678901234567890",
+        "4.9e-324",
+        "1e400",
+        "0e9999",
+    ],
 )
 def test_numbers_at_the_edge_of_the_quick_way(token):
     kept = Columns(1, 0)
@@ -111,9 +139,7 @@ def test_what_only_looks_like_a_number_is_left_to_python(token):
     assert bytes(kept.slow[0]) == token.encode().ljust(kernels.NUMBER_WIDTH, b"\0")
 
 
-@pytest.mark.parametrize(
-    ("token", "value"), [("0", 0), ("007", 7), ("2147483647", 2**31 - 1), ("0000000001", 1)]
-)
+@pytest.mark.parametrize(("token", "value"), [("0", 0), ("007", 7), ("2147483647", 2**31 - 1), ("0000000001", 1)])
 def test_whole_numbers(token, value):
     kept = Columns(1, 2)
     assert kept.read(f"{token}\t{token}  0.5".encode()) == (0, 1, 2 * len(token) + 6)
@@ -166,43 +192,38 @@ LINES = st.lists(
         st.binary(max_size=12),
         st.floats().map(lambda x: repr(x).encode()),
         st.integers(-10, 2**33).map(lambda i: str(i).encode()),
-        st.sampled_from([b" ", b"\t", b"\n", b"\n", b"\r\n", b"#", b"1", b"1 2\n", b"0.5", b"1e", b"-", b".", b"1" * 70]),
+        st.sampled_from(
+            [b" ", b"\t", b"\n", b"\n", b"\r\n", b"#", b"1", b"1 2\n", b"0.5", b"1e", b"-", b".", b"1" * 70]
+        ),
     ),
     max_size=30,
 ).map(b"".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(raw=LINES, room=st.integers(0, 4), n_whole=st.integers(0, 2))
 def test_any_bytes_are_read_as_python_would(raw, room, n_whole):
     kept = Columns(room, n_whole)
     entries, parsed = reference(raw, room, n_whole)
-    try:
-        found = kept.read(raw)[2]
-    except ValueError as error:
-        assert "could not convert string to float" in str(error)
-        return
-    assert (kept.used, found) == (len(entries), parsed)
+    assert kept.read(raw)[2] in (None, parsed)
+    assert kept.used == len(entries)
     for i, (whole, real) in enumerate(entries):
         assert kept.whole[:, i].tolist() == whole
         assert same_bits(kept.real[i], real)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(raw=LINES, room=st.integers(0, 4), slow=st.integers(0, 2), n_whole=st.integers(0, 2), words=st.booleans())
 def test_nothing_is_written_beyond_the_columns(raw, room, slow, n_whole, words):
     kept = Columns(room, n_whole, words=words, slow=slow)
     kept.letters = np.empty(8, np.uint8)
-    try:
-        n_slow, lines, parsed = kept.read(raw)
-    except ValueError:
-        return
+    n_slow, lines, parsed = kept.read(raw)
     assert 0 <= kept.used <= room
     assert 0 <= n_slow <= slow
-    assert 0 <= parsed <= len(raw)
+    assert parsed is None or 0 <= parsed <= len(raw)
     assert lines <= raw.count(b"\n") + 1
     assert 0 <= kept.starts[kept.starts[-1]] <= 8
-    assert (kept.whole[:, kept.used + 1 :] == -7).all()
+    assert parsed is None or (kept.whole[:, kept.used + 1 :] == -7).all()
 
 
 def test_arrays_that_do_not_fit_are_refused():
@@ -236,7 +257,7 @@ def test_arrays_that_do_not_fit_are_refused():
             call(**changed)
     with pytest.raises(TypeError, match="`text` must be uint8"):
         call(text=np.zeros(3, np.int32))
+    real = np.empty(3)
+    real.flags.writeable = False
     with pytest.raises(TypeError, match="`real` must be writable"):
-        real = np.empty(3)
-        real.flags.writeable = False
         call(real=real)

@@ -1,9 +1,9 @@
 // The parts of a dense interior point whose work grows with a table: one pass each.
 //
-// Legend: `amount` (m, n) >= 0 with `slack` (m, n) >= 0, both also for directions (`d_amount`, `d_slack`); `cost` (m, n),
-// `f` (m,) and `g` (n,) with changes `df`, `dg`. The dual equation is  slack = cost + f - g;  the product amount * slack
-// is to become `mu` minus the product of the changes expected. B is a sparse matrix by rows. Sums over a row are added
-// one by one, those over columns side by side.
+// Legend: `amount` (m, n) >= 0 with `slack` (m, n) >= 0, both also for directions (`d_amount`, `d_slack`); `cost` (m,
+// n), `f` (m,) and `g` (n,) with changes `df`, `dg`. The dual equation is  slack = cost + f - g;  the product amount
+// * slack is to become `mu` minus the product of the changes expected. B is a sparse matrix by rows. Sums over a row
+// are added one by one, those over columns side by side.
 #pragma once
 #include "binding.hpp"
 #include "vec.hpp"
@@ -77,8 +77,8 @@ inline Done excess(Matrix<const double> cost, In<double> f, In<double> g, Matrix
     return {};
 }
 
-// The largest part, at most `most`, of the changes that keeps all numbers of a row non-negative. Comparisons of products
-// are cheaper than divisions, which are hardly ever needed.
+// The largest part, at most `most`, of the changes that keeps all numbers of a row non-negative. Comparisons of
+// products are cheaper than divisions, which are hardly ever needed.
 inline double longest_step(In<double> x, In<double> change, double most) {
     using V = Vec<double, LANES<double>>;
     i64 j = 0;

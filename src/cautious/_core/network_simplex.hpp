@@ -1,11 +1,11 @@
 // Cheapest flows without capacities: the primal network simplex on a spanning tree.
 //
-// Legend: `links` (n, 6) of every node: its parent, first child, next and previous sibling, depth, and whether the arc
-// to its parent points upwards; `carried` (3, n): cost and flow of that arc, and the node's potential pi. On arcs of the
-// tree  pi(tail) - pi(head) = cost;  an arc outside of it pays when that difference exceeds its cost. Only arcs of the
-// tree carry flow. Those that carry none point upwards, and the last arc to block a change leaves (Cunningham), so no
-// sequence of exchanges returns to an earlier tree. A spanning tree is given by `parent` (n,), -1 at the root, and
-// `order` (n,), parents before children.
+// Legend: `links` (n, 6) of every node: its parent, first child, next and previous sibling, depth, and whether the
+// arc to its parent points upwards; `carried` (3, n): cost and flow of that arc, and the node's potential pi. On arcs
+// of the tree  pi(tail) - pi(head) = cost;  an arc outside of it pays when that difference exceeds its cost. Only
+// arcs of the tree carry flow. Those that carry none point upwards, and the last arc to block a change leaves
+// (Cunningham), so no sequence of exchanges returns to an earlier tree. A spanning tree is given by `parent` (n,), -1
+// at the root, and `order` (n,), parents before children.
 #pragma once
 #include "binding.hpp"
 #include "vec.hpp"

@@ -2,11 +2,11 @@
 //
 //     maximise   p w - c t + sum_j f_j log s_j    over w >= 0, sum w = 1,   s = A w + t(group) - h >= 0
 //
-// Legend: `p` (K,) profit of a column, `c` (G,) cost of the top `t` (G,) of a group, `a` (m, K), `h` (m,), `f` (m,) weight
-// of a logarithm (0 for rows of a group), `group` (m,) or -1; duals `u` (m,) of the rows, `x` (K,) of w >= 0, `nu` of the
-// sum. The dual may carry a penalty q/2 (u - centre)^2, which adds q (u - centre) to the rows. Points of the central path
-// have  w x = mu,  s u = f + mu. Each step solves m + G + 1 equations: the columns are eliminated, because their block of
-// the Newton matrix is diagonal.
+// Legend: `p` (K,) profit of a column, `c` (G,) cost of the top `t` (G,) of a group, `a` (m, K), `h` (m,), `f` (m,)
+// weight of a logarithm (0 for rows of a group), `group` (m,) or -1; duals `u` (m,) of the rows, `x` (K,) of w >= 0,
+// `nu` of the sum. The dual may carry a penalty q/2 (u - centre)^2, which adds q (u - centre) to the rows. Points of
+// the central path have  w x = mu,  s u = f + mu. Each step solves m + G + 1 equations: the columns are eliminated,
+// because their block of the Newton matrix is diagonal.
 //
 // Of the model: `asked` (n, m) prices of n plans and `slopes` (n, m) the features of their behaviours, both in units of
 // the features' size, signs such that all prices are positive; `near` (m,) the prices that matter.
@@ -369,7 +369,8 @@ inline Done null_vector(Matrix<double> matrix, Out<i64> order, Out<double> x) {
         std::swap(order[k], order[column]);
         for (i64 i = 0; i < n; ++i) {
             double factor = matrix(i, k) / matrix(k, k);
-            if (i != k && factor != 0.0) add_multiple(matrix.row(i).part(k, n + 1), -factor, matrix.row(k).part(k, n + 1));
+            if (i == k || factor == 0.0) continue;
+            add_multiple(matrix.row(i).part(k, n + 1), -factor, matrix.row(k).part(k, n + 1));
         }
     }
     x.fill(0.0);

@@ -173,10 +173,10 @@ struct Reader {
     }
 };
 
-// Read lines into the columns from place `used` on; blank lines and those that begin with # are left out. A line is one
-// whole number per row of `whole`, a real number, and perhaps a word (if `word` has room for any). Returns the places
-// used then, the slow numbers, the lines passed, and how many bytes were read. A line that does not fit ends the reading
-// at its beginning.
+// Read lines into the columns from place `used` on; blank lines and those that begin with # are left out. A line is
+// one whole number per row of `whole`, a real number, and perhaps a word (if `word` has room for any). Returns the
+// places used then, the slow numbers, the lines passed, and how many bytes were read. A line that does not fit ends
+// the reading at its beginning.
 inline std::tuple<i64, i64, i64, i64> parse_lines(In<u8> text, Matrix<i32> whole, Out<double> real, Out<i32> word,
                                                   i64 used, Matrix<u8> slow, Out<i64> slow_line, Out<i64> starts,
                                                   Out<u8> letters) {

@@ -90,16 +90,12 @@ class _Block:
     def excess(self, f: Array, g: Array, centre: float) -> tuple[Array, Array]:
         """What the rows and columns would have too much of if f and g did not change."""
         rows, columns = np.empty_like(f), np.empty_like(g)
-        kernels.excess(
-            self.cost, f, g, self.amount, self.slack, self.change, self.slack_change, centre, rows, columns
-        )
+        kernels.excess(self.cost, f, g, self.amount, self.slack, self.change, self.slack_change, centre, rows, columns)
         return rows, columns
 
     def respond(self, f: Array, g: Array, centre: float, df: Array, dg: Array) -> tuple[float, float]:
         """Set the changes that go with those of f and g; how far amounts and slacks can follow, at most 1."""
-        return kernels.changes(
-            self.cost, f, g, self.amount, self.slack, self.change, self.slack_change, centre, df, dg
-        )
+        return kernels.changes(self.cost, f, g, self.amount, self.slack, self.change, self.slack_change, centre, df, dg)
 
     def ahead(self, primal: float, dual: float) -> float:
         """The gap after steps of these lengths."""

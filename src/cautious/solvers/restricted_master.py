@@ -8,7 +8,6 @@ size one.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -126,7 +125,7 @@ class SmallProblem:
         """What each column earns at these prices (m,)."""
         return np.asarray(self.returns + (self.rows.sign * prices) @ self.features)
 
-    def _arrays(self) -> tuple[Any, ...]:
+    def _arrays(self) -> tuple[Array, Array, Array, Array, Array, Indices]:
         """What the kernel takes, of the columns that take part."""
         rows = self.rows
         profit, columns = scaled_columns(self.returns, self.features, self.chosen, self.scale, self.size, rows.group)
