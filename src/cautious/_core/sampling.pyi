@@ -1,4 +1,4 @@
-"""Random numbers, draws from tables, counts, and sweeps of the practical variant of Algorithm 1."""
+"""Random numbers, draws from tables, counts, and sweeps of the practical Algorithm 1."""
 
 from cautious.arrays import Array, Codes, Indices, Mask
 
