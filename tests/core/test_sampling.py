@@ -352,7 +352,7 @@ class TestBadArguments:
             planned(given, self.allowed, 50, 0.5)
 
     @pytest.mark.parametrize(
-        "delta, batch, offset",
+        ("delta", "batch", "offset"),
         [(np.nan, 1, 0.5), (2.0, 1, 0.5), (0.5, -1, 0.5), (0.5, MOST, 0.5), (0.5, 1, np.nan), (0.5, 1, 1.0)],
     )
     def test_plans(self, delta, batch, offset):
@@ -427,7 +427,7 @@ class TestBadArguments:
                 sampling.fill_slots(np.zeros(size, dtype=np.int64), keys, used)
 
     def test_lengths_and_types(self):
-        with pytest.raises(ValueError, match="running_sums needs out.size"):
+        with pytest.raises(ValueError, match="running_sums needs out"):
             sampling.running_sums(*self.sums, np.empty(3))
         with pytest.raises(ValueError, match="improve_policy needs"):
             sampling.improve_policy(self.d, self.d, self.allowed, 1.0, 0.5, np.zeros(1), self.d, self.d, self.v)

@@ -90,9 +90,9 @@ class Counts:
 
     def _tally(self, keys: Indices, count: Indices, first: Array, shift: Array, square: Array) -> None:
         self._make_room(self.used + keys.size)
-        self.used = sampling.add_groups(
-            self._slots, *self._integers, *self._numbers, self.used, keys, count, first, shift, square
-        )
+        integers, numbers = self._integers, self._numbers
+        held = (self._slots, integers[0], integers[1], numbers[0], numbers[1], numbers[2])
+        self.used = sampling.add_groups(*held, self.used, keys, count, first, shift, square)
 
     def _make_room(self, wanted: int) -> None:
         room = self._integers.shape[1]

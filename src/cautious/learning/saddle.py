@@ -14,7 +14,7 @@ from cautious._core import sampling
 from cautious.arrays import Array
 from cautious.learning.algorithm_1_reference import Constants, Draw, Iterate, iterate
 from cautious.learning.draws import Draws
-from cautious.learning.gradient_bounds import BoundedTerm, packed
+from cautious.learning.gradient_bounds import BoundedTerm, PackedTerms, packed
 from cautious.learning.task import Task
 from cautious.models.simulators import TableSimulator
 
@@ -87,21 +87,20 @@ class Saddle:
         if table is not None and self.compiled is not None:
             rows = self.compiled[4].shape[0]
             steps = min(left, max(1, WORK // (self.task.allowed.size * (1 + ROW_COST * rows))))
-            self._compiled_steps(table, steps)
+            self._compiled_steps(table, self.compiled, steps)
         else:
             steps = min(left, READABLE_STEPS)
             self._readable_steps(table, steps)
         self.count += steps
 
-    def _compiled_steps(self, table: TableSimulator, steps: int) -> None:
-        assert self.compiled is not None
+    def _compiled_steps(self, table: TableSimulator, risk: PackedTerms, steps: int) -> None:
         k = self.constants
         self.draws.count(steps)
         seed = self.draws.kernel_seed()
         model = (*table.sums, table.pay, table.pays_per_outcome, table.running_start, self.task.allowed.ravel())
-        constants = (k.gamma, k.alpha, k.beta, k.m1, k.m2, k.delta, k.box)
+        constants = (*reward_scale(self.task), k.gamma, k.alpha, k.beta, k.m1, k.m2, k.delta, k.box)
         state = (self.log_lam, self.v, self.d_sum, self.v_sum, self.moments)
-        kernel.run(steps, seed, *model, *reward_scale(self.task), *constants, *self.compiled, *state)
+        kernel.run(steps, seed, *model, *constants, *risk, *state)
 
     def _readable_steps(self, table: TableSimulator | None, steps: int) -> None:
         now, drawn = Iterate(self.log_lam, self.v, self.d_sum, self.v_sum), list[Draw]()
