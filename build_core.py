@@ -179,45 +179,83 @@ def understands(command: list[str], target: Target) -> str | None:
     return said if subprocess.run(trial, capture_output=True).returncode == 0 else None
 
 
+@dataclass(frozen=True)
+class Part:
+    """A file to compile: the object it becomes, its source, what is defined for it, and its level of x86-64."""
+
+    made: Path
+    source: Path
+    defined: tuple[str, ...]
+    level: int
+
+    def is_stale(self) -> bool:
+        """Whether the object is missing or older than anything it is made of."""
+        parts = [Path(__file__), self.source, *(CORE / word for word in re.findall(r'"(.+)"', " ".join(self.defined)))]
+        for part in parts:
+            names = re.findall(r'^#include "(.+)"', part.read_text(), re.MULTILINE)
+            parts += [CORE / name for name in names if CORE / name not in parts]
+        return is_older(self.made, parts)
+
+
+def is_older(path: Path, than: list[Path]) -> bool:
+    """Whether a file is missing or older than one of these."""
+    return not path.exists() or path.stat().st_mtime < max(other.stat().st_mtime for other in than)
+
+
+def parts_of(name: str, source: str, level: int, objects: Path) -> list[Part]:
+    """All files of one extension."""
+    whole = Part(objects / name / "module.o", CORE / source, (f"CAUTIOUS_MODULE={name}",), level)
+    if source != "module.cpp":
+        return [whole]
+    subjects = re.findall(r"DO\((\w+)\)", (CORE / source).read_text())
+    defined = [(f"CAUTIOUS_SUBJECT={subject}", f'CAUTIOUS_HEADER="{subject}.hpp"') for subject in subjects]
+    return [whole] + [Part(objects / name / f"{d[0].split('=')[1]}.o", CORE / "subject.cpp", d, level) for d in defined]
+
+
 def build(
-    into: Path, target: Target, *, force: bool = False, sanitize: str = "", level: int | None = None
+    into: Path,
+    target: Target,
+    *,
+    force: bool = False,
+    sanitize: str = "",
+    level: int | None = None,
+    objects: Path = ROOT / "build" / "core",
 ) -> list[Path]:
     """Build what is older than its sources, for one level or for all; the extensions' paths."""
     listed = {name: what for name, what in target.extensions().items() if level is None or what[1] in {0, level}}
-    wanted = {into / f"{name}{target.suffix}": (name, *what) for name, what in listed.items()}
-    stale = [path for path, (_, source, _) in wanted.items() if force or is_stale(path, CORE / source)]
-    if not stale:
-        return list(wanted)
+    objects = objects / "-".join([target.triple or "native", sanitize or "plain"])
+    wanted = {into / f"{name}{target.suffix}": parts_of(name, *what, objects) for name, what in listed.items()}
+    stale = [part for parts in wanted.values() for part in parts if force or part.is_stale()]
     compiler = find_compiler(target, sanitize)
     if compiler is None:
         raise BuildError("no g++ found" if sanitize else "no C++ compiler found, and no zig: pip install ziglang")
     into.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda path: compile_one(compiler, path, *wanted[path]), stale))
+        list(pool.map(lambda part: compile_part(compiler, part), stale))
+        unlinked = [path for path in wanted if is_older(path, [part.made for part in wanted[path]])]
+        list(pool.map(lambda path: link(compiler, path, [str(part.made) for part in wanted[path]]), unlinked))
     return list(wanted)
 
 
-def is_stale(path: Path, source: Path) -> bool:
-    """Whether an extension is missing or older than anything it is made of."""
-    parts = [Path(__file__), source]
-    for part in parts:
-        names = re.findall(r'^#include "(.+)"', part.read_text(), re.MULTILINE)
-        parts += [CORE / name for name in names if CORE / name not in parts]
-    return not path.exists() or path.stat().st_mtime < max(part.stat().st_mtime for part in parts)
-
-
-def compile_one(compiler: Compiler, path: Path, name: str, source: str, level: int) -> None:
-    """One extension, moved into its place when it is whole."""
+def compile_part(compiler: Compiler, part: Part) -> None:
+    """One object, moved into its place when it is whole."""
     include = Path(sysconfig.get_path("include"))
     has_headers = not compiler.zig and (include / "Python.h").exists()
     headers = [f"-I{include}"] if has_headers else ["-DCAUTIOUS_WITHOUT_PYTHON_H"]
+    what = [*compiler.flags, *compiler.level(part.level), *headers, *(f"-D{word}" for word in part.defined)]
+    part.made.parent.mkdir(parents=True, exist_ok=True)
+    whole = part.made.with_suffix(".new.o")
+    run([*compiler.compile, *what, f"-I{CORE}", "-c", str(part.source), "-o", str(whole)])
+    whole.replace(part.made)
+
+
+def link(compiler: Compiler, path: Path, made: list[str]) -> None:
+    """One extension, moved into its place when it is whole."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        made, linked = Path(folder) / f"{name}.o", Path(folder) / path.name
-        what = [*compiler.flags, *compiler.level(level), *headers, f"-DCAUTIOUS_MODULE={name}"]
-        run([*compiler.compile, *what, "-c", str(CORE / source), "-o", str(made)])
+        linked = Path(folder) / path.name
         # no level: zig would build its runtime library once for each
         how = ["-shared", *compiler.common, *compiler.level(0), *([] if compiler.sanitize else ["-s"])]
-        run([*compiler.link, *how, str(made), "-o", str(linked), *libraries(compiler, Path(folder))])
+        run([*compiler.link, *how, *made, "-o", str(linked), *libraries(compiler, Path(folder))])
         linked.replace(path)
 
 
@@ -298,7 +336,10 @@ class CoreHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["tag"] = f"cp311-abi3-{self.target.tag}"
         self.folder = tempfile.TemporaryDirectory()
         try:
-            made = build(CORE if version == "editable" else Path(self.folder.name), self.target)
+            if version == "editable":
+                made = build(CORE, self.target)
+            else:
+                made = build(Path(self.folder.name), self.target, objects=Path(self.folder.name) / "objects")
         except BuildError as error:
             self.app.abort(str(error))
         if version != "editable":

@@ -25,7 +25,9 @@
 #pragma once
 #include "sampling.hpp"
 
-namespace cautious {
+namespace cautious::algorithm_1 {
+
+using namespace sampling;
 
 struct TermKind {
     enum : i64 { ENTROPIC, HALF_L1, HALF_SQUARES, WORST, BARRIER, SQUARE_OF, COUNT };
@@ -239,7 +241,7 @@ Done run_algorithm_1(i64 steps, u64 seed, Rows<I> sums, In<double> rewards, bool
     return {};
 }
 
-inline const Kernel algorithm_1_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<run_algorithm_1<i32>, run_algorithm_1<i64>>(
         "run",
         "steps seed indptr indices cumulative rewards per_outcome xi allowed low width gamma alpha beta m1 m2 delta "
@@ -247,9 +249,13 @@ inline const Kernel algorithm_1_kernels[] = {
         "Iterations of Algorithm 1, in place on log_lam, v, d_sum, v_sum and moments."),
 };
 
-inline constexpr Constant algorithm_1_constants[] = {
+inline constexpr Constant constants[] = {
     {"ENTROPIC", TermKind::ENTROPIC}, {"HALF_L1", TermKind::HALF_L1}, {"HALF_SQUARES", TermKind::HALF_SQUARES},
     {"WORST", TermKind::WORST},       {"BARRIER", TermKind::BARRIER}, {"SQUARE_OF", TermKind::SQUARE_OF},
 };
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("algorithm_1", "Algorithm 1 as printed, on the tables of a known model.",
+            kernels, constants);
+
+}  // namespace cautious::algorithm_1

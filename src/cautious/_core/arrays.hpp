@@ -148,7 +148,9 @@ class Buffer {
 public:
     Buffer() = default;
     explicit Buffer(i64 count) : size(count < 0 ? 0 : count) {
-        data = static_cast<T*>(std::malloc(size > 0 ? static_cast<std::size_t>(size) * sizeof(T) : 1));
+        // more bytes than can be counted are not asked for
+        constexpr i64 MOST = std::numeric_limits<i64>::max() / static_cast<i64>(sizeof(T));
+        if (size <= MOST) data = static_cast<T*>(std::malloc(size > 0 ? static_cast<std::size_t>(size) * sizeof(T) : 1));
     }
     Buffer(i64 count, T value) : Buffer(count) {
         for (i64 i = 0; data != nullptr && i < size; ++i) data[i] = value;

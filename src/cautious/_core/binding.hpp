@@ -2,13 +2,16 @@
 //
 // A header of kernels ends with the list of those that Python may call:
 //
-//     inline const Kernel flow_kernels[] = {
-//         kernel<flow_rows<i32>, flow_rows<i64>>("flow_rows", "indptr indices data gamma x out", "out = B x on all pairs."),
+//     inline const Kernel kernels[] = {
+//         kernel<flow_rows<i32>, flow_rows<i64>>("flow_rows", "indptr indices data gamma x out", "out = B x."),
 //     };
+//     inline const Subject listed = subject("flow", "The flow operator of a model.", kernels);
 //
 // Several functions under one name differ in their arrays' types; a call goes to the one that fits. The names of the
 // arguments are for messages and for the typed stubs.
 #pragma once
+#include <array>
+
 #include "arrays.hpp"
 #include "python_abi.hpp"
 
@@ -229,19 +232,22 @@ struct Bound<Function> {
         return found;
     }
 
-    static PyObject* call(const Argument* a) {
-        // braces fix the order in which the arguments are taken
-        std::tuple<P...> parameters{[&] {
-            const Argument* own = a;
-            a += std::size(Parameter<P>::slots);
-            return Parameter<P>::get(own);
-        }()...};
+    template <std::size_t... I>
+    static PyObject* call_with(const Argument* a, std::index_sequence<I...>) {
+        // where the arguments of each parameter begin
+        static constexpr auto first = [] {
+            std::array<int, sizeof...(P) + 1> at{};
+            int place = 0, next = 0;
+            ((at[place++] = next, next += static_cast<int>(std::size(Parameter<P>::slots))), ...);
+            return at;
+        }();
         failure = {};
         PyThreadState* thread = PyEval_SaveThread();
-        R result = std::apply(Function, parameters);
+        R result = Function(Parameter<P>::get(a + first[I])...);
         PyEval_RestoreThread(thread);
         return failure.fault == Fault::none ? to_python(result) : nullptr;
     }
+    static PyObject* call(const Argument* a) { return call_with(a, std::index_sequence_for<P...>{}); }
 
     static constexpr Overload overload{slots.list,        count, fault, call, Results<R>::slots,
                                        static_cast<int>(std::size(Results<R>::slots))};
@@ -278,6 +284,16 @@ struct Subject {
     const Constant* constants = nullptr;
     int constant_count = 0;
 };
+
+template <int N>
+constexpr Subject subject(const char* name, const char* doc, const Kernel (&kernels)[N]) {
+    return {name, doc, kernels, N};
+}
+template <int N, int M>
+constexpr Subject subject(const char* name, const char* doc, const Kernel (&kernels)[N],
+                          const Constant (&constants)[M]) {
+    return {name, doc, kernels, N, constants, M};
+}
 
 // The name of argument `at`, copied out of the list of names.
 struct Name {

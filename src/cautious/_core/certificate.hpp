@@ -14,7 +14,7 @@
 #error "the certificate needs every operation rounded to its own type, as it is written"
 #endif
 
-namespace cautious {
+namespace cautious::certificate {
 
 // a b as a rounded product and its error.
 inline double two_product(double a, double b, double& error) {
@@ -219,7 +219,7 @@ inline Done pair_occupancy(In<double> pi, In<double> x, double total, Out<double
     return {};
 }
 
-inline const Kernel certificate_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<exact_product>("exact_product", "a b", "a b as a rounded product and its error."),
     kernel<exact_sum>("exact_sum", "a b", "a + b as a rounded sum and its error."),
     kernel<largest_advantage<i32>, largest_advantage<i64>>(
@@ -239,4 +239,8 @@ inline const Kernel certificate_kernels[] = {
     kernel<pair_occupancy>("pair_occupancy", "pi x total out", "out = pi(a | s) x(s) / total, (S*A,)."),
 };
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("certificate", "The certificate's own loops: bounds that include rounding, and exact sums.",
+            kernels);
+
+}  // namespace cautious::certificate

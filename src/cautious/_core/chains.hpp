@@ -13,7 +13,7 @@
 #include "binding.hpp"
 #include "vec.hpp"
 
-namespace cautious {
+namespace cautious::chains {
 
 inline constexpr i64 GATHER_STRETCHES = 4, SCATTER_STATES = 30'000;
 // vectors (S,) that `bicgstab` works in
@@ -354,7 +354,7 @@ i64 bicgstab(Rows<J> rows, In<double> inverse, bool transposed, In<double> b, do
     return most;
 }
 
-inline const Kernel chains_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<choose_rows<i32, i32>, choose_rows<i64, i32>, choose_rows<i64, i64>>(
         "choose_rows", "indptr indices data r action pointer successor chance b",
         "The chain of a deterministic policy and its reward b (S,)."),
@@ -373,6 +373,9 @@ inline const Kernel chains_kernels[] = {
                                          "x = (I - gamma P)^-1 b, or with P'; how many steps it took."),
 };
 
-inline constexpr Constant chains_constants[] = {{"WORK_VECTORS", WORK_VECTORS}};
+inline constexpr Constant constants[] = {{"WORK_VECTORS", WORK_VECTORS}};
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("chains", "The Markov chain of one policy and its linear systems.", kernels, constants);
+
+}  // namespace cautious::chains

@@ -14,7 +14,9 @@
 #include "cholesky_analysis.hpp"
 #include "vec.hpp"
 
-namespace cautious {
+namespace cautious::cholesky {
+
+using namespace cholesky_analysis;
 
 // As many numbers as a vector has here. Eight vectors of sums must stay in registers, so it is one register long, but
 // no longer than 32 bytes: most panels are narrow.
@@ -400,7 +402,7 @@ Done solve_again(In<i64> first, In<i64> row_start, In<i64> rows, In<i64> panel_s
     return {};
 }
 
-inline const Kernel cholesky_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<factor_and_solve<double>, factor_and_solve<float>>(
         "factor_and_solve",
         "values diagonal share entry_start entry_place first row_start rows panel_start tree positions update_start "
@@ -411,4 +413,8 @@ inline const Kernel cholesky_kernels[] = {
                                                     "The solution of another system with the last matrix."),
 };
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("cholesky", "Sparse Cholesky factorisation by dense fronts, and solving with the factor.",
+            kernels);
+
+}  // namespace cautious::cholesky

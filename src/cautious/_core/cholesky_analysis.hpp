@@ -10,7 +10,7 @@
 #pragma once
 #include "binding.hpp"
 
-namespace cautious {
+namespace cautious::cholesky_analysis {
 
 // Columns of panels and rows of update matrices are as long as a multiple of this, at every CPU level and in either
 // precision: vectors of numbers that begin within them then end within them.
@@ -553,9 +553,9 @@ std::tuple<Buffer<i64>, Buffer<i32>> clique_entries(Pattern<I> cliques, In<i64> 
     return {std::move(start), std::move(entries)};
 }
 
-inline const Constant cholesky_analysis_constants[] = {{"PADDING", PADDING}};
+inline const Constant constants[] = {{"PADDING", PADDING}};
 
-inline const Kernel cholesky_analysis_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<neighbours<i32>, neighbours<i64>>("neighbours", "clique_start members indptr",
                                              "The pattern of cliques without its diagonal: pointers into ``indptr``."),
     kernel<nested_dissection<i32>, nested_dissection<i64>>("nested_dissection", "indptr indices",
@@ -583,4 +583,8 @@ inline const Kernel cholesky_analysis_kernels[] = {
         "(start, entries): the entries of each clique's lower triangle, row by row."),
 };
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("cholesky_analysis", "What a sparse Cholesky factor will look like, before any number is known.",
+            kernels, constants);
+
+}  // namespace cautious::cholesky_analysis

@@ -176,4 +176,7 @@ inline const Kernel kernels[] = {
                                                            "out += B' diag(w) B."),
 };
 
+inline const Subject listed =
+    subject("dense_transport", "The parts of a dense interior point whose work grows with a table.", kernels);
+
 }  // namespace cautious::dense_transport

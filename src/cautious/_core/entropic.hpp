@@ -12,6 +12,8 @@
 
 namespace cautious::entropic {
 
+using namespace flow;
+
 // ell = base + B u where base is finite.
 template <class I>
 Done exponents(Rows<I> p, double gamma, In<double> base, In<double> u, Out<double> ell) {
@@ -204,5 +206,8 @@ inline const Kernel kernels[] = {
         "indptr indices data gamma y border block inverse_diagonal corner x residual direction gains share steps",
         "Go on with N x = right; returns the steps made, or a negative number when rounding ends it."),
 };
+
+inline const Subject listed =
+    subject("entropic", "Loops of the entropic dual: exponents, their sums, and conjugate gradients.", kernels);
 
 }  // namespace cautious::entropic

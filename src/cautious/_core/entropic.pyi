@@ -1,4 +1,4 @@
-"""Loops of the entropic dual: exponents, sums, and conjugate gradients."""
+"""Loops of the entropic dual: exponents, their sums, and conjugate gradients."""
 
 from cautious.arrays import Array, Codes, Indices
 

@@ -22,7 +22,10 @@
 #include "trailing_passes.hpp"
 #include "vec.hpp"
 
-namespace cautious {
+namespace cautious::evaluation_acceleration {
+
+using namespace likely_moves;
+using namespace trailing_passes;
 
 // corrections that are steps, and those along likely paths
 inline constexpr i64 STEP_CORRECTIONS = 2, PATH_CORRECTIONS = 3;
@@ -268,7 +271,7 @@ Done accelerated_passes(Rows<I> p, In<i64> lengths, In<double> b, double gamma, 
     REQUIRE(y.rows == 0 || (y.rows >= STEP_CORRECTIONS && gain.columns == v.size && y.columns == v.size));
     REQUIRE(y.rows == 0 || (target.size == v.size && weight.size == v.size));
     REQUIRE(y.rows == 0 || (order.size == v.size && closes.size == v.size));
-    trailing_passes(p, lengths, b, gamma, v, passes, ahead, behind, iterates);
+    trailing_passes::trailing_passes(p, lengths, b, gamma, v, passes, ahead, behind, iterates);
     if (failure.fault != Fault::none) return {};
     auto v0 = iterates.row(passes % 4), v1 = iterates.row((passes + 1) % 4), v2 = iterates.row((passes + 2) % 4);
     auto v3 = iterates.row((passes + 3) % 4);
@@ -289,7 +292,7 @@ Done accelerated_passes(Rows<I> p, In<i64> lengths, In<double> b, double gamma, 
     return add_corrections(v3, gain, c, 0, pieces);
 }
 
-inline const Kernel evaluation_acceleration_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<step_products>("step_products", "v0 v1 v2 v3 products first last",
                           "Inner products of the last two steps as corrections, piece by piece."),
     kernel<passes_suffice>("passes_suffice", "products n_states",
@@ -313,7 +316,11 @@ inline const Kernel evaluation_acceleration_kernels[] = {
         "Evaluation passes and the best combination of corrections, into a row of `iterates`."),
 };
 
-inline const Constant evaluation_acceleration_constants[] = {{"STEP_CORRECTIONS", STEP_CORRECTIONS},
+inline const Constant constants[] = {{"STEP_CORRECTIONS", STEP_CORRECTIONS},
                                                              {"PATH_CORRECTIONS", PATH_CORRECTIONS}};
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("evaluation_acceleration", "Evaluation passes, then the best combination of a few corrections.",
+            kernels, constants);
+
+}  // namespace cautious::evaluation_acceleration

@@ -5,7 +5,7 @@
 #pragma once
 #include "binding.hpp"
 
-namespace cautious {
+namespace cautious::flow {
 
 // The mean of v over one row.
 template <class I>
@@ -87,7 +87,7 @@ Done normal_diagonal(Rows<I> p, double gamma, In<double> w, Out<double> out) {
     return {};
 }
 
-inline const Kernel flow_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<flow_rows<i32>, flow_rows<i64>>("flow_rows", "indptr indices data gamma x out", "out = B x on all pairs."),
     kernel<flow_columns<i32>, flow_columns<i64>>("flow_columns", "indptr indices data gamma y out", "out = B' y."),
     kernel<normal_product<i32>, normal_product<i64>>("normal_product", "indptr indices data gamma w x out",
@@ -96,4 +96,7 @@ inline const Kernel flow_kernels[] = {
                                                        "The diagonal of B' diag(w) B."),
 };
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", kernels);
+
+}  // namespace cautious::flow

@@ -12,7 +12,7 @@
 #include "binding.hpp"
 #include "vec.hpp"
 
-namespace cautious {
+namespace cautious::interior_blocks {
 
 using Four = Vec<double, 4>;
 inline constexpr i64 SPARE = 3;
@@ -320,7 +320,7 @@ Done fill_blocks(Rows<I> p, double gamma, Matrix<const bool> active, bool extra,
 }
 
 #define BLOCKS "pair_start start coefficient_start members coefficients "
-inline const Kernel interior_blocks_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<block_sizes<i32>, block_sizes<i64>>("block_sizes", "indptr indices active extra",
                                                "Where members and coefficients of every state begin."),
     kernel<fill_blocks<i32>, fill_blocks<i64>>(
@@ -335,6 +335,10 @@ inline const Kernel interior_blocks_kernels[] = {
                                            "Add the Laplacian of weighted edges to the entries of a matrix."),
 };
 #undef BLOCKS
-inline constexpr Constant interior_blocks_constants[] = {{"SPARE", SPARE}};
+inline constexpr Constant constants[] = {{"SPARE", SPARE}};
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("interior_blocks", "The flow operator state by state, and its normal matrix.",
+            kernels, constants);
+
+}  // namespace cautious::interior_blocks

@@ -277,4 +277,7 @@ inline const Kernel kernels[] = {
 };
 #undef SIDES
 
+inline const Subject listed =
+    subject("interior_steps", "The entry-by-entry work of the interior point method.", kernels);
+
 }  // namespace cautious::interior_steps

@@ -17,7 +17,7 @@
 #pragma once
 #include "binding.hpp"
 
-namespace cautious {
+namespace cautious::likely_moves {
 
 // The largest probability of a pair, on average over about so many pairs.
 template <class I>
@@ -162,7 +162,7 @@ Done add_up(In<I> target, In<double> weight, In<I> order, In<bool> closes, doubl
     return {};
 }
 
-inline const Kernel likely_moves_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<mean_largest_chance<i32>, mean_largest_chance<i64>>(
         "mean_largest_chance", "indptr data sample",
         "The largest probability of a pair, on average over about `sample` pairs."),
@@ -180,4 +180,8 @@ inline const Kernel likely_moves_kernels[] = {
                                      "z: the discounted sum of r along the likely path from each state."),
 };
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("likely_moves", "A simplified model in which each pair leads to its likeliest outcome.",
+            kernels);
+
+}  // namespace cautious::likely_moves

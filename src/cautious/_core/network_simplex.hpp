@@ -298,4 +298,8 @@ inline const Kernel kernels[] = {
 
 inline constexpr Constant constants[] = {{"NOBODY", NOBODY}, {"PI", PI}};
 
+inline const Subject listed =
+    subject("network_simplex", "Cheapest flows without capacities: the primal network simplex on a spanning tree.",
+            kernels, constants);
+
 }  // namespace cautious::network_simplex

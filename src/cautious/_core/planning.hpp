@@ -11,7 +11,9 @@
 #pragma once
 #include "flow.hpp"
 
-namespace cautious {
+namespace cautious::planning {
+
+using namespace flow;
 
 inline constexpr i64 BLOCK = 256, PIECE = 4096, BLOCKS_PER_PIECE = PIECE / BLOCK;
 static_assert(PIECE % BLOCK == 0);
@@ -179,7 +181,7 @@ Done bellman_in_place(Rows<I> p, In<double> r, double gamma, Out<double> v, bool
     return {};
 }
 
-inline const Kernel planning_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<block_lengths<i32>, block_lengths<i64>>(
         "block_lengths", "indptr rows_per_block", "For each block of rows how long they all are; 0 where they differ."),
     kernel<bellman<i32>, bellman<i64>>(
@@ -193,6 +195,10 @@ inline const Kernel planning_kernels[] = {
                                                          "v <- T v, state by state."),
 };
 
-inline const Constant planning_constants[] = {{"BLOCK", BLOCK}, {"PIECE", PIECE}, {"SUMMARY", SUMMARY}};
+inline const Constant constants[] = {{"BLOCK", BLOCK}, {"PIECE", PIECE}, {"SUMMARY", SUMMARY}};
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("planning", "Bellman sweeps, and evaluation passes over the chain of one policy.",
+            kernels, constants);
+
+}  // namespace cautious::planning

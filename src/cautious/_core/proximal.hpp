@@ -16,6 +16,8 @@
 
 namespace cautious::proximal {
 
+using namespace flow;
+
 // The pairs of all states: `first` has an entry more than there are states.
 template <class I>
 bool pairs_fit(In<i64> first, const Rows<I>& p, i64 n_states) {
@@ -286,5 +288,8 @@ inline const Kernel kernels[] = {
         "first indptr indices data free heavy new_first new_indptr new_indices new_data new_free",
         "The marked pairs alone, with their transitions and weights."),
 };
+
+inline const Subject listed =
+    subject("proximal", "Products and solves with the Newton matrix of a separable problem.", kernels);
 
 }  // namespace cautious::proximal

@@ -641,4 +641,7 @@ inline const Kernel kernels[] = {
                            "The prices that minimise the bound by the nearest plans, and the mean curvature."),
 };
 
+inline const Subject listed =
+    subject("restricted_master", "The small problem of column generation by a primal-dual interior point.", kernels);
+
 }  // namespace cautious::restricted_master

@@ -5,7 +5,7 @@
 #include "binding.hpp"
 #include "vec.hpp"
 
-namespace cautious {
+namespace cautious::rows {
 
 // States (S,) that some policy using allowed pairs can visit from the start states.
 template <class I>
@@ -276,7 +276,7 @@ Buffer<i64> duplicate_actions(Rows<I> p, In<double> reward, In<double> pay, In<b
     return count;
 }
 
-inline const Kernel rows_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<reach<i32>, reach<i64>>("reach", "indptr indices allowed start",
                                    "States (S,) that allowed pairs can reach from the start states."),
     kernel<keep_safe<i32>, keep_safe<i64>>("keep_safe", "indptr indices allowed n_states",
@@ -298,4 +298,6 @@ inline const Kernel rows_kernels[] = {
         "How many states have two actions that lead to and pay the same: (A, A)."),
 };
 
-}  // namespace cautious
+inline const Subject listed = subject("rows", "Loops over the rows and the graph of a model.", kernels);
+
+}  // namespace cautious::rows

@@ -27,7 +27,7 @@
 #include "binding.hpp"
 #include "vec.hpp"
 
-namespace cautious {
+namespace cautious::sampling {
 
 inline constexpr u64 GOLDEN = 0x9E3779B97F4A7C15;
 inline constexpr double UNIT = 1.0 / 9007199254740992.0;
@@ -385,7 +385,7 @@ inline Done update_occupancy(In<bool> allowed, In<double> log_pi, In<double> x, 
     return {};
 }
 
-inline const Kernel sampling_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<uniform>("uniform", "seed counter", "The number in [0, 1) at a place of the stream of a seed."),
     kernel<uniforms>("uniforms", "seed out", "The first numbers of a stream."),
     kernel<running_sums<i32>, running_sums<i64>>("running_sums", "indptr indices data out",
@@ -420,4 +420,8 @@ inline const Kernel sampling_kernels[] = {
                              "Centre v, set d = x pi, and move the average of d."),
 };
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("sampling", "Random numbers, draws from tables, counts, and sweeps of the practical Algorithm 1.",
+            kernels);
+
+}  // namespace cautious::sampling

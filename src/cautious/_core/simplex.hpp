@@ -6,7 +6,7 @@
 #pragma once
 #include "binding.hpp"
 
-namespace cautious {
+namespace cautious::simplex {
 
 // largest step of a pair, so that sums of steps stay finite
 inline constexpr double LARGEST_STEP = 1e100;
@@ -75,7 +75,7 @@ Done projected_step(Rows<I> p, In<double> r, In<bool> active, double gamma, In<d
     return {};
 }
 
-inline const Kernel simplex_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<simplex_threshold>("simplex_threshold", "x mass",
                               "The number that the entries above it exceed by `mass` together."),
     kernel<projected_step<i32>, projected_step<i64>>(
@@ -83,4 +83,6 @@ inline const Kernel simplex_kernels[] = {
         "policy: every state's mass spread nearest to d + (r + gamma E[v] - v) / h."),
 };
 
-}  // namespace cautious
+inline const Subject listed = subject("simplex", "Distributions nearest to given numbers.", kernels);
+
+}  // namespace cautious::simplex

@@ -203,4 +203,6 @@ inline const Kernel kernels[] = {
 
 inline constexpr Constant constants[] = {{"NUMBER_WIDTH", NUMBER_WIDTH}, {"MOST_WORDS", MOST_WORDS}};
 
+inline const Subject listed = subject("text", "Numbers out of lines of text.", kernels, constants);
+
 }  // namespace cautious::text

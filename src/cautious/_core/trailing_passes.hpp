@@ -12,7 +12,9 @@
 #include "planning.hpp"
 #include "vec.hpp"
 
-namespace cautious {
+namespace cautious::trailing_passes {
+
+using namespace planning;
 
 // iterates that are kept: a pass overwrites what the fourth pass before it has written
 inline constexpr i64 KEPT = 4;
@@ -92,7 +94,7 @@ Done trailing_passes(Rows<I> p, In<i64> lengths, In<double> b, double gamma, In<
     return {};
 }
 
-inline const Kernel trailing_passes_kernels[] = {
+inline const Kernel kernels[] = {
     kernel<block_reach<i32>, block_reach<i64>>(
         "block_reach", "indptr indices n_states",
         "How far a pass must have come before the next one may do a block, and before it may be overwritten."),
@@ -101,6 +103,10 @@ inline const Kernel trailing_passes_kernels[] = {
         "The last four iterates of v <- b + gamma P_pi v."),
 };
 
-inline const Constant trailing_passes_constants[] = {{"KEPT", KEPT}};
+inline const Constant constants[] = {{"KEPT", KEPT}};
 
-}  // namespace cautious
+inline const Subject listed =
+    subject("trailing_passes", "Several evaluation passes at once, close behind each other in the cache.",
+            kernels, constants);
+
+}  // namespace cautious::trailing_passes
