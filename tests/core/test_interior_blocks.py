@@ -147,8 +147,8 @@ def test_wrong_arguments_are_refused():
         interior_blocks.backward(np.array([0, -4]), *blocks[1:], y, sums, missing)
     with pytest.raises(ValueError, match="softness"):
         interior_blocks.respond(*blocks, y[:3], sums, y, sums, NONE, y, sums, NONE)
+    entries = np.zeros(5, np.int32)
     with pytest.raises(ValueError, match="entry_start"):
-        entries = np.zeros(5, np.int32)
         interior_blocks.assemble(*blocks, y, sums, np.array([0, 3, 6]), entries, np.zeros(3))
     with pytest.raises(ValueError, match="first"):
         interior_blocks.add_edges(y, np.zeros(3, np.int32), -3, missing)

@@ -152,7 +152,7 @@ def test_wrong_lengths_are_refused():
         interior_steps.mean_product(x, x, x, x, 1.0, 1.0, 6, x)
     with pytest.raises(ValueError, match="n_free"):
         interior_steps.curved(x, x, x, x, 1.0, 1.0, -1, x, x.copy())
-    with pytest.raises(ValueError, match="less.size"):
+    with pytest.raises(ValueError, match=r"less\.size"):
         interior_steps.kink_offset(x, x, x, x, x, x, x, x, x.copy(), short)
     edges = np.zeros(2, np.int64)
     with pytest.raises(ValueError, match="n_edges"):

@@ -2,8 +2,8 @@
 //
 // Legend: x and z are variables and multipliers, dx and dz a step; the first `n_free` products x z tend to zero, those
 // after them to `targets`, which is zero except for barriers; `wanted` are the changes of the products that a direction
-// has to make. An entry with a kink is `away` from its prior by t - s; of_t and of_s are the multipliers of t and s, the
-// latter the kink's slope u. Products of t and s with theirs are to change by wanted_t and wanted_s.
+// has to make. An entry with a kink is `away` from its prior by t - s; of_t and of_s are the multipliers of t and s,
+// the latter the kink's slope u. Products of t and s with theirs are to change by wanted_t and wanted_s.
 #pragma once
 #include "binding.hpp"
 #include "entrywise.hpp"

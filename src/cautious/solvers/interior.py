@@ -185,8 +185,8 @@ def advance(form: Form, newton: Newton) -> Point | None:
     lengths = step_lengths(form, step, SHORT)
     # steps that are long where a slope bends leave the dual equation behind
     if kernels.furthest(newton.dual_residual) <= BENT * mean:
-        further = [min(1.0, 1.5 * length + 0.3) for length in lengths]
-        kernels.centred(*here, step.primal, step.dual, *further, aim, *rest, wanted)
+        along, along_dual = (min(1.0, 1.5 * length + 0.3) for length in lengths)
+        kernels.centred(*here, step.primal, step.dual, along, along_dual, aim, *rest, wanted)
         newton.direction(wanted, other, like=step)
         longer = mix(form, point, step, other, SHORT)
         if sum(longer) > sum(lengths):

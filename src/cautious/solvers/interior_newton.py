@@ -118,7 +118,8 @@ class Newton:
         for k, kink in enumerate(form.kinks):
             self.away.append(self.entries(kink.on_states) - kink.prior)
             self.kink_curvature.append(room(f"curvature {k}", kink.prior.size))
-            kernels.kink_curvature(*sides(kink, point.primal, point.dual), self.kink_curvature[k])
+            vectors = [*sides(kink, point.primal, point.dual), self.kink_curvature[k]]
+            kernels.kink_curvature(*vectors)
             bends.append((kink.on_states, self.kink_curvature[k], point.dual[kink.below]))
         for on_states, curvature, slope in bends:
             if on_states:
@@ -178,7 +179,8 @@ class Newton:
         for kink, away, curvature, slope in zip(form.kinks, self.away, self.kink_curvature, slopes, strict=True):
             everywhere = not kink.on_states or isinstance(form.where, slice)
             less = (lift if kink.on_states else push) if everywhere else NONE
-            kernels.kink_offset(away, *sides(kink, point.primal, point.dual, wanted), curvature, slope, less)
+            vectors = [*sides(kink, point.primal, point.dual, wanted), curvature, slope, less]
+            kernels.kink_offset(away, *vectors)
             if not everywhere:
                 lift[form.where] -= slope
         self._begin(step, like)
@@ -188,10 +190,11 @@ class Newton:
         for kink, curvature, slope in zip(form.kinks, self.kink_curvature, slopes, strict=True):
             dx = np.divide(shift, self.hessian[1], out=lift)[form.where] if kink.on_states else dy
             vectors = sides(kink, point.primal, point.dual, wanted, step.primal, step.dual)
-            reach.append(kernels.kink_changes(*vectors, slope, curvature, dx))
+            vectors += [slope, curvature, dx]
+            reach.append(kernels.kink_changes(*vectors))
         for part in form.others:
-            both = (point.primal, step.primal), (point.dual, step.dual)
-            reach.append(tuple(kernels.reach(x[part], change[part]) for x, change in both))
+            along = kernels.reach(point.primal[part], step.primal[part])
+            reach.append((along, kernels.reach(point.dual[part], step.dual[part])))
         step.reach = min(along for along, _ in reach), min(along_dual for _, along_dual in reach)
         return step
 

@@ -60,13 +60,13 @@ class System:
         self.size = mdp.n_states * (1 if edges is None else 2)
         rows, extended = mdp.transitions, edges is not None
         self.pair_start = np.concatenate([[0], np.cumsum(state_sums_of(active.astype(np.int64)))])
-        pattern = rows.indptr, rows.indices
-        self.start, coefficient_start = kernels.block_sizes(*pattern, active, extended)
+        self.start, coefficient_start = kernels.block_sizes(rows.indptr, rows.indices, active, extended)
+        places = self.start, coefficient_start
         self.members = np.empty(self.start[-1], np.int64)
         coefficients = np.empty(coefficient_start[-1] + kernels.SPARE)
-        places = self.start, coefficient_start, self.members, coefficients
-        kernels.fill_blocks(*pattern, rows.data, mdp.discount, active, extended, *places)
-        self._blocks = (self.pair_start, *places)
+        model = rows.indptr, rows.indices, rows.data, mdp.discount, active
+        kernels.fill_blocks(*model, extended, *places, self.members, coefficients)
+        self._blocks = (self.pair_start, *places, self.members, coefficients)
 
     @cached_property
     def _ones(self) -> Array:
