@@ -29,7 +29,6 @@ ERRORS = (TypeError, ValueError, OverflowError, MemoryError)
 SECONDS_PER_CALL = 10.0
 LONGEST = 40
 MOST_KEPT = 40
-MOST_REPAIRS = 5
 MIRRORED = str.maketrans("<>", "><")
 LAST_WORDS_BYTES = 4096
 INTEGERS = (-1, 0, 1, 2, 3, 5, 8, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63))
@@ -54,7 +53,7 @@ class Slot:
     @property
     def index(self) -> bool:
         """Whether its entries may be indices."""
-        return self.kinds[0].startswith(("int3", "int6", "uint3", "uint6")) and self.array
+        return self.array and any(kind.startswith(("int", "uint")) for kind in self.kinds)
 
     @property
     def pointers(self) -> bool:
@@ -183,13 +182,13 @@ class Planner:
         self.seen: set[str] = set()
         self.answered = 0
         self.refused: tuple[Plan, str] | None = None
-        self.repairs = 0
 
     def plan(self) -> Plan:
         """The next one."""
-        if self.refused is not None and self.repairs < MOST_REPAIRS:
-            self.repairs += 1
-            return self.fitting(self.repaired(*self.refused))
+        if self.refused is not None and self.rng.random() < 0.5:
+            better = self.fitting(self.repaired(*self.refused))
+            if better != self.refused[0]:
+                return better
         if not self.kept or self.rng.random() < 0.1:
             return self.fitting(self.new())
         plan = self.kept[int(len(self.kept) * self.rng.random() ** 0.5)]
@@ -283,11 +282,7 @@ class Planner:
         self.answered += error is None
         if word not in self.seen or (error is None and self.rng.random() < 0.1):
             self.kept = [*self.kept[-MOST_KEPT:], plan]
-        if word not in self.seen or self.refused is None or word != self.refused[1]:
-            self.repairs = 0
         self.refused = (plan, word) if isinstance(error, ValueError) else None
-        if word in self.seen and self.rng.random() < 0.5:
-            self.refused = None
         self.seen.add(word)
 
 
