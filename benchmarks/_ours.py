@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 import _case
 import cautious as ca
@@ -54,7 +53,7 @@ def memory_figures(watch: Watch, mdp: ca.MDP) -> dict[str, Any]:
 
 
 def warm_up(request: dict[str, Any]) -> None:
-    """Compiled kernels are loaded by solving a small problem of the same kind."""
+    """Modules are loaded, and memory is asked for, by solving a small problem of the same kind."""
     # large models are solved by other methods, or in another precision, than small ones
     n_states = max(size for size in WARM_STATES if size <= max(request["n_states"], WARM_STATES[0]))
     mdp = _case.model(request["model"], n_states, request["discount"])
@@ -130,26 +129,11 @@ def frontier_row(request: dict[str, Any], ready: Callable[[], object]) -> dict[s
 
 
 def sweep_seconds(mdp: ca.MDP) -> float:
-    """The yardstick: one plain Bellman sweep over all pairs, one thread; the fastest of at least ten."""
-    rows, v = mdp.transitions, np.zeros(mdp.n_states)
-    arguments = (rows.indptr, rows.indices, rows.data, mdp.rewards.ravel(), mdp.discount)
-    v = plain_sweep(*arguments, v)
+    """The yardstick: one Bellman sweep by SciPy's sparse product, one thread; the fastest of at least ten."""
+    reward, v = mdp.rewards, np.zeros(mdp.n_states)
     times: list[float] = []
     while len(times) < 10 or (sum(times) < 0.2 and len(times) < 1000):
         started = time.perf_counter()
-        v = plain_sweep(*arguments, v)
+        v = (reward + mdp.discount * (mdp.transitions @ v).reshape(reward.shape)).max(axis=1)
         times.append(time.perf_counter() - started)
     return min(times)
-
-
-@njit(cache=True)
-def plain_sweep(indptr: Any, indices: Any, data: Any, reward: Any, gamma: float, v: Any) -> Any:
-    """max over actions of r + gamma E[v]."""
-    out = np.full(v.size, -np.inf)
-    n_actions = reward.size // v.size
-    for row in range(reward.size):
-        total = 0.0
-        for k in range(indptr[row], indptr[row + 1]):
-            total += data[k] * v[indices[k]]
-        out[row // n_actions] = max(out[row // n_actions], reward[row] + gamma * total)
-    return out

@@ -27,9 +27,6 @@ SWEEPS = {"none": 250, "KL": 1000, "Entropy": 1000}
 EXACT_AT_SCALE = ("none", "KL", "Entropy", *FEATURES, *SCALAR, "Quadratic", "Quadratic (states)")
 ROUGH_AT_SCALE = ("KL (states)", "TotalVariation", "TotalVariation (states)", "Wasserstein (graph)", *SUMS)
 NEAR_ONE = ("none", "KL", "SafeSet", "PeakExposure")
-FRONTIER_SOLVES = 5.0
-# duals that are smooth in the multipliers: a point can be foreseen from its neighbours, and needs no plan of its own
-SMOOTH = ("KL", "Entropy")
 
 
 @dataclass(frozen=True)
@@ -221,13 +218,8 @@ def _near_one(rows: Sequence[Row]) -> list[Line]:
 
 
 def _rest(rows: Sequence[Row]) -> list[Line]:
-    points = pick(rows, table="frontier")
-    judged = _at_most("single_solves", FRONTIER_SOLVES)
-    smooth, others = pick(points, risk=SMOOTH), [row for row in points if row["risk"] not in SMOOTH]
-    what, required = f"30 points of a frontier, {' and '.join(SMOOTH)}", f"<= {FRONTIER_SOLVES:g} single solves"
-    solves = [row["own"]["single_solves"] for row in others]
+    solves = [row["own"]["single_solves"] for row in pick(rows, table="frontier")]
     told = f"{min(solves):.3g} to {max(solves):.3g} single solves" if solves else "not measured"
-    found = [_all(what, required, smooth, judged), Line("30 points of a frontier, other risks", "told", told, None)]
     threads = pick(rows, table="threads")
     together = {(row["n_states"], row["model"]): row for row in threads if row["threads"] is None}
 
@@ -239,4 +231,5 @@ def _rest(rows: Sequence[Row]) -> list[Line]:
         return gain, gain is not None and gain >= 0.95
 
     pairs = [row for row in threads if row["threads"] == 1]
-    return [*found, _all("all cores against one", "never slower", pairs, faster)]
+    frontiers = Line("30 points of a frontier", "told", told, None)
+    return [frontiers, _all("all cores against one", "never slower", pairs, faster)]

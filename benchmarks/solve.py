@@ -23,13 +23,12 @@ from rich.console import Console
 import _solve_picture
 import _solve_tables
 from _rows import PEERS, PLANNERS, SUMS, Case, Limits, compare
-from _targets import NEAR_ONE, SMOOTH, lines
+from _targets import NEAR_ONE, lines
 from _workers import Row, Workers
 
 PACKAGES = (
     "numpy",
     "scipy",
-    "numba",
     "cvxpy",
     "clarabel",
     "scs",
@@ -40,6 +39,7 @@ PACKAGES = (
     "stormpy",
 )
 MATRIX_STATES = 1000
+LARGE_FRONTIERS = ("KL", "Entropy")
 QUICK_LIMITS = Limits(peer_seconds=5.0, own_seconds=10.0)
 QUICK_PEERS = ("QuantEcon MPI", "Storm", "CLARABEL 1e-10", "CLARABEL", "PIQP")
 
@@ -100,8 +100,8 @@ def cases(given: argparse.Namespace) -> Iterator[Case]:
     if given.frontier:
         wanted = [risk for risk in risks if risk not in ("none", "Wasserstein (matrix)")]
         yield from (Case("frontier", model, 1000, discounts[0], risk) for model in models for risk in wanted)
-        smooth = [risk for risk in wanted if risk in SMOOTH]
-        yield from (Case("frontier", model, 10_000, discounts[0], risk) for model in models for risk in smooth)
+        large = [risk for risk in wanted if risk in LARGE_FRONTIERS]
+        yield from (Case("frontier", model, 10_000, discounts[0], risk) for model in models for risk in large)
     for discount in numbers(given.near_one):
         wanted = [risk for risk in risks if risk in NEAR_ONE]
         yield from (Case("near one", model, 10_000, discount, risk) for model in models for risk in wanted)

@@ -205,12 +205,6 @@ def test_lines_of_a_benchmark_appear_as_they_are_measured(tmp_path):
         child.stdin.write("\n")
 
 
-def test_warmup_says_how_long_it_took(run):
-    code, out, _ = run("warmup")
-    assert code == 0
-    assert "kernels are ready" in out
-
-
 def test_the_risk_language(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mdp = ca.worlds.river_swim()

@@ -1,5 +1,6 @@
 """``ca.compare``: everyone's objective is the one we compute, and what does not apply or goes wrong is a row."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -10,7 +11,7 @@ from cautious.comparison import compare as comparing
 from cautious.comparison import runs
 from cautious.comparison.results import HEADERS
 from cautious.peers import convex, roster
-from compiling_solve import compiling_first
+from cautious.solvers.solve import answer
 from masked_model import masked
 
 
@@ -64,18 +65,11 @@ def test_a_risk_is_bound_anew_for_every_run():
     assert len(bound) >= 3
 
 
-def test_compiling_is_no_part_of_a_time(monkeypatch):
-    monkeypatch.setattr(runs, "answer", compiling_first(ca.Status.TIME_LIMIT))
-    monkeypatch.setattr(runs, "LONG_SECONDS", 0.0)
-    (row,) = ca.compare(ca.Problem(masked()), ["planning"]).rows
-    assert row.status == "SOLVED"
-    monkeypatch.setattr(runs, "learn", compiling_first(ca.Status.TIME_LIMIT, ca.learn))
-    (row,) = ca.compare(ca.Problem(masked()), ["plug-in"], samples=1000).rows
-    assert row.status == "ESTIMATED"
+def test_ctrl_c_is_the_end(monkeypatch):
+    def stopped(*arguments, **options):
+        return dataclasses.replace(answer(*arguments, **options), status=ca.Status.STOPPED)
 
-
-def test_ctrl_c_while_compiling_is_the_end(monkeypatch):
-    monkeypatch.setattr(runs, "answer", compiling_first(ca.Status.STOPPED))
+    monkeypatch.setattr(runs, "answer", stopped)
     found = ca.compare(ca.Problem(masked()), ["planning", "plug-in"], samples=1000)
     assert [row.status for row in found.rows] == ["STOPPED", "interrupted"]
 

@@ -1,97 +1,16 @@
-"""KL and entropy on pairs, alone and beside features: kernels against NumPy, answers against CVXPY, hard cases."""
+"""KL and entropy on pairs, alone and beside features: answers against CVXPY, hard cases."""
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.special import logsumexp
 
 import cautious as ca
 import reference
-from cautious.kernels import entropic as kernels
 from cautious.solvers import entropic_prices
 from cautious.solvers.base import Clock, Target, Workspace
 from cautious.solvers.entropic import Entropic
 from cautious.solvers.entropic_dual import Dual, Scenery
 from random_models import random_case
-
-GAMMA = 0.9
-
-
-@pytest.fixture
-def parts():
-    """A sparse model of 30 states and 3 actions as CSR arrays, B as a dense matrix, and some vectors."""
-    rng = np.random.default_rng(5)
-    dense = rng.dirichlet(np.ones(30), size=90) * (rng.random((90, 30)) < 0.2)
-    dense[:, 0] += 0.01
-    dense /= dense.sum(axis=1, keepdims=True)
-    rows = sp.csr_array(dense)
-    b = GAMMA * dense - np.repeat(np.eye(30), 3, axis=0)
-    base = rng.normal(size=90)
-    base[[4, 60, 61, 62]] = -np.inf
-    return (rows.indptr, rows.indices, rows.data), b, base, rng
-
-
-def test_exponents_and_their_sums_by_state(parts):
-    csr, b, base, rng = parts
-    u, ell, states, policy = rng.normal(size=30), np.empty(90), np.empty(30), np.empty(90)
-    top = kernels.exponents(*csr, GAMMA, base, u, ell)
-    expected = base + b @ u
-    assert np.allclose(ell, expected, rtol=1e-13)
-    assert top == ell.max()
-    kernels.by_state(ell, states, policy)
-    table = expected.reshape(30, 3)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        assert np.allclose(states, logsumexp(table, axis=1))
-        rows = np.where(np.isfinite(table), np.exp(table - logsumexp(table, axis=1)[:, None]), 0.0)
-    assert np.allclose(policy.reshape(30, 3), rows, atol=1e-15)
-
-
-def test_logarithmic_mean_of_masses():
-    policy = np.array([0.25, 0.75, 1.0, 0.0, 0.5, 0.5])
-    mass, wanted, out = np.array([1e-3, 2.0, 0.1]), np.array([1.0, 1.0, 0.1]), np.empty(6)
-    kernels.spread_weights(policy, np.log(mass), wanted, out)
-    mean = np.array([(1 - 1e-3) / np.log(1e3), 1 / np.log(2), 0.1])
-    assert np.allclose(out, policy * np.repeat(mean, 2))
-    kernels.spread_weights(policy, np.array([-2000.0, 0, 0]), wanted, out)
-    assert out[1] == pytest.approx(0.75 / 2000)
-
-
-@pytest.mark.parametrize("length", [0.0, 0.5, 1e4])
-def test_log_sum_along_a_line(parts, length):
-    _, _, base, rng = parts
-    p = rng.normal(size=90)
-    finite = np.isfinite(base)
-    value, first, second = kernels.along(base, p, length, 0.0)
-    exponents = base[finite] + length * p[finite]
-    y = np.exp(exponents - logsumexp(exponents))
-    assert value == pytest.approx(logsumexp(exponents), rel=1e-12)
-    assert first == pytest.approx(y @ p[finite], rel=1e-10)
-    assert second == pytest.approx(y @ p[finite] ** 2 - (y @ p[finite]) ** 2, abs=1e-9)
-
-
-def test_bordered_system(parts):
-    csr, b, _, rng = parts
-    y, features = rng.random(90) * (rng.random(90) < 0.8), rng.normal(size=(2, 90))
-    joint = np.hstack([b, features.T])
-    matrix = joint.T @ (y[:, None] * joint) + np.diag(np.r_[np.zeros(30), 0.3, 0.2])
-    border, block = np.ascontiguousarray(matrix[:30, 30:]), np.ascontiguousarray(matrix[30:, 30:])
-    x, out = rng.normal(size=32), np.empty(32)
-    kernels.bordered_product(*csr, GAMMA, y, border, block, x, out)
-    assert np.allclose(out, matrix @ x, rtol=1e-12)
-    inverse, corner, right = 1 / np.diag(matrix)[:30].copy(), np.linalg.inv(block), rng.normal(size=32)
-    start, residual, direction, gains = np.zeros(32), right.copy(), np.empty(32), np.zeros(9)
-    squared = kernels.precondition(inverse, corner, residual, direction)
-    assert np.allclose(direction, np.r_[inverse * right[:30], corner @ right[30:]])
-    assert squared == pytest.approx(right @ direction)
-    arrays = (*csr, GAMMA, y, border, block, inverse, corner, start, residual, direction, gains)
-    # going on after an interruption is the same as not being interrupted
-    for _ in range(20):
-        if kernels.conjugate_gradients(*arrays, 1e-24, 8) < 8:
-            break
-    solution = np.linalg.solve(matrix, right)
-    assert np.allclose(start, solution, rtol=1e-6, atol=1e-8 * np.abs(solution).max())
-    assert gains[-1] == pytest.approx(right @ solution, rel=1e-9)
-
 
 SUMS = (
     ("KL", "PeakExposure"),
@@ -202,8 +121,8 @@ def test_neighbours_share_their_scenery_and_begin_where_they_end(monkeypatch):
     points = ca.frontier(mdp, ca.Entropy(), cautions)
     assert all(point.status is ca.Status.SOLVED for point in points)
     assert len(made) == 1
-    # all were found side by side
-    assert not steps
+    # from the third point on the polynomial through the last ones is so near that one Newton step is left
+    assert all(steps.count(caution) == 1 for caution in cautions[3:])
     assert all(point.steps == 1 for point in points)
 
 

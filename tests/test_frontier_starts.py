@@ -6,15 +6,14 @@ import scipy.sparse as sp
 
 import cautious as ca
 from cautious.certificate import Box, Witness
-from cautious.kernels.price_model import curvature, nearest
 from cautious.solvers import scalar_past
 from cautious.solvers.base import Clock, Outcome, Target, Workspace, run
 from cautious.solvers.inner_problems import Planned as PlannedBoxes
 from cautious.solvers.interior import Interior
 from cautious.solvers.interior_newton import Newton
 from cautious.solvers.interior_start import FIRST_LEVEL, Neighbour
-from cautious.solvers.mixing import Rows
 from cautious.solvers.price_memory import Planned, PriceMemory
+from cautious.solvers.restricted_master import Rows
 
 CAUTIONS = np.geomspace(0.3, 3.0, 7)
 
@@ -150,27 +149,6 @@ def test_plans_are_remembered_up_to_a_number_and_the_oldest_goes():
         memory.keep(Planned(np.array([price]), price * ones, np.zeros(3, np.uint8), ones / 3), 3)
     plan, _ = memory.start(np.array([2.0]))
     np.testing.assert_allclose(plan.values, 2.0, rtol=1e-6)
-
-
-def test_the_nearest_plans_come_first_and_the_older_of_two():
-    asked = np.array([[3.0], [1.0], [-1.0], [0.5], [9.0]])
-    assert nearest(asked, np.zeros(1), 4).tolist() == [3, 1, 2, 0]
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_the_curvature_of_a_quadratic_is_found(seed):
-    """Slopes rise by  H step  plus noise of a hundredth; directions without curvature get a little."""
-    rng = np.random.default_rng(seed)
-    m = int(rng.integers(1, 5))
-    root = rng.normal(size=(m, m))
-    truth = root @ root.T + 0.5 * np.eye(m)
-    steps = rng.normal(size=(30 * m, m))
-    rises = steps @ truth * (1 + 0.01 * rng.normal(size=(30 * m, 1)))
-    found = curvature(steps, rises, np.sum(steps**2, axis=1))
-    np.testing.assert_allclose(found, truth, atol=0.1 * np.abs(truth).max())
-    np.testing.assert_allclose(found, found.T, rtol=1e-12)
-    flat = curvature(steps, np.zeros_like(rises), np.sum(steps**2, axis=1))
-    assert np.linalg.eigvalsh(flat).min() >= 0
 
 
 def test_a_frontier_takes_fewer_plans_than_its_points_alone(monkeypatch):

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 
 import cautious as ca
 import reference
-from cautious.kernels.cholesky_order import widest_level
 from cautious.solvers import interior_newton, interior_system
 from cautious.solvers.base import Clock, Outcome, Target, Workspace, run
 from cautious.solvers.interior import Interior
@@ -192,23 +191,6 @@ def test_large_factors_are_not_started():
     assert not fills_in(ca.worlds.garnet(1_000, n_actions=4, n_successors=5), Workspace())
     ring = sp.csr_array((np.ones(5000), (np.arange(5000), (np.arange(5000) + 1) % 5000)), shape=(5000, 5000))
     assert not fills_in(ca.MDP(ring, np.zeros((5000, 1))), Workspace())
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_widest_level(seed):
-    rng = np.random.default_rng(seed)
-    table = rng.random((30, 2, 30)) * (rng.random((30, 2, 30)) < 0.05)
-    table[np.arange(30), 0, rng.integers(30, size=30)] += 0.1
-    chain = sp.csr_array(table.reshape(60, 30))
-    linked, seen, widest = table.sum(axis=1) > 0, np.zeros(30, dtype=bool), 0
-    for root in range(30):
-        level = np.zeros(30, dtype=bool)
-        level[root] = not seen[root]
-        while level.any():
-            seen |= level
-            widest = max(widest, int(level.sum()))
-            level = linked[level].any(axis=0) & ~seen
-    assert widest_level(chain.indptr, chain.indices, 30) == widest
 
 
 def test_cost_of_a_factor_counts_its_entries():

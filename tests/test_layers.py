@@ -16,7 +16,7 @@ LAYERS = [
     {"_storage"},
     {"tables"},
     {"_core"},
-    {"kernels"},
+    {"runtime"},
     {"models"},
     {"occupancy"},
     {"episodes"},
@@ -52,7 +52,8 @@ def optional_packages():
     content = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = content["project"]["optional-dependencies"].values()
     # packages of others that `compare` calls where they happen to be installed
-    wanted = [item for extra in (*extras, content["dependency-groups"]["peers"]) for item in extra]
+    groups = content["dependency-groups"]
+    wanted = [item for extra in (*extras, groups["peers"], groups["bench"]) for item in extra]
     return {item.split(">")[0].split("[")[0].strip() for item in wanted} - {"cautious"}
 
 

@@ -11,9 +11,9 @@ from scipy.optimize import linprog
 
 import cautious as ca
 import reference
-from cautious.kernels import threads
 from cautious.models.chains import Greedy
 from cautious.planning import plan
+from cautious.runtime import threads
 from random_models import random_model
 
 

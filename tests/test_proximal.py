@@ -1,4 +1,4 @@
-"""The proximal interior point alone, against CVXPY, and its kernels against plain matrices."""
+"""The proximal interior point alone, against CVXPY, and its Newton system against plain matrices."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,6 @@ import scipy.sparse as sp
 
 import cautious as ca
 import reference
-from cautious.kernels import proximal as kernels
-from cautious.kernels import proximal_heavy as heavy_kernels
 from cautious.solution import Status
 from cautious.solvers.base import Clock, Start, Target, run
 from cautious.solvers.proximal import Proximal
@@ -104,28 +102,6 @@ def test_newton_system_matches_dense_solve(ragged, n_nodes):
     assert diagonal == pytest.approx(np.diag(dense_newton(matrix, own, plain, n_nodes)), rel=1e-9)
 
 
-def test_heavy_pairs_are_those_that_count_somewhere(ragged):
-    """Against the definition: some entry of free * b^2 above a share of the diagonal; then copied as they are."""
-    problem, matrix, own = ragged
-    part, rng = ActivePart(problem), np.random.default_rng(4)
-    free = 10.0 ** rng.uniform(-6, 0, size=part.pairs.size)
-    diagonal = free @ matrix**2
-    plain = np.maximum((matrix + own) ** 2, own)
-    expected = (free[:, None] * plain / diagonal).max(axis=1) > 1e-3
-    heavy = np.empty(free.size, np.bool_)
-    n_rows, n_entries = heavy_kernels.mark_heavy(*part.csr, free, diagonal, 1e-3, heavy)
-    assert np.array_equal(heavy, expected)
-    assert 0 < n_rows == expected.sum() < free.size
-    first, indptr, indices, data, _ = part.csr
-    copied = np.empty_like(first), np.empty(n_rows + 1, indptr.dtype), np.empty(n_entries, indices.dtype)
-    new_data, new_free = np.empty(n_entries), np.empty(n_rows)
-    heavy_kernels.copy_heavy(first, indptr, indices, data, free, heavy, *copied, new_data, new_free)
-    rows = sp.csr_array((new_data, copied[2].astype(int), copied[1].astype(int)), shape=(n_rows, part.states.size))
-    assert 0.9 * rows.toarray() == pytest.approx((matrix + own)[expected], abs=1e-15)
-    assert np.array_equal(new_free, free[expected])
-    assert np.array_equal(np.diff(copied[0].astype(int)), own[expected].sum(axis=0))
-
-
 def test_light_pairs_left_out_are_mended():
     """Most pairs are light, but not nothing: the answer solves the whole system, whatever the share left out."""
     mdp = ca.worlds.garnet(60, 4, 5, discount=0.9, seed=4)
@@ -140,29 +116,6 @@ def test_light_pairs_left_out_are_mended():
     right = rng.normal(size=60)
     v, _ = system.solve(right, empty, 1e-8, 500, Clock(None))
     assert np.abs(matrix.T @ (free * (matrix @ v)) - right).sum() <= 1.1e-8
-
-
-def test_conjugate_gradients_can_pause(ragged):
-    """Chunks give the same answer as one run: the clock is asked in between."""
-    problem, _, _ = ragged
-    part, rng = ActivePart(problem), np.random.default_rng(2)
-    none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
-    nowhere = none.view(np.uint64)
-    responses = Responses(rng.exponential(size=part.pairs.size), np.zeros(part.states.size), none, 0, none, none, empty)
-    system, right = NewtonSystem(part, responses), rng.normal(size=part.states.size)
-    found = []
-    for chunk in (1, 50):
-        vectors, nodes, inner = np.zeros((3, right.size)), np.zeros((3, 0)), 0.0
-        vectors[1] = right
-        for _ in range(50):
-            inner, _ = kernels.conjugate_gradients(
-                *part.csr, responses.free, responses.damp, system.ridge, nowhere, nowhere, nowhere, empty,
-                system.own, system.node, system.across, system.common, vectors, nodes, inner, 1e-10, chunk,
-            )  # fmt: skip
-            if inner == 0.0:
-                break
-        found.append(vectors[0])
-    assert np.array_equal(*found)
 
 
 @pytest.mark.parametrize("seed", range(4))

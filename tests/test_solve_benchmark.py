@@ -91,15 +91,9 @@ def test_small_models_frontiers_and_threads():
     assert target([row(n_states=100, own=0.029)], "every risk at 100 states").met is True
     assert target([row(n_states=100, own=0.031)], "every risk at 100 states").met is False
     assert target([row(n_states=1000, peers=[peer("SCS", 0.6, 1e-9)])], "every risk at 1,000 states").met is False
-    dear, cheap = row(table="frontier", single_solves=5.5), row(table="frontier", single_solves=4.5)
-    told, smooth = (
-        row("CVaR", "frontier", 1000, single_solves=20.0),
-        "30 points of a frontier, KL and Entropy",
-    )
-    assert target([dear, told], smooth).met is False
-    assert target([cheap, told], smooth).met is True
-    assert target([cheap, told], "30 points of a frontier, other risks").measured == "20 to 20 single solves"
-    assert target([cheap, told], "30 points of a frontier, other risks").met is None
+    points = [row(table="frontier", single_solves=5.5), row("CVaR", "frontier", 1000, single_solves=20.0)]
+    assert target(points, "30 points of a frontier").measured == "5.5 to 20 single solves"
+    assert target(points, "30 points of a frontier").met is None
     alone, together = row("none", "threads", own=2.0), row("none", "threads", own=1.0) | {"threads": None}
     assert target([alone, together], "all cores against one").measured == "2"
     assert (
@@ -157,7 +151,7 @@ def test_the_cases_of_a_run():
     assert not [one for one in every if one.risk == "Wasserstein (matrix)" and one.n_states > 1000]
     assert {one.discount for one in every if one.table == "near one"} == {0.999, 0.9999}
     assert {one.threads for one in every if one.table == "threads"} == {1, None}
-    assert {one.risk for one in every if one.table == "frontier" and one.n_states > 1000} == set(targets.SMOOTH)
+    assert {one.risk for one in every if one.table == "frontier" and one.n_states > 1000} == set(solve.LARGE_FRONTIERS)
     few = solve.options(["--risks", "KL", "--states", "100", "--scale", "", "--near-one", "", "--models", "grid"])
     assert [one.discount for one in solve.cases(few)] == [0.95, 0.99]
     assert max(one.n_states for one in solve.cases(solve.options(["--quick"]))) == 400

@@ -1,4 +1,4 @@
-"""Cheapest plans and flows against linear programming, and the passes of the dense interior point against NumPy."""
+"""Cheapest plans and flows against linear programming, and solves with them."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,10 @@ from scipy.optimize import linprog
 from scipy.sparse.csgraph import dijkstra
 
 import cautious as ca
-from cautious.kernels import dense_transport as kernels
-from cautious.kernels.patience import time_is_up, until
 from cautious.risks import network_simplex
 from cautious.risks.graph_flow import spanning_tree
 from cautious.risks.network_simplex import cheapest_flow, cheapest_plan
+from cautious.runtime.deadline import time_is_up, until
 
 
 def exact_cost(distance, x, q):
@@ -143,56 +142,6 @@ def test_a_distance_of_many_states_needs_no_patience():
     x, q = rng.dirichlet(np.ones(600)), rng.dirichlet(np.ones(600))
     cost, potentials = cheapest_plan(distance, x, q)
     assert_allclose(proved_below(distance, x, q, potentials), cost, rtol=1e-12)
-
-
-@pytest.fixture
-def tables():
-    rng = np.random.default_rng(3)
-    amount, slack, cost = (0.1 + rng.random((4, 6)) for _ in range(3))
-    d_amount, d_slack = rng.standard_normal((2, 4, 6))
-    f, g = rng.standard_normal(4), rng.standard_normal(6)
-    return amount, slack, cost, d_amount, d_slack, f, g
-
-
-def test_weights_and_pushes(tables):
-    amount, slack, cost, d_amount, d_slack, f, g = tables
-    weight = np.empty_like(amount)
-    rows, columns = kernels.weigh(amount, slack, weight)
-    assert_allclose(weight, amount / slack)
-    assert_allclose(rows, weight.sum(axis=1))
-    assert_allclose(columns, weight.sum(axis=0))
-    missing = cost + f[:, None] - g - slack
-    over = weight * missing - (0.3 - amount * slack - d_amount * d_slack) / slack
-    rows, columns = kernels.push(cost, f, g, amount, slack, d_amount, d_slack, 0.3)
-    assert_allclose(rows, over.sum(axis=1))
-    assert_allclose(columns, over.sum(axis=0))
-
-
-def test_responses_and_products(tables):
-    amount, slack, cost, d_amount, d_slack, f, g = tables
-    rng = np.random.default_rng(4)
-    df, dg = rng.standard_normal(4), rng.standard_normal(6)
-    wanted = 0.3 - amount * slack - d_amount * d_slack
-    expected_slack = cost + f[:, None] - g - slack + df[:, None] - dg
-    expected = (wanted - amount * expected_slack) / slack
-    primal, dual = kernels.respond(cost, f, g, amount, slack, d_amount, d_slack, 0.3, df, dg)
-    assert_allclose(d_slack, expected_slack)
-    assert_allclose(d_amount, expected)
-    for x, dx, most in ((amount, expected, primal), (slack, expected_slack, dual)):
-        assert_allclose(most, min(1.0, (-x / dx)[dx < 0].min(initial=np.inf)))
-    moved = (amount + 0.5 * expected) * (slack + 0.25 * expected_slack)
-    assert_allclose(kernels.products(amount, slack, d_amount, d_slack, 0.5, 0.25), moved.sum())
-
-
-def test_sparse_products():
-    rng = np.random.default_rng(5)
-    matrix = sp.csr_array(sp.random_array((7, 5), density=0.4, rng=rng))
-    csr, w, x = (matrix.indptr, matrix.indices, matrix.data), rng.random(7), rng.random(5)
-    assert_allclose(kernels.gather(*csr, x), matrix @ x)
-    assert_allclose(kernels.scatter(*csr, w, 5), matrix.T @ w)
-    out = np.ones((5, 5))
-    kernels.add_normal(*csr, w, out)
-    assert_allclose(out, 1 + (matrix.T * w) @ matrix.toarray())
 
 
 @pytest.mark.parametrize("caution", [1e-6, 1.0, 1e4])

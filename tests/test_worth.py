@@ -8,7 +8,7 @@ import pytest
 import cautious as ca
 import reference
 from cautious import occupancy, worth
-from cautious.kernels import checking
+from cautious._core import certificate
 from cautious.occupancy import policy_occupancy, policy_values
 from random_models import random_model, random_policy, random_support
 
@@ -88,7 +88,7 @@ def test_advantages_of_a_policy_enclose_the_exact_ones(seed):
     v, counted = rng.normal(size=mdp.n_states), rng.random(mdp.n_states) < 0.7
     counted[0] = True
     table = (*mdp.csr, mdp.rewards.ravel(), policy.ravel(), mdp.allowed.ravel(), counted, mdp.discount, v)
-    least, largest = checking.advantages_of(*table, 2 * EPS)
+    least, largest = certificate.policy_advantages(*table, 2 * EPS)
     rows, gamma = mdp.transitions.toarray(), Fraction(mdp.discount)
     exact = []
     for s in np.flatnonzero(counted):
@@ -107,4 +107,4 @@ def test_advantages_never_hide_a_nan():
     policy, everything, v = np.eye(2)[np.zeros(6, int)], np.ones(12, dtype=bool), np.zeros(6)
     v[3] = np.nan
     table = (*mdp.csr, mdp.rewards.ravel(), policy.ravel(), everything, np.ones(6, dtype=bool), 0.9, v)
-    assert np.isnan(checking.advantages_of(*table, EPS)).all()
+    assert np.isnan(certificate.policy_advantages(*table, EPS)).all()

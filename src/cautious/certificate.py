@@ -1,7 +1,7 @@
 """Certificates: how much better than the delivered policy any policy could be, from the unscaled data alone.
 
 Nothing here believes a solver. A solver sends a policy and a *witness*; this file and ``worth.py`` recompute everything
-else with NumPy, SciPy and loops of their own (``kernels/checking.py``).
+else with NumPy, SciPy and loops of their own (``_core/certificate.hpp``).
 
 Upper bound of a convex problem. For any lines  risk_k(d) >= <u_k, d> + b_k  and any multipliers v (S,),
 
@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from cautious._core import certificate as kernels
 from cautious.arrays import Array
 from cautious.errors import IncompatibleError
-from cautious.kernels import checking
 from cautious.models.encodings import EPS, frozen
 from cautious.occupancy import Visits
 from cautious.problem import Problem
@@ -140,7 +140,7 @@ def _convex_bound(
             raise IncompatibleError(
                 f"{risk.label}.cut gave a slope of shape {slope.shape}; expected {active.shape} = (S, A)"
             )
-        steepest = checking.charge(slope.ravel(), price, active.ravel(), adjusted.reshape(-1), size.reshape(-1))
+        steepest = kernels.subtract_slope(slope.ravel(), price, active.ravel(), adjusted.reshape(-1), size.reshape(-1))
         intercept += weight * line.intercept
         noise += 64 * EPS * weight * (abs(line.intercept) + steepest)
     bound = _plan_bound(problem, adjusted, size, v) - intercept + noise
@@ -154,13 +154,13 @@ def _plan_bound(problem: Problem, reward: Array, size: Array, v: Array) -> float
     if v.shape != (mdp.n_states,):
         return np.inf
     v = np.where(problem.active_states, v, 0.0)
-    worst = checking.largest_advantage(
+    worst = kernels.largest_advantage(
         *mdp.csr, frozen(reward).ravel(), frozen(size).ravel(), active.ravel(), mdp.discount, v, 2 * EPS
     ) / (1 - mdp.discount)
     # a reward or a multiplier that is no number proves nothing
     if np.isnan(worst):
         return np.inf
-    mean, magnitude = checking.careful_dot(mdp.start, v)
+    mean, magnitude = kernels.compensated_dot(mdp.start, v)
     return float(mean + worst + 8 * EPS * (magnitude + abs(worst)))
 
 

@@ -61,7 +61,6 @@ for command in (
     demo.demo,
     studio.studio,
     paper.paper,
-    catalogue.warmup,
 ):
     app.command()(_interruptible(command))
 app.command(context_settings=catalogue.PASS_ON)(_interruptible(catalogue.bench))

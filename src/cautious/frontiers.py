@@ -16,7 +16,7 @@ from cautious.solution import Solution, Status
 from cautious.solvers.base import Callback, Clock, Progress, Workspace
 from cautious.solvers.interruption import Interruption
 from cautious.solvers.request import Request
-from cautious.solvers.solve import answer, answer_ready, choose, foresee, ready
+from cautious.solvers.solve import answer, answer_ready, choose, ready
 
 # cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5
@@ -108,25 +108,17 @@ def frontier(
     points, before, workspace, clock = Frontier(), None, Workspace(), Clock(None)
     with Interruption(clock), ready(problem, request):
         wanted = _default_cautions(problem, request) if chosen is None else chosen
-        problems, solvers = _along(problem, wanted), choose(problem)
-        foresee(problems, request, workspace, clock)
-        for problem in problems:
-            # which solvers fit depends on the risks that count, not on how much they do
+        # which solvers fit depends on the risks that count, not on how much they do
+        solvers = choose(problem)
+        for caution in wanted:
+            # from the problem before, so that what does not depend on the caution is found once
+            problem = problem.with_caution(caution).surveyed()
             before = answer_ready(problem, request, before, workspace, None if problem.neutral else solvers)
             points.append(before)
             asked = clock.stop_requested or (listening is not None and listening.stop)
             if asked or before.status is Status.STOPPED:
                 break
     return points
-
-
-def _along(problem: Problem, cautions: Sequence[float]) -> list[Problem]:
-    """The problem at each caution, from the one before, so that what does not depend on the caution is found once."""
-    problems = []
-    for caution in cautions:
-        problem = problem.with_caution(caution).surveyed()
-        problems.append(problem)
-    return problems
 
 
 class _Listening:

@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from cautious._checks import as_policy, first_bad, state_sums_of
+from cautious._core.certificate import flow_balance, pair_occupancy
 from cautious.arrays import Array, Mask
 from cautious.errors import InputError
-from cautious.kernels import residuals
 from cautious.models.chains import Chain, chain_of
 from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
@@ -99,7 +99,8 @@ def policy_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Arra
     system = _Balance(mdp, policy)
     # an error of one would let nothing at all pass for an answer
     found = system.solved(min(accuracy, LOOSEST) * (1 - mdp.discount) / 2 - ROUNDING, guess)
-    occupancy = residuals.pairs_of(system.policy, found.states, float(found.states.sum())).reshape(mdp.shape)
+    occupancy = np.empty(mdp.shape)
+    pair_occupancy(system.policy, found.states, float(found.states.sum()), occupancy)
     # setting the sum to one at most doubles the distance
     error = 2 * (found.size + ROUNDING) / (1 - mdp.discount)
     return PolicyOccupancy(occupancy, system.reached, error)
@@ -130,8 +131,9 @@ class _Balance:
     def measured(self, states: Array) -> _Measured:
         """Made a non-negative measure on the reached states, then put into the equation."""
         states = np.where(self.reached, np.maximum(states, 0.0), 0.0)
-        mdp = self.mdp
-        return _Measured(states, *residuals.balance(*mdp.csr, self.policy, states, mdp.start, mdp.discount))
+        mdp, residual, work = self.mdp, np.empty(states.size), np.empty((states.size, 2))
+        size = flow_balance(*mdp.csr, self.policy, states, mdp.start, mdp.discount, work, residual)
+        return _Measured(states, residual, size)
 
     def solved(self, goal: float, guess: Array | None) -> _Measured:
         """States whose residual is at most ``goal`` in the 1-norm, or as small as it gets."""

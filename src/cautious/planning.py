@@ -6,35 +6,36 @@ states that can be reached,
     <xi, Tv> + gamma low / (1-gamma) <= value of the greedy policy <= optimum <= <xi, Tv> + gamma high / (1-gamma).
 
 Stopping rests on these two numbers alone, widened by what rounding can do. Modified policy iteration does the work: a
-sweep over all pairs, a shift to the middle of the bounds, then cheap passes over the chain of the greedy policy and a
-look ahead at where they lead (``kernels/looking_ahead.py``). It starts from the values of a simpler world
-(``kernels/likely_moves.py``) where moves mostly do what they are meant to, so that good news need not travel a step at
-a time. Where the policy has settled and passes crawl, its linear system is solved instead; and policy iteration with
-such solves takes over where good news has far to travel.
+sweep over all pairs, a shift to the middle of the bounds, then cheap passes over the chain of the greedy policy and
+corrections that speed them up (``_core/evaluation_acceleration.hpp``). Where actions mostly have their likeliest
+outcome, it starts from the values of a simplified model (``_core/likely_moves.hpp``), in which values propagate faster
+than one state per sweep. Where the policy has settled and passes converge slowly, its linear system is solved instead;
+and policy iteration with such solves takes over where values must propagate far.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from cautious._checks import states_of
+from cautious._core import planning as kernels
+from cautious._core.likely_moves import follow_moves, likely_moves
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import planning as kernels
-from cautious.kernels.likely_moves import follow_moves, likely_moves
-from cautious.kernels.threads import PIECE, over_pieces, pieces, threads_for
 from cautious.models.chains import Greedy
 from cautious.models.encodings import EPS, frozen
-from cautious.models.looking_ahead import LookAhead
+from cautious.models.evaluation_acceleration import EvaluationAcceleration
 from cautious.models.tabular import MDP
+from cautious.runtime.threads import over_pieces, pieces, threads_for
 
 # where few actions still change: likely paths, and more passes between two sweeps if the last ones did little
 PASSES, MORE_PASSES = 10, 20
 FEW_CHANGES = 0.02
 SLOW = 0.3
-# sweeps over the simpler world end when little changes
-MOST_MOVES, FEW_NEWS = 100, 0.05
-# where good news travels along likely paths and still more rounds are needed, the policy changes a state per round
+# sweeps over the simplified model end when values rise by less than this share of the first rise
+MOST_SIMPLE_SWEEPS, SMALL_RISE = 100, 0.05
+# where values propagate along likely paths and still more rounds are needed, the policy changes a state per round
 SWEEP_ROUNDS, PATH_ROUNDS = 300, 60
 POLICY_ROUNDS = 100
 WAVES = 10
@@ -114,10 +115,10 @@ class _Search:
         self.least_reward, most = (float(used.min()), float(used.max())) if used.size else (0.0, 0.0)
         self.largest_reward = max(most, -self.least_reward)
         self.greedy = Greedy(mdp, self.reward)
-        self.ahead = LookAhead(mdp)
+        self.acceleration = EvaluationAcceleration(mdp)
         self.n_entries = max(1, mdp.transitions.nnz)
         self.threads = threads_for(self.n_entries)
-        self.facts = np.empty((pieces(mdp.n_states), 5))
+        self.summaries = np.empty((pieces(mdp.n_states), kernels.SUMMARY))
         self.spent = 0.0
         self.target = 0.0
         self.best: Plan
@@ -139,30 +140,33 @@ class _Search:
         return Plan(best.actions, best.values, best.lower, best.upper, round(self.spent))
 
     def simpler_values(self) -> Array:
-        """Where to start from: the values of a world in which each move leads to its likeliest outcome, or zero."""
+        """Starting values: those of the model in which each pair leads to its likeliest outcome, or zero."""
         mdp = self.mdp
-        if not self.ahead.has_paths:
+        if not self.acceleration.has_paths:
             return np.zeros(mdp.n_states)
-        target, weight = likely_moves(*mdp.csr, mdp.discount, mdp.n_states)
+        n_pairs = mdp.n_states * mdp.n_actions
+        target, weight = np.empty(n_pairs, mdp.csr[1].dtype), np.empty(n_pairs)
+        likely_moves(*mdp.csr, mdp.discount, mdp.n_states, target, weight)
         worth = np.full(mdp.n_states, self.least_reward)
         first = follow_moves(target, weight, self.reward, worth, True)
-        for number in range(MOST_MOVES):
+        for number in range(MOST_SIMPLE_SWEEPS):
             rise = follow_moves(target, weight, self.reward, worth, number % 2 == 1)
-            if rise <= FEW_NEWS * first:
+            if rise <= SMALL_RISE * first:
                 break
         return worth / (1 - mdp.discount)
 
     def improve(self, values: Array, actions: Indices) -> _Sweep:
         """One sweep, which overwrites ``actions``; records the bounds."""
         mdp, gamma = self.mdp, self.mdp.discount
-        swept, chosen, facts = np.empty(mdp.n_states), actions.view(np.uint64), self.facts
-        table = (*mdp.csr, mdp.widths, self.reward, gamma, values, self.scope, mdp.start, chosen, swept, facts)
-        over_pieces(mdp.n_states, self.threads, lambda first, last: kernels.bellman(*table, first, last))
+        swept, summaries = np.empty(mdp.n_states), self.summaries
+        model = (*mdp.csr, mdp.block_lengths, self.reward, gamma)
+        sweep = partial(kernels.bellman, *model, values, self.scope, mdp.start, actions, swept, summaries)
+        over_pieces(mdp.n_states, self.threads, sweep)
         self.spent += 1
-        least, most, largest, mean, changed = kernels.all_pieces(facts)
+        least, most, largest, mean, changed = kernels.combine_summaries(summaries)
         rounding = 4 * EPS * (mdp.widest_row + 4) * (self.largest_reward + largest)
         low, high = (gamma * least - rounding) / (1 - gamma), (gamma * most + rounding) / (1 - gamma)
-        noise = 4 * EPS * (min(PIECE, mdp.n_states) + len(facts)) * largest
+        noise = 4 * EPS * (min(kernels.PIECE, mdp.n_states) + len(summaries)) * largest
         middle, width = (low + high) / 2, high - low
         swept += middle
         if width < self.best.upper - self.best.lower:
@@ -175,7 +179,7 @@ class _Search:
     def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, bool]:
         """Modified policy iteration."""
         last_width, settled = np.inf, False
-        rounds = PATH_ROUNDS if self.ahead.has_paths else SWEEP_ROUNDS
+        rounds = PATH_ROUNDS if self.acceleration.has_paths else SWEEP_ROUNDS
         for _ in range(SMALL_ROUNDS if self.mdp.n_states <= SMALL_STATES else rounds):
             swept = self.improve(values, actions)
             if swept.done:
@@ -195,7 +199,7 @@ class _Search:
         """Values nearer to the policy's own, after ``passes`` over its chain; and along its paths if it is steady."""
         chain, gain = self.greedy.chain(actions)
         self.spent += passes * chain.chance.size / self.n_entries
-        return self.ahead.nearer(chain, gain, values, passes, actions if steady else None)
+        return self.acceleration.evaluate(chain, gain, values, passes, actions if steady else None)
 
     def solved(self, values: Array, actions: Indices) -> Array:
         """The values of the policy, by solving its system."""
@@ -208,8 +212,8 @@ class _Search:
     def by_policies(self, values: Array, actions: Indices) -> None:
         """Policy iteration with whole solves.
 
-        Between two solves, sweeps in place carry the news of a better region further than the one step that a change of
-        policy does. The values of a policy are below their sweep, so these sweeps only raise them.
+        Between two solves, sweeps in place propagate values farther than the one step that a change of policy does. The
+        values of a policy are below their sweep, so these sweeps only raise them.
         """
         for _ in range(POLICY_ROUNDS):
             swept = self.improve(self.solved(values, actions), actions)

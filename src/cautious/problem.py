@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from cautious._checks import as_number, states_of
+from cautious._core.rows import keep_safe
 from cautious.arrays import Array, Mask
 from cautious.errors import IncompatibleError
-from cautious.kernels import sparse_rows
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Recipe, Risk, ScalarRisk, Sum, terms_of
@@ -110,9 +110,8 @@ class Problem:
         if self.mdp.discount == 0:
             # nothing after the first step counts
             return self.permitted
-        rows = self.mdp.transitions
-        kept = sparse_rows.keep_safe(rows.indptr, rows.indices, self.permitted.ravel(), self.mdp.n_states)
-        return np.asarray(kept).reshape(self.mdp.shape)
+        indptr, indices, _ = self.mdp.csr
+        return keep_safe(indptr, indices, self.permitted.ravel(), self.mdp.n_states).reshape(self.mdp.shape)
 
     @cached_property
     def active(self) -> Mask:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious._checks import picked, state_sums_of
+from cautious._core import certificate as kernels
 from cautious.arrays import Array
-from cautious.kernels import checking
 from cautious.models.encodings import EPS, frozen
 from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy, policy_values
 from cautious.problem import Problem
@@ -44,10 +44,10 @@ def deliver_return(
     """
     mdp, horizon, counted = problem.mdp, 1 / (1 - problem.mdp.discount), problem.active_states
     v, pi, reward = np.where(counted, values, 0.0), frozen(policy).ravel(), problem.reward
-    least, largest = checking.advantages_of(
+    least, largest = kernels.policy_advantages(
         *mdp.csr, reward.ravel(), pi, problem.active.ravel(), counted, mdp.discount, v, 2 * EPS
     )
-    first, whole = checking.careful_dot(mdp.start, v)
+    first, whole = kernels.compensated_dot(mdp.start, v)
     worth = first + horizon * (least + largest) / 2
     error = horizon * (largest - least) / 2 + 8 * EPS * (whole + horizon * max(abs(least), abs(largest)))
     room = VALUES_SHARE * allowance(worth)
@@ -104,9 +104,9 @@ def _risk(problem: Problem, d: Array) -> tuple[float, tuple[Array, ...]]:
 def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[float, float]:
     """<d, r> / (1-gamma), and how wrong it can be."""
     horizon, reward = 1 / (1 - problem.mdp.discount), frozen(problem.reward).ravel()
-    paid, magnitude = checking.careful_dot(found.occupancy.ravel(), reward)
+    paid, magnitude = kernels.compensated_dot(found.occupancy.ravel(), reward)
     # where the policy goes at all, also where its occupancy was rounded to zero
-    largest = checking.largest_payment(reward, frozen(policy).ravel(), found.reached)
+    largest = kernels.largest_reward_taken(reward, frozen(policy).ravel(), found.reached)
     return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
 
 
@@ -122,8 +122,8 @@ def _return_by_values(problem: Problem, policy: Array, found: Visits, v: Array) 
     size = (np.abs(problem.reward) + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None])[used].max(initial=0.0)
     rounding = 2 * EPS * (mdp.widest_row + 8) * float(size)
     largest = float(np.abs(advantage).max(initial=0.0)) + rounding
-    paid, magnitude = checking.careful_dot(found.occupancy.ravel(), advantage.ravel())
-    first, whole = checking.careful_dot(mdp.start, v)
+    paid, magnitude = kernels.compensated_dot(found.occupancy.ravel(), advantage.ravel())
+    first, whole = kernels.compensated_dot(mdp.start, v)
     error = horizon * (16 * EPS * magnitude + largest * found.error + rounding) + 8 * EPS * whole
     return first + horizon * paid, error
 

@@ -22,7 +22,6 @@ INDENTED = re.compile(r"^    (cautious .*)$", re.MULTILINE)
 LEFT_OUT = (
     "cautious paper",
     "cautious bench",
-    "cautious warmup",
     "cautious demo",
     "cautious studio",
     "cautious --install-completion",
@@ -30,7 +29,7 @@ LEFT_OUT = (
 
 
 def test_all_commands_of_the_contract_are_there():
-    wanted = "solve learn frontier evaluate paper check convert compare worlds bench warmup demo studio"
+    wanted = "solve learn frontier evaluate paper check convert compare worlds bench demo studio"
     assert set(COMMANDS) == set(wanted.split())
 
 

@@ -10,7 +10,7 @@ import pytest
 import cautious as ca
 from cautious.commands import completion
 
-HEAVY = ("numpy", "scipy", "numba", "clarabel", "matplotlib", "gymnasium", "pyarrow", "cvxpy", "multiprocessing")
+HEAVY = ("numpy", "scipy", "clarabel", "matplotlib", "gymnasium", "pyarrow", "cvxpy", "multiprocessing")
 LOADED = f"""
 import atexit, sys
 atexit.register(lambda: print("loaded:", *[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr))

@@ -190,4 +190,11 @@ bool all_made(const Buffer<T>&... buffers) {
 // How many actions each state has if `pairs` belong to `states` evenly; 0 if they do not.
 inline i64 evenly(i64 pairs, i64 states) { return states > 0 && pairs % states == 0 ? pairs / states : 0; }
 
+// Whether all numbers lie in [low, high).
+inline bool all_within(In<i64> numbers, i64 low, i64 high) {
+    for (i64 i : numbers)
+        if (i < low || i >= high) return false;
+    return true;
+}
+
 }  // namespace cautious

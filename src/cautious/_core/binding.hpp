@@ -336,9 +336,7 @@ inline bool read_array(PyObject* object, Argument& out) {
 
 inline bool fits(const Slot& slot, const Argument& a) {
     if (slot.kind != 'a') return true;
-    // transitional: unsigned views of indices count as signed until the last numba kernel has left
-    char number = a.number == 'u' && a.view.itemsize >= 4 ? 'i' : a.number;
-    return number == slot.number && a.view.itemsize == slot.itemsize && (!slot.writable || !a.view.readonly) &&
+    return a.number == slot.number && a.view.itemsize == slot.itemsize && (!slot.writable || !a.view.readonly) &&
            (!slot.matrix || a.view.ndim == 2);
 }
 

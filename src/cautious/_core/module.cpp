@@ -1,6 +1,26 @@
 // The extension: one module of Python per subject. It is compiled once for every CPU level.
+#include "algorithm_1.hpp"
 #include "binding.hpp"
+#include "certificate.hpp"
+#include "chains.hpp"
+#include "cholesky.hpp"
+#include "cholesky_analysis.hpp"
 #include "flow.hpp"
+#include "rows.hpp"
+#include "simplex.hpp"
+#include "evaluation_acceleration.hpp"
+#include "likely_moves.hpp"
+#include "planning.hpp"
+#include "trailing_passes.hpp"
+#include "interior_blocks.hpp"
+#include "interior_steps.hpp"
+#include "dense_transport.hpp"
+#include "network_simplex.hpp"
+#include "restricted_master.hpp"
+#include "text.hpp"
+#include "sampling.hpp"
+#include "entropic.hpp"
+#include "proximal.hpp"
 
 namespace cautious {
 
@@ -14,7 +34,39 @@ constexpr Subject subject(const char* name, const char* doc, const Kernel (&kern
 }
 
 const Subject subjects[] = {
+    subject("certificate", "The certificate's own loops: bounds that include rounding, and exact sums.", certificate_kernels),
+    subject("chains", "The Markov chain of one policy and its linear systems.", chains_kernels, chains_constants),
+    subject("cholesky", "Sparse Cholesky factorisation by dense fronts, and solving with the factor.",
+            cholesky_kernels),
+    subject("cholesky_analysis", "What a sparse Cholesky factor will look like, before any number is known.",
+            cholesky_analysis_kernels, cholesky_analysis_constants),
     subject("flow", "The flow operator of a model and its adjoint, without building a matrix.", flow_kernels),
+    subject("rows", "Loops over the rows and the graph of a model.", rows_kernels),
+    subject("simplex", "Distributions nearest to given numbers.", simplex_kernels),
+    subject("planning", "Bellman sweeps, and evaluation passes over the chain of one policy.", planning_kernels,
+            planning_constants),
+    subject("trailing_passes", "Several evaluation passes at once, close behind each other in the cache.",
+            trailing_passes_kernels, trailing_passes_constants),
+    subject("likely_moves", "A simplified model in which each pair leads to its likeliest outcome.",
+            likely_moves_kernels),
+    subject("evaluation_acceleration", "Evaluation passes, then the best combination of a few corrections.",
+            evaluation_acceleration_kernels, evaluation_acceleration_constants),
+    subject("interior_blocks", "The flow operator state by state, and its normal matrix.", interior_blocks_kernels,
+            interior_blocks_constants),
+    subject("interior_steps", "The entry-by-entry work of the interior point method.", interior_steps::kernels),
+    subject("network_simplex", "Cheapest flows without capacities: the primal network simplex on a spanning tree.",
+            network_simplex::kernels, network_simplex::constants),
+    subject("dense_transport", "The parts of a dense interior point whose work grows with a table.",
+            dense_transport::kernels),
+    subject("restricted_master", "The small problem of column generation by a primal-dual interior point.",
+            restricted_master::kernels),
+    subject("text", "Numbers out of lines of text.", text::kernels, text::constants),
+    subject("algorithm_1", "Algorithm 1 as printed, on the tables of a known model.", algorithm_1_kernels,
+            algorithm_1_constants),
+    subject("sampling", "Random numbers, draws from tables, counts, and sweeps of the practical Algorithm 1.",
+            sampling_kernels),
+    subject("entropic", "Loops of the entropic dual: exponents, their sums, and conjugate gradients.", entropic::kernels),
+    subject("proximal", "Products and solves with the Newton matrix of a separable problem.", proximal::kernels),
 };
 
 // A module of the kernels of one subject; false with an error set if Python has no room for it.

@@ -39,6 +39,13 @@ P multiply_add_part(P a, P b, P c) {
 #endif
 }
 
+// Over all parts of a vector. Without being told, GCC unrolls more than two parts too late to keep them in registers.
+#if defined(__clang__)
+#define EACH_PART for (int i = 0; i < PARTS; ++i)
+#else
+#define EACH_PART _Pragma("GCC unroll 16") for (int i = 0; i < PARTS; ++i)
+#endif
+
 template <class T, int N>
 struct Vec {
     static constexpr int WIDTH = std::min<int>(N, REGISTER_BYTES / sizeof(T));
@@ -47,62 +54,71 @@ struct Vec {
 
     P part[PARTS];
 
+    // part by part: GCC would copy more than one register through memory
     static Vec load(const T* from) {
         Vec made;
-        std::memcpy(&made, from, sizeof(Vec));
+        EACH_PART std::memcpy(&made.part[i], from + i * WIDTH, sizeof(P));
         return made;
     }
     static Vec all(T value) {
         Vec made;
-        for (P& p : made.part) p = P{} + value;
+        // compilers leave out a zero that is subtracted, but not one that is added: it would change -0
+        EACH_PART made.part[i] = value - P{};
         return made;
     }
-    void store(T* to) const { std::memcpy(to, this, sizeof(Vec)); }
+    void store(T* to) const {
+        EACH_PART std::memcpy(to + i * WIDTH, &part[i], sizeof(P));
+    }
     T operator[](int i) const { return part[i / WIDTH][i % WIDTH]; }
 
     friend Vec operator+(Vec a, Vec b) {
-        for (int i = 0; i < PARTS; ++i) a.part[i] += b.part[i];
+        EACH_PART a.part[i] += b.part[i];
         return a;
     }
     friend Vec operator-(Vec a, Vec b) {
-        for (int i = 0; i < PARTS; ++i) a.part[i] -= b.part[i];
+        EACH_PART a.part[i] -= b.part[i];
         return a;
     }
     friend Vec operator*(Vec a, Vec b) {
-        for (int i = 0; i < PARTS; ++i) a.part[i] *= b.part[i];
+        EACH_PART a.part[i] *= b.part[i];
         return a;
     }
     friend Vec operator/(Vec a, Vec b) {
-        for (int i = 0; i < PARTS; ++i) a.part[i] /= b.part[i];
+        EACH_PART a.part[i] /= b.part[i];
         return a;
     }
     // a b + c
     friend Vec multiply_add(Vec a, Vec b, Vec c) {
-        for (int i = 0; i < PARTS; ++i) c.part[i] = multiply_add_part<P>(a.part[i], b.part[i], c.part[i]);
+        EACH_PART c.part[i] = multiply_add_part<P>(a.part[i], b.part[i], c.part[i]);
         return c;
     }
     // c - a b
     friend Vec subtract_product(Vec c, Vec a, Vec b) {
-        for (int i = 0; i < PARTS; ++i) c.part[i] = multiply_add_part<P>(-a.part[i], b.part[i], c.part[i]);
+        EACH_PART c.part[i] = multiply_add_part<P>(-a.part[i], b.part[i], c.part[i]);
         return c;
     }
     // the larger of two numbers in each place, b where a is not a number
     friend Vec larger(Vec a, Vec b) {
-        for (int i = 0; i < PARTS; ++i) a.part[i] = a.part[i] > b.part[i] ? a.part[i] : b.part[i];
+        EACH_PART a.part[i] = a.part[i] > b.part[i] ? a.part[i] : b.part[i];
         return a;
     }
     friend Vec absolute(Vec a) { return larger(a, Vec::all(T(0)) - a); }
 
+    // The sum of a part's numbers FIRST, FIRST + STEP, ..., as if halves were added until one is left. Loops over
+    // places would go through memory.
+    template <int FIRST, int STEP>
+    static T sum_of(const P& p) {
+        if constexpr (STEP >= WIDTH)
+            return p[FIRST];
+        else
+            return sum_of<FIRST, 2 * STEP>(p) + sum_of<FIRST + STEP, 2 * STEP>(p);
+    }
     // The sum of all numbers: halves are added until one is left.
     T sum() const {
         Vec rest = *this;
         for (int half = PARTS / 2; half > 0; half /= 2)
             for (int i = 0; i < half; ++i) rest.part[i] += rest.part[i + half];
-        T single[WIDTH];
-        for (int i = 0; i < WIDTH; ++i) single[i] = rest.part[0][i];
-        for (int half = WIDTH / 2; half > 0; half /= 2)
-            for (int i = 0; i < half; ++i) single[i] += single[i + half];
-        return single[0];
+        return sum_of<0, 1>(rest.part[0]);
     }
     T largest() const {
         T found = (*this)[0];
@@ -110,6 +126,29 @@ struct Vec {
         return found;
     }
 };
+
+// The sums of four vectors.
+inline Vec<double, 4> sums_of(Vec<double, 4> a, Vec<double, 4> b, Vec<double, 4> c, Vec<double, 4> d) {
+    auto sums = [](auto v, auto a, auto b, auto c, auto d) {
+        if constexpr (decltype(v)::PARTS == 1) {
+            auto front = __builtin_shufflevector(a.part[0], b.part[0], 0, 4, 2, 6) +
+                         __builtin_shufflevector(a.part[0], b.part[0], 1, 5, 3, 7);
+            auto back = __builtin_shufflevector(c.part[0], d.part[0], 0, 4, 2, 6) +
+                        __builtin_shufflevector(c.part[0], d.part[0], 1, 5, 3, 7);
+            v.part[0] = __builtin_shufflevector(front, back, 0, 1, 4, 5) +
+                        __builtin_shufflevector(front, back, 2, 3, 6, 7);
+        } else {
+            auto pair = [](auto p, auto q) {
+                auto first = p.part[0] + p.part[1], second = q.part[0] + q.part[1];
+                return __builtin_shufflevector(first, second, 0, 2) + __builtin_shufflevector(first, second, 1, 3);
+            };
+            v.part[0] = pair(a, b);
+            v.part[1] = pair(c, d);
+        }
+        return v;
+    };
+    return sums(Vec<double, 4>{}, a, b, c, d);
+}
 
 // As many numbers as a loop over a long array should take at a time: two registers, so that one need not wait.
 template <class T>
@@ -119,9 +158,8 @@ inline constexpr int LANES = 2 * REGISTER_BYTES / sizeof(T);
 inline void fetch(const void* place) { __builtin_prefetch(place); }
 
 // The inner product, summed in several lanes at once.
-template <class T>
+template <class T, int N = LANES<T>>
 T dot(In<T> x, In<T> y) {
-    constexpr int N = LANES<T>;
     auto total = Vec<T, N>::all(0);
     i64 even = x.size - x.size % N;
     for (i64 i = 0; i < even; i += N)
@@ -129,6 +167,37 @@ T dot(In<T> x, In<T> y) {
     T rest = 0;
     for (i64 i = even; i < x.size; ++i) rest += x[i] * y[i];
     return total.sum() + rest;
+}
+
+// y = keep y + length x.
+template <class T>
+void advance(Out<T> y, T keep, In<T> x, T length) {
+    constexpr int N = LANES<T>;
+    auto keeps = Vec<T, N>::all(keep), lengths = Vec<T, N>::all(length);
+    i64 even = y.size - y.size % N;
+    for (i64 i = 0; i < even; i += N)
+        (keeps * Vec<T, N>::load(y.data + i) + lengths * Vec<T, N>::load(x.data + i)).store(y.data + i);
+    for (i64 i = even; i < y.size; ++i) y[i] = keep * y[i] + length * x[i];
+}
+
+// f<N>(i) at all places i of an array, N of them at a time.
+template <class F>
+void in_lanes(i64 size, F f) {
+    i64 i = 0;
+    for (; i + LANES<double> <= size; i += LANES<double>) f.template operator()<LANES<double>>(i);
+    for (; i < size; ++i) f.template operator()<1>(i);
+}
+
+// Integers bit by bit: the bits that either has, and all bits moved down by some places.
+template <class T, int N>
+Vec<T, N> bits_of_either(Vec<T, N> a, Vec<T, N> b) {
+    for (int i = 0; i < Vec<T, N>::PARTS; ++i) a.part[i] |= b.part[i];
+    return a;
+}
+template <class T, int N>
+Vec<T, N> bits_moved_down(Vec<T, N> a, int places) {
+    for (auto& part : a.part) part >>= places;
+    return a;
 }
 
 }  // namespace cautious

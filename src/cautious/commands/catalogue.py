@@ -1,22 +1,18 @@
-"""``worlds``, ``warmup`` and ``bench``."""
+"""``worlds`` and ``bench``."""
 
 import inspect
 import runpy
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from functools import partial
 from io import TextIOWrapper
-from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cautious.commands import completion
-from cautious.commands.progress import Bar
-from cautious.commands.shared import AsJson, Quiet, print_json, print_table
+from cautious.commands.shared import AsJson, print_json, print_table
 
 
 def worlds(
@@ -49,78 +45,6 @@ def worlds(
     # states and actions share a column, so that no word is cut at eighty columns
     lines = [(w.name, w.title, f"{w.n_states:,} x {w.n_actions:,}", w.risk, f"{w.caution:g}") for w in found]
     print_table(Table("", ("name", "title", "states x actions", "risk", "caution"), tuple(lines)))
-
-
-def warmup(quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Compile the kernels now instead of during the first solve.
-
-    Example: cautious warmup
-    """
-    started = time.perf_counter()
-    with Bar("loading", quiet or as_json) as bar:
-        jobs = list(_kernel_users())
-        for number, (what, job) in enumerate(jobs):
-            bar.show(what, number, len(jobs))
-            job()
-    seconds = time.perf_counter() - started
-    if as_json:
-        print_json({"seconds": seconds})
-    else:
-        typer.echo(f"kernels are ready ({seconds:.1f} s)")
-
-
-def _kernel_users() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Calls that together use every kernel, and what to say meanwhile."""
-    import numpy as np
-    import scipy.sparse as sp
-
-    import cautious as ca
-    from cautious.solvers.base import Clock, Target, run
-    from cautious.solvers.interior import Interior
-    from cautious.solvers.proximal import Proximal
-
-    # more states than the dense limit, so that the sparse kernels of planning are compiled as well
-    mdp = ca.worlds.garnet(n_states=400)
-    even = np.full(mdp.n_states, 1 / mdp.n_states)
-    halves = [np.arange(200), np.arange(200, 400)]
-    entropies = (ca.Entropy(), ca.Entropy() + ca.PeakExposure(halves))
-    features = (ca.SafeSet(halves[0], 1.0), ca.PeakExposure(halves))
-    for risk in (None, *entropies, *features, ca.Variance(), ca.CVaR(0.9), ca.Quadratic(even)):
-        yield "solvers", partial(ca.solve, ca.Problem(mdp, risk), tolerance=1e-3)
-    yield "frontiers", partial(ca.frontier, mdp, ca.Entropy(), np.geomspace(0.5, 2.0, 4), tolerance=1e-3)
-    ring = sp.csr_array((np.ones(400), (np.arange(400), (np.arange(400) + 1) % 400)), shape=(400, 400))
-    distances = (ca.TotalVariation(even), ca.Quadratic(even), ca.KL(even), ca.Wasserstein(even, ring))
-    for solver, distance in product((Interior(), Proximal()), distances):
-        yield solver.name, partial(run, solver, ca.Problem(mdp, distance), Target(1e-3, Clock(None)), None)
-    # small factors are of another precision than large ones, and one state is not in a group of four
-    small = ca.Problem(ca.worlds.garnet(n_states=101), ca.Quadratic(np.full(101, 1 / 101)))
-    yield Interior.name, partial(run, Interior(), small, Target(1e-3, Clock(None)), None)
-    # a tight tolerance takes every kind of step
-    yield "solvers", partial(ca.solve, ca.Problem(mdp, ca.Quadratic(even), 100.0))
-    yield from _large_models()
-    yield "evaluation", partial(ca.evaluate, mdp, np.full(mdp.shape, 1 / mdp.n_actions), episodes=2)
-    for method in ("plug-in", "primal-dual", "paper"):
-        samples = 4 * mdp.allowed.size
-        yield method, partial(ca.learn, mdp.simulator(), ca.Entropy(), 1.0, samples, method)
-
-
-def _large_models() -> Iterator[tuple[str, Callable[[], object]]]:
-    """The same for models of thousands of states, which are looked at, priced and carried in other ways."""
-    import numpy as np
-    import scipy.sparse as sp
-
-    import cautious as ca
-
-    marks = np.random.default_rng(0).integers(3, size=(60, 60)).astype(str)
-    grid = ca.worlds.from_grid(["".join(row) for row in marks], {str(k): float(k) for k in range(3)})
-    rows, n = np.divmod(np.arange(grid.n_states), 60)[0], grid.n_states
-    line = sp.csr_array((np.ones(n - 1), (np.arange(n - 1), np.arange(1, n))), shape=(n, n))
-    zones = [np.flatnonzero(rows < 20), np.flatnonzero(rows >= 40)]
-    safe, worst = ca.SafeSet(np.flatnonzero(rows >= 20), 0.5), ca.PeakExposure(zones)
-    tasks = np.random.default_rng(1).random((3, *grid.shape))
-    features = (safe, worst, ca.TaskFloors(tasks, np.ones(3)), ca.WorstTask(tasks))
-    for risk in (None, *features, ca.Wasserstein(np.full(n, 1 / n), line)):
-        yield "large models", partial(ca.solve, ca.Problem(grid, risk, 10.0), time_limit_seconds=20.0)
 
 
 # options of a benchmark are its own: they are passed on as they are

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from cautious.comparison.compiling import once_compiled
 from cautious.comparison.results import OURS, ComparisonRow
 from cautious.errors import CautiousError
 from cautious.learning.learn import learn
@@ -26,7 +25,7 @@ from cautious.solvers.solve import answer
 from cautious.worth import deliver
 
 CHILD = ("-P", "-m", "cautious.peers.child")
-# the first run of a method may load compiled code, so it counts only where nobody would wait for a second one
+# runs below this are repeated, and the fastest counts
 LONG_SECONDS = 5.0
 
 
@@ -43,7 +42,7 @@ def solver_row(problem: Problem, solver: Solver, request: Request) -> Comparison
     def stopped(found: dict[str, Any]) -> bool:
         return bool(found["solution"].status is Status.STOPPED)
 
-    found = once_compiled(run, stopped)
+    found = run()
     if found["seconds"] < LONG_SECONDS and not stopped(found):
         found = min(found, repeated(run), key=lambda one: one["seconds"])
     solution: Solution = found["solution"]
@@ -74,7 +73,7 @@ def learner_row(problem: Problem, method: str, samples: int, limit_seconds: floa
         return learned, late, time.perf_counter() - started
 
     try:
-        learned, late, seconds = once_compiled(run, lambda found: found[0].status is Status.STOPPED and not found[1])
+        learned, late, seconds = run()
     except CautiousError as error:
         return ComparisonRow(method, OURS, "not applicable", note=str(error))
     objective = finite(deliver(problem, learned.policy).objective)

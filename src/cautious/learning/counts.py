@@ -7,8 +7,8 @@ deviations from the first one seen for the same triple, so a reward without spre
 import numpy as np
 import scipy.sparse as sp
 
+from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import counting
 from cautious.learning.draws import BATCH, Draws
 from cautious.learning.payoffs import Payoff
 from cautious.learning.task import Task
@@ -90,9 +90,9 @@ class Counts:
 
     def _tally(self, keys: Indices, count: Indices, first: Array, shift: Array, square: Array) -> None:
         self._make_room(self.used + keys.size)
-        self.used = counting.tally(
-            self._slots, *self._integers, *self._numbers, self.used, keys, count, first, shift, square
-        )
+        integers, numbers = self._integers, self._numbers
+        held = (self._slots, integers[0], integers[1], numbers[0], numbers[1], numbers[2])
+        self.used = sampling.add_groups(*held, self.used, keys, count, first, shift, square)
 
     def _make_room(self, wanted: int) -> None:
         room = self._integers.shape[1]
@@ -102,7 +102,7 @@ class Counts:
         more = ((0, 0), (0, room - self._integers.shape[1]))
         self._integers, self._numbers = np.pad(self._integers, more), np.pad(self._numbers, more)
         self._slots = np.zeros(2 * room, dtype=np.int64)
-        counting.fill_slots(self._slots, self._integers[0], self.used)
+        sampling.fill_slots(self._slots, self._integers[0], self.used)
 
     def arrays(self) -> dict[str, Indices | Array]:
         """Everything counted."""
@@ -134,7 +134,7 @@ def draw_piece(counts: Counts, draws: Draws, sizes: Indices, done: int) -> int:
         return total
     hits = np.zeros(table.rows.nnz, dtype=np.int64)
     draws.count(total)
-    counting.draw_hits(table.rows.indptr, table.cumulative, piece, draws.kernel_seed(), hits)
+    sampling.draw_hits(*table.sums, piece, draws.kernel_seed(), hits)
     seen = np.flatnonzero(hits)
     rows = np.searchsorted(table.rows.indptr, seen, side="right") - 1
     rewards = table.pay[seen] if table.pays_per_outcome else table.pay[rows]

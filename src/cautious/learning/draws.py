@@ -79,11 +79,11 @@ class Draws:
         self._check_budget(samples)
         self.used += samples
 
-    def kernel_seed(self) -> np.uint64:
+    def kernel_seed(self) -> int:
         """The seed of a stream for a kernel."""
         self.calls += 1
         words = np.random.SeedSequence(self.seed, spawn_key=(self.calls - 1,)).generate_state(1, np.uint64)
-        return np.uint64(words[0])
+        return int(words[0])
 
     def rng(self) -> np.random.Generator:
         """Random numbers for the learner itself."""

@@ -19,13 +19,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cautious._checks import states_of
+from cautious._core import algorithm_1 as kernel
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import algorithm_1 as kernel
 from cautious.learning.surrogate import HalfSquareOf
 from cautious.risks.base import Risk
 from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import TransportRisk
+
+# kinds, on_states, weights, first, rows, numbers and floor of ``_core/algorithm_1.hpp``
+PackedTerms = tuple[Indices, Mask, Array, Indices, Array, Array, float]
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A term in the words of ``kernels.algorithm_1``: ``rows`` (m, S*A), ``numbers`` (m, 2)."""
+    """A term in the words of ``_core/algorithm_1.hpp``: ``rows`` (m, S*A), ``numbers`` (m, 2)."""
 
     kind: int
     on_states: bool
@@ -107,9 +110,7 @@ def bounded(weight: float, risk: Risk, allowed: Mask, limits: Limits) -> Bounded
     return BoundedTerm(weight, risk, limits.gradient_bound, risk.gradient, None)
 
 
-def packed(
-    terms: Sequence[BoundedTerm], factor: float, size: int, floor: float
-) -> tuple[Indices, Mask, Array, Indices, Array, Array, float] | None:
+def packed(terms: Sequence[BoundedTerm], factor: float, size: int, floor: float) -> PackedTerms | None:
     """The terms as the kernel's arrays, weights times ``factor``; None when one of them has no compiled form."""
     forms = [term.compiled for term in terms if term.compiled is not None]
     if len(forms) < len(terms):

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import sweeps as kernel
 from cautious.learning.confidence import UPPER_DELTA, mean_above, padded_range
 from cautious.learning.draws import Draws
 from cautious.learning.lines import SLACK, Lines
@@ -62,10 +62,10 @@ class Proof:
             return self.draws.sample(rows // n_actions, rows % n_actions)
         next_states, rewards = np.empty(rows.size, dtype=np.int64), np.empty(rows.size)
         wanted = np.where(self.domain.ravel(), count, 0)
-        tables = (table.rows.indptr, table.rows.indices, table.cumulative, np.array(table.pay))
         self.draws.count(rows.size)
         seed = self.draws.kernel_seed()
-        kernel.draw(*tables, table.pays_per_outcome, wanted, seed, np.uint64(0), next_states, rewards)
+        paid = (table.pay, table.pays_per_outcome)
+        sampling.draw_samples(*table.sums, *paid, wanted, seed, 0, next_states, rewards)
         return next_states, rewards
 
     def bound(self, lines: Lines) -> float:

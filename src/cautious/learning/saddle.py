@@ -1,21 +1,20 @@
 """The loop of Algorithm 1, compiled where it can be, and everything it changes.
 
-A table simulator and the usual risks run in ``kernels.algorithm_1``; anything else runs through the readable loop of
+A table simulator and the usual risks run in ``_core/algorithm_1.hpp``; anything else runs through the readable loop of
 ``algorithm_1_reference``, one call of the simulator per iteration, which is slow. Both follow the same random numbers.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import algorithm_1 as kernel
-from cautious.kernels import sparse_rows
+from cautious._core import algorithm_1 as kernel
+from cautious._core import sampling
+from cautious.arrays import Array
 from cautious.learning.algorithm_1_reference import Constants, Draw, Iterate, iterate
 from cautious.learning.draws import Draws
-from cautious.learning.gradient_bounds import BoundedTerm, packed
+from cautious.learning.gradient_bounds import BoundedTerm, PackedTerms, packed
 from cautious.learning.task import Task
 from cautious.models.simulators import TableSimulator
 
@@ -88,35 +87,20 @@ class Saddle:
         if table is not None and self.compiled is not None:
             rows = self.compiled[4].shape[0]
             steps = min(left, max(1, WORK // (self.task.allowed.size * (1 + ROW_COST * rows))))
-            self._compiled_steps(steps)
+            self._compiled_steps(table, self.compiled, steps)
         else:
             steps = min(left, READABLE_STEPS)
             self._readable_steps(table, steps)
         self.count += steps
 
-    def _compiled_steps(self, steps: int) -> None:
+    def _compiled_steps(self, table: TableSimulator, risk: PackedTerms, steps: int) -> None:
         k = self.constants
         self.draws.count(steps)
         seed = self.draws.kernel_seed()
-        state = (self.log_lam.ravel(), self.v, self.d_sum.ravel(), self.v_sum)
-        constants = (k.gamma, k.alpha, k.beta, k.m1, k.m2, k.delta, k.box)
-        scale = reward_scale(self.task)
-        kernel.run(steps, seed, self._model, scale, constants, self.compiled, state, self.moments)
-
-    @cached_property
-    def _model(self) -> tuple[Indices, Indices, Array, Array, bool, Array, Mask]:
-        """The kernel's ``model``; copies of one kind, because every other kind of array is compiled anew."""
-        table = self.draws.table
-        assert table is not None
-        return (
-            np.array(table.rows.indptr, dtype=np.int64),
-            np.array(table.rows.indices, dtype=np.int64),
-            np.array(table.cumulative),
-            np.array(table.pay),
-            table.pays_per_outcome,
-            table.running_start,
-            np.array(self.task.allowed.ravel()),
-        )
+        model = (*table.sums, table.pay, table.pays_per_outcome, table.running_start, self.task.allowed.ravel())
+        constants = (*reward_scale(self.task), k.gamma, k.alpha, k.beta, k.m1, k.m2, k.delta, k.box)
+        state = (self.log_lam, self.v, self.d_sum, self.v_sum, self.moments)
+        kernel.run(steps, seed, *model, *constants, *risk, *state)
 
     def _readable_steps(self, table: TableSimulator | None, steps: int) -> None:
         now, drawn = Iterate(self.log_lam, self.v, self.d_sum, self.v_sum), list[Draw]()
@@ -167,7 +151,8 @@ class _Tables:
 
     def __init__(self, draws: Draws, table: TableSimulator, steps: int) -> None:
         draws.count(steps)
-        self.table, self.uniforms = table, kernel.uniforms(draws.kernel_seed(), 3 * steps).reshape(steps, 3)
+        self.table, self.uniforms = table, np.empty((steps, 3))
+        sampling.uniforms(draws.kernel_seed(), self.uniforms)
         self.start = table.running_start
 
     def numbers(self, t: int) -> tuple[float, int]:
@@ -179,7 +164,7 @@ class _Tables:
     def outcome(self, s: int, a: int) -> tuple[int, float]:
         """Next state and reward."""
         table, row = self.table, np.array([s * self.table.n_actions + a])
-        place = sparse_rows.draw_successors(table.rows.indptr, table.cumulative, row, np.array([self.successor]))
+        place = sampling.draw_successors(*table.sums, row, np.array([self.successor]))
         paid = table.pay[place] if table.pays_per_outcome else table.pay[row]
         return int(table.rows.indices[place[0]]), float(paid[0])
 

@@ -1,6 +1,6 @@
 """Sweeps: the saddle point of Algorithm 1 followed by its three conditions, with tables (S, A) only.
 
-``kernels/sweeps.py`` has the mathematics. One sweep draws about as many samples as there are pairs (more in long
+``_core/sampling.hpp`` has the mathematics. One sweep draws about as many samples as there are pairs (more in long
 runs), half of them where the occupancy is and half evenly; the critic, the flow and the policy then take one step
 each. Steps shrink like 1/sqrt(sweeps); the average that is delivered weighs late sweeps most. No transition is counted
 or kept.
@@ -12,9 +12,8 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from cautious._checks import states_of
+from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import sweeps as kernel
-from cautious.kernels.random import uniform
 from cautious.learning.draws import Draws
 from cautious.learning.lines import Lines, lines_below, witness_at
 from cautious.learning.payoffs import Payoff
@@ -54,7 +53,7 @@ class Sweeps:
         self.sweeps = min(MOST_SWEEPS, max(1, samples // max(1, self.pairs)), samples)
         self.seed = draws.kernel_seed()
         self._take_terms()
-        # a state whose pairs are all forbidden gets no row: ``settle`` keeps the learner away from it
+        # a state whose pairs are all forbidden gets no row: ``update_occupancy`` keeps the learner away from it
         policy = self.usable_table / np.maximum(self.usable_table.sum(axis=1, keepdims=True), 1)
         with np.errstate(divide="ignore"):
             self.log_pi = np.log(policy).ravel()
@@ -89,19 +88,20 @@ class Sweeps:
         rate = 1 / np.sqrt(1 + self.sweep / SETTLING)
         count = self._plan()
         next_states, payoffs = self._draw(count)
-        kernel.gather(
+        sampling.gather_samples(
             self._n, self._w, next_states, payoffs, self.d, self.v, self.task.discount, rate, self.q, self._inflow
         )
-        kernel.tally(self._n, payoffs, self.paid, self.drawn)
+        sampling.add_rewards(self._n, payoffs, self.paid, self.drawn)
         weight = MEMORY / (self.sweep + MEMORY)
-        kernel.move(self._inflow, self.xi, self.task.discount, rate, weight, self.x, self.y_bar)
+        sampling.move_marginal(self._inflow, self.xi, self.task.discount, rate, weight, self.x, self.y_bar)
         slope = self._slope(rate)
-        step = POLICY_STEP * rate / (1 + DAMPING * kernel.spread(slope, self._w))
+        step = POLICY_STEP * rate / (1 + DAMPING * sampling.weighted_deviation(slope, self._w))
         if self.sweep == 0:
             self.big_q = self.q - slope
-        kernel.improve(self.q, slope, self.usable, step, self.tau, self.log_mu, self.big_q, self.log_pi, self.v)
+        policy = (self.log_mu, self.big_q, self.log_pi, self.v)
+        sampling.improve_policy(self.q, slope, self.usable, step, self.tau, *policy)
         horizon = 1 / (1 - self.task.discount)
-        kernel.settle(self.usable, self.log_pi, self.x, weight, horizon, self.v, self.d, self.d_bar)
+        sampling.update_occupancy(self.usable, self.log_pi, self.x, weight, horizon, self.v, self.d, self.d_bar)
         # the critic of this sweep was taught by the multipliers of the one before
         self.q_bar += weight * (self.q - self.q_bar)
         self.v_bar += weight * (self.v - self.v_bar)
@@ -110,26 +110,26 @@ class Sweeps:
     def _plan(self) -> int:
         """How often to draw each pair; what is left is shared by the sweeps that are left."""
         batch = (self.samples - self.used) // (self.sweeps - self.sweep)
-        offset = uniform(self.seed, np.uint64(self.sweep))
-        count = kernel.plan(self.d, self.usable, EXPLORATION, batch, offset, self._w, self._n)
+        offset = sampling.uniform(self.seed, self.sweep)
+        count = sampling.plan_samples(self.d, self.usable, EXPLORATION, batch, offset, self._w, self._n)
         if count > batch:
             # rounding gave one more than was asked for: the budget is a promise
             self._n[np.argmax(self._n)] -= 1
             count -= 1
-        return int(count)
+        return count
 
     def _draw(self, count: int) -> tuple[Indices, Array]:
         table = self.draws.table
         if table is None:
             rows = np.empty(count, dtype=np.int64)
-            kernel.list_pairs(self._n, rows)
+            sampling.list_pairs(self._n, rows)
             next_states, rewards = self.draws.sample(rows // self.task.shape[1], rows % self.task.shape[1])
             return next_states, (self.payoff(rewards) - self.low) / self.scale
         self.draws.count(count)
-        rows_of, counter = table.rows, np.uint64(DRAW_COUNTERS + self.used)
         next_states, payoffs = np.empty(count, dtype=np.int64), np.empty(count)
-        tables = (rows_of.indptr, rows_of.indices, table.cumulative, self._table_payoffs)
-        kernel.draw(*tables, table.pays_per_outcome, self._n, self.seed, counter, next_states, payoffs)
+        paid = (self._table_payoffs, table.pays_per_outcome)
+        counter = DRAW_COUNTERS + self.used
+        sampling.draw_samples(*table.sums, *paid, self._n, self.seed, counter, next_states, payoffs)
         return next_states, payoffs
 
     @cached_property
@@ -149,7 +149,7 @@ class Sweeps:
                 pull = POLICY_STEP * rate
                 total += slope.weight * slope.at(present, average, pull, self.sweep).ravel()
         if self.tau > 0:
-            kernel.add_log_marginal(self.x, self.tau, least, total)
+            sampling.add_log_marginal(self.x, self.tau, least, total)
         return total
 
     def policy(self) -> Array:

@@ -9,7 +9,7 @@ with probability at most ``OVERSHOOT``; then all lengths are drawn again, which 
 from typing import Any
 
 import numpy as np
-from scipy.stats import nbinom
+from scipy.special import betainc
 
 from cautious.arrays import Array, Indices
 from cautious.learning.draws import Draws
@@ -25,7 +25,8 @@ def affordable_paths(samples: int, discount: float) -> int:
     low, high = 0, samples
     while low < high:
         middle = (low + high + 1) // 2
-        if nbinom.sf(samples - middle, middle, 1 - discount) <= OVERSHOOT:
+        # the chance that the lengths of so many paths, each geometric, add up to more than ``samples``
+        if betainc(samples - middle + 1, middle, discount) <= OVERSHOOT:
             low = middle
         else:
             high = middle - 1

@@ -14,11 +14,12 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
+from cautious._core import chains, planning
+from cautious._core.rows import reach
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import expected_rows, krylov, planning, policy_systems, sparse_rows
-from cautious.kernels.threads import over_pieces, threads_for
 from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
+from cautious.runtime.threads import over_pieces, threads_for
 
 DENSE_STATES = 300
 STEPS = 300
@@ -46,19 +47,17 @@ class Chain:
     @property
     def matrix(self) -> sp.csr_array:
         """As SciPy's matrix."""
-        signed = np.dtype(f"i{self.successor.itemsize}")
         shape = (self.n_states, self.n_states)
-        return sp.csr_array((self.chance, self.successor.view(signed), self.pointer.view(signed)), shape=shape)
+        return sp.csr_array((self.chance, self.successor, self.pointer), shape=shape)
 
     @cached_property
-    def widths(self) -> Indices:
+    def block_lengths(self) -> Indices:
         """How long the rows of each block of states are, 0 where they differ."""
-        return np.asarray(expected_rows.block_widths(self.pointer, expected_rows.BLOCK))
+        return planning.block_lengths(self.pointer, planning.BLOCK)
 
     def reachable(self, start: Mask) -> Mask:
         """States (S,) the chain visits from these."""
-        every = frozen(np.ones(self.n_states, np.bool_))
-        return np.asarray(sparse_rows.reach(self.pointer, self.successor, every, start))
+        return reach(self.pointer, self.successor, np.ones(self.n_states, np.bool_), start)
 
     def values(self, discount: float, right: Array, guess: Array | None = None, aim: float = 0.0) -> tuple[Array, int]:
         """x = right + discount P_pi x, (S,), and the Krylov steps it took.
@@ -87,14 +86,14 @@ class Chain:
 
         Neither careful nor proved, unlike ``occupancy.py``: for numbers that a search can live with.
         """
-        x = np.zeros(self.n_states) if guess is None else guess
-        residual, size = policy_systems.missing_flow(*self.arrays, discount, right, x)
+        x, residual = np.zeros(self.n_states) if guess is None else frozen(guess), np.empty(self.n_states)
+        size = chains.missing_flow(*self.arrays, discount, right, x, residual)
         for _ in range(REFINEMENTS):
             if size <= aim:
                 break
             step, _ = self.krylov(discount, residual, max(0.5 * aim, 1e-9 * size), transposed=True)
             better = np.maximum(x + step, 0.0)
-            residual, left = policy_systems.missing_flow(*self.arrays, discount, right, better)
+            left = chains.missing_flow(*self.arrays, discount, right, better, residual)
             if not left < size:
                 break
             x, slow, size = better, left > 0.5 * size, left
@@ -104,21 +103,11 @@ class Chain:
 
     def missing(self, discount: float, right: Array, x: Array) -> Array:
         """right + discount P_pi x - x, (S,)."""
-        swept = self.swept(discount, right, x, 1)
+        swept = np.empty(self.n_states)
+        sweep = partial(planning.evaluate, *self.arrays, self.block_lengths, right, discount, x, swept)
+        over_pieces(self.n_states, threads_for(self.chance.size), sweep)
         swept -= x
         return swept
-
-    def swept(self, discount: float, right: Array, x: Array, passes: int) -> Array:
-        """x after x <- right + discount P_pi x, so many times; (S,)."""
-        threads = threads_for(self.chance.size)
-        if threads == 1:
-            return np.asarray(planning.evaluate_passes(*self.arrays, self.widths, right, discount, x, passes))
-        old, new = np.empty(self.n_states), np.empty(self.n_states)
-        for _ in range(passes):
-            step = partial(planning.evaluate, *self.arrays, self.widths, right, discount, x, new)
-            over_pieces(self.n_states, threads, step)
-            x, old, new = new, new, old
-        return x
 
     def krylov(self, discount: float, right: Array, tolerance: float, *, transposed: bool) -> tuple[Array, int]:
         """A solution for a right-hand side (S,), to an absolute residual that is not proved; and the steps it took."""
@@ -126,11 +115,12 @@ class Chain:
         if size == 0.0:
             return np.zeros(self.n_states), 0
         # the iteration breaks down on small numbers: it is given a right-hand side of size one
-        weight, inverse = krylov.scaled_rows(*self.arrays, discount)
-        x, rows = np.empty(self.n_states), (self.pointer, self.successor, weight, inverse)
+        x, weight, inverse = np.empty(self.n_states), np.empty(self.chance.size), np.empty(self.n_states)
+        chains.scaled_rows(*self.arrays, discount, weight, inverse)
         # memory from NumPy: the system hands it over in larger pages than to compiled code
-        room = np.empty((krylov.ROOM, self.n_states))
-        steps = krylov.bicgstab(*rows, transposed, right / size, tolerance / size, STEPS, x, room)
+        work = np.empty((chains.WORK_VECTORS, self.n_states))
+        system = (self.pointer, self.successor, weight, inverse, transposed)
+        steps = chains.bicgstab(*system, right / size, tolerance / size, STEPS, x, work)
         x *= size
         return x, steps
 
@@ -150,7 +140,7 @@ def chain_of(mdp: MDP, policy: Array) -> Chain:
     pi = frozen(policy).ravel()
     length = int(np.diff(indptr)[pi > 0].sum())
     arrays = _room(mdp, length)
-    policy_systems.mix_rows(indptr, indices, data, pi, *arrays)
+    chains.mix_rows(indptr, indices, data, pi, *arrays)
     return _cut(*arrays)
 
 
@@ -161,24 +151,22 @@ class Greedy:
         """``reward`` (S*A,) is minus infinity on pairs that may not be used."""
         self.mdp, self.reward, self.room = mdp, reward, _room(mdp, mdp.most_entries)
         self.gain = np.empty(mdp.n_states)
-        self.held: Any = None
+        self.held: Indices | None = None
         self.now: Chain
 
     def chain(self, actions: Indices) -> tuple[Chain, Array]:
         """The chain of actions (S,) and what they are paid (S,)."""
-        chosen, csr = actions.view(np.uint64), self.mdp.csr
-        if self.held is None or not policy_systems.change_rows(
-            *csr, self.reward, chosen, self.held, *self.room, self.gain
-        ):
-            policy_systems.choose_rows(*csr, self.reward, chosen, *self.room, self.gain)
-            self.held, self.now = chosen.copy(), _cut(*self.room)
+        csr = self.mdp.csr
+        if self.held is None or not chains.change_rows(*csr, self.reward, actions, self.held, *self.room, self.gain):
+            chains.choose_rows(*csr, self.reward, actions, *self.room, self.gain)
+            self.held, self.now = actions.copy(), _cut(*self.room)
         # rows of the same lengths: the same chain with other numbers in it
         return self.now, self.gain
 
 
 def _room(mdp: MDP, size: int) -> tuple[Any, Any, Array]:
     """Memory for a chain of so many entries. Its indices are short whatever the model has: passes read them a lot."""
-    index = np.uint32 if max(size, mdp.n_states) < 2**32 else np.uint64
+    index = np.int32 if max(size, mdp.n_states) < 2**31 else np.int64
     return np.empty(mdp.n_states + 1, index), np.empty(size, index), np.empty(size)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import as_floats, as_rows, check_finite, sum_tolerance
+from cautious._core import rows as row_kernels
 from cautious.arrays import Array, Mask
 from cautious.errors import InputError
-from cautious.kernels import sparse_rows
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -131,7 +131,7 @@ def frozen(array: Any) -> Any:
 
 def are_probabilities(rows: sp.csr_array, allowed: Mask) -> bool:
     """Whether rows need no repair: they sum to one up to rounding, and are empty where nothing is allowed."""
-    return bool(sparse_rows.are_probabilities(frozen(rows.indptr), frozen(rows.data), frozen(allowed).ravel(), EPS))
+    return row_kernels.are_probabilities(frozen(rows.indptr), frozen(rows.data), frozen(allowed).ravel(), EPS)
 
 
 def _from_sparse(matrix: Any) -> tuple[sp.csr_array, int]:
@@ -149,9 +149,7 @@ def is_in_order(matrix: Any) -> bool:
     fits = indptr.size == matrix.shape[0] + 1 and indices.size == matrix.data.size
     if not fits or indptr.dtype != indices.dtype or indices.dtype not in (np.int32, np.int64):
         return False
-    unsigned = np.dtype(f"u{indices.itemsize}")
-    pointer, places = frozen(indptr).view(unsigned), frozen(indices).view(unsigned)
-    return bool(sparse_rows.well_formed(pointer, places, unsigned.type(matrix.shape[1])))
+    return row_kernels.well_formed(frozen(indptr), frozen(indices), matrix.shape[1])
 
 
 def _from_dense(table: Array) -> sp.csr_array:

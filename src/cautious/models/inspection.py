@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from cautious._core.rows import absorbing_states, drop_leaving, duplicate_actions, strong_components
 from cautious.arrays import Mask
-from cautious.kernels import graph_parts
 from cautious.models.encodings import frozen
 from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP, NEAR_ONE
@@ -106,7 +106,7 @@ def inspect_model(mdp: MDP) -> Inspection:
     rows, used = mdp.transitions, mdp.allowed
     lengths = np.diff(rows.indptr)[used.ravel()]
     indptr, indices, _ = mdp.csr
-    still = np.asarray(graph_parts.absorbing(indptr, indices, frozen(used).ravel(), mdp.n_states))
+    still = absorbing_states(indptr, indices, frozen(used).ravel(), mdp.n_states)
     components = end_components(mdp)
     sizes = np.bincount(components[components >= 0])
     sizes = sizes[sizes > 0]
@@ -152,8 +152,8 @@ def end_components(mdp: MDP) -> Any:
     indptr, indices, _ = mdp.csr
     kept = mdp.allowed.ravel().copy()
     while True:
-        component = graph_parts.strong_components(indptr, indices, kept, mdp.n_states)
-        if not graph_parts.drop_leaving(indptr, indices, kept, component):
+        component = strong_components(indptr, indices, kept, mdp.n_states)
+        if not drop_leaving(indptr, indices, kept, component):
             break
     alive = kept.reshape(mdp.shape).any(axis=1)
     return np.where(alive, component, -1)
@@ -178,7 +178,7 @@ def _suspicions(mdp: MDP, still: Mask) -> Iterator[str]:
     if mdp.discount == 0:
         yield "the discount is 0: only the first reward counts"
     yield from _odd_numbers(mdp)
-    yield from _twins(mdp)
+    yield from _duplicate_actions(mdp)
 
 
 def _odd_numbers(mdp: MDP) -> Iterator[str]:
@@ -203,9 +203,9 @@ def _odd_numbers(mdp: MDP) -> Iterator[str]:
         yield f"rewards have very different sizes: {least:g} and {most:g}"
 
 
-def _twins(mdp: MDP) -> Iterator[str]:
+def _duplicate_actions(mdp: MDP) -> Iterator[str]:
     pay = np.empty(0) if mdp.outcome_rewards is None else mdp.outcome_rewards
-    count = graph_parts.twins(
+    count = duplicate_actions(
         *mdp.csr, frozen(mdp.rewards).ravel(), frozen(pay), frozen(mdp.allowed).ravel(), mdp.n_states
     )
     names = mdp.action_names or tuple(str(a) for a in range(mdp.n_actions))

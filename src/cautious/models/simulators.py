@@ -7,8 +7,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
+from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import sparse_rows
 from cautious.models.scene import Scene
 from cautious.models.simulator_parts import checked_pairs
 
@@ -102,10 +102,15 @@ class TableSimulator:
         self.hides_spread = hides_spread
         self.allowed = known.allowed
         self.rows = rows
-        self.cumulative = sparse_rows.running_sums(rows.indptr, rows.data)
+        indices = np.ascontiguousarray(rows.indices)
+        indptr = np.ascontiguousarray(rows.indptr, dtype=indices.dtype)
+        cumulative = np.empty(rows.data.size)
+        sampling.running_sums(indptr, indices, np.ascontiguousarray(rows.data), cumulative)
+        # the rows as compiled loops draw from them: running sums instead of probabilities
+        self.sums: tuple[Indices, Indices, Array] = (indptr, indices, cumulative)
         # what is paid: per stored outcome, or per pair
         self.pays_per_outcome = outcome_rewards is not None
-        self.pay: Array = np.ravel(rewards) if outcome_rewards is None else outcome_rewards
+        self.pay: Array = np.ravel(rewards if outcome_rewards is None else outcome_rewards)
         self.running_start: Array = np.cumsum(known.start)
 
     def start_states(self, n: int, rng: np.random.Generator) -> Indices:
@@ -117,5 +122,5 @@ class TableSimulator:
         """Next states and rewards, one of each per given pair."""
         whole, chosen = checked_pairs(self.allowed, states, actions)
         rows = whole * self.n_actions + chosen
-        position = sparse_rows.draw_successors(self.rows.indptr, self.cumulative, rows, rng.random(rows.size))
+        position = sampling.draw_successors(*self.sums, rows, rng.random(rows.size))
         return self.rows.indices[position].astype(np.int64), self.pay[position if self.pays_per_outcome else rows]

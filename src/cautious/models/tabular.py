@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import as_array, as_distribution, as_mask, as_number, check_shape, did_you_mean
+from cautious._core import planning, trailing_passes
+from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
-from cautious.kernels import sparse_rows, trailing_passes
-from cautious.kernels.expected_rows import BLOCK, block_widths
 from cautious.models.encodings import (
     are_probabilities,
     check_rows,
@@ -179,27 +179,23 @@ class MDP:
 
     @cached_property
     def csr(self) -> tuple[Any, Any, Array]:
-        """For compiled loops: indptr, indices and data, read-only; unsigned, which spares a test for negative ones."""
+        """For compiled loops: indptr, indices and data, read-only, the first two of one type."""
         rows = self.transitions
-        unsigned = np.dtype(f"u{rows.indices.itemsize}")
-        indptr = np.asarray(rows.indptr, rows.indices.dtype)
-        return frozen(indptr).view(unsigned), frozen(rows.indices).view(unsigned), frozen(rows.data)
+        return frozen(np.asarray(rows.indptr, rows.indices.dtype)), frozen(rows.indices), frozen(rows.data)
 
     @cached_property
-    def widths(self) -> Indices:
-        """How many successors the pairs of each block of states have, 0 where they differ: see ``expected_rows``."""
-        return np.asarray(block_widths(self.csr[0], BLOCK * self.n_actions))
+    def block_lengths(self) -> Indices:
+        """How many successors the pairs of each block of states have, 0 where they differ: see ``planning.hpp``."""
+        return planning.block_lengths(self.csr[0], planning.BLOCK * self.n_actions)
 
     @cached_property
     def block_reach(self) -> tuple[Indices, Indices]:
-        """How far each block of states leads, and from how far it is led to: see ``trailing_passes``."""
-        ahead, behind = trailing_passes.block_reach(*self.csr[:2], self.n_states)
-        return ahead, behind
+        """How far each block of states leads, and from how far it is led to: see ``trailing_passes.hpp``."""
+        return trailing_passes.block_reach(*self.csr[:2], self.n_states)
 
     @cached_property
     def _lengths(self) -> tuple[int, int]:
-        widest, together = sparse_rows.row_lengths(self.csr[0], self.n_states)
-        return int(widest), int(together)
+        return row_lengths(self.csr[0], self.n_states)
 
     @property
     def widest_row(self) -> int:
@@ -219,7 +215,7 @@ class MDP:
     def reachable(self, allowed: Mask) -> Mask:
         """States (S,) that some policy visits from the start, using only these pairs (S, A)."""
         indptr, indices, _ = self.csr
-        return np.asarray(sparse_rows.reach(indptr, indices, frozen(allowed).ravel(), self.start > 0))
+        return reach(indptr, indices, frozen(allowed).ravel(), self.start > 0)
 
     @property
     def reward_range(self) -> tuple[float, float]:

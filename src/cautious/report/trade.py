@@ -9,20 +9,18 @@ them only seconds.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from cautious.comparison.compiling import once_compiled
 from cautious.report.accuracy import settled, shown_return, shown_risk
 from cautious.report.words import is_learned, number
 from cautious.solution import Solution, Status
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer
 
-# what a neighbour may take, without compiling; a solution that took longer than any compiling is not worth the try
-NEIGHBOUR_SECONDS, LONG_SECONDS = 4.0, 120.0
+# what a neighbour may take; it is not tried if the solution itself took much longer
+NEIGHBOUR_SECONDS, LONG_SECONDS = 4.0, 20.0
 FACTORS = (0.5, 2.0)
 # relative changes below this may be none: solutions are known up to their tolerance, and this is the usual one
 UNSURE = 1e-6
@@ -119,7 +117,7 @@ def neighbours(solution: Solution) -> list[Point]:
     for factor in FACTORS:
         problem = solution.problem.with_caution(factor * solution.caution)
         request = Request(solution.tolerance, NEIGHBOUR_SECONDS)
-        one = once_compiled(partial(answer, problem, request, solution), lambda one: one.status is Status.STOPPED)
+        one = answer(problem, request, solution)
         here = point(one) if one.status is Status.SOLVED else None
         if here is None:
             break

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
+from cautious._core.network_simplex import tree_flow
 from cautious.arrays import Array, Indices
-from cautious.kernels import tree_flow
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,9 @@ class SpanningTree:
 
     def excess_cost(self, supply: Array) -> float:
         """What it costs to carry these supplies (n,), which sum to zero, over the tree alone."""
-        return float(np.abs(tree_flow.carry(self.parent, self.order, supply)) @ self.length)
+        flow = np.empty_like(supply)
+        tree_flow(self.parent, self.order, supply, flow)
+        return float(np.abs(flow) @ self.length)
 
 
 def spanning_tree(graph: sp.csr_array) -> SpanningTree:

@@ -1,4 +1,4 @@
-"""The cheapest transport over a matrix or a graph, with potentials that prove it (``kernels/network_simplex.py``).
+"""The cheapest transport over a matrix or a graph, with potentials that prove it (``_core/network_simplex.hpp``).
 
 When time is up the answer is a plan that is merely possible: its cost is then an upper bound of the distance. Where
 exchanges do not end, the plan at hand counts if its potentials prove it nearly the cheapest; else ``SolveError``.
@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cautious._core import network_simplex as kernels
 from cautious.arrays import Array, Indices
 from cautious.errors import SolveError
-from cautious.kernels import network_simplex as kernels
-from cautious.kernels.patience import time_is_up
 from cautious.risks.graph_flow import SpanningTree
+from cautious.runtime.deadline import time_is_up
 
 # an arc enters the tree when it pays more than this part of the largest cost
 LEAST_GAIN = 1e-14
@@ -34,10 +34,10 @@ def cheapest_plan(distance: Array, supply: Array, demand: Array) -> tuple[float,
     parent = np.full(hub + 1, hub)
     parent[hub] = kernels.NOBODY
     order, balance = np.arange(hub, -1, -1), np.concatenate([supply, -demand, [0.0]])
-    links, carried = kernels.planted(parent, order, np.full(hub + 1, largest), balance)
+    links, carried = kernels.tree_with_flow(parent, order, np.full(hub + 1, largest), balance)
     rows, gain = min(ROWS, n), LEAST_GAIN * largest
     done = _finished(distance.size, lambda budget: kernels.improve_plan(distance, links, carried, rows, gain, budget))
-    cost, against = kernels.worth(links, carried, hub, balance)
+    cost, against = kernels.tree_cost(links, carried, hub, balance)
     cost, potentials = cost + 2 * largest * against, carried[kernels.PI, :n].copy()
     if not done:
         collected = (potentials[:, None] - distance).max(axis=0)
@@ -52,13 +52,13 @@ def cheapest_flow(
 
     It starts on the ``tree``.
     """
-    links, carried = kernels.planted(tree.parent, tree.order, tree.length, balance)
+    links, carried = kernels.tree_with_flow(tree.parent, tree.order, tree.length, balance)
     block, gain = max(1, int(tail.size**0.5)), LEAST_GAIN * float(length.max(initial=0.0))
     done = _finished(
         tail.size, lambda budget: kernels.improve_flow(tail, head, length, links, carried, block, gain, budget)
     )
     # what goes against an arc costs the same on the arc back
-    cost, potentials = kernels.worth(links, carried, int(tree.order[0]), balance)[0], carried[kernels.PI].copy()
+    cost, potentials = kernels.tree_cost(links, carried, int(tree.order[0]), balance)[0], carried[kernels.PI].copy()
     if not done:
         # no arc may be steeper than its length, so all potentials are scaled down until none is
         with np.errstate(divide="ignore", invalid="ignore"):

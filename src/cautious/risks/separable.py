@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import picked, spread_to, state_sums_of, states_of
+from cautious._core.simplex import simplex_threshold
 from cautious.arrays import Array, Mask
-from cautious.kernels.simplex import level
 from cautious.risks.base import ConicRisk, Cut
 from cautious.risks.epigraph import Epigraph, identity, state_sums
 
@@ -202,7 +202,7 @@ class HalfSquares(SeparableRisk):
         p = picked(self.prior, here)
         top = float((p + u).max())
         u = u - top
-        least = float(level(p + u, 1.0))
+        least = simplex_threshold(p + u, 1.0)
         u -= least
         x = np.maximum(p + u, 0.0)
         elsewhere = 0.5 * float(np.sum(self.prior[~here] ** 2))
@@ -227,4 +227,4 @@ def project_on_simplex(x: Array) -> Array:
     """The nearest distribution to x (n,)."""
     # from the largest entry down, so that a constant added to all of them takes no digits away
     shifted = x - x.max()
-    return np.asarray(np.maximum(shifted - level(shifted, 1.0), 0.0))
+    return np.asarray(np.maximum(shifted - simplex_threshold(shifted, 1.0), 0.0))

@@ -19,11 +19,11 @@ from scipy.sparse.csgraph import dijkstra
 
 from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels.patience import time_is_up
 from cautious.risks.base import ConicRisk, Cut
 from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.graph_flow import SpanningTree, spanning_tree
 from cautious.risks.network_simplex import cheapest_flow
+from cautious.runtime.deadline import time_is_up
 
 # a flow proved this precise is as good as the exact one; for few states the exact one costs next to nothing
 PRECISION, EXACT_STATES = 1e-8, 1000

@@ -7,7 +7,7 @@ proof, a limit, a request, or when the solver has nothing more to propose.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -158,12 +158,6 @@ class Solver(ABC):
     @abstractmethod
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """Better and better candidates."""
-
-    def foresee(self, problems: Sequence[Problem], target: Target) -> None:  # noqa: B027
-        """Look at several cautions of one frontier at once, and leave in the workspace what helps each of them.
-
-        By default nothing.
-        """
 
     def memory(self, problem: Problem) -> int:
         """About how many bytes it needs beyond the model, the solution included."""

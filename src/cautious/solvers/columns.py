@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
+from cautious._core.restricted_master import expected_reward
 from cautious.arrays import Array, Indices
-from cautious.kernels.mixing import earned
 from cautious.models.chains import Greedy
 from cautious.models.encodings import frozen
 from cautious.occupancy import policy_occupancy
@@ -54,7 +54,7 @@ class Pool:
         self.guess: Array | None = None
         self.spreads = _spreads(features)
         self.every = np.arange(problem.mdp.n_states)
-        self.small_integer = np.min_scalar_type(problem.mdp.n_actions)
+        self.small_integer = np.uint8 if problem.mdp.n_actions <= 256 else np.int32
         self._reward_range = _range(problem)
         self.chains = Greedy(problem.mdp, frozen(problem.reward).ravel())
         rows = problem.mdp.transitions
@@ -178,7 +178,7 @@ class Pool:
             column.states, column.error = found.occupancy.sum(axis=1), found.error
         self.guess = column.states
         if self.tables is not None:
-            return np.array([earned(table, column.actions, column.states) for table in self.tables])
+            return np.array([expected_reward(table, column.actions, column.states) for table in self.tables])
         table = np.zeros(mdp.shape)
         table[self.every, actions] = column.states
         return np.asarray(self.features @ table.ravel())
@@ -196,7 +196,7 @@ class Pool:
 
     def _return(self, column: Column) -> float:
         assert column.states is not None
-        return self.horizon * float(earned(frozen(self.problem.reward), column.actions, column.states))
+        return self.horizon * expected_reward(frozen(self.problem.reward), column.actions, column.states)
 
     def _choose(self, chosen: np.ndarray) -> None:
         self.columns = [column for column, keep in zip(self.columns, chosen, strict=True) if keep]

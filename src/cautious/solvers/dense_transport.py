@@ -15,8 +15,8 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
+from cautious._core import dense_transport as kernels
 from cautious.arrays import Array
-from cautious.kernels import dense_transport as kernels
 from cautious.occupancy import policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.matrix_transport import MatrixTransport
@@ -83,24 +83,23 @@ class _Block:
 
     def weigh(self) -> tuple[Array, Array]:
         """Set the weights of the Newton matrix; their sums over rows and columns."""
-        rows, columns = kernels.weigh(self.amount, self.slack, self.weight)
+        rows, columns = np.empty(self.amount.shape[0]), np.empty(self.amount.shape[1])
+        kernels.weights(self.amount, self.slack, self.weight, rows, columns)
         return rows, columns
 
-    def push(self, f: Array, g: Array, centre: float) -> tuple[Array, Array]:
+    def excess(self, f: Array, g: Array, centre: float) -> tuple[Array, Array]:
         """What the rows and columns would have too much of if f and g did not change."""
-        rows, columns = kernels.push(self.cost, f, g, self.amount, self.slack, self.change, self.slack_change, centre)
+        rows, columns = np.empty_like(f), np.empty_like(g)
+        kernels.excess(self.cost, f, g, self.amount, self.slack, self.change, self.slack_change, centre, rows, columns)
         return rows, columns
 
     def respond(self, f: Array, g: Array, centre: float, df: Array, dg: Array) -> tuple[float, float]:
         """Set the changes that go with those of f and g; how far amounts and slacks can follow, at most 1."""
-        primal, dual = kernels.respond(
-            self.cost, f, g, self.amount, self.slack, self.change, self.slack_change, centre, df, dg
-        )
-        return primal, dual
+        return kernels.changes(self.cost, f, g, self.amount, self.slack, self.change, self.slack_change, centre, df, dg)
 
     def ahead(self, primal: float, dual: float) -> float:
         """The gap after steps of these lengths."""
-        return float(kernels.products(self.amount, self.slack, self.change, self.slack_change, primal, dual))
+        return kernels.gap_after(self.amount, self.slack, self.change, self.slack_change, primal, dual)
 
     def advance(self, primal: float, dual: float) -> None:
         """Take steps of these lengths; the next changes start from nothing."""
@@ -135,6 +134,18 @@ class _Program:
         self.plan = _Block(self.price * risk.distance[np.ix_(self.states, sinks)], np.outer(own.T @ d, self.demand))
         self.both, self.g = np.zeros(2 * m), np.zeros(sinks.size)
 
+    def constraints(self, both: Array) -> Array:
+        """What multipliers (2m,) of the states say of each pair."""
+        out = np.empty(self.pairs.amount.size)
+        kernels.sparse_product(*self.csr, both, out)
+        return out
+
+    def constraints_transposed(self, amounts: Array) -> Array:
+        """What amounts of the pairs put into the constraints of the states, (2m,)."""
+        out = np.empty(2 * self.size)
+        kernels.sparse_transposed_product(*self.csr, amounts, out)
+        return out
+
     @property
     def gap(self) -> float:
         """How far from complementary, in all."""
@@ -166,7 +177,7 @@ class _Newton:
         self.program = program
         pairs, plan, m = program.pairs, program.plan, program.size
         self.left = np.concatenate([program.inflow, plan.amount.sum(axis=1)])
-        self.left -= kernels.scatter(*program.csr, pairs.amount[0], 2 * m)
+        self.left -= program.constraints_transposed(pairs.amount[0])
         self.left_g = program.demand - plan.amount.sum(axis=0)
         pairs.weigh()
         rows, columns = plan.weigh()
@@ -175,7 +186,7 @@ class _Newton:
         self.inverse[-1] = 0.0
         matrix = np.zeros((2 * m, 2 * m))
         np.matmul(plan.weight * -self.inverse, plan.weight.T, out=matrix[m:, m:])
-        kernels.add_normal(*program.csr, pairs.weight[0], matrix)
+        kernels.add_normal_matrix(*program.csr, pairs.weight[0], matrix)
         matrix.ravel()[m * (2 * m + 1) :: 2 * m + 1] += rows
         self.matrix, factors = matrix, matrix.copy()
         factors.ravel()[:: 2 * m + 1] *= 1 + RIDGE
@@ -188,11 +199,11 @@ class _Newton:
     def direct(self, centre: float) -> tuple[float, float]:
         """Set the direction to products of ``centre``, corrected by the last direction; how far it can be followed."""
         program, pairs, plan, m = self.program, self.program.pairs, self.program.plan, self.program.size
-        f, nothing, collected = program.both[m:], np.zeros(1), kernels.gather(*program.csr, program.both)
-        _, too_much = pairs.push(nothing, collected, centre)
-        too_much_f, too_much_g = plan.push(f, program.g, centre)
+        f, nothing, collected = program.both[m:], np.zeros(1), program.constraints(program.both)
+        _, too_much = pairs.excess(nothing, collected, centre)
+        too_much_f, too_much_g = plan.excess(f, program.g, centre)
         right_g = self.left_g + too_much_g
-        right = self.left + kernels.scatter(*program.csr, too_much, 2 * m)
+        right = self.left + program.constraints_transposed(too_much)
         right[m:] += plan.weight @ (self.inverse * right_g) - too_much_f
         self.both = self._solved(right)
         if centre > 0:
@@ -201,7 +212,7 @@ class _Newton:
         df = self.both[m:]
         self.dg = self.inverse * (right_g + df @ plan.weight)
         rooms = (
-            pairs.respond(nothing, collected, centre, nothing, kernels.gather(*program.csr, self.both)),
+            pairs.respond(nothing, collected, centre, nothing, program.constraints(self.both)),
             plan.respond(f, program.g, centre, df, self.dg),
         )
         return min(primal for primal, _ in rooms), min(dual for _, dual in rooms)

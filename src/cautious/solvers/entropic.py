@@ -5,7 +5,7 @@ is built or factored: a Newton system is solved by conjugate gradients, one pass
 their steps. The dual is itself the upper bound, and the rows of y the policy.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
 from cautious.risks.separable import EntropicRisk
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.entropic_dual import ENOUGH, REST, SHARE, SMALLEST_SHARE, Dual, Point, caution_of
-from cautious.solvers.entropic_foresight import foresee, worthwhile
+from cautious.solvers.entropic_dual import ENOUGH, REST, SHARE, SMALLEST_SHARE, Dual, Point
 from cautious.solvers.entropic_start import Memory, begin, ended
 
 NEWTON_STEPS = 150
@@ -43,29 +42,12 @@ class Entropic(Solver):
             return f"cannot take {other[0]}"
         return None if entropies else "has no entropy of pairs"
 
-    def foresee(self, problems: Sequence[Problem], target: Target) -> None:
-        """Where the duals of pure entropies have their minima, sixteen side by side; the coldest comes first."""
-        pure = all(isinstance(risk, EntropicRisk) for _, risk in problems[0].terms)
-        if pure and not too_cold(problems[0]):
-            memory = target.workspace.of(self.name, Memory)
-            scenery = memory.scenery(problems[0])
-            first = Dual(problems[0], scenery)
-            duals = [first, *(Dual(problem, scenery, first) for problem in problems[1:])]
-            if worthwhile(duals):
-                foresee(duals, memory, target, self.margin)
-
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """A candidate when the expected gap is small enough, and after every further Newton step."""
         if too_cold(problem):
             return
         memory = target.workspace.of(self.name, Memory)
-        known = memory.foreseen.pop(caution_of(problem), None)
-        if known is not None and known.dual.problem is problem:
-            dual, point = known.dual, known.point
-            memory.add(ended(dual, point))
-            yield candidate(dual, point)
-        else:
-            dual = Dual(problem, memory.scenery(problem))
+        dual = Dual(problem, memory.scenery(problem))
         start = begin(dual, memory, target)
         point, states, share, stuck = start.point, start.states, SHARE, 0
         # beside a worst case an error of the linear solve counts in the first order, and takes another step to be seen
@@ -85,7 +67,7 @@ class Entropic(Solver):
             if expected <= allowed or stuck or target.clock.over:
                 memory.add(ended(dual, point))
                 yield candidate(dual, point)
-                # it did not convince
+                # the certificate rejected the candidate
                 enough *= ENOUGH
             if stuck > 1 or dual.prices.hopeless or target.clock.over:
                 return

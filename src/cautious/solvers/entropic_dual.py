@@ -23,9 +23,9 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg as sla
 
-from cautious.arrays import Array
-from cautious.kernels import entropic as kernels
+from cautious._core import entropic as kernels
 from cautious._core.flow import flow_columns, flow_rows, normal_diagonal
+from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.risks.separable import EntropicRisk
 from cautious.solvers.base import Clock
@@ -115,21 +115,18 @@ def _weights(problem: Problem) -> Array:
 
 
 class Dual:
-    """phi and its Newton steps for one problem; ``scenery`` is its own, ``like`` one of the same model and reward."""
+    """phi and its Newton steps for one problem; ``scenery`` is its own."""
 
-    def __init__(self, problem: Problem, scenery: Scenery, like: "Dual | None" = None) -> None:
+    def __init__(self, problem: Problem, scenery: Scenery) -> None:
         self.problem, self.gamma = problem, problem.mdp.discount
         self.n_actions = problem.mdp.n_actions
-        rows = problem.mdp.transitions
-        self.csr = (rows.indptr, rows.indices, rows.data)
+        self.csr = problem.mdp.csr
         self.xi = (1 - self.gamma) * problem.mdp.start
         self.caution = caution_of(problem)
         self.tau = self.caution * (1 - self.gamma)
-        # without features there is nothing to price, whatever the caution
-        shared = None if scenery.features.size.size else like
-        self.prices: Prices = Prices(problem, self.caution, scenery.features) if shared is None else shared.prices
+        self.prices = Prices(problem, self.caution, scenery.features)
         # a constant reward changes nothing, and costs digits
-        self.middle: float = _middle(problem.reward[problem.active]) if like is None else like.middle
+        self.middle = _middle(problem.reward[problem.active])
         self.log_mu, self.log_prior = scenery.log_mu, scenery.log_prior
         self.passes = 0
 
@@ -148,8 +145,9 @@ class Dual:
         kernels.by_state(ell, log_states, policy)
         self.passes += 1
         total = _log_sum(log_states)
-        value = float(self.xi @ u) + total
-        return Point(u, ell - total, policy, log_states - total, np.exp(log_states - total), value)
+        states = log_states - total
+        kernels.exponentials(states)
+        return Point(u, ell - total, policy, log_states - total, states, float(self.xi @ u) + total)
 
     def bound(self, point: Point) -> float:
         """What no policy exceeds, by these multipliers and the present prices."""
@@ -239,7 +237,7 @@ class Dual:
         linear, longest = float(self.xi @ step.u), self.prices.longest(step.omega)
         length, low, high = min(1.0, longest), 0.0, longest
         for _ in range(LINE_POINTS):
-            _, slope, curve = kernels.along(point.ell, step.ell, length, 0.0)
+            _, slope, curve = kernels.along(point.ell, step.ell, length)
             own = self.prices.line(step.omega, length)
             slope, curve = linear + slope + own[0], curve + own[1]
             if abs(slope) <= FLATTEST * step.promise or (length == longest and slope <= 0):
@@ -254,4 +252,6 @@ class Dual:
 
 def _log_sum(exponents: Array) -> float:
     top = float(exponents.max())
-    return top + float(np.log(np.exp(exponents - top).sum()))
+    weights = exponents - top
+    kernels.exponentials(weights)
+    return top + float(np.log(weights.sum()))

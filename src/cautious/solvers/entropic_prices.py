@@ -15,7 +15,7 @@ from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
 from cautious.solvers.features import all_features, feature_rows
-from cautious.solvers.mixing import Rows
+from cautious.solvers.restricted_master import Rows
 
 NEAREST = 0.995
 BAND = 1e3

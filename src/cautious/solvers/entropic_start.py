@@ -36,32 +36,11 @@ class Past:
     prices: Array
 
 
-@dataclass(frozen=True)
-class Foreseen:
-    """Where a dual has its minimum, nearly: as a ``Point``, but ``states`` is the marginal of the policy."""
-
-    dual: Dual
-    u: Array
-    policy: Array
-    log_states: Array
-    states: Array
-    value: float
-
-    @property
-    def point(self) -> Point:
-        """With its exponents."""
-        # where a policy is too small for a number they are too large, which counts for nothing
-        rows = np.log(self.policy.reshape(self.log_states.size, -1))
-        rows += self.log_states[:, None]
-        return Point(self.u, rows.ravel(), self.policy, self.log_states, self.states, self.value)
-
-
 class Memory:
-    """The last few solves of the same model and risk, and what was found of others, by their caution."""
+    """The last few solves of the same model and risk."""
 
     def __init__(self) -> None:
         self.past: list[Past] = []
-        self.foreseen: dict[float, Foreseen] = {}
         self._scenery: Scenery | None = None
 
     def scenery(self, problem: Problem) -> Scenery:
@@ -121,7 +100,7 @@ def begin(dual: Dual, memory: Memory, target: Target) -> Beginning:
     u = np.zeros(used.size) if target.start is None else np.where(used, target.start.multipliers, 0.0) / dual.tau
     point, uneven = _swept(dual, dual.at(u - u.mean()), dual.log_prior)
     if uneven > UNEVEN:
-        return _priced(dual, planned(dual, point, target), target)
+        return _priced(dual, _planned(dual, point, target), target)
     return _priced(dual, Beginning(point, _marginal(dual, point)), target)
 
 
@@ -149,15 +128,11 @@ def _marginal(dual: Dual, point: Point) -> Array:
     problem = dual.problem
     policy = problem.completed(point.policy.reshape(problem.active.shape))
     states = policy_occupancy(problem.mdp, policy, ROUGH, point.states).occupancy.sum(axis=1)
-    return blurred(dual, states)
-
-
-def blurred(dual: Dual, states: Array) -> Array:
-    """Masses with a little of the prior's: a state that one policy does not reach may still matter."""
+    # with a little of the prior's mass: a state that one policy does not reach may still matter
     return np.asarray((1 - BLUR) * states + BLUR * np.exp(dual.log_prior))
 
 
-def planned(dual: Dual, point: Point, target: Target) -> Beginning:
+def _planned(dual: Dual, point: Point, target: Target) -> Beginning:
     """Planning for the reward that makes a marginal even, and again for the marginal of its policy where that pays.
 
     It pays at low temperatures, where the plan is nearly the answer. Elsewhere the policies of two such rounds
@@ -191,4 +166,4 @@ def _priced(dual: Dual, start: Beginning, target: Target) -> Beginning:
     y = start.point.policy * np.repeat(start.states, start.point.policy.size // start.states.size)
     dual.prices.set_out(dual.prices.numbers(y))
     point, uneven = _swept(dual, dual.at(start.point.u), np.log(start.states))
-    return Beginning(point, start.states) if uneven <= UNEVEN else planned(dual, point, target)
+    return Beginning(point, start.states) if uneven <= UNEVEN else _planned(dual, point, target)

@@ -21,8 +21,8 @@ from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.columns import Pool, PoolKeeper
 from cautious.solvers.levels import Level
-from cautious.solvers.mixing import Mixture, Rows, SmallProblem, few
 from cautious.solvers.phase_one import meet_floors
+from cautious.solvers.restricted_master import Mixture, Rows, SmallProblem, few
 
 CALLS = 1000
 SHOWN = 25

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from cautious._checks import picked, spread_to, state_sums_of
+from cautious._core import interior_steps as kernels
 from cautious.arrays import Array
 from cautious.certificate import Witness
-from cautious.kernels import interior_steps as kernels
 from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
 from cautious.risks.features import FeatureRisk
@@ -60,10 +60,7 @@ class Interior(Solver):
         return f"takes at most {MOST_FEATURES} features" if features > MOST_FEATURES else None
 
     def memory(self, problem: Problem) -> int:
-        """With the factor: 850 to 2,400 bytes a state were seen on grids of 10,000 to a million, 2,460 with a graph.
-
-        The places of groups of four states, about 100 more, are not in these figures.
-        """
+        """With the factor: 850 to 2,400 bytes a state were seen on grids of 10,000 to a million, 2,460 with a graph."""
         return super().memory(problem) + FACTOR_BYTES * problem.mdp.n_states
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cautious._core import interior_steps as kernels
 from cautious.arrays import Array
-from cautious.kernels import interior_kinks
-from cautious.kernels import interior_steps as kernels
 from cautious.solvers.interior_system import NONE, System, small_solution
 from cautious.solvers.interior_terms import Form, Kinks, Transport
 
@@ -51,10 +50,10 @@ class Point:
     def moved(self, step: "Point", along: float, along_dual: float) -> "Point":
         """This point plus a step, of two lengths."""
         return Point(
-            kernels.moved(self.primal, step.primal, along),
-            kernels.moved(self.dual, step.dual, along_dual),
-            kernels.moved(self.v, step.v, along_dual),
-            kernels.moved(self.top, step.top, along),
+            moved(self.primal, step.primal, along),
+            moved(self.dual, step.dual, along_dual),
+            moved(self.v, step.v, along_dual),
+            moved(self.top, step.top, along),
         )
 
     def draw(self, other: "Point", share: float, share_dual: float) -> None:
@@ -65,6 +64,13 @@ class Point:
         if share_dual < 1:
             kernels.draw(self.dual, other.dual, share_dual)
             kernels.draw(self.v, other.v, share_dual)
+
+
+def moved(x: Array, change: Array, length: float) -> Array:
+    """x + length * change."""
+    out = np.empty(x.size)
+    kernels.moved(x, change, length, out)
+    return out
 
 
 class Newton:
@@ -112,7 +118,7 @@ class Newton:
         for k, kink in enumerate(form.kinks):
             self.away.append(self.entries(kink.on_states) - kink.prior)
             self.kink_curvature.append(room(f"curvature {k}", kink.prior.size))
-            interior_kinks.curvature(*sides(kink, point.primal, point.dual), self.kink_curvature[k])
+            kernels.kink_curvature(*sides(kink, point.primal, point.dual), self.kink_curvature[k])
             bends.append((kink.on_states, self.kink_curvature[k], point.dual[kink.below]))
         for on_states, curvature, slope in bends:
             if on_states:
@@ -172,7 +178,7 @@ class Newton:
         for kink, away, curvature, slope in zip(form.kinks, self.away, self.kink_curvature, slopes, strict=True):
             everywhere = not kink.on_states or isinstance(form.where, slice)
             less = (lift if kink.on_states else push) if everywhere else NONE
-            interior_kinks.offset(away, *sides(kink, point.primal, point.dual, wanted), curvature, slope, less)
+            kernels.kink_offset(away, *sides(kink, point.primal, point.dual, wanted), curvature, slope, less)
             if not everywhere:
                 lift[form.where] -= slope
         self._begin(step, like)
@@ -182,7 +188,7 @@ class Newton:
         for kink, curvature, slope in zip(form.kinks, self.kink_curvature, slopes, strict=True):
             dx = np.divide(shift, self.hessian[1], out=lift)[form.where] if kink.on_states else dy
             vectors = sides(kink, point.primal, point.dual, wanted, step.primal, step.dual)
-            reach.append(interior_kinks.changes(*vectors, slope, curvature, dx))
+            reach.append(kernels.kink_changes(*vectors, slope, curvature, dx))
         for part in form.others:
             both = (point.primal, step.primal), (point.dual, step.dual)
             reach.append(tuple(kernels.reach(x[part], change[part]) for x, change in both))

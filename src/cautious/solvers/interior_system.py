@@ -12,11 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._checks import state_sums_of
+from cautious._core import interior_blocks as kernels
+from cautious._core.cholesky_analysis import widest_level
 from cautious.arrays import Array, Indices, Mask
-from cautious.kernels import interior_blocks as kernels
-from cautious.kernels import interior_cliques, interior_fours
-from cautious.kernels.cholesky_order import widest_level
-from cautious.kernels.vectors import LANES
 from cautious.models.tabular import MDP
 from cautious.solvers.base import Workspace
 from cautious.solvers.interior_factor import Factor, Pattern, ordered
@@ -62,18 +60,13 @@ class System:
         self.size = mdp.n_states * (1 if edges is None else 2)
         rows, extended = mdp.transitions, edges is not None
         self.pair_start = np.concatenate([[0], np.cumsum(state_sums_of(active.astype(np.int64)))])
-        self.start, coefficient_start = interior_cliques.clique_sizes(rows.indptr, rows.indices, active, extended)
+        pattern = rows.indptr, rows.indices
+        self.start, coefficient_start = kernels.block_sizes(*pattern, active, extended)
         self.members = np.empty(self.start[-1], np.int64)
-        coefficients = np.zeros(coefficient_start[-1])
-        blocks = (self.pair_start, self.start, coefficient_start, self.members, coefficients)
-        interior_cliques.fill_blocks(rows.indptr, rows.indices, rows.data, mdp.discount, active, extended, *blocks)
-        # most loops are over groups of states, the rest over states that have none
-        first, begin, others = interior_fours.groups(self.pair_start, self.start)
-        left = interior_fours.without_groups(others, coefficient_start, coefficients)
-        self._blocks = (others, self.pair_start, self.start, left[0], self.members, left[1])
-        members, grouped = np.empty(begin[-1] * LANES, np.int32), np.empty(begin[-1] * LANES * LANES)
-        interior_fours.fill_groups(first, begin, *blocks[1:], members, grouped)
-        self._groups = (first, begin, members, grouped, self.pair_start)
+        coefficients = np.empty(coefficient_start[-1] + kernels.SPARE)
+        places = self.start, coefficient_start, self.members, coefficients
+        kernels.fill_blocks(*pattern, rows.data, mdp.discount, active, extended, *places)
+        self._blocks = (self.pair_start, *places)
 
     @cached_property
     def _ones(self) -> Array:
@@ -123,13 +116,12 @@ class System:
     def forward(self, push: Array, lift: Array, x: Array) -> Array:
         """push + lift + B x on the active pairs; ``lift`` (S,) is the same for all pairs of a state."""
         out, nothing = np.empty(push.size), np.zeros(self.n_states)
-        self._respond(self._ones, nothing, push, lift, x, out, nothing, NONE)
+        kernels.respond(*self._blocks, self._ones, nothing, push, lift, x, out, np.empty(self.n_states), NONE)
         return out
 
     def backward(self, y: Array) -> tuple[Array, Array]:
         """Sums over the pairs of each state (S,), and -B' y."""
         sums, missing = np.empty(self.n_states), np.zeros(self.size)
-        interior_fours.backward(*self._groups, y, sums, missing)
         kernels.backward(*self._blocks, y, sums, missing)
         return sums, missing
 
@@ -149,21 +141,8 @@ class System:
         """
         shift, missing = self.room("shift", self.n_states), self.room("missing", self.size)[: right.size]
         missing[:] = right
-        self._respond(*hessian, push, lift, x, out, shift, missing)
+        kernels.respond(*self._blocks, *hessian, push, lift, x, out, shift, missing)
         return shift, missing
-
-    def _respond(self, *vectors: Array) -> None:
-        interior_fours.respond(*self._groups, *vectors)
-        # a call takes as long as some hundred states
-        if self._blocks[0].size > 0:
-            kernels.respond(*self._blocks, *vectors)
-
-    @cached_property
-    def _group_entries(self) -> tuple[Indices, Indices]:
-        first, begin, *_ = self._groups
-        places = self.factor.clique_place, self.factor.clique_entries
-        entry_begin, entries = interior_fours.group_entries(first, begin, *places)
-        return entry_begin, entries
 
     def refactor(self, hessian: tuple[Array, Array], conductance: Array | None, right: Array) -> Array:
         """Assemble and factor the matrix for these Hessians; the solution of its first system.
@@ -173,11 +152,7 @@ class System:
         factor = self.factor
         values = self.room("matrix", factor.n_entries)
         values.fill(0.0)
-        first, begin, _, coefficients, pair_start = self._groups
-        interior_fours.assemble(first, begin, coefficients, pair_start, *hessian, *self._group_entries, values)
-        others, pair_start, start, coefficient_start, _, coefficients = self._blocks
-        places = factor.clique_place, factor.clique_entries
-        kernels.assemble(others, pair_start, start, coefficient_start, coefficients, *hessian, *places, values)
+        kernels.assemble(*self._blocks, *hessian, factor.clique_place, factor.clique_entries, values)
         if conductance is not None:
             kernels.add_edges(conductance, factor.clique_entries, int(factor.clique_place[self.n_states]), values)
             # all flows sum to one already: one node's balance follows from the others

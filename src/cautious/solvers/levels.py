@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.solvers.mixing import Mixture, SmallProblem
+from cautious.solvers.restricted_master import Mixture, SmallProblem
 
 LEAST_PROMISE, LARGEST_PROMISE = 0.5, 0.92
 TRIALS = 5

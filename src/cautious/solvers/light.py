@@ -16,9 +16,9 @@ from functools import cached_property
 import numpy as np
 
 from cautious._checks import picked, state_sums_of
+from cautious._core.simplex import projected_step
 from cautious.arrays import Array
 from cautious.certificate import Witness
-from cautious.kernels import policy_steps as kernels
 from cautious.models.encodings import frozen
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import Plan, plan
@@ -149,7 +149,7 @@ class _Walk:
         problem, mdp = self.problem, self.problem.mdp
         gamma, policy = mdp.discount, np.empty(mdp.shape)
         stiffness = (1 - gamma) * sum(weight * (OF_STATES if risk.on_states else 1.0) for weight, risk in self.terms)
-        kernels.paid_moves(
+        projected_step(
             *mdp.csr,
             frozen(self.reward).ravel(),
             problem.active.ravel(),
@@ -157,7 +157,7 @@ class _Walk:
             self.best.values,
             self.d.ravel(),
             stiffness,
-            policy.ravel(),
+            policy,
         )
         way = self._behaviour(problem.completed(policy), state_sums_of(self.d)) - self.d
         gain = float(np.sum(self.reward * way)) / (1 - gamma)

@@ -17,7 +17,7 @@ from cautious.problem import Problem
 from cautious.risks.features import LogBarrier
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.columns import Pool
-from cautious.solvers.mixing import LEAST_WEIGHT, Rows, SmallProblem
+from cautious.solvers.restricted_master import LEAST_WEIGHT, Rows, SmallProblem
 
 CALLS = 500
 PATIENCE = 10

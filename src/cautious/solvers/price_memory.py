@@ -16,11 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cautious._core.restricted_master import least_by_plans, solve_linear
 from cautious.arrays import Array
-from cautious.kernels.mixing import solve_small
-from cautious.kernels.price_model import least_by_plans
 from cautious.planning import Plan
-from cautious.solvers.mixing import Rows
+from cautious.solvers.restricted_master import Rows
 
 # plans remembered, and how many of the nearest are fitted for every feature
 MOST = 400
@@ -107,7 +106,7 @@ class PriceMemory:
         if not np.isfinite(size):
             return None
         weights = np.ones(distance.size)
-        solve_small(matrix / size, weights)
+        solve_linear(matrix / size, weights)
         weights /= weights.sum()
         values, states = weights @ recent.values[known], weights @ recent.states[known]
         actions = recent.actions[int(np.argmin(distance))].astype(np.int64)
@@ -131,4 +130,4 @@ class PriceMemory:
             rows.group,
             rows.group_caution * size[rows.first],
         )
-        return Suggestion(found / size, float(curvature)) if curvature > 0 else None
+        return Suggestion(found / size, curvature) if curvature > 0 else None

@@ -4,13 +4,12 @@ Pairs and states that no occupancy can use are left out; where everything is act
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from cautious._core import proximal as kernels
 from cautious.arrays import Array, Indices
-from cautious.kernels import proximal as kernels
-from cautious.kernels import proximal_heavy as heavy_kernels
 from cautious.problem import Problem
 from cautious.solvers.base import Clock
 
@@ -22,6 +21,8 @@ LIGHT, MOST_HEAVY = 1e-4, 0.5
 HEAVY_SHARE, FALL = 0.7, 2.0
 EMPTY = np.zeros(0)
 NOWHERE = np.zeros(0, dtype=np.int64)
+# the pairs' first rows, their CSR arrays, the discount and the pairs' weights
+WeightedRows: TypeAlias = tuple[Indices, Any, Any, Array, float, Array]
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,13 @@ class ActivePart:
         counts = problem.active.sum(axis=1)[self.states]
         self.counts: Indices = counts
         self.first: Indices = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        rows = mdp.transitions
+        rows = mdp.csr
         if self.pairs.size < problem.active.size:
-            rows = rows[self.pairs][:, self.states]
-        self.csr = (self.first.view(np.uint64), *unsigned(rows.indptr, rows.indices), rows.data, self.gamma)
+            kept = mdp.transitions[self.pairs][:, self.states]
+            rows = (kept.indptr, kept.indices, kept.data)
+        self.csr = (self.first, *rows, self.gamma)
         self.inflow: Array = (1 - self.gamma) * mdp.start[self.states]
-        self.n_entries = int(rows.nnz)
+        self.n_entries = rows[2].size
 
     def spread(self, x: Array) -> Array:
         """A number per state, given to each of its pairs."""
@@ -77,7 +79,7 @@ class ActivePart:
 
 
 class NewtonSystem:
-    """One Newton matrix (see ``kernels.proximal``), ready for several right-hand sides.
+    """One Newton matrix (see ``_core/proximal.hpp``), ready for several right-hand sides.
 
     Near the solution few pairs still answer prices, about as many as there are states: steps are made with these alone,
     and what the others add is mended by repeating the solve with the residual of the whole matrix.
@@ -98,22 +100,22 @@ class NewtonSystem:
             # the corner of each block a little smaller than it is, so that rounding cannot make the block singular
             marginal = (1 - 1e-6) * np.minimum(marginal, np.sqrt(self.own * node[responses.at]))
         self.node, self.across = np.maximum(node, np.finfo(float).tiny), marginal
-        at, tail, head = unsigned(responses.at, responses.tail, responses.head)
-        self._rest = (responses.damp, self.ridge, at, tail, head, responses.ease)
+        arcs = (responses.at, responses.tail, responses.head, responses.ease)
+        self._rest = (responses.damp, self.ridge, *arcs)
         self.heavy = self._heavy_rows()
         self.steps = 0
 
-    def _heavy_rows(self) -> tuple[Any, ...]:
+    def _heavy_rows(self) -> WeightedRows:
         """The pairs that count, their transitions and weights; all of them when that spares little."""
         csr, free = self.part.csr, self.responses.free
         heavy = np.empty(free.size, np.bool_)
-        n_rows, n_entries = heavy_kernels.mark_heavy(*csr, free, self.own, LIGHT, heavy)
+        n_rows, n_entries = kernels.mark_heavy(*csr, free, self.own, LIGHT, heavy)
         if n_entries > MOST_HEAVY * self.part.n_entries:
             return (*csr, free)
         first, indptr, indices, data, gamma = csr
         kept = (np.empty_like(first), np.empty(n_rows + 1, indptr.dtype), np.empty(n_entries, indices.dtype))
         new_data, new_free = np.empty(n_entries), np.empty(n_rows)
-        heavy_kernels.copy_heavy(first, indptr, indices, data, free, heavy, *kept, new_data, new_free)
+        kernels.copy_heavy(first, indptr, indices, data, free, heavy, *kept, new_data, new_free)
         return (*kept, new_data, gamma, new_free)
 
     def solve(self, right: Array, right_nodes: Array, stop: float, limit: int, clock: Clock) -> tuple[Array, Array]:
@@ -140,7 +142,7 @@ class NewtonSystem:
         return x, f
 
     def _descend(
-        self, rows: tuple[Any, ...], right: Array, right_nodes: Array, stop: float, last: int, clock: Clock
+        self, rows: WeightedRows, right: Array, right_nodes: Array, stop: float, last: int, clock: Clock
     ) -> tuple[Array, Array]:
         """Conjugate gradients with some of the pairs, in chunks between which the clock is asked."""
         vectors, node_vectors = np.zeros((3, right.size)), np.zeros((3, right_nodes.size))
@@ -164,8 +166,3 @@ class NewtonSystem:
             if inner == 0.0:
                 break
         return vectors[0], node_vectors[0]
-
-
-def unsigned(*indices: Indices) -> tuple[Any, ...]:
-    """The same numbers for compiled loops, not copied."""
-    return tuple(some.view(f"u{some.itemsize}") for some in indices)

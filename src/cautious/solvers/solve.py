@@ -8,9 +8,9 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from cautious.errors import IncompatibleError, MemoryLimitError
-from cautious.kernels.patience import until
-from cautious.kernels.threads import use_threads
 from cautious.problem import Problem
+from cautious.runtime.deadline import until
+from cautious.runtime.threads import use_threads
 from cautious.solution import Solution, Status
 from cautious.solvers.base import (
     Callback,
@@ -124,20 +124,6 @@ def answer_ready(
     )
     with until(lambda: clock.over), clock.memory, Interruption(clock):
         return _solve(problem, target, request.callback, solvers)
-
-
-def foresee(problems: Sequence[Problem], request: Request, workspace: Workspace, clock: Clock) -> None:
-    """Let the solver of a frontier's problems look at all of them first; inside ``ready``, before they are solved.
-
-    Limits are those of single points, so that with one there is no such look. ``clock`` is that of the frontier.
-    """
-    cautious = [problem for problem in problems if not problem.neutral]
-    if request.time_limit_seconds is not None or request.memory_limit is not None or not cautious:
-        return
-    solver = None if cautious[0].trapped is not None else next(_fitting(cautious[0]), None)
-    if solver is not None:
-        with until(lambda: clock.over), np.errstate(all="ignore"):
-            solver.foresee(cautious, Target(request.tolerance, clock, workspace=workspace))
 
 
 @cache

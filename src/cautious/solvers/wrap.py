@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from cautious._core.certificate import compensated_dot
 from cautious.arrays import Array
 from cautious.certificate import Certificate, Cover, Witness, conflict_bound, requirements
-from cautious.kernels.checking import careful_dot
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
@@ -73,9 +73,9 @@ def _prices(problem: Problem, target: Target, witness: Witness | Cover | None, b
     Risks with a kink take the slope of the witness, which is the one that explains the policy.
     """
     if problem.neutral and isinstance(witness, Witness):
-        v = witness.multipliers
+        v = np.ascontiguousarray(witness.multipliers, dtype=np.float64)
         # summed by one thread, whatever a library would do
-        return v + (best.expected_return - careful_dot(problem.mdp.start, v)[0]), problem.reward
+        return v + (best.expected_return - compensated_dot(problem.mdp.start, v)[0]), problem.reward
     d, cuts = best.occupancy.occupancy, witness.cuts if isinstance(witness, Witness) else ()
     adjusted = problem.reward
     for number, (weight, risk) in enumerate(problem.terms):
@@ -95,8 +95,9 @@ def _prices(problem: Problem, target: Target, witness: Witness | Cover | None, b
         warm = _smallest_box(witness, best) if isinstance(witness, Cover) else None
         return plan(problem.mdp, adjusted, tolerance=precision, allowed=problem.kept, warm=warm).values, adjusted
     # the witness knows them up to a constant: as values they are worth, from the start, what the policy is paid
-    v, worth = witness.multipliers, careful_dot(d.ravel(), adjusted.ravel())[0] / (1 - problem.mdp.discount)
-    return v + (worth - careful_dot(problem.mdp.start, v)[0]), adjusted
+    v = np.ascontiguousarray(witness.multipliers, dtype=np.float64)
+    worth = compensated_dot(d.ravel(), adjusted.ravel())[0] / (1 - problem.mdp.discount)
+    return v + (worth - compensated_dot(problem.mdp.start, v)[0]), adjusted
 
 
 def _smallest_box(cover: Cover, best: Delivered) -> Plan:

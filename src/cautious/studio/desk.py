@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cautious.comparison.compiling import once_compiled
 from cautious.frontiers import Frontier, frontier
 from cautious.problem import Problem
 from cautious.risks.base import Risk
@@ -58,8 +57,7 @@ class Desk:
         before = None if kept.last is None else kept.last[1]
         request = Request(time_limit_seconds=self.time_limit_seconds, callback=lambda progress: stop())
         problem = kept.problem.with_caution(statement.caution)
-        # a time limit is for solving: the first answers on a machine wait for kernels to be compiled
-        solution = once_compiled(lambda: answer(problem, request, before, kept.workspace), _is_in_time)
+        solution = answer(problem, request, before, kept.workspace)
         kept.last = (statement, solution)
         return solution
 
@@ -99,7 +97,3 @@ class Desk:
             recipe = place.risk(statement.risk)
             kept = self._kept = _Kept(key, place, recipe, Problem(place.mdp, recipe), Workspace())
         return kept
-
-
-def _is_in_time(solution: Solution) -> bool:
-    return solution.status is not Status.TIME_LIMIT

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import poisson
+from scipy.special import gammaln, pdtrc
 
 from cautious._checks import as_count, as_number
 from cautious.arrays import Array
@@ -189,11 +189,12 @@ def _week(capacity: int, demand: float) -> tuple[Array, Array]:
     """(Y, S) chance that Y items leave S at the end of the week, and (Y,) the mean of lost sales when none is left."""
     filled = np.arange(capacity + 1)
     sold = filled[:, None] - filled[None, :]
-    chance = np.where(sold >= 0, poisson.pmf(np.maximum(sold, 0), demand), 0.0)
-    empties = poisson.sf(filled - 1, demand)
+    amount = np.maximum(sold, 0)
+    chance = np.where(sold >= 0, np.exp(amount * np.log(demand) - demand - gammaln(amount + 1)), 0.0)
+    empties = np.where(filled > 0, pdtrc(np.maximum(filled - 1, 0), demand), 1.0)
     chance[:, 0] = empties
     # E(D - y)+ = m P(D >= y) - y P(D > y) for Poisson D with mean m
-    missing = demand * empties - filled * poisson.sf(filled, demand)
+    missing = demand * empties - filled * pdtrc(filled, demand)
     return chance, np.where(empties > 0, np.maximum(missing, 0.0) / np.where(empties > 0, empties, 1.0), 0.0)
 
 

@@ -13,9 +13,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from cautious._core import text as kernels
 from cautious.arrays import Array
 from cautious.errors import FileError
-from cautious.kernels import number_lines
 
 PIECE = 2**20
 LONGEST_LINE = 2**16
@@ -76,15 +76,14 @@ def read_columns(path: Path, stream: BinaryIO, after: int, n_whole: int, expecte
     room = count_lines(path)
     whole, real = np.empty((n_whole, room), np.int32), np.empty(room)
     word = np.empty(room if words else 0, np.int32)
-    table, letters = np.zeros(4 * number_lines.WORDS, np.int64), np.empty(2**20, np.uint8)
-    starts = np.zeros(number_lines.WORDS + 2, np.int64)
+    starts, letters = np.zeros(kernels.MOST_WORDS + 2, np.int64), np.empty(2**20, np.uint8)
     used, line = 0, after
     for piece in _pieces(path, stream, after):
         text = np.frombuffer(piece, np.uint8)
         most = piece.count(b"\n") + 2
-        slow, slow_line = np.zeros((most, number_lines.WIDTH), np.uint8), np.empty(most, np.int64)
-        used, n_slow, lines, parsed = number_lines.parse_lines(
-            text, whole, real, word, used, slow, slow_line, table, starts, letters
+        slow, slow_line = np.empty((most, kernels.NUMBER_WIDTH), np.uint8), np.empty(most, np.int64)
+        used, n_slow, lines, parsed = kernels.parse_lines(
+            text, whole, real, word, used, slow, slow_line, starts, letters
         )
         line += lines
         if parsed < text.size:
@@ -132,7 +131,7 @@ def _slow_numbers(
     path: Path, after: int, tokens: NDArray[np.uint8], entries: NDArray[np.int64], expected: str
 ) -> Array:
     """Numbers with many digits, and fractions such as 23/10."""
-    strings = np.ascontiguousarray(tokens).view(f"S{number_lines.WIDTH}").ravel()
+    strings = np.ascontiguousarray(tokens).view(f"S{kernels.NUMBER_WIDTH}").ravel()
     try:
         return np.asarray(strings.astype(np.float64))
     except ValueError:

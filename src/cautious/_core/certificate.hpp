@@ -1,0 +1,242 @@
+// The certificate's own loops: an error in a solver's kernel cannot hide in its proof.
+//
+// All they share with solvers are arrays and vectors of numbers. Sums that must be exact are kept as two numbers, the
+// rounded value and what rounding lost; they rely on every operation being rounded as it is written.
+//
+// Legend: row s*A + a of the sparse rows P is P(. | s, a); `r` (S*A,) a reward table and `size` (S*A,) what its rounding
+// is relative to, whatever the sign; `active` (S*A,) the pairs that count; `gamma` the discount; `v` (S,) multipliers;
+// `pi` (S*A,) a policy, `x` (S,) its state occupancy, `xi` (S,) the start.
+#pragma once
+#include "binding.hpp"
+#include "vec.hpp"
+
+#if defined(__FAST_MATH__) || __FLT_EVAL_METHOD__ != 0
+#error "the certificate needs every operation rounded to its own type, as it is written"
+#endif
+
+namespace cautious {
+
+// a b as a rounded product and its error.
+inline double two_product(double a, double b, double& error) {
+    double product = a * b;
+    error = std::fma(a, b, -product);
+    return product;
+}
+
+// a + b as a rounded sum and its error (Knuth); of numbers or of vectors of numbers.
+template <class V>
+[[gnu::always_inline]] inline V two_sum(V a, V b, V& error) {
+    V sum = a + b, moved = sum - a;
+    error = (a - (sum - moved)) + (b - moved);
+    return sum;
+}
+
+// Both for tests.
+inline std::tuple<double, double> exact_product(double a, double b) {
+    double error, product = two_product(a, b, error);
+    return {product, error};
+}
+inline std::tuple<double, double> exact_sum(double a, double b) {
+    double error, sum = two_sum(a, b, error);
+    return {sum, error};
+}
+
+// The mean of v over a row, and of |v|.
+template <class I>
+std::tuple<double, double> mean_and_magnitude(const Rows<I>& p, In<double> v, i64 row) {
+    double total = 0.0, magnitude = 0.0;
+    for (i64 k = p.first(row); k < p.last(row); ++k) {
+        double part = p.data[k] * v[p.indices[k]];
+        total += part;
+        magnitude += std::abs(part);
+    }
+    return {total, magnitude};
+}
+
+// The largest r + gamma E[v] - v over the active pairs, each raised by what rounding can hide; NaN if one is not finite.
+// `unit` is the rounding of one operation; a row of k successors takes about k + 8 of them.
+template <class I>
+double largest_advantage(Rows<I> p, In<double> r, In<double> size, In<bool> active, double gamma, In<double> v,
+                         double unit) {
+    i64 n_actions = evenly(r.size, v.size);
+    REQUIRE(n_actions > 0 && r.size == p.count() && size.size == r.size && active.size == r.size);
+    double worst = -INFINITE;
+    for (i64 s = 0, row = 0; s < v.size; ++s) {
+        for (i64 a = 0; a < n_actions; ++a, ++row) {
+            if (!active[row]) continue;
+            auto [mean, magnitude] = mean_and_magnitude(p, v, row);
+            double operations = static_cast<double>(p.length(row)) + 8.0;
+            double noise = unit * operations * (std::abs(size[row]) + gamma * magnitude + std::abs(v[s]));
+            double advantage = r[row] + gamma * mean - v[s] + noise;
+            if (!std::isfinite(advantage)) return NOT_A_NUMBER;
+            worst = std::max(worst, advantage);
+        }
+    }
+    return worst;
+}
+
+// The least and the largest  r_pi + gamma E_pi[v] - v  of a policy over the `counted` states (S,), moved outwards by what
+// rounding can hide. NaN if one is, or if the policy leaves the active pairs there.
+template <class I>
+std::tuple<double, double> policy_advantages(Rows<I> p, In<double> r, In<double> pi, In<bool> active, In<bool> counted,
+                                             double gamma, In<double> v, double unit) {
+    i64 n_actions = evenly(r.size, v.size);
+    REQUIRE(n_actions > 0 && r.size == p.count() && pi.size == r.size && active.size == r.size);
+    REQUIRE(counted.size == v.size);
+    double least = INFINITE, largest = -INFINITE;
+    for (i64 s = 0; s < v.size; ++s) {
+        if (!counted[s]) continue;
+        double total = 0.0, magnitude = 0.0, operations = 8.0 + static_cast<double>(n_actions);
+        for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row) {
+            if (!(pi[row] > 0.0)) continue;
+            if (!active[row]) return {NOT_A_NUMBER, NOT_A_NUMBER};
+            auto [mean, size] = mean_and_magnitude(p, v, row);
+            total += pi[row] * (r[row] + gamma * mean);
+            magnitude += pi[row] * (std::abs(r[row]) + gamma * size);
+            operations += static_cast<double>(p.length(row));
+        }
+        double noise = unit * operations * (magnitude + std::abs(v[s]));
+        double low = total - v[s] - noise, high = total - v[s] + noise;
+        if (std::isnan(low)) return {NOT_A_NUMBER, NOT_A_NUMBER};
+        least = std::min(least, low);
+        largest = std::max(largest, high);
+    }
+    return {least, largest};
+}
+
+// (<x, y>, <|x|, |y|>); the first is summed with compensation, so that only the products round, however many.
+inline std::tuple<double, double> compensated_dot(In<double> x, In<double> y) {
+    REQUIRE(x.size == y.size);
+    // eight sums at a time, because one would wait for itself; as many on every processor, so that all agree
+    using Eight = Vec<double, 8>;
+    Eight total = Eight::all(0.0), lost = total, size = total, error;
+    i64 even = x.size - x.size % 8;
+    for (i64 i = 0; i < even; i += 8) {
+        Eight part = Eight::load(x.data + i) * Eight::load(y.data + i);
+        size = size + absolute(part);
+        total = two_sum(total, part, error);
+        lost = lost + error;
+    }
+    double sums[8], whole = 0.0, rest = 0.0, magnitude = 0.0, missed;
+    total.store(sums);
+    for (int i = 0; i < 8; ++i) {
+        rest += lost[i];
+        magnitude += size[i];
+    }
+    for (double sum : sums) {
+        whole = two_sum(whole, sum, missed);
+        rest += missed;
+    }
+    for (i64 i = even; i < x.size; ++i) {
+        double part = x[i] * y[i];
+        magnitude += std::abs(part);
+        whole = two_sum(whole, part, missed);
+        rest += missed;
+    }
+    return {whole + rest, magnitude};
+}
+
+// r -= price slope, size += |price slope|, in place; the largest |slope| of an active pair, NaN if one is NaN.
+inline double subtract_slope(In<double> slope, double price, In<bool> active, Out<double> r, Out<double> size) {
+    REQUIRE(slope.size == r.size && active.size == r.size && size.size == r.size);
+    double largest = 0.0;
+    for (i64 row = 0; row < r.size; ++row) {
+        double steep = slope[row], part = price * steep;
+        r[row] -= part;
+        size[row] += std::abs(part);
+        if (!active[row] || std::abs(steep) <= largest) continue;
+        largest = std::abs(steep);
+        if (std::isnan(largest)) return largest;
+    }
+    return largest;
+}
+
+// The largest |r| of the pairs that a policy takes in the `reached` states (S,); 0 without any.
+inline double largest_reward_taken(In<double> r, In<double> pi, In<bool> reached) {
+    i64 n_actions = evenly(r.size, reached.size);
+    REQUIRE(n_actions > 0 && pi.size == r.size);
+    double largest = 0.0;
+    for (i64 s = 0; s < reached.size; ++s) {
+        if (!reached[s]) continue;
+        for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row)
+            if (pi[row] > 0.0) largest = std::max(largest, std::abs(r[row]));
+    }
+    return largest;
+}
+
+// inflow (S, 2) += P_pi' x in twice the working precision: what flows into a state, and what rounding lost of it.
+template <class I>
+void add_inflow(const Rows<I>& p, In<double> pi, In<double> x, i64 n_actions, double* inflow) {
+    for (i64 s = 0; s < x.size; ++s) {
+        if (x[s] == 0.0) continue;
+        for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row) {
+            if (!(pi[row] > 0.0)) continue;
+            double mass_lost, mass = two_product(pi[row], x[s], mass_lost);
+#pragma GCC unroll 4
+            for (i64 k = p.first(row), last = p.last(row); k < last; ++k) {
+                double* to = inflow + 2 * static_cast<i64>(p.indices[k]);
+                double carried_lost, sum_lost, carried = two_product(mass, p.data[k], carried_lost);
+                to[0] = two_sum(to[0], carried, sum_lost);
+                to[1] += sum_lost + std::fma(mass_lost, p.data[k], carried_lost);
+            }
+        }
+    }
+}
+
+// out = (1 - gamma) xi + gamma P_pi' x - x, (S,), in twice the working precision and rounded once at its end; its 1-norm.
+// An error bound rests on it. `work` (S, 2) is overwritten.
+template <class I>
+double flow_balance(Rows<I> p, In<double> pi, In<double> x, In<double> xi, double gamma, Out<double> work,
+                    Out<double> out) {
+    i64 n_actions = evenly(pi.size, x.size);
+    REQUIRE(n_actions > 0 && pi.size == p.count() && xi.size == x.size && out.size == x.size);
+    REQUIRE(work.size == 2 * x.size);
+    work.fill(0.0);
+    add_inflow(p, pi, x, n_actions, work.data);
+    double norm = 0.0;
+    for (i64 s = 0; s < x.size; ++s) {
+        double rest, faded_rest, lost;
+        double total = two_product(gamma, work[2 * s], rest), faded = two_product(gamma, xi[s], faded_rest);
+        rest += gamma * work[2 * s + 1] - faded_rest;
+        for (double term : {-faded, xi[s], -x[s]}) {
+            total = two_sum(total, term, lost);
+            rest += lost;
+        }
+        out[s] = total + rest;
+        norm += std::abs(out[s]);
+    }
+    return norm;
+}
+
+// out = pi(a | s) x(s) / total, (S*A,).
+inline Done pair_occupancy(In<double> pi, In<double> x, double total, Out<double> out) {
+    i64 n_actions = evenly(pi.size, x.size);
+    REQUIRE(n_actions > 0 && out.size == pi.size);
+    for (i64 s = 0, row = 0; s < x.size; ++s) {
+        double share = x[s] / total;
+        for (i64 a = 0; a < n_actions; ++a, ++row) out[row] = pi[row] * share;
+    }
+    return {};
+}
+
+inline const Kernel certificate_kernels[] = {
+    kernel<exact_product>("exact_product", "a b", "a b as a rounded product and its error."),
+    kernel<exact_sum>("exact_sum", "a b", "a + b as a rounded sum and its error."),
+    kernel<largest_advantage<i32>, largest_advantage<i64>>(
+        "largest_advantage", "indptr indices data r size active gamma v unit",
+        "The largest r + gamma E[v] - v over the active pairs, raised by what rounding can hide; NaN if not finite."),
+    kernel<policy_advantages<i32>, policy_advantages<i64>>(
+        "policy_advantages", "indptr indices data r pi active counted gamma v unit",
+        "Least and largest r_pi + gamma E_pi[v] - v of a policy over the counted states, moved outwards."),
+    kernel<compensated_dot>("compensated_dot", "x y", "(<x, y>, <|x|, |y|>), the first summed with compensation."),
+    kernel<subtract_slope>("subtract_slope", "slope price active r size",
+                           "r -= price slope, size += |price slope|; the largest |slope| of an active pair."),
+    kernel<largest_reward_taken>("largest_reward_taken", "r pi reached",
+                                 "The largest |r| of the pairs that a policy takes in the reached states."),
+    kernel<flow_balance<i32>, flow_balance<i64>>(
+        "flow_balance", "indptr indices data pi x xi gamma work out",
+        "out = (1 - gamma) xi + gamma P_pi' x - x in twice the working precision; its 1-norm."),
+    kernel<pair_occupancy>("pair_occupancy", "pi x total out", "out = pi(a | s) x(s) / total, (S*A,)."),
+};
+
+}  // namespace cautious

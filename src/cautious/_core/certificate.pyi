@@ -1,0 +1,95 @@
+"""The certificate's own loops: bounds that include rounding, and exact sums."""
+
+from cautious.arrays import Array, Codes, Indices, Mask
+
+def exact_product(
+    a: float,
+    b: float,
+    /,
+) -> tuple[float, float]:
+    """a b as a rounded product and its error."""
+
+def exact_sum(
+    a: float,
+    b: float,
+    /,
+) -> tuple[float, float]:
+    """a + b as a rounded sum and its error."""
+
+def largest_advantage(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    r: Array,
+    size: Array,
+    active: Mask,
+    gamma: float,
+    v: Array,
+    unit: float,
+    /,
+) -> float:
+    """The largest r + gamma E[v] - v over the active pairs, raised by what rounding can hide; NaN if not finite."""
+
+def policy_advantages(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    r: Array,
+    pi: Array,
+    active: Mask,
+    counted: Mask,
+    gamma: float,
+    v: Array,
+    unit: float,
+    /,
+) -> tuple[float, float]:
+    """Least and largest r_pi + gamma E_pi[v] - v of a policy over the counted states, moved outwards."""
+
+def compensated_dot(
+    x: Array,
+    y: Array,
+    /,
+) -> tuple[float, float]:
+    """(<x, y>, <|x|, |y|>), the first summed with compensation."""
+
+def subtract_slope(
+    slope: Array,
+    price: float,
+    active: Mask,
+    r: Array,
+    size: Array,
+    /,
+) -> float:
+    """r -= price slope, size += |price slope|; the largest |slope| of an active pair."""
+
+def largest_reward_taken(
+    r: Array,
+    pi: Array,
+    reached: Mask,
+    /,
+) -> float:
+    """The largest |r| of the pairs that a policy takes in the reached states."""
+
+def flow_balance(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    pi: Array,
+    x: Array,
+    xi: Array,
+    gamma: float,
+    work: Array,
+    out: Array,
+    /,
+) -> float:
+    """out = (1 - gamma) xi + gamma P_pi' x - x in twice the working precision; its 1-norm."""
+
+def pair_occupancy(
+    pi: Array,
+    x: Array,
+    total: float,
+    out: Array,
+    /,
+) -> None:
+    """out = pi(a | s) x(s) / total, (S*A,)."""
+

@@ -1,0 +1,378 @@
+// The Markov chain of one policy and its linear systems: values (I - gamma P) x = b and occupancy (I - gamma P') x = b.
+//
+// Legend: row s*A + a of the sparse rows of a model is P(. | s, a), with indices of type I; `r` (S*A,) a reward table,
+// minus infinity on pairs that may not be used; `pi` (S*A,) a policy. (pointer, successor, chance) are the rows of its
+// chain P (S, S), with indices of type J, short where they fit. `inverse` (S,) is one over the diagonal of I - gamma P.
+//
+// Both systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed. A Gauss-Seidel
+// sweep spends its time waiting for the state before. So it visits the states in turn from a few stretches of equal
+// length, which hardly depend on each other: GATHER_STRETCHES of them where it gathers, two where it scatters and there
+// are at least SCATTER_STATES states. Loops over whole vectors wait for memory in large models: what can be done in one
+// is.
+#pragma once
+#include "binding.hpp"
+#include "vec.hpp"
+
+namespace cautious {
+
+inline constexpr i64 GATHER_STRETCHES = 4, SCATTER_STATES = 30'000;
+// vectors (S,) that `bicgstab` works in
+inline constexpr i64 WORK_VECTORS = 6;
+
+// What a pair is paid; nothing if it may not be used, for states that have no other.
+inline double reward_or_zero(double r) { return r > -INFINITE ? r : 0.0; }
+
+// One row of a model into the chain, from place n on.
+template <class I, class J>
+void copy_row(const Rows<I>& p, i64 row, J* successor, double* chance, i64 n) {
+    const I* from = p.indices.data + p.first(row);
+    const double* data = p.data.data + p.first(row);
+    successor += n;
+    chance += n;
+    i64 i = 0, length = p.length(row);
+    // four at a time, without a branch for each that is hard to predict
+    if constexpr (std::is_same_v<I, J>) {
+        for (; i + 4 <= length; i += 4) {
+            std::memcpy(successor + i, from + i, 4 * sizeof(J));
+            std::memcpy(chance + i, data + i, 4 * sizeof(double));
+        }
+    }
+    for (; i < length; ++i) {
+        successor[i] = static_cast<J>(from[i]);
+        chance[i] = data[i];
+    }
+}
+
+// The chain of a deterministic policy and its reward b (S,): one row of the transitions per state.
+template <class I, class J>
+Done choose_rows(Rows<I> p, In<double> r, In<i64> action, Out<J> pointer, Out<J> successor, Out<double> chance,
+                 Out<double> b) {
+    i64 n_actions = evenly(r.size, action.size), n = 0;
+    REQUIRE(n_actions > 0 && r.size == p.count() && b.size == action.size && pointer.size == action.size + 1);
+    REQUIRE(successor.size == chance.size && successor.size <= std::numeric_limits<J>::max());
+    for (i64 s = 0; s < action.size; ++s) {
+        REQUIRE(action[s] >= 0 && action[s] < n_actions);
+        i64 row = s * n_actions + action[s], length = p.length(row);
+        REQUIRE(length <= successor.size - n);
+        pointer[s] = static_cast<J>(n);
+        copy_row(p, row, successor.data, chance.data, n);
+        b[s] = reward_or_zero(r[row]);
+        n += length;
+    }
+    pointer[action.size] = static_cast<J>(n);
+    return {};
+}
+
+// Bring the chain of the `held` actions (S,) to those of `action`; false if a row has not the same length. Everything
+// must be as choose_rows left it. After false the chain is of no use.
+template <class I, class J>
+bool change_rows(Rows<I> p, In<double> r, In<i64> action, Out<i64> held, In<J> pointer, Out<J> successor,
+                 Out<double> chance, Out<double> b) {
+    i64 n_actions = evenly(r.size, action.size);
+    REQUIRE(n_actions > 0 && r.size == p.count() && b.size == action.size && pointer.size == action.size + 1);
+    REQUIRE(held.size == action.size && successor.size == chance.size);
+    REQUIRE(pointer[0] == 0 && pointer[action.size] <= successor.size);
+    for (i64 s = 0; s < action.size; ++s) {
+        if (action[s] == held[s]) continue;
+        REQUIRE(action[s] >= 0 && action[s] < n_actions);
+        i64 row = s * n_actions + action[s], n = pointer[s];
+        if (p.length(row) != pointer[s + 1] - n) return false;
+        copy_row(p, row, successor.data, chance.data, n);
+        b[s] = reward_or_zero(r[row]);
+        held[s] = action[s];
+    }
+    return true;
+}
+
+// The chain of any policy: rows of the same state mixed, entries of the same successor added.
+template <class I, class J>
+Done mix_rows(Rows<I> p, In<double> pi, Out<J> pointer, Out<J> successor, Out<double> chance) {
+    i64 n_states = pointer.size - 1, n_actions = evenly(pi.size, n_states), n = 0;
+    REQUIRE(n_actions > 0 && pi.size == p.count());
+    REQUIRE(successor.size == chance.size && successor.size <= std::numeric_limits<J>::max());
+    Buffer<J> place(n_states, 0);
+    REQUIRE_MEMORY(place);
+    for (i64 s = 0, row = 0; s < n_states; ++s) {
+        i64 start = n;
+        pointer[s] = static_cast<J>(n);
+        for (i64 a = 0; a < n_actions; ++a, ++row) {
+            double weight = pi[row];
+            if (!(weight > 0.0)) continue;
+            REQUIRE(p.length(row) <= successor.size - n);
+            for (i64 k = p.first(row); k < p.last(row); ++k) {
+                // a place counts only if it lies in this row and was made for this successor
+                i64 j = p.indices[k], at = place[j];
+                if (start <= at && at < n && successor[at] == j) {
+                    chance[at] += weight * p.data[k];
+                } else {
+                    place[j] = static_cast<J>(n);
+                    successor[n] = static_cast<J>(j);
+                    chance[n++] = weight * p.data[k];
+                }
+            }
+        }
+    }
+    pointer[n_states] = static_cast<J>(n);
+    return {};
+}
+
+// Loops over whole vectors take LANES numbers at a time, and the last ones singly: V is a Vec or a double.
+using Numbers = Vec<double, LANES<double>>;
+
+template <class V>
+V numbers_at(const double* from) {
+    if constexpr (std::is_same_v<V, double>)
+        return *from;
+    else
+        return V::load(from);
+}
+template <class V>
+V all_numbers(double value) {
+    if constexpr (std::is_same_v<V, double>)
+        return value;
+    else
+        return V::all(value);
+}
+inline void put_numbers(double* to, double value) { *to = value; }
+template <int N>
+void put_numbers(double* to, Vec<double, N> value) {
+    value.store(to);
+}
+
+template <int N = LANES<double>, class F>
+void for_numbers(i64 size, F f) {
+    i64 i = 0;
+    for (; i + N <= size; i += N) f(i, Vec<double, N>{});
+    for (; i < size; ++i) f(i, 0.0);
+}
+
+// out = b + gamma P' x - x, (S,); its 1-norm.
+template <class J>
+double missing_flow(Rows<J> p, double gamma, In<double> b, In<double> x, Out<double> out) {
+    REQUIRE(x.size == p.count() && b.size == x.size && out.size == x.size);
+    for_numbers(x.size, [=]<class V>(i64 s, V) {
+        put_numbers(out.data + s, numbers_at<V>(b.data + s) - numbers_at<V>(x.data + s));
+    });
+    for (i64 s = 0; s < x.size; ++s) {
+        double carried = gamma * x[s];
+        if (carried == 0.0) continue;
+#pragma GCC unroll 4
+        for (i64 k = p.first(s), last = p.last(s); k < last; ++k) out[p.indices[k]] += carried * p.data[k];
+    }
+    double size = 0.0;
+    for (double left : out) size += std::abs(left);
+    return size;
+}
+
+// weight = gamma P(s, j) / (1 - gamma P(s, s)) for each stored entry, 0 where j = s; and `inverse`.
+template <class J>
+Done scaled_rows(Rows<J> p, double gamma, Out<double> weight, Out<double> inverse) {
+    REQUIRE(weight.size == p.data.size && inverse.size == p.count());
+    for (i64 s = 0; s < inverse.size; ++s) {
+        double diagonal = 1.0;
+        bool stays = false;
+        i64 first = p.first(s), last = p.last(s);
+        for (i64 k = first; k < last; ++k) {
+            if (p.indices[k] != s) [[likely]]
+                continue;
+            diagonal -= gamma * p.data[k];
+            stays = true;
+        }
+        double scale = inverse[s] = 1.0 / diagonal;
+        const double* data = p.data.data + first;
+        double* own = weight.data + first;
+        for_numbers<4>(last - first, [=]<class V>(i64 i, V) {
+            put_numbers(own + i, all_numbers<V>(gamma) * numbers_at<V>(data + i) * all_numbers<V>(scale));
+        });
+        for (i64 k = first; stays && k < last; ++k)
+            if (p.indices[k] == s) weight[k] = 0.0;
+    }
+    return {};
+}
+
+// Sums and largest entries of such loops.
+struct Running {
+    Numbers many = Numbers::all(0.0);
+    double single = 0.0;
+
+    void add_product(Numbers x, Numbers y) { many = multiply_add(x, y, many); }
+    void add_product(double x, double y) { single += x * y; }
+    void add_size(Numbers x) { many = many + absolute(x); }
+    void add_size(double x) { single += std::abs(x); }
+    void raise_to_size(Numbers x) { many = larger(many, absolute(x)); }
+    void raise_to_size(double x) { single = std::max(single, std::abs(x)); }
+    double sum() const { return many.sum() + single; }
+    double largest() const { return std::max(many.largest(), single); }
+};
+
+// The chain as its two systems see it: off-diagonal entries scaled as the rows are, see scaled_rows.
+template <class J>
+struct System {
+    const J *pointer, *successor;
+    const double *weight, *inverse;
+    i64 n_states;
+
+    double neighbours(const double* z, i64 s) const {
+        double total = 0.0;
+#pragma GCC unroll 4
+        for (i64 k = pointer[s], last = pointer[s + 1]; k < last; ++k) total += weight[k] * z[successor[k]];
+        return total;
+    }
+
+    // z = one symmetric Gauss-Seidel sweep on (I - gamma P) z = y from zero; left = y - (I - gamma P) z.
+    void gather(const double* y, double* z, double* left) const {
+        System m = *this;
+        i64 n = n_states, stretch = n / GATHER_STRETCHES, even = GATHER_STRETCHES * stretch;
+        for (i64 s = 0; s < n; ++s) z[s] = 0.0;
+        for_numbers(n, [=]<class V>(i64 s, V) {
+            put_numbers(left + s, numbers_at<V>(m.inverse + s) * numbers_at<V>(y + s));
+        });
+        auto renew = [=](i64 s) { z[s] = left[s] + m.neighbours(z, s); };
+        for (i64 i = 0; i < stretch; ++i)
+            for (i64 lane = 0; lane < GATHER_STRETCHES; ++lane) renew(lane * stretch + i);
+        for (i64 s = even; s < n; ++s) renew(s);
+        for (i64 s = n - 1; s >= even; --s) renew(s);
+        for (i64 i = stretch - 1; i >= 0; --i)
+            for (i64 lane = 0; lane < GATHER_STRETCHES; ++lane) renew(lane * stretch + i);
+        for (i64 s = 0; s < n; ++s) left[s] = y[s] - (z[s] - m.neighbours(z, s)) / m.inverse[s];
+    }
+
+    // The same for (I - gamma P') z = y; what the sweep leaves of y is its residual, which costs nothing more.
+    void scatter(const double* y, double* z, double* left) const {
+        System m = *this;
+        i64 n = n_states, half = n >= SCATTER_STATES ? n / 2 : 0;
+        std::memcpy(left, y, static_cast<std::size_t>(n) * sizeof(double));
+        // take what is left at a state into z, and hand on what follows
+        auto pass_on = [=](i64 s, bool again) {
+            double taken = left[s];
+            left[s] = 0.0;
+            z[s] = again ? z[s] + m.inverse[s] * taken : m.inverse[s] * taken;
+#pragma GCC unroll 4
+            for (i64 k = m.pointer[s], last = m.pointer[s + 1]; k < last; ++k)
+                left[m.successor[k]] += taken * m.weight[k];
+        };
+        for (i64 s = 0; s < half; ++s) {
+            pass_on(s, false);
+            pass_on(half + s, false);
+        }
+        for (i64 s = 2 * half; s < n; ++s) pass_on(s, false);
+        for (i64 s = n - 1; s >= 2 * half; --s) pass_on(s, true);
+        for (i64 s = half - 1; s >= 0; --s) {
+            pass_on(s, true);
+            pass_on(half + s, true);
+        }
+    }
+
+    // z: y after the preconditioner; az: z after the matrix; the products of az with `other` (S,) and with itself.
+    std::tuple<double, double> apply(bool transposed, const double* y, const double* other, double* z, double* az) const {
+        if (transposed)
+            scatter(y, z, az);
+        else
+            gather(y, z, az);
+        Running along, square;
+        for_numbers(n_states, [&]<class V>(i64 i, V) {
+            V product = numbers_at<V>(y + i) - numbers_at<V>(az + i);
+            put_numbers(az + i, product);
+            along.add_product(numbers_at<V>(other + i), product);
+            square.add_product(product, product);
+        });
+        return {along.sum(), square.sum()};
+    }
+};
+
+// The vectors of BiCGStab, each (S,): x += ... and what is left of the right-hand side b.
+struct KrylovVectors {
+    i64 size;
+    const double* b;
+    double *x, *r, *p, *p_hat, *r_hat, *v, *t;
+
+    // r -= alpha v
+    void half_step(double alpha) const {
+        for_numbers(size, [this, alpha]<class V>(i64 i, V) {
+            put_numbers(r + i, numbers_at<V>(r + i) - all_numbers<V>(alpha) * numbers_at<V>(v + i));
+        });
+    }
+
+    // The rest of a step: <b, r> afterwards, and the 1-norm of r if `summed`, else its largest entry.
+    std::tuple<double, double> move(double alpha, double omega, bool summed) const {
+        Running rho, size_of_r;
+        for_numbers(size, [&]<class V>(i64 i, V) {
+            V step = all_numbers<V>(alpha) * numbers_at<V>(p_hat + i) + all_numbers<V>(omega) * numbers_at<V>(r_hat + i);
+            put_numbers(x + i, numbers_at<V>(x + i) + step);
+            V left = numbers_at<V>(r + i) - all_numbers<V>(omega) * numbers_at<V>(t + i);
+            put_numbers(r + i, left);
+            rho.add_product(numbers_at<V>(b + i), left);
+            if (summed)
+                size_of_r.add_size(left);
+            else
+                size_of_r.raise_to_size(left);
+        });
+        return {rho.sum(), summed ? size_of_r.sum() : size_of_r.largest()};
+    }
+
+    // p = r + beta (p - omega v)
+    void turn(double beta, double omega) const {
+        for_numbers(size, [this, beta, omega]<class V>(i64 i, V) {
+            V kept = numbers_at<V>(p + i) - all_numbers<V>(omega) * numbers_at<V>(v + i);
+            put_numbers(p + i, numbers_at<V>(r + i) + all_numbers<V>(beta) * kept);
+        });
+    }
+};
+
+// x (S,) with (I - gamma P) x = b, or with P' if `transposed`, from zero; returns how many steps it took.
+//
+// BiCGStab, preconditioned by a symmetric Gauss-Seidel sweep; `weight` and `inverse` come from scaled_rows. It stops
+// when its own idea of the residual is at most `tolerance` in the 1-norm (transposed) or the largest entry, on a
+// breakdown, or after `most` steps: the caller measures. `work` (WORK_VECTORS, S) is overwritten.
+template <class J>
+i64 bicgstab(Rows<J> rows, In<double> inverse, bool transposed, In<double> b, double tolerance, i64 most, Out<double> x,
+             Matrix<double> work) {
+    i64 n = rows.count();
+    REQUIRE(inverse.size == n && b.size == n && x.size == n && most >= 0);
+    REQUIRE(work.rows == WORK_VECTORS && work.columns == n);
+    System<J> system{rows.indptr.data, rows.indices.data, rows.data.data, inverse.data, n};
+    auto vector = [&](i64 i) { return work.data + i * n; };
+    KrylovVectors u{n, b.data, x.data, vector(0), vector(1), vector(2), vector(3), vector(4), vector(5)};
+    x.fill(0.0);
+    std::copy(b.begin(), b.end(), u.r);
+    std::copy(b.begin(), b.end(), u.p);
+    double rho = dot(b, b);
+    for (i64 step = 0; step < most; ++step) {
+        double pv = std::get<0>(system.apply(transposed, u.p, u.b, u.p_hat, u.v));
+        if (pv == 0.0) return step;
+        double alpha = rho / pv;
+        u.half_step(alpha);
+        auto [along, square] = system.apply(transposed, u.r, u.r, u.r_hat, u.t);
+        double omega = square > 0.0 ? along / square : 0.0;
+        auto [new_rho, size] = u.move(alpha, omega, transposed);
+        // numbers that are not finite do not become so again
+        if (!(size > tolerance) || omega == 0.0 || new_rho == 0.0 || !std::isfinite(new_rho)) return step + 1;
+        double beta = (new_rho / rho) * (alpha / omega);
+        rho = new_rho;
+        u.turn(beta, omega);
+    }
+    return most;
+}
+
+inline const Kernel chains_kernels[] = {
+    kernel<choose_rows<i32, i32>, choose_rows<i64, i32>, choose_rows<i64, i64>>(
+        "choose_rows", "indptr indices data r action pointer successor chance b",
+        "The chain of a deterministic policy and its reward b (S,)."),
+    kernel<change_rows<i32, i32>, change_rows<i64, i32>, change_rows<i64, i64>>(
+        "change_rows", "indptr indices data r action held pointer successor chance b",
+        "Bring the chain of the held actions to those of `action`; False if a row has not the same length."),
+    kernel<mix_rows<i32, i32>, mix_rows<i64, i32>, mix_rows<i64, i64>>(
+        "mix_rows", "indptr indices data pi pointer successor chance", "The chain of any policy (S*A,)."),
+    kernel<missing_flow<i32>, missing_flow<i64>>("missing_flow", "pointer successor chance gamma b x out",
+                                                 "out = b + gamma P' x - x; its 1-norm."),
+    kernel<scaled_rows<i32>, scaled_rows<i64>>(
+        "scaled_rows", "pointer successor chance gamma weight inverse",
+        "The entries of the chain beside its diagonal, scaled for bicgstab, and 1 / (1 - gamma P(s, s))."),
+    kernel<bicgstab<i32>, bicgstab<i64>>("bicgstab",
+                                         "pointer successor weight inverse transposed b tolerance most x work",
+                                         "x = (I - gamma P)^-1 b, or with P'; how many steps it took."),
+};
+
+inline constexpr Constant chains_constants[] = {{"WORK_VECTORS", WORK_VECTORS}};
+
+}  // namespace cautious

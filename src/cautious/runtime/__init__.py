@@ -1,0 +1,1 @@
+"""What every long computation needs: threads and the deadline of the caller."""

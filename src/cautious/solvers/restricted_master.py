@@ -1,0 +1,192 @@
+"""The small problem inside column generation: how to mix K known behaviours.
+
+    maximise over w >= 0, sum w = 1:   R w  +  sum_j c_j log( Y_j w - b_j )  -  sum_g c_g max over i in g of Y_i w
+
+R (K,) are the returns of the columns, Y their features. ``_core/restricted_master.hpp`` solves it, scaled to numbers of
+size one.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cautious._core.restricted_master import central_point, normalised_prices, reduce_support, scaled_columns, units
+from cautious.arrays import Array, Indices, Mask
+
+SHARPEST = 1e-14
+LEAST_WEIGHT = 1e-12
+# columns that take part at first where there are more than ``ENOUGH`` times as many; worth that is not missed
+MANY, ENOUGH = 40, 1.5
+MISSED = 1e-11
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """``weights`` (K,) of the columns, ``prices`` (m,) of the features, ``value`` of the best mixture."""
+
+    weights: Array
+    prices: Array
+    value: float = -np.inf
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The m features: caution of each barrier row (0 for the others), floor, and group (-1 for barriers)."""
+
+    caution: Array
+    floor: Array
+    group: Indices
+    group_caution: Array
+
+    @cached_property
+    def barrier(self) -> Mask:
+        """Which rows are barriers."""
+        return np.asarray(self.group < 0)
+
+    @cached_property
+    def sign(self) -> Array:
+        """What more of a number is worth: one for barriers, minus one for worst cases; (m,)."""
+        return np.where(self.barrier, 1.0, -1.0)
+
+    @cached_property
+    def members(self) -> tuple[Indices, ...]:
+        """The rows of every worst case."""
+        return tuple(np.flatnonzero(self.group == g) for g in range(self.group_caution.size))
+
+    @cached_property
+    def first(self) -> Indices:
+        """One row of every worst case."""
+        return np.array([rows[0] for rows in self.members], dtype=np.int64)
+
+    @cached_property
+    def largest_caution(self) -> float:
+        """Of any row or worst case."""
+        return float(max(self.caution.max(initial=0.0), self.group_caution.max(initial=0.0)))
+
+    @cached_property
+    def all_barriers(self) -> bool:
+        """Whether there is no worst case."""
+        return self.group_caution.size == 0
+
+    def levelled(self, size: Array) -> Array:
+        """Sizes (m,), those of a worst case all as large as the largest of them; in place."""
+        for rows in self.members:
+            size[rows] = size[rows].max()
+        return size
+
+    def value(self, expected: float, numbers: Array) -> float:
+        """The objective of a behaviour with this return and these numbers (m,); -inf when a floor is missed."""
+        tops = sum(c * float(numbers[rows].max()) for rows, c in zip(self.members, self.group_caution, strict=True))
+        if not self.barrier.any():
+            return float(expected - tops)
+        bar = self.barrier
+        slack = numbers[bar] - self.floor[bar]
+        if np.any(slack <= 0):
+            return -np.inf
+        return float(expected + self.caution[bar] @ np.log(slack) - tops)
+
+    def normalised(self, prices: Array) -> Array:
+        """Prices of a worst case sum to its caution; those of a barrier are positive."""
+        return normalised_prices(prices, self.group, self.group_caution)
+
+    def even(self) -> Array:
+        """Prices (m,) that spread every worst case evenly over its rows; none for barriers."""
+        out = np.zeros(self.group.size)
+        for rows, caution in zip(self.members, self.group_caution, strict=True):
+            out[rows] = caution / rows.size
+        return out
+
+    def intercept(self, prices: Array) -> float:
+        """What the lines of the barriers add, in units of the objective."""
+        bar = self.barrier
+        if not bar.any():
+            return 0.0
+        c, b, u = self.caution[bar], self.floor[bar], prices[bar]
+        return float(np.sum(c * (1 + np.log(u / c)) + u * b))
+
+
+class SmallProblem:
+    """The small problem of columns with these returns (K,) and features (m, K), scaled once for several solves.
+
+    Of many columns most are far from any use. With ``prices`` (m,) that are about right, only the ``MANY`` columns that
+    are worth most at these take part at first; ``best`` adds what turns out to be missing.
+    """
+
+    def __init__(self, returns: Array, features: Array, rows: Rows, prices: Array | None = None) -> None:
+        self.returns, self.features, self.rows = returns, np.ascontiguousarray(features), rows
+        self.scale, self.size = units(returns, self.features, rows.floor, rows.group, rows.largest_caution)
+        self.chosen = np.arange(returns.size)
+        if prices is not None and returns.size > ENOUGH * MANY:
+            self.chosen = np.sort(np.argsort(-self._worth(prices), kind="stable")[:MANY])
+        self._scaled = self._arrays()
+
+    def _worth(self, prices: Array) -> Array:
+        """What each column earns at these prices (m,)."""
+        return np.asarray(self.returns + (self.rows.sign * prices) @ self.features)
+
+    def _arrays(self) -> tuple[Array, Array, Array, Array, Array, Indices]:
+        """What the kernel takes, of the columns that take part."""
+        rows = self.rows
+        profit, columns = scaled_columns(self.returns, self.features, self.chosen, self.scale, self.size, rows.group)
+        tops = rows.group_caution * self.size[rows.first] / self.scale
+        return profit, tops, columns, rows.floor / self.size, rows.caution / self.scale, rows.group
+
+    def best(self) -> Mixture | None:
+        """The best mixture; None when rounding defeats it."""
+        found = self._best_of_chosen()
+        while self.chosen.size < self.returns.size:
+            missing = np.arange(self.returns.size)
+            if found is not None and found.value > -np.inf:
+                worth = self._worth(found.prices)
+                missing = np.flatnonzero(worth > float(worth[self.chosen].max()) + MISSED * self.scale)
+                if missing.size == 0:
+                    break
+                missing = missing[np.argsort(-worth[missing], kind="stable")[:MANY]]
+            self.chosen = np.union1d(self.chosen, missing)
+            self._scaled = self._arrays()
+            found = self._best_of_chosen()
+        return found
+
+    def _best_of_chosen(self) -> Mixture | None:
+        nothing = np.zeros(self.size.size)
+        found = self._solved(SHARPEST, nothing, nothing)
+        if found is None:
+            return None
+        value = self.rows.value(float(self.returns @ found.weights), self.features @ found.weights)
+        return Mixture(found.weights, found.prices, value)
+
+    def centred(self) -> Mixture | None:
+        """Prices that spread a worst case over all its rows: a start, when nothing is known yet."""
+        return self._solved(1.0, np.zeros(self.size.size), np.zeros(self.size.size))
+
+    def near(self, centre: Array, stiffness: float) -> Mixture | None:
+        """Prices (m,) of worst cases pay a penalty: stiffness / 2 times their squared distance to ``centre``."""
+        held = np.where(self.rows.barrier, 0.0, stiffness)
+        return self._solved(SHARPEST, held, centre * self.size / self.scale)
+
+    def bound(self, prices: Array) -> float:
+        """What no mixture of these columns exceeds, for any normalised prices (m,)."""
+        return float(self._worth(prices).max()) - self.rows.intercept(prices)
+
+    def _solved(self, mu_end: float, held: Array, centre: Array) -> Mixture | None:
+        weights, prices, amiss = central_point(*self._scaled, held, centre, mu_end)
+        if not np.isfinite(amiss):
+            return None
+        weights = np.maximum(weights, 0.0)
+        every = np.zeros(self.returns.size)
+        every[self.chosen] = weights / weights.sum()
+        return Mixture(every, prices * self.scale / self.size)
+
+
+def few(returns: Array, features: Array, weights: Array) -> Array:
+    """Weights (K,) of at most m + 1 columns with the same features and no smaller return.
+
+    While more columns carry weight, some change of their weights leaves the features and the sum as they are
+    (Caratheodory); it is followed, return rising, until a weight is used up.
+    """
+    weights = np.where(weights > LEAST_WEIGHT * weights.max(), weights, 0.0)
+    size = np.abs(features).max(axis=1, initial=0.0)
+    system = np.vstack([features / np.where(size > 0, size, 1.0)[:, None], np.ones(weights.size)])
+    reduce_support(np.ascontiguousarray(returns), system, weights)
+    return np.asarray(weights / weights.sum())
