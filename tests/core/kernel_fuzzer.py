@@ -6,15 +6,18 @@ promise, and kernels do not check them. Calls that were answered in a new way ar
 """
 
 import argparse
+import math
 import mmap
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,7 @@ ERRORS = (TypeError, ValueError, OverflowError, MemoryError)
 SECONDS_PER_CALL = 10.0
 LONGEST = 40
 MOST_KEPT = 40
+MIRRORED = str.maketrans("<>", "><")
 LAST_WORDS_BYTES = 4096
 INTEGERS = (-1, 0, 1, 2, 3, 5, 8, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63))
 NUMBERS = (0.0, 0.5, 0.9, 1.0, -1.0, 1e-300, 1e300, float("nan"), float("inf"), -float("inf"))
@@ -49,7 +53,12 @@ class Slot:
     @property
     def index(self) -> bool:
         """Whether its entries may be indices."""
-        return self.kinds[0].startswith(("int", "uint")) and self.array
+        return self.array and any(kind.startswith(("int", "uint")) for kind in self.kinds)
+
+    @property
+    def pointers(self) -> bool:
+        """Whether its entries should ascend from 0: where rows begin."""
+        return self.index and any(word in self.name for word in ("indptr", "start", "first"))
 
 
 @dataclass(frozen=True)
@@ -125,8 +134,7 @@ class Plan:
     def arguments(self, kernel: Kernel) -> list[Any]:
         """Fresh arrays, the same each time."""
         rng = np.random.default_rng(self.seed)
-        sizes = [int(np.prod(c[0])) for s, c in zip(kernel.slots, self.choices, strict=True) if s.array]
-        bound = min(sizes, default=1)
+        bound = index_bound(kernel, self.choices)
         made: list[Any] = []
         for at, (slot, choice) in enumerate(zip(kernel.slots, self.choices, strict=True)):
             if not slot.array:
@@ -134,8 +142,9 @@ class Plan:
                 continue
             shape, contents = choice
             dtype = slot.kinds[self.overload]
-            if "indptr" in slot.name:
-                most = int(np.prod(self.choices[at + 1][0])) if bound and at + 1 < len(self.choices) else 0
+            if slot.pointers:
+                after = [*self.choices, None][at + 1]
+                most = 0 if not bound else int(np.prod(after[0])) if isinstance(after, tuple) else LONGEST
                 steps = np.sort(rng.integers(0, most + 1, shape)) if contents != "zeros" else np.zeros(shape)
                 steps[:1] = 0
                 made.append(steps.astype(dtype))
@@ -145,6 +154,15 @@ class Plan:
             else:
                 made.append(fractions(shape, contents, rng).astype(dtype))
         return made
+
+
+def index_bound(kernel: Kernel, choices: Sequence[Any]) -> int:
+    """Indices below it point into every array: the least length, number of rows, or count among the numbers."""
+    bounds = [choice for choice in choices if type(choice) is int and choice > 0]
+    for slot, choice in zip(kernel.slots, choices, strict=True):
+        if slot.array:
+            bounds += [max(length - slot.pointers, 0) for length in choice[0]]
+    return min(bounds, default=1)
 
 
 def fractions(shape: tuple[int, ...], contents: str, rng: np.random.Generator) -> Any:
@@ -163,9 +181,14 @@ class Planner:
         self.kept: list[Plan] = []
         self.seen: set[str] = set()
         self.answered = 0
+        self.refused: tuple[Plan, str] | None = None
 
     def plan(self) -> Plan:
         """The next one."""
+        if self.refused is not None and self.rng.random() < 0.5:
+            better = self.fitting(self.repaired(*self.refused))
+            if better != self.refused[0]:
+                return better
         if not self.kept or self.rng.random() < 0.1:
             return self.fitting(self.new())
         plan = self.kept[int(len(self.kept) * self.rng.random() ** 0.5)]
@@ -214,17 +237,42 @@ class Planner:
                 choices.append(bool(rng.random() < 0.5))
         return Plan(rng.randrange(self.kernel.overloads), tuple(choices), rng.randrange(2**31))
 
+    def repaired(self, plan: Plan, message: str) -> Plan:
+        """With what a message asks for, as "f needs x.size == y.size", as far as it can be read."""
+        choices = list(plan.choices)
+        names = {slot.name: at for at, slot in enumerate(self.kernel.slots)}
+        for clause in message.partition(" needs ")[2].replace("/", "//").split("&&"):
+            parts = re.fullmatch(r"\(*(.+?) (==|>=|<=|<|>) (.+?)\)*", clause.strip())
+            if parts is None:
+                continue
+            left, sign, right = parts.groups()
+            for place, rest, change in ((left, right, sign), (right, left, sign.translate(MIRRORED))):
+                found = re.fullmatch(r"(\w+)(?:\.(size|rows|columns))?", place)
+                if found is None or found[1] not in names:
+                    continue
+                try:
+                    value = int(eval(rest, {"__builtins__": {}}, Values(self.kernel, choices, self.rng)))
+                except Exception:
+                    continue
+                value += {"<": -1, ">": 1}.get(change, 0)
+                at = names[found[1]]
+                if not self.kernel.slots[at].array:
+                    choices[at] = float(value) if self.kernel.slots[at].kinds[0] == "float" else value
+                elif found[2] is not None:
+                    choices[at] = (resized(choices[at][0], found[2], min(max(value, 0), 1000)), choices[at][1])
+                break
+        return replace(plan, choices=tuple(choices))
+
     def fitting(self, plan: Plan) -> Plan:
         """With as many column indices as numbers, mostly, and no index where an array has no entry to point at."""
         choices = list(plan.choices)
         for at, slot in enumerate(self.kernel.slots):
             after = at + 2 < len(choices) and self.kernel.slots[at + 2].name.endswith("data")
-            if slot.name.endswith("indptr") and after and self.rng.random() < 0.95:
+            if slot.pointers and after and self.rng.random() < 0.95:
                 choices[at + 2] = (choices[at + 1][0], choices[at + 2][1])
-        arrays = [c for s, c in zip(self.kernel.slots, choices, strict=True) if s.array]
-        if any(0 in shape for shape, _ in arrays):
+        if index_bound(self.kernel, choices) == 0:
             for at, slot in enumerate(self.kernel.slots):
-                if slot.index and "indptr" not in slot.name:
+                if slot.index and not slot.pointers:
                     choices[at] = ((0,) * len(choices[at][0]), choices[at][1])
         return replace(plan, choices=tuple(choices))
 
@@ -234,7 +282,38 @@ class Planner:
         self.answered += error is None
         if word not in self.seen or (error is None and self.rng.random() < 0.1):
             self.kept = [*self.kept[-MOST_KEPT:], plan]
+        self.refused = (plan, word) if isinstance(error, ValueError) else None
         self.seen.add(word)
+
+
+class Values(dict[str, Any]):
+    """Names in a requirement: arguments, sparse rows under any name, and other names by guessing."""
+
+    def __init__(self, kernel: Kernel, choices: list[Any], rng: random.Random):
+        super().__init__(evenly=lambda pairs, states: pairs // states if states and pairs % states == 0 else 0)
+        shapes = {}
+        for slot, choice in zip(kernel.slots, choices, strict=True):
+            self[slot.name] = choice
+            if slot.array:
+                shape = shapes[slot.name] = choice[0]
+                self[slot.name] = SimpleNamespace(size=math.prod(shape), rows=shape[0], columns=shape[-1])
+        rows = [at for at, slot in enumerate(kernel.slots) if slot.name.endswith("indptr")]
+        self.guesses: list[Any] = [length for shape in shapes.values() for length in shape] or [1]
+        if rows:
+            at = rng.choice(rows)
+            pointers, entries = (SimpleNamespace(size=c[0][0]) for c in choices[at : at + 2])
+            self.rows = SimpleNamespace(indptr=pointers, indices=entries, count=lambda: pointers.size - 1)
+        self.rng = rng
+
+    def __missing__(self, name: str) -> Any:
+        return self.rows if len(name) <= 2 and hasattr(self, "rows") else self.rng.choice(self.guesses)
+
+
+def resized(shape: tuple[int, ...], which: str, value: int) -> tuple[int, ...]:
+    """A shape with a new size, or a new number of rows or columns."""
+    if which == "size" and len(shape) == 2:
+        return (value // max(shape[1], 1), shape[1])
+    return (*shape[:-1], value) if which in {"size", "columns"} else (value, *shape[1:])
 
 
 def call_many(kernel: Kernel, calls: int, seed: int, say: Callable[[str], None]) -> int:
