@@ -22,7 +22,9 @@ def plain_arguments(kernel):
 def wrong_arrays(slot):
     """Arrays that a kernel must not take for one of the right kind, and things that are no arrays."""
     shape, dtype = ((2, 2) if slot.table else (2,)), np.dtype(slot.kinds[0])
-    yield from (None, "text", b"text", 1.5, 2**100, [1.0, 2.0], object(), np.nan)
+    yield from (None, "text", 1.5, 2**100, [1.0, 2.0], object(), np.nan)
+    # bytes are an array of uint8
+    yield from () if "uint8" in slot.kinds else (b"text",)
     yield from (np.zeros(shape, other) for other in ("complex128", "float16", "int16", "U3", "O", "V8"))
     yield np.zeros(shape, "float32" if "float32" not in slot.kinds else "int64")
     yield np.zeros((4, 4), dtype)[::2, ::2] if slot.table else np.zeros(4, dtype)[::2]
