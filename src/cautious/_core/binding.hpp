@@ -11,6 +11,7 @@
 // arguments are for messages and for the typed stubs.
 #pragma once
 #include <array>
+#include <bit>
 
 #include "arrays.hpp"
 #include "python_abi.hpp"
@@ -337,6 +338,9 @@ inline bool read_array(PyObject* object, Argument& out) {
     if (PyObject_GetBuffer(object, &out.view, BUFFER_FORMAT | BUFFER_CONTIGUOUS) != 0) return false;
     out.held = true;
     const char* format = out.view.format;
+    // NumPy writes down the byte order of an array that came with one, also if it is the processor's own
+    constexpr char own_order = std::endian::native == std::endian::little ? '<' : '>';
+    if (format != nullptr && (format[0] == own_order || format[0] == '=' || format[0] == '@')) ++format;
     if (format == nullptr || format[0] == 0 || format[1] != 0) return true;
     switch (format[0]) {
         case '?': out.number = '?'; break;
