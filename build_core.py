@@ -316,8 +316,8 @@ def signature(name: str, doc: str, argument_names: str, types: str) -> str:
 
 
 def annotation(kinds: str) -> str:
-    """The type of an argument of one kind or of several, such as "int32/int64"."""
-    return " | ".join(dict.fromkeys(ANNOTATIONS[kind] for kind in kinds.split("/")))
+    """The type of an argument of one kind or of several, such as "out:int32/int64"."""
+    return " | ".join(dict.fromkeys(ANNOTATIONS[kind] for kind in kinds.split(":")[-1].split("/")))
 
 
 class CoreHook(BuildHookInterface):  # type: ignore[type-arg]

@@ -430,7 +430,8 @@ inline PyMethodDef* method_of(const Kernel& kernel) {
     return method;
 }
 
-// The types of all arguments and results, such as "int32/int64 float64 float -> None", which stubs are written from.
+// The types of all arguments and results, such as "int32/int64 out:table:float64 float -> None", which stubs are written
+// from: "out:" is what a kernel writes into, "table:" has two dimensions.
 struct Signature {
     char text[2048];
     int length = 0;
@@ -442,13 +443,18 @@ struct Signature {
         for (int at = 0; at < first.result_count; ++at) add_slot(kernel, at, true);
         text[length] = 0;
     }
-    void add(const char* word) {
+    void add_part(const char* word) {
         for (; *word != 0 && length < 2046; ++word) text[length++] = *word;
+    }
+    void add(const char* word) {
+        add_part(word);
         text[length++] = ' ';
     }
     void add_slot(const Kernel& kernel, int at, bool result) {
         for (int i = 0; i < kernel.count; ++i) {
             const Slot& slot = result ? kernel.overloads[i].results[at] : kernel.overloads[i].slots[at];
+            if (i == 0 && !result && slot.writable) add_part("out:");
+            if (i == 0 && !result && slot.matrix) add_part("table:");
             add(slot.kind == 'a'   ? dtype_name(slot.number, slot.itemsize)
                 : slot.kind == 'd' ? "float"
                 : slot.kind == '?' ? "truth"
