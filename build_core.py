@@ -121,6 +121,11 @@ class Compiler:
     sanitize: str = ""
 
     @property
+    def name(self) -> str:
+        """Which compiler it is."""
+        return "zig" if self.zig else " ".join(self.compile)
+
+    @property
     def common(self) -> list[str]:
         """For compiling and linking."""
         words = [f"-fsanitize={self.sanitize}", "-fno-sanitize-recover=all"] if self.sanitize else []
@@ -188,13 +193,13 @@ class Part:
     defined: tuple[str, ...]
     level: int
 
-    def is_stale(self) -> bool:
-        """Whether the object is missing or older than anything it is made of."""
-        parts = [Path(__file__), self.source, *(CORE / word for word in re.findall(r'"(.+)"', " ".join(self.defined)))]
-        for part in parts:
-            names = re.findall(r'^#include "(.+)"', part.read_text(), re.MULTILINE)
-            parts += [CORE / name for name in names if CORE / name not in parts]
-        return is_older(self.made, parts)
+    def sources(self) -> list[Path]:
+        """All files that the object is made of."""
+        found = [Path(__file__), self.source, *(CORE / word for word in re.findall(r'"(.+)"', " ".join(self.defined)))]
+        for path in found:
+            names = re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE)
+            found += [CORE / name for name in names if CORE / name not in found]
+        return found
 
 
 def is_older(path: Path, than: list[Path]) -> bool:
@@ -223,16 +228,21 @@ def build(
 ) -> list[Path]:
     """Build what is older than its sources, for one level or for all; the extensions' paths."""
     listed = {name: what for name, what in target.extensions().items() if level is None or what[1] in {0, level}}
-    objects = objects / "-".join([target.triple or "native", sanitize or "plain"])
-    wanted = {into / f"{name}{target.suffix}": parts_of(name, *what, objects) for name, what in listed.items()}
-    stale = [part for parts in wanted.values() for part in parts if force or part.is_stale()]
+    paths = {into / f"{name}{target.suffix}": (name, *what) for name, what in listed.items()}
+    planned = [(path, part) for path, what in paths.items() for part in parts_of(*what, objects)]
+    if not force and not any(is_older(path, part.sources()) for path, part in planned):
+        return list(paths)
     compiler = find_compiler(target, sanitize)
     if compiler is None:
         raise BuildError("no g++ found" if sanitize else "no C++ compiler found, and no zig: pip install ziglang")
+    # objects of different compilers are kept apart
+    objects = objects / re.sub(r"[^\w.+]+", "-", f"{compiler.name} {target.triple} {sanitize}").strip("-")
+    wanted = {path: parts_of(*what, objects) for path, what in paths.items()}
     into.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
+        stale = [part for parts in wanted.values() for part in parts if force or is_older(part.made, part.sources())]
         list(pool.map(lambda part: compile_part(compiler, part), stale))
-        unlinked = [path for path in wanted if is_older(path, [part.made for part in wanted[path]])]
+        unlinked = [path for path, parts in wanted.items() if force or is_older(path, [part.made for part in parts])]
         list(pool.map(lambda path: link(compiler, path, [str(part.made) for part in wanted[path]]), unlinked))
     return list(wanted)
 
