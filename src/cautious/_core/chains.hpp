@@ -6,8 +6,8 @@
 //
 // Both systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed. A Gauss-Seidel
 // sweep spends its time waiting for the state before. So it visits the states in turn from a few stretches of equal
-// length, which hardly depend on each other: four of them where it gathers, two where it scatters and there are at least
-// SCATTER_STATES states. Loops over whole vectors wait for memory in large models: what can be done in one is.
+// length, which hardly depend on each other: four of them where it gathers, two where it scatters and there are at
+// least SCATTER_STATES states. Loops over whole vectors wait for memory in large models: what can be done in one is.
 #pragma once
 #include "binding.hpp"
 #include "vec.hpp"
@@ -268,7 +268,8 @@ struct System {
     }
 
     // z: y after the preconditioner; az: z after the matrix; the products of az with `other` (S,) and with itself.
-    std::tuple<double, double> apply(bool transposed, const double* y, const double* other, double* z, double* az) const {
+    std::tuple<double, double> apply(bool transposed, const double* y, const double* other, double* z,
+                                     double* az) const {
         if (transposed)
             scatter(y, z, az);
         else
@@ -301,8 +302,9 @@ struct KrylovVectors {
     std::tuple<double, double> move(double alpha, double omega, bool summed) const {
         Running rho, size_of_r;
         for_numbers(size, [&]<class V>(i64 i, V) {
-            V step = all_numbers<V>(alpha) * numbers_at<V>(p_hat + i) + all_numbers<V>(omega) * numbers_at<V>(r_hat + i);
-            put_numbers(x + i, numbers_at<V>(x + i) + step);
+            V first = all_numbers<V>(alpha) * numbers_at<V>(p_hat + i);
+            V second = all_numbers<V>(omega) * numbers_at<V>(r_hat + i);
+            put_numbers(x + i, numbers_at<V>(x + i) + (first + second));
             V left = numbers_at<V>(r + i) - all_numbers<V>(omega) * numbers_at<V>(t + i);
             put_numbers(r + i, left);
             rho.add_product(numbers_at<V>(b + i), left);
