@@ -3,9 +3,9 @@
 // All they share with solvers are arrays and vectors of numbers. Sums that must be exact are kept as two numbers, the
 // rounded value and what rounding lost; they rely on every operation being rounded as it is written.
 //
-// Legend: row s*A + a of the sparse rows P is P(. | s, a); `r` (S*A,) a reward table and `size` (S*A,) what its rounding
-// is relative to, whatever the sign; `active` (S*A,) the pairs that count; `gamma` the discount; `v` (S,) multipliers;
-// `pi` (S*A,) a policy, `x` (S,) its state occupancy, `xi` (S,) the start.
+// Legend: row s*A + a of the sparse rows P is P(. | s, a); `r` (S*A,) a reward table and `size` (S*A,) what its
+// rounding is relative to, whatever the sign; `active` (S*A,) the pairs that count; `gamma` the discount; `v` (S,)
+// multipliers; `pi` (S*A,) a policy, `x` (S,) its state occupancy, `xi` (S,) the start.
 #pragma once
 #include "binding.hpp"
 #include "vec.hpp"
@@ -53,8 +53,8 @@ std::tuple<double, double> mean_and_magnitude(const Rows<I>& p, In<double> v, i6
     return {total, magnitude};
 }
 
-// The largest r + gamma E[v] - v over the active pairs, each raised by what rounding can hide; NaN if one is not finite.
-// `unit` is the rounding of one operation; a row of k successors takes about k + 8 of them.
+// The largest r + gamma E[v] - v over the active pairs, each raised by what rounding can hide; NaN if one is not
+// finite. `unit` is the rounding of one operation; a row of k successors takes about k + 8 of them.
 template <class I>
 double largest_advantage(Rows<I> p, In<double> r, In<double> size, In<bool> active, double gamma, In<double> v,
                          double unit) {
@@ -75,8 +75,8 @@ double largest_advantage(Rows<I> p, In<double> r, In<double> size, In<bool> acti
     return worst;
 }
 
-// The least and the largest  r_pi + gamma E_pi[v] - v  of a policy over the `counted` states (S,), moved outwards by what
-// rounding can hide. NaN if one is, or if the policy leaves the active pairs there.
+// The least and the largest  r_pi + gamma E_pi[v] - v  of a policy over the `counted` states (S,), moved outwards by
+// what rounding can hide. NaN if one is, or if the policy leaves the active pairs there.
 template <class I>
 std::tuple<double, double> policy_advantages(Rows<I> p, In<double> r, In<double> pi, In<bool> active, In<bool> counted,
                                              double gamma, In<double> v, double unit) {
@@ -183,8 +183,8 @@ void add_inflow(const Rows<I>& p, In<double> pi, In<double> x, i64 n_actions, do
     }
 }
 
-// out = (1 - gamma) xi + gamma P_pi' x - x, (S,), in twice the working precision and rounded once at its end; its 1-norm.
-// An error bound rests on it. `work` (S, 2) is overwritten.
+// out = (1 - gamma) xi + gamma P_pi' x - x, (S,), in twice the working precision and rounded once at its end; its
+// 1-norm. An error bound rests on it. `work` (S, 2) is overwritten.
 template <class I>
 double flow_balance(Rows<I> p, In<double> pi, In<double> x, In<double> xi, double gamma, Out<double> work,
                     Out<double> out) {

@@ -6,16 +6,15 @@
 //
 // Both systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed. A Gauss-Seidel
 // sweep spends its time waiting for the state before. So it visits the states in turn from a few stretches of equal
-// length, which hardly depend on each other: GATHER_STRETCHES of them where it gathers, two where it scatters and there
-// are at least SCATTER_STATES states. Loops over whole vectors wait for memory in large models: what can be done in one
-// is.
+// length, which hardly depend on each other: four of them where it gathers, two where it scatters and there are at
+// least SCATTER_STATES states. Loops over whole vectors wait for memory in large models: what can be done in one is.
 #pragma once
 #include "binding.hpp"
 #include "vec.hpp"
 
 namespace cautious::chains {
 
-inline constexpr i64 GATHER_STRETCHES = 4, SCATTER_STATES = 30'000;
+inline constexpr i64 SCATTER_STATES = 30'000;
 // vectors (S,) that `bicgstab` works in
 inline constexpr i64 WORK_VECTORS = 6;
 
@@ -222,18 +221,23 @@ struct System {
     // z = one symmetric Gauss-Seidel sweep on (I - gamma P) z = y from zero; left = y - (I - gamma P) z.
     void gather(const double* y, double* z, double* left) const {
         System m = *this;
-        i64 n = n_states, stretch = n / GATHER_STRETCHES, even = GATHER_STRETCHES * stretch;
+        i64 n = n_states, stretch = n / 4, even = 4 * stretch;
         for (i64 s = 0; s < n; ++s) z[s] = 0.0;
         for_numbers(n, [=]<class V>(i64 s, V) {
             put_numbers(left + s, numbers_at<V>(m.inverse + s) * numbers_at<V>(y + s));
         });
-        auto renew = [=](i64 s) { z[s] = left[s] + m.neighbours(z, s); };
-        for (i64 i = 0; i < stretch; ++i)
-            for (i64 lane = 0; lane < GATHER_STRETCHES; ++lane) renew(lane * stretch + i);
+        auto renew = [=](i64 s) __attribute__((always_inline)) { z[s] = left[s] + m.neighbours(z, s); };
+        // written out: processors predict what to fetch by the instruction that reads it, so each stretch needs its own
+        auto renew_all = [=](i64 i) __attribute__((always_inline)) {
+            renew(i);
+            renew(stretch + i);
+            renew(2 * stretch + i);
+            renew(3 * stretch + i);
+        };
+        for (i64 i = 0; i < stretch; ++i) renew_all(i);
         for (i64 s = even; s < n; ++s) renew(s);
         for (i64 s = n - 1; s >= even; --s) renew(s);
-        for (i64 i = stretch - 1; i >= 0; --i)
-            for (i64 lane = 0; lane < GATHER_STRETCHES; ++lane) renew(lane * stretch + i);
+        for (i64 i = stretch - 1; i >= 0; --i) renew_all(i);
         for (i64 s = 0; s < n; ++s) left[s] = y[s] - (z[s] - m.neighbours(z, s)) / m.inverse[s];
     }
 
@@ -264,7 +268,8 @@ struct System {
     }
 
     // z: y after the preconditioner; az: z after the matrix; the products of az with `other` (S,) and with itself.
-    std::tuple<double, double> apply(bool transposed, const double* y, const double* other, double* z, double* az) const {
+    std::tuple<double, double> apply(bool transposed, const double* y, const double* other, double* z,
+                                     double* az) const {
         if (transposed)
             scatter(y, z, az);
         else
@@ -297,8 +302,9 @@ struct KrylovVectors {
     std::tuple<double, double> move(double alpha, double omega, bool summed) const {
         Running rho, size_of_r;
         for_numbers(size, [&]<class V>(i64 i, V) {
-            V step = all_numbers<V>(alpha) * numbers_at<V>(p_hat + i) + all_numbers<V>(omega) * numbers_at<V>(r_hat + i);
-            put_numbers(x + i, numbers_at<V>(x + i) + step);
+            V first = all_numbers<V>(alpha) * numbers_at<V>(p_hat + i);
+            V second = all_numbers<V>(omega) * numbers_at<V>(r_hat + i);
+            put_numbers(x + i, numbers_at<V>(x + i) + (first + second));
             V left = numbers_at<V>(r + i) - all_numbers<V>(omega) * numbers_at<V>(t + i);
             put_numbers(r + i, left);
             rho.add_product(numbers_at<V>(b + i), left);

@@ -148,7 +148,8 @@ struct ComponentSearch {
     In<bool> kept;
     i64 n_actions, n_states;
     Buffer<i32> component{n_states, -1};
-    Buffer<i64> order{n_states, -1}, low{n_states}, row_at{n_states}, entry_at{n_states}, path{n_states}, opened{n_states};
+    Buffer<i64> order{n_states, -1}, low{n_states}, row_at{n_states}, entry_at{n_states};
+    Buffer<i64> path{n_states}, opened{n_states};
     i64 seen = 0, n_open = 0, depth = 0;
     i32 n_components = 0;
 
@@ -282,11 +283,13 @@ inline const Kernel kernels[] = {
     kernel<keep_safe<i32>, keep_safe<i64>>("keep_safe", "indptr indices allowed n_states",
                                            "The largest set of pairs (S*A,) that need never be left."),
     kernel<row_lengths<i32>, row_lengths<i64>>(
-        "row_lengths", "indptr n_states", "Length of the longest row, and the sum over the states of the longest of each."),
+        "row_lengths", "indptr n_states",
+        "Length of the longest row, and the sum over the states of the longest of each."),
     kernel<well_formed<i32>, well_formed<i64>>("well_formed", "indptr indices n_columns",
                                                "Whether rows are sorted, without duplicates and within bounds."),
     kernel<are_probabilities<i32>, are_probabilities<i64>>(
-        "are_probabilities", "indptr data allowed eps", "Whether rows are positive, sum to one, and are empty where not allowed."),
+        "are_probabilities", "indptr data allowed eps",
+        "Whether rows are positive, sum to one, and are empty where not allowed."),
     kernel<strong_components<i32>, strong_components<i64>>("strong_components", "indptr indices kept n_states",
                                                            "The strongly connected component of each state (S,)."),
     kernel<drop_leaving<i32>, drop_leaving<i64>>("drop_leaving", "indptr indices kept component",

@@ -48,8 +48,8 @@ inline void nearest_shares(In<double> wanted, double mass, double* shares) {
 }
 
 // policy (S*A,): every state's mass as it would be spread if only its own pairs paid less for more. That is the
-// distribution of mass x(s) nearest to d + (r + gamma E[v] - v) / h, a projected gradient step. States without mass take
-// their best paid pair; those without active pairs get zeros.
+// distribution of mass x(s) nearest to d + (r + gamma E[v] - v) / h, a projected gradient step. States without mass
+// take their best paid pair; those without active pairs get zeros.
 template <class I>
 Done projected_step(Rows<I> p, In<double> r, In<bool> active, double gamma, In<double> v, In<double> d, double h,
                     Out<double> policy) {
