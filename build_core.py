@@ -266,6 +266,9 @@ def link(compiler: Compiler, path: Path, made: list[str]) -> None:
         # no level: zig would build its runtime library once for each
         how = ["-shared", *compiler.common, *compiler.level(0), *([] if compiler.sanitize else ["-s"])]
         run([*compiler.link, *how, *made, "-o", str(linked), *libraries(compiler, Path(folder))])
+        needed = re.search(rb"_ZNSt\w+", linked.read_bytes()) if compiler.zig else None
+        if needed:
+            raise BuildError(f"{path.name} needs {needed[0].decode()} of the C++ library, with which zig does not link")
         linked.replace(path)
 
 
@@ -326,8 +329,8 @@ def signature(name: str, doc: str, argument_names: str, types: str) -> str:
 
 
 def annotation(kinds: str) -> str:
-    """The type of an argument of one kind or of several, such as "int32/int64"."""
-    return " | ".join(dict.fromkeys(ANNOTATIONS[kind] for kind in kinds.split("/")))
+    """The type of an argument of one kind or of several, such as "out:int32/int64"."""
+    return " | ".join(dict.fromkeys(ANNOTATIONS[kind] for kind in kinds.split(":")[-1].split("/")))
 
 
 class CoreHook(BuildHookInterface):  # type: ignore[type-arg]

@@ -72,7 +72,8 @@ def as_floats(name: str, value: Any) -> Array:
         raise InputError(f"{name} must hold numbers, found dtype {raw.dtype}")
     if np.iscomplexobj(raw):
         raise InputError(f"{name} must hold real numbers, found dtype {raw.dtype}")
-    array = np.asarray(raw, dtype=np.float64, order="C")
+    # what comes out of a file may begin at any byte, which compiled loops refuse
+    array: Array = np.require(raw, np.float64, ["C_CONTIGUOUS", "ALIGNED", "ENSUREARRAY"])
     check_finite(name, array)
     return array
 

@@ -79,32 +79,14 @@ def kernels() -> dict[str, Kernel]:
     """All kernels, by subject and name."""
     found = {}
     for subject, name, _, names, types in _core.DESCRIPTIONS:
-        kinds = (tuple(word.split("/")) for word in types.split("->")[0].split())
-        slots = tuple(Slot(*pair) for pair in zip(names.split(), kinds, strict=True))
+        words = zip(names.split(), types.split("->")[0].split(), strict=True)
+        slots = tuple(
+            Slot(argument, tuple(word.split(":")[-1].split("/")), "out:" in word, "table:" in word)
+            for argument, word in words
+        )
         kernel = Kernel(f"{subject}.{name}", getattr(getattr(_core, subject), name), slots)
-        found[kernel.name] = learned(kernel)
+        found[kernel.name] = kernel
     return found
-
-
-def learned(kernel: Kernel) -> Kernel:
-    """With what the messages say about outputs and tables: an argument is tried while those after it are wrong."""
-    slots = list(kernel.slots)
-    for at, slot in enumerate(slots):
-        later = [Slot(s.name, ("complex128",)) if s.array else s for s in slots[at + 1 :]]
-        while slot.array:
-            tried = [plain(s, 0) for s in [*slots[:at], slot, *later]]
-            if not slot.writable:
-                tried[at].flags.writeable = False
-            message = str(error_of(kernel, tried))
-            slot = replace(
-                slot,
-                writable=slot.writable or f"`{slot.name}` must be writable" in message,
-                table=slot.table or f"`{slot.name}` must be a table" in message,
-            )
-            if slot == slots[at]:
-                break
-            slots[at] = slot
-    return replace(kernel, slots=tuple(slots))
 
 
 def error_of(kernel: Kernel, arguments: list[Any]) -> BaseException | None:

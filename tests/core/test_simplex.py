@@ -1,5 +1,7 @@
 """Distributions nearest to given numbers, against sorting."""
 
+import sys
+
 import numpy as np
 import pytest
 from sample_rows import KINDS
@@ -80,3 +82,13 @@ def test_bad_arguments_are_refused():
             projected_step(*mdp.csr, *short)
     with pytest.raises(TypeError):
         simplex_threshold([1.0, 2.0], 1.0)
+
+
+def test_a_byte_order_that_is_written_down():
+    """Arrays of files carry theirs: the processor's own is as good as none, the other is refused."""
+    x, (own, other) = np.array([1.0, 3.0]), "<>" if sys.byteorder == "little" else "><"
+    named = x.view(x.dtype.newbyteorder(own))
+    assert memoryview(named).format == f"{own}d"
+    assert simplex_threshold(named, 1.0) == 2.0
+    with pytest.raises(TypeError, match="`x`"):
+        simplex_threshold(x.astype(x.dtype.newbyteorder(other)), 1.0)

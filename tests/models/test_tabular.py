@@ -232,3 +232,21 @@ def test_rows_that_do_not_sum_are_called_by_their_names():
         ca.MDP(transitions, np.zeros((2, 2)), 0.9, **named)
     with pytest.raises(ca.InputError, match=r"transition row \(state 1, action 0\) sums to 1.2"):
         ca.MDP(transitions, np.zeros((2, 2)), 0.9)
+
+
+def off_by_a_byte(array):
+    """The same numbers, not where their type belongs in memory."""
+    moved = np.frombuffer(b"-" + np.ascontiguousarray(array).tobytes(), array.dtype, array.size, 1).reshape(array.shape)
+    assert not moved.flags.aligned
+    return moved
+
+
+def test_numbers_that_begin_at_any_byte():
+    """Files hand out such arrays; the model copies them."""
+    plain = ca.worlds.garnet(20, 3, 4, seed=1)
+    dense, rows = plain.transitions.toarray().reshape(20, 3, 20), plain.transitions.copy()
+    rows.data, rows.indices, rows.indptr = (off_by_a_byte(part) for part in (rows.data, rows.indices, rows.indptr))
+    expected = ca.solve(ca.Problem(plain)).expected_return
+    for transitions in (off_by_a_byte(dense), rows):
+        mdp = ca.MDP(transitions, off_by_a_byte(plain.rewards), plain.discount, off_by_a_byte(plain.start))
+        assert ca.solve(ca.Problem(mdp)).expected_return == pytest.approx(expected, rel=1e-9)

@@ -11,6 +11,7 @@
 // arguments are for messages and for the typed stubs.
 #pragma once
 #include <array>
+#include <bit>
 
 #include "arrays.hpp"
 #include "python_abi.hpp"
@@ -337,6 +338,9 @@ inline bool read_array(PyObject* object, Argument& out) {
     if (PyObject_GetBuffer(object, &out.view, BUFFER_FORMAT | BUFFER_CONTIGUOUS) != 0) return false;
     out.held = true;
     const char* format = out.view.format;
+    // NumPy writes down the byte order of an array that came with one, also if it is the processor's own
+    constexpr char own_order = std::endian::native == std::endian::little ? '<' : '>';
+    if (format != nullptr && (format[0] == own_order || format[0] == '=' || format[0] == '@')) ++format;
     if (format == nullptr || format[0] == 0 || format[1] != 0) return true;
     switch (format[0]) {
         case '?': out.number = '?'; break;
@@ -426,7 +430,8 @@ inline PyMethodDef* method_of(const Kernel& kernel) {
     return method;
 }
 
-// The types of all arguments and results, such as "int32/int64 float64 float -> None", which stubs are written from.
+// The types of all arguments and results, such as "int32/int64 out:table:float64 float -> None", which stubs are written
+// from: "out:" is what a kernel writes into, "table:" has two dimensions.
 struct Signature {
     char text[2048];
     int length = 0;
@@ -438,13 +443,18 @@ struct Signature {
         for (int at = 0; at < first.result_count; ++at) add_slot(kernel, at, true);
         text[length] = 0;
     }
-    void add(const char* word) {
+    void add_part(const char* word) {
         for (; *word != 0 && length < 2046; ++word) text[length++] = *word;
+    }
+    void add(const char* word) {
+        add_part(word);
         text[length++] = ' ';
     }
     void add_slot(const Kernel& kernel, int at, bool result) {
         for (int i = 0; i < kernel.count; ++i) {
             const Slot& slot = result ? kernel.overloads[i].results[at] : kernel.overloads[i].slots[at];
+            if (i == 0 && !result && slot.writable) add_part("out:");
+            if (i == 0 && !result && slot.matrix) add_part("table:");
             add(slot.kind == 'a'   ? dtype_name(slot.number, slot.itemsize)
                 : slot.kind == 'd' ? "float"
                 : slot.kind == '?' ? "truth"

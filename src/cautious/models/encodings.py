@@ -142,12 +142,14 @@ def _from_sparse(matrix: Any) -> tuple[sp.csr_array, int]:
 
 
 def is_in_order(matrix: Any) -> bool:
-    """Whether a sparse matrix can be used without a copy: float64 rows, sorted, every index within bounds."""
+    """Whether a sparse matrix can be used without a copy: aligned float64 rows, sorted, every index within bounds."""
     if matrix.format != "csr" or matrix.dtype != np.float64:
         return False
     indptr, indices = matrix.indptr, matrix.indices
     fits = indptr.size == matrix.shape[0] + 1 and indices.size == matrix.data.size
     if not fits or indptr.dtype != indices.dtype or indices.dtype not in (np.int32, np.int64):
+        return False
+    if not all(array.flags.aligned for array in (indptr, indices, matrix.data)):
         return False
     return row_kernels.well_formed(frozen(indptr), frozen(indices), matrix.shape[1])
 
