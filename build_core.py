@@ -266,6 +266,9 @@ def link(compiler: Compiler, path: Path, made: list[str]) -> None:
         # no level: zig would build its runtime library once for each
         how = ["-shared", *compiler.common, *compiler.level(0), *([] if compiler.sanitize else ["-s"])]
         run([*compiler.link, *how, *made, "-o", str(linked), *libraries(compiler, Path(folder))])
+        needed = re.search(rb"_ZNSt\w+", linked.read_bytes()) if compiler.zig else None
+        if needed:
+            raise BuildError(f"{path.name} needs {needed[0].decode()} of the C++ library, with which zig does not link")
         linked.replace(path)
 
 

@@ -66,6 +66,13 @@ using In = Span<const T>;
 template <class T>
 using Out = Span<T>;
 
+// Ascending order. The comparison is written out because libc++ has the sort by the usual one in its library, and
+// extensions are linked with none.
+template <class T>
+void sort(Span<T> x) {
+    std::sort(x.begin(), x.end(), [](const T& a, const T& b) { return a < b; });
+}
+
 // A table by rows.
 template <class T>
 struct Matrix {

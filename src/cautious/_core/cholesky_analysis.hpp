@@ -418,7 +418,7 @@ std::tuple<Buffer<i64>, Buffer<i64>> supernode_rows(Pattern<I> graph, In<i64> or
             for (i64 e = row_start[child] + first[child + 1] - first[child]; e < row_start[child + 1]; ++e)
                 add(rows[e]);
         REQUIRE(filled == room);
-        std::sort(rows.data + own, rows.data + filled);
+        sort(rows.span().part(own, filled));
         if (tree[k] >= 0) following[k] = std::exchange(head[tree[k]], k);
     }
     return {std::move(row_start), std::move(rows)};

@@ -21,7 +21,7 @@ using namespace flow;
 // The pairs of all states: `first` has an entry more than there are states.
 template <class I>
 bool pairs_fit(In<i64> first, const Rows<I>& p, i64 n_states) {
-    return first.size == n_states + 1 && first[0] == 0 && first[n_states] == p.count();
+    return n_states >= 0 && first.size == n_states + 1 && first[0] == 0 && first[n_states] == p.count();
 }
 
 // out = B x on all pairs.

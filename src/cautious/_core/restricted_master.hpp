@@ -488,7 +488,7 @@ inline void raise_eigenvalues(Matrix<double> a, double least, Matrix<double> v, 
 
 // The middle one of some finite numbers, which are reordered; the mean of two.
 inline double median(Span<double> x) {
-    std::sort(x.begin(), x.end());
+    sort(x);
     return 0.5 * (x[(x.size - 1) / 2] + x[x.size / 2]);
 }
 
