@@ -99,7 +99,9 @@ def test_code_named_by_the_deviations_exists():
     for row in (ROOT / "docs" / "deviations.md").read_text().splitlines():
         module = None
         for token in re.findall(r"`([\w./]+)`", row.rsplit(" | ", 1)[-1]) if row.startswith("| ") else []:
-            if token.endswith(".py"):
+            if token.endswith(".hpp"):
+                assert (ROOT / "src" / "cautious" / token).exists()
+            elif token.endswith(".py"):
                 module = importlib.import_module("cautious." + token.removesuffix(".py").replace("/", "."))
             elif module is not None:
                 operator.attrgetter(token)(module)

@@ -89,7 +89,7 @@ class Demonstrations:
         if self.unseen > 0:
             parts.append(f"recordings that were cut leave up to {self.unseen:.2g} of total variation open")
         if self.n_episodes > 1:
-            parts.append(f"chance accounts for about {self.sampling_error:.2g} of total variation")
+            parts.append(f"chance accounts for about {self.sampling_error:.1g} of total variation")
         thing = "states" if self.occupancy.ndim == 1 else "pairs"
         if self.smoothing == 0:
             parts.append(f"nothing is mixed in, so that KL forbids the {thing} that were not seen")

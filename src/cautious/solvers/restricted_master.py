@@ -188,5 +188,5 @@ def few(returns: Array, features: Array, weights: Array) -> Array:
     weights = np.where(weights > LEAST_WEIGHT * weights.max(), weights, 0.0)
     size = np.abs(features).max(axis=1, initial=0.0)
     system = np.vstack([features / np.where(size > 0, size, 1.0)[:, None], np.ones(weights.size)])
-    reduce_support(np.ascontiguousarray(returns), system, weights)
+    reduce_support(np.ascontiguousarray(returns), np.ascontiguousarray(system), weights)
     return np.asarray(weights / weights.sum())
