@@ -448,7 +448,7 @@ struct Signature {
     }
     void add(const char* word) {
         add_part(word);
-        text[length++] = ' ';
+        if (length < 2047) text[length++] = ' ';
     }
     void add_slot(const Kernel& kernel, int at, bool result) {
         for (int i = 0; i < kernel.count; ++i) {

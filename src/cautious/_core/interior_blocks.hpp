@@ -305,9 +305,12 @@ Done fill_blocks(Rows<I> p, double gamma, Matrix<const bool> active, bool extra,
         mark[s] = s, local[s] = 0, own[0] = s;
         for (i64 a = 0; a < n_actions; ++a) {
             if (!active(s, a)) continue;
+            bool has_room = row + size <= coefficients.data + coefficient_start[s + 1];
+            REQUIRE(has_room);
             row[0] -= 1.0;
             for (i64 pair = s * n_actions + a, k = p.first(pair); k < p.last(pair); ++k) {
                 i64 t = p.indices[k];
+                REQUIRE(mark[t] == s || filled < size);
                 if (mark[t] != s) mark[t] = s, local[t] = filled, own[filled++] = t;
                 row[local[t]] += gamma * p.data[k];
             }
