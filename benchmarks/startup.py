@@ -80,7 +80,8 @@ RISKS: dict[str, tuple[str, str | None]] = {
 def measured(code: str, package: Path) -> tuple[float, float]:
     """Processor seconds of one process, and the objective that it printed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = os.environ | {"PYTHONPATH": str(package)}
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPATH"] = str(package)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
