@@ -7,8 +7,8 @@ import numpy as np
 
 import cautious as ca
 from cautious.learning.draws import Draws
-from cautious.learning.payoffs import Payoff
-from cautious.learning.sweeps import Sweeps
+from cautious.learning.primal_dual.sweeps import Sweeps
+from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.task import make_task
 from cautious.occupancy import policy_occupancy
 
@@ -81,10 +81,10 @@ def other_worlds() -> list[tuple[str, ca.Problem]]:
 def cost_per_sample(problem: ca.Problem) -> dict[str, float]:
     """Nanoseconds per sample after compilation: sweeps of one sample per pair, a whole run, the NumPy loop."""
     simulator, pairs = problem.mdp.simulator(), problem.mdp.allowed.size
-    ca.learn(simulator, problem.recipe, problem.caution, 2 * pairs, "primal-dual")
+    ca.learn(simulator, problem.unbound_risk, problem.caution, 2 * pairs, "primal-dual")
     samples = max(MANY, 60 * pairs)
     started = time.perf_counter()
-    ca.learn(simulator, problem.recipe, problem.caution, samples, "primal-dual")
+    ca.learn(simulator, problem.unbound_risk, problem.caution, samples, "primal-dual")
     whole = (time.perf_counter() - started) / samples
     found = {"sweep_ns": 1e9 * _sweep(problem), "whole_ns": 1e9 * whole}
     return found | {"numpy_ns": 1e9 * _readable(problem, 2000 if pairs < 10**5 else 20)}
@@ -94,7 +94,7 @@ def _sweep(problem: ca.Problem) -> float:
     """Seconds per sample of sweeps that draw as many samples as there are pairs."""
     pairs = problem.mdp.allowed.size
     samples = max(20, min(2500, MANY // pairs)) * pairs
-    task = make_task(problem.mdp.simulator(), problem.recipe, problem.caution, samples, 0)
+    task = make_task(problem.mdp.simulator(), problem.unbound_risk, problem.caution, samples, 0)
     payoff = Payoff((), (), task.discount)
     sweeps = Sweeps(task, Draws(task.simulator, samples, 0), problem.mdp.start, payoff, samples)
     started = time.perf_counter()
@@ -105,7 +105,7 @@ def _sweep(problem: ca.Problem) -> float:
 
 def _readable(problem: ca.Problem, steps: int) -> float:
     """Seconds per step of the NumPy loop of Algorithm 1."""
-    task = make_task(problem.mdp.simulator(), problem.recipe, problem.caution, 10**7, 0)
+    task = make_task(problem.mdp.simulator(), problem.unbound_risk, problem.caution, 10**7, 0)
     run = ca.AlgorithmOne().begin(task, Draws(task.simulator, 10**7, 0), 10**7)
     run.saddle.compiled = None
     done, started = 0, time.perf_counter()

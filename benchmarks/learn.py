@@ -19,7 +19,7 @@ from rich.table import Table
 import _learning_cases as cases
 import _learning_picture
 import cautious as ca
-from cautious.worth import deliver
+from cautious.certificate.policy_evaluation import evaluate_policy
 
 SEEDS = 5
 FOUR = ("neutral", "KL", "peak", "barrier")
@@ -31,10 +31,15 @@ def off(problem: ca.Problem, best: float, method: Any, samples: int, seeds: int)
     for seed in range(seeds):
         started = time.perf_counter()
         learned = ca.learn(
-            problem.mdp.simulator(), problem.recipe, problem.caution if problem.recipe else 0.0, samples, method, seed
+            problem.mdp.simulator(),
+            problem.unbound_risk,
+            problem.caution if problem.unbound_risk else 0.0,
+            samples,
+            method,
+            seed,
         )
         seconds.append(time.perf_counter() - started)
-        found.append((best - deliver(problem, learned.policy).objective) / abs(best))
+        found.append((best - evaluate_policy(problem, learned.policy).objective) / abs(best))
     return {"off": float(np.mean(found)), "worst": float(np.max(found)), "seconds": float(np.median(seconds))}
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import cautious as ca
-from cautious.learning.algorithm_1 import AlgorithmOneRun
+from cautious.learning.printed.algorithm_1 import AlgorithmOneRun
 from cautious.paper.duality_gap import begin
 
 SAMPLES = 10**7

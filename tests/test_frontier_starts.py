@@ -5,15 +5,16 @@ import pytest
 import scipy.sparse as sp
 
 import cautious as ca
-from cautious.certificate import Box, Witness
-from cautious.solvers import scalar_past
-from cautious.solvers.base import Clock, Outcome, Target, Workspace, run
-from cautious.solvers.inner_problems import Planned as PlannedBoxes
-from cautious.solvers.interior import Interior
-from cautious.solvers.interior_newton import Newton
-from cautious.solvers.interior_start import FIRST_LEVEL, Neighbour
-from cautious.solvers.price_memory import Planned, PriceMemory
-from cautious.solvers.restricted_master import Rows
+from cautious.certificate.bounds import Box, Witness
+from cautious.runtime.clock import Clock
+from cautious.solvers.base import Outcome, Target, Workspace, run
+from cautious.solvers.column_generation.dual_price_model import Planned, PriceMemory
+from cautious.solvers.column_generation.restricted_master import Rows
+from cautious.solvers.interior_point.interior_point import InteriorPoint
+from cautious.solvers.interior_point.newton_directions import Newton
+from cautious.solvers.interior_point.starting_points import FIRST_LEVEL, Neighbour
+from cautious.solvers.scalar_search import search_history as scalar_past
+from cautious.solvers.scalar_search.inner_problems import Planned as PlannedBoxes
 
 CAUTIONS = np.geomspace(0.3, 3.0, 7)
 
@@ -80,7 +81,9 @@ def test_interior_points_that_start_on_a_neighbours_path_take_fewer_steps(monkey
 
     def steps(caution, workspace):
         made.clear()
-        found = run(Interior(), ca.Problem(mdp, risk, caution), Target(1e-6, Clock(None), workspace=workspace), None)
+        found = run(
+            InteriorPoint(), ca.Problem(mdp, risk, caution), Target(1e-6, Clock(None), workspace=workspace), None
+        )
         assert found.status is ca.Status.SOLVED
         return len(made)
 
@@ -95,7 +98,7 @@ def test_a_neighbour_that_is_too_far_away_is_given_up():
     risk, shared = risks(mdp)["TotalVariation"], Workspace()
     for caution in (1e-3, 1e3, 1e-2, 1.0):
         target = Target(1e-6, Clock(None), workspace=shared)
-        found = run(Interior(), ca.Problem(mdp, risk, caution), target, None, Outcome(ca.Status.STALLED))
+        found = run(InteriorPoint(), ca.Problem(mdp, risk, caution), target, None, Outcome(ca.Status.STALLED))
         alone = ca.solve(ca.Problem(mdp, risk, caution))
         assert found.status is ca.Status.SOLVED
         assert found.delivered.objective == pytest.approx(alone.objective, abs=1e-6 * max(1.0, abs(alone.objective)))
@@ -152,7 +155,8 @@ def test_plans_are_remembered_up_to_a_number_and_the_oldest_goes():
 
 
 def test_a_frontier_takes_fewer_plans_than_its_points_alone(monkeypatch):
-    from cautious.solvers import columns, inner_problems
+    from cautious.solvers.column_generation import column_pool as columns
+    from cautious.solvers.scalar_search import inner_problems
 
     calls, plan = [], columns.plan
     for module in (columns, inner_problems):
@@ -198,7 +202,7 @@ def test_covers_beyond_the_room_keep_no_multipliers(monkeypatch):
     assert all(point.status is ca.Status.SOLVED for point in points)
     past, best = (
         scalar_past.Past().of([(0.0, 1.0)]),
-        scalar_past.Favourite(0.0, np.ones((1, 1)), np.ones(1), (0.5,), ((0.4, 0.6),)),
+        scalar_past.Incumbent(0.0, np.ones((1, 1)), np.ones(1), (0.5,), ((0.4, 0.6),)),
     )
     past.add(1.0, best, [Box((0.0,), (1.0,), (0.5,), Witness(np.ones(2)))], fresh=True)
     assert past.boxes[0].apart is None

@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "cautious"
 LAYERS = [
-    {"errors", "arrays"},
-    {"_checks"},
-    {"_storage"},
+    {"errors", "arrays", "status"},
+    {"checks"},
+    {"storage"},
     {"tables"},
     {"_core"},
     {"runtime"},
@@ -23,10 +23,10 @@ LAYERS = [
     {"planning"},
     {"risks"},
     {"problem"},
-    {"certificate", "worth", "history"},
+    {"certificate", "history"},
     {"solution"},
     {"solvers"},
-    {"frontiers", "evaluation", "evaluation_policy", "log_values", "rollouts"},
+    {"frontiers", "evaluation"},
     {"learning"},
     {"worlds"},
     {"peers"},

@@ -9,8 +9,8 @@ from page_code import run_page
 
 import cautious as ca
 from cautious.report.canvas import LIGHT, new_figure, png, title
-from cautious.report.compare import compare
 from cautious.report.drawings import draw_map, draw_returns, draw_time_bar, time_scale
+from cautious.report.neutral_comparison import compare
 from cautious.report.plots import plot_side_by_side
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ _HOME = {
     "Scene": "cautious.models.scene",
     "Simulator": "cautious.models.simulators",
     "FunctionSimulator": "cautious.models.function_simulators",
-    "GymSimulator": "cautious.models.gym",
+    "GymSimulator": "cautious.models.gym_simulator",
     "from_gym": "cautious.models.gym_tables",
     "to_gym": "cautious.models.gym_environment",
     "from_function": "cautious.models.exploration",
@@ -43,25 +43,25 @@ _HOME = {
     "Wasserstein": "cautious.risks.wasserstein",
     "solve": "cautious.solvers.solve",
     "Progress": "cautious.solvers.base",
-    "Certificate": "cautious.certificate",
+    "Certificate": "cautious.certificate.bounds",
     "Solution": "cautious.solution",
-    "Status": "cautious.solution",
+    "Status": "cautious.status",
     "load": "cautious.solution",
     "History": "cautious.history",
     "learn": "cautious.learning.learn",
     "LearningProgress": "cautious.learning.loop",
-    "PlugIn": "cautious.learning.plug_in",
-    "PrimalDual": "cautious.learning.primal_dual",
-    "AlgorithmOne": "cautious.learning.algorithm_1",
-    "AlgorithmTwo": "cautious.learning.algorithm_2",
+    "PlugIn": "cautious.learning.plug_in.plug_in",
+    "PrimalDual": "cautious.learning.primal_dual.primal_dual",
+    "AlgorithmOne": "cautious.learning.printed.algorithm_1",
+    "AlgorithmTwo": "cautious.learning.printed.algorithm_2",
     "TensorBoard": "cautious.learning.tensorboard",
-    "block_ascent": "cautious.learning.block_ascent",
-    "evaluate": "cautious.evaluation",
-    "Evaluation": "cautious.evaluation",
+    "block_ascent": "cautious.learning.printed.block_ascent",
+    "evaluate": "cautious.evaluation.evaluate",
+    "Evaluation": "cautious.evaluation.evaluate",
     "compare": "cautious.comparison.compare",
     "Comparison": "cautious.comparison.results",
-    "off_policy": "cautious.log_values",
-    "OffPolicy": "cautious.log_values",
+    "off_policy": "cautious.evaluation.off_policy",
+    "OffPolicy": "cautious.evaluation.off_policy",
     "frontier": "cautious.frontiers",
     "Frontier": "cautious.frontiers",
     "CautiousError": "cautious.errors",
@@ -162,7 +162,7 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from cautious import testing, worlds
-    from cautious.certificate import Certificate
+    from cautious.certificate.bounds import Certificate
     from cautious.comparison.compare import compare
     from cautious.comparison.results import Comparison
     from cautious.episodes.demonstrations import Demonstrations, demonstrations
@@ -177,24 +177,24 @@ if TYPE_CHECKING:
         SimulatorError,
         SolveError,
     )
-    from cautious.evaluation import Evaluation, evaluate
+    from cautious.evaluation.evaluate import Evaluation, evaluate
+    from cautious.evaluation.off_policy import OffPolicy, off_policy
     from cautious.frontiers import Frontier, frontier
     from cautious.history import History
-    from cautious.learning.algorithm_1 import AlgorithmOne
-    from cautious.learning.algorithm_2 import AlgorithmTwo
-    from cautious.learning.block_ascent import block_ascent
     from cautious.learning.learn import learn
     from cautious.learning.loop import LearningProgress
-    from cautious.learning.plug_in import PlugIn
-    from cautious.learning.primal_dual import PrimalDual
+    from cautious.learning.plug_in.plug_in import PlugIn
+    from cautious.learning.primal_dual.primal_dual import PrimalDual
+    from cautious.learning.printed.algorithm_1 import AlgorithmOne
+    from cautious.learning.printed.algorithm_2 import AlgorithmTwo
+    from cautious.learning.printed.block_ascent import block_ascent
     from cautious.learning.tensorboard import TensorBoard
-    from cautious.log_values import OffPolicy, off_policy
     from cautious.models.exploration import ExploredMDP, from_function
     from cautious.models.exploration_progress import ExplorationProgress
     from cautious.models.files import read_labels, read_model
     from cautious.models.function_simulators import FunctionSimulator
-    from cautious.models.gym import GymSimulator
     from cautious.models.gym_environment import to_gym
+    from cautious.models.gym_simulator import GymSimulator
     from cautious.models.gym_tables import from_gym
     from cautious.models.inspection import Inspection, inspect_model
     from cautious.models.logged import LoggedMDP, from_transitions
@@ -208,6 +208,7 @@ if TYPE_CHECKING:
     from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
     from cautious.risks.scalar import CVaR, Variance
     from cautious.risks.wasserstein import Wasserstein
-    from cautious.solution import Solution, Status, load
+    from cautious.solution import Solution, load
     from cautious.solvers.base import Progress
     from cautious.solvers.solve import solve
+    from cautious.status import Status

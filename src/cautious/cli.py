@@ -18,7 +18,9 @@ from typing import Annotated, Any
 import typer
 
 import cautious
-from cautious.commands import catalogue, comparing, completion, demo, learning, models, paper, shared, solving, studio
+from cautious.commands import comparing, completion, demo, learning, paper, shared, solving, studio
+from cautious.commands import model_files as models
+from cautious.commands import worlds_and_bench as catalogue
 from cautious.commands.usage import usage
 from cautious.errors import CautiousError, SimulatorError, SolveError
 

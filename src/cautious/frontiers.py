@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import as_number
+from cautious.checks import as_number
 from cautious.errors import InputError
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
-from cautious.solution import Solution, Status
-from cautious.solvers.base import Callback, Clock, Progress, Workspace
-from cautious.solvers.interruption import Interruption
+from cautious.runtime.clock import Clock
+from cautious.runtime.interruption import Interruption
+from cautious.solution import Solution
+from cautious.solvers.base import Callback, Progress, Workspace
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer, answer_ready, choose, ready
+from cautious.status import Status
 
 # cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5

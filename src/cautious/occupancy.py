@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from cautious._checks import as_policy, first_bad, state_sums_of
 from cautious._core.certificate import flow_balance, pair_occupancy
 from cautious.arrays import Array, Mask
+from cautious.checks import as_policy, first_bad, state_sums_of
 from cautious.errors import InputError
 from cautious.models.chains import Chain, chain_of
 from cautious.models.encodings import EPS, frozen

@@ -19,10 +19,10 @@ from functools import partial
 
 import numpy as np
 
-from cautious._checks import states_of
 from cautious._core import planning as kernels
 from cautious._core.likely_moves import follow_moves, likely_moves
 from cautious.arrays import Array, Indices, Mask
+from cautious.checks import states_of
 from cautious.models.chains import Greedy
 from cautious.models.encodings import EPS, frozen
 from cautious.models.evaluation_acceleration import EvaluationAcceleration

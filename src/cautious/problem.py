@@ -6,13 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from cautious._checks import as_number, states_of
 from cautious._core.rows import keep_safe
 from cautious.arrays import Array, Mask
+from cautious.checks import as_number, states_of
 from cautious.errors import IncompatibleError
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
-from cautious.risks.base import Recipe, Risk, ScalarRisk, Sum, terms_of
+from cautious.risks.base import Risk, ScalarRisk, Sum, UnboundRisk, terms_of
 
 
 class Problem:
@@ -44,7 +44,7 @@ class Problem:
             raise IncompatibleError(f"risk must be a ca.Risk or None, found {type(risk).__name__}")
         self.mdp = mdp
         self.caution = as_number("caution", caution, 0.0)
-        self.recipe = risk
+        self.unbound_risk = risk
         self.risk: Risk | None = None if risk is None else risk.bind(mdp)
         if risk is not None:
             _try_out(risk, self.risk, mdp)
@@ -181,7 +181,7 @@ def _try_out(recipe: Risk, risk: object, mdp: MDP) -> None:
     if not isinstance(risk, Risk):
         raise IncompatibleError(f"{recipe.label}.bind returned {risk!r}; it must return a ca.Risk")
     for _, term in terms_of(risk):
-        if isinstance(term, Recipe):
+        if isinstance(term, UnboundRisk):
             raise IncompatibleError(f"{term.label}.bind returned another recipe instead of a risk to compute with")
         if type(term).__module__.startswith("cautious."):
             continue

@@ -3,43 +3,21 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from cautious import _storage
-from cautious._checks import as_array, first_bad
+from cautious import storage as _storage
 from cautious.arrays import Array, Indices, Mask
-from cautious.certificate import Certificate
+from cautious.certificate.bounds import Certificate
+from cautious.checks import as_array, first_bad
 from cautious.errors import FileError, InputError, SolveError
 from cautious.history import History
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
 from cautious.occupancy import PolicyOccupancy
 from cautious.problem import Problem
-
-
-class Status(Enum):
-    """How a run ended; the value is the sentence a person reads.
-
-    Examples
-    --------
-    >>> import cautious as ca
-    >>> ca.solve(ca.worlds.problem("maze")).status is ca.Status.SOLVED
-    True
-    """
-
-    SOLVED = "solved: the gap is within the tolerance"
-    STATIONARY = "stationary: no policy close by is better, but others may be (not convex)"
-    TIME_LIMIT = "time limit reached: this is the best policy so far, with its gap"
-    MEMORY_LIMIT = "memory limit reached: this is the best policy so far, with its gap"
-    STEP_LIMIT = "step limit reached: this is the best policy so far, with its gap"
-    STOPPED = "stopped on request: this is the best policy so far, with its gap"
-    STALLED = "stalled: the gap did not reach the tolerance; this is the best policy found, with its gap"
-    INFEASIBLE = "infeasible: no policy meets all requirements; the policy shown comes closest"
-    ESTIMATED = "estimated: all samples were used; the certificate says how sure the result is"
-    UNDECIDED = "undecided: no policy with a finite objective was found, and none is excluded"
+from cautious.status import Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +152,7 @@ class Solution:
 
         A solution from a file does not know its problem; with ``problem`` its page is as full as before.
         """
-        from cautious.report.page import write_report
+        from cautious.report.solution_page import write_report
 
         write_report(self, path, problem=problem)
 

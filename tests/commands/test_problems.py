@@ -7,7 +7,7 @@ import pytest
 
 import cautious as ca
 from cautious.commands.problems import Said, source_of
-from cautious.problem_files.models import SOURCES
+from cautious.problem_files.model_entries import SOURCES
 
 FORMATS = (".npz", ".umb", ".tra", ".csv", ".parquet", ".arrow", ".mat")
 

@@ -7,7 +7,7 @@ from clique_patterns import KINDS, cliques, packed
 
 from cautious._core import cholesky
 from cautious._core import cholesky_analysis as analysis
-from cautious.solvers.interior_factor import Factor, ordered
+from cautious.solvers.interior_point.sparse_cholesky import Factor, ordered
 
 GUARD = 7
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from clique_patterns import KINDS, adjacency, cliques, dense_factor, packed
 
 from cautious._core import cholesky_analysis as analysis
-from cautious.solvers.interior_factor import ordered
+from cautious.solvers.interior_point.sparse_cholesky import ordered
 
 
 def case(kind, n, seed=3):

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from cautious._core import interior_blocks
-from cautious.solvers.interior_system import NONE, System, edges_of
+from cautious.solvers.interior_point.newton_matrix import NONE, System, edges_of
 from random_models import RawModel, random_model
 
 

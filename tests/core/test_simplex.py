@@ -4,10 +4,10 @@ import sys
 
 import numpy as np
 import pytest
+from masked_model import masked
 from sample_rows import KINDS
 
 from cautious._core.simplex import projected_step, simplex_threshold
-from masked_model import masked
 
 
 def sorted_projection(x, mass=1.0):

@@ -7,9 +7,9 @@ import pytest
 from plain_simulators import Plain, small
 
 import cautious as ca
-from cautious import _storage
+from cautious import storage as _storage
 from cautious.learning.checkpoints import Checkpoint
-from cautious.learning.lines import sure_bound
+from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.task import make_task
 
 METHODS = ["plug-in", "primal-dual", "paper"]

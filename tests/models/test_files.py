@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious import _storage
+from cautious import storage as _storage
 
 WRITER = """
 import sys

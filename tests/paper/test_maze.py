@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
+from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.errors import InputError
 from cautious.paper import figure_1, figure_2, maze_training
 from cautious.paper.evidence import QUICK, Scale, interval
@@ -22,7 +23,6 @@ from cautious.paper.maze_paths import (
 )
 from cautious.report.canvas import DARK, LIGHT, new_figure, png
 from cautious.worlds.grids import cells_marked
-from cautious.worth import deliver
 
 T_2, T_3 = 4.302652729911275, 3.182446305284263  # Student's t at 97.5 % with 2 and 3 degrees of freedom
 
@@ -228,7 +228,7 @@ def test_rows_of_figure_2_against_the_solvers(training):
     off = [(row["mean"] - row["exact mean"]) / np.sqrt(row["exact variance"] / 100) for row in drawn]
     assert max(np.abs(off)) < 4
     learned = ca.learn(ca.worlds.maze().simulator(), ca.Variance(), 10.0, samples=1_000, seed=1)
-    worth = deliver(training.problem, learned.policy).objective
+    worth = evaluate_policy(training.problem, learned.policy).objective
     # a run of ca.learn keeps a tenth of the samples to try its policy: close to ours, not equal
     assert training.last(maze_training.PLUG_IN, maze_training.AVERSE, "objective")[1] == pytest.approx(worth, abs=0.6)
 

@@ -7,7 +7,7 @@ import pytest
 
 import cautious as ca
 from cautious.errors import InputError
-from cautious.learning.algorithm_1 import AlgorithmOne
+from cautious.learning.printed.algorithm_1 import AlgorithmOne
 from cautious.paper import figure_3, figure_4, prior_claims
 from cautious.paper.evidence import QUICK
 from cautious.paper.prior_curves import (

@@ -10,8 +10,8 @@ import cautious as ca
 from cautious.occupancy import PolicyOccupancy
 from cautious.report import accuracy, trade
 from cautious.report.carriers import carriers
-from cautious.report.compare import compare
-from cautious.report.tables import busiest_table, carriers_table, changed_states, frontier_table, solution_table
+from cautious.report.neutral_comparison import compare
+from cautious.report.text_tables import busiest_table, carriers_table, changed_states, frontier_table, solution_table
 from page_reader import read
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import cautious as ca
 from cautious.report.carriers import barrier_requirements, carriers, largest, price
-from cautious.report.tables import carriers_table
+from cautious.report.text_tables import carriers_table
 
 RNG_SEEDS = (0, 1, 2)
 
@@ -99,7 +99,7 @@ def test_the_parts_of_the_variance_are_squared_distances_from_the_mean():
 
 def test_the_parts_of_kl_are_its_summands():
     solution = solved("KL of states", 2)
-    prior = solution.problem.recipe.prior
+    prior = solution.problem.unbound_risk.prior
     mass = solution.occupancy.sum(axis=1)
     assert carriers(solution).contributions == pytest.approx(mass * np.log(mass / prior), rel=1e-6)
 
@@ -138,7 +138,7 @@ def test_nothing_is_carried_without_a_finite_risk(chain, infeasible_solution, ma
 
 def test_requirements_have_a_limit_and_what_was_reached():
     solution = solved("TaskFloors", 0)
-    tasks = solution.problem.recipe.task_rewards
+    tasks = solution.problem.unbound_risk.task_rewards
     returns = np.tensordot(tasks, solution.occupancy, 2) / (1 - solution.mdp.discount)
     rows = barrier_requirements(solution)
     assert [row.limit for row in rows] == [1.0, 1.0]

@@ -115,6 +115,6 @@ def test_maps_share_one_scale_and_one_bar(points):
 
 def test_bars_share_one_scale():
     problem = ca.worlds.problem("queue")
-    points = ca.frontier(problem.mdp, problem.recipe, [1, 50])
+    points = ca.frontier(problem.mdp, problem.unbound_risk, [1, 50])
     figure = plot_side_by_side(points, names=["a", "b"])
     assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.report.compare import compare
+from cautious.report.neutral_comparison import compare
 from cautious.report.overview import write_overview
 from cautious.report.plots import plot_behaviour
 from cautious.report.proofs import certificate_words
-from cautious.report.tables import busiest_table, changed_states, solution_table
+from cautious.report.text_tables import busiest_table, changed_states, solution_table
 from cautious.report.words import number, time_steps
 from page_reader import read
 

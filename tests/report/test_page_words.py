@@ -7,7 +7,7 @@ import pytest
 
 import cautious as ca
 from cautious.report.carriers import barrier_requirements, carriers, price
-from cautious.report.page import write_report
+from cautious.report.solution_page import write_report
 from cautious.report.words import number
 from page_reader import read
 
@@ -126,7 +126,7 @@ def test_a_barrier_says_what_is_left(tmp_path):
     assert number(demand.reached - demand.limit, 3) in words
     # the risk-neutral policy runs out of stock too often
     neutral = ca.solve(ca.Problem(problem.mdp)).occupancy
-    served = number(np.sum(problem.recipe.task_rewards[0] * neutral) / (1 - problem.mdp.discount), 6)
+    served = number(np.sum(problem.unbound_risk.task_rewards[0] * neutral) / (1 - problem.mdp.discount), 6)
     asked = f"at least {number(demand.limit, 6)}"
     assert f"breaks the requirement ({served} instead of {asked}); no policy" in page.words
     assert "at an infinite risk" not in page.words

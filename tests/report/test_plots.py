@@ -10,7 +10,7 @@ from matplotlib.quiver import Quiver
 import cautious as ca
 from cautious.occupancy import PolicyOccupancy
 from cautious.report.canvas import DARK, png
-from cautious.report.compare import compare
+from cautious.report.neutral_comparison import compare
 from cautious.report.plots import plot_behaviour, plot_frontier, plot_history, plot_returns, plot_solution, save_figure
 
 

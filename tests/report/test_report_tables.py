@@ -7,8 +7,8 @@ import numpy as np
 from rich.console import Console
 
 import cautious as ca
-from cautious.report.compare import compare
-from cautious.report.tables import (
+from cautious.report.neutral_comparison import compare
+from cautious.report.text_tables import (
     Table,
     busiest_states,
     busiest_table,
@@ -41,7 +41,7 @@ def test_an_evaluation_table_has_both_columns(maze_solution):
 
 
 def test_a_frontier_table_carries_the_risk_of_the_neutral_point(chain, chain_problem):
-    points = ca.frontier(chain, chain_problem.recipe, [0, 3])
+    points = ca.frontier(chain, chain_problem.unbound_risk, [0, 3])
     rows = frontier_table(points).rows
     assert [row[0] for row in rows] == ["0", "3"]
     assert rows[0][2] == number(chain_problem.risk_value(points[0].occupancy), 6)
@@ -50,7 +50,7 @@ def test_a_frontier_table_carries_the_risk_of_the_neutral_point(chain, chain_pro
 
 
 def test_a_neutral_solution_of_a_frontier_says_its_risk(chain, chain_problem):
-    neutral = ca.frontier(chain, chain_problem.recipe, [0])[0]
+    neutral = ca.frontier(chain, chain_problem.unbound_risk, [0])[0]
     rows = dict(comparison_table(compare(neutral, episodes=2)).rows)
     assert rows["risk, which played no part: PeakExposure"] == number(neutral.policy_risk)
 

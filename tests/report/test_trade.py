@@ -6,7 +6,7 @@ import pytest
 
 import cautious as ca
 from cautious.report import trade
-from cautious.report.compare import compare
+from cautious.report.neutral_comparison import compare
 from page_reader import read
 
 

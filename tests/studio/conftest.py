@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from cautious.studio.grids import EXAMPLES
 from cautious.studio.messages import RiskChoice, Statement
+from cautious.studio.painted_grids import EXAMPLES
 from cautious.studio.server import Studio, application, configuration, listen
 
 

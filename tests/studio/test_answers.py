@@ -7,18 +7,18 @@ import pytest
 
 import cautious as ca
 from cautious.studio import answers
-from cautious.studio.desk import Desk
 from cautious.studio.messages import RiskChoice, Statement
+from cautious.studio.session import Session
 from studio.conftest import from_anywhere, statement, unpack
 
 
-def answered(desk, asked):
-    solution = desk.solve(asked, lambda: False)
-    return solution, unpack(answers.solution_message(5, solution, desk.place(asked), asked.risk, 0.01))
+def answered(session, asked):
+    solution = session.solve(asked, lambda: False)
+    return solution, unpack(answers.solution_message(5, solution, session.place(asked), asked.risk, 0.01))
 
 
 def test_the_arrays_of_a_map_come_in_place():
-    solution, (head, payload) = answered(Desk(), statement())
+    solution, (head, payload) = answered(Session(), statement())
     assert len(answers.pack(head, b"")) % 4 == 0
     both = np.frombuffer(payload, "<f4").reshape(2, *head["shape"])
     assert np.array_equal(both[0], solution.policy.astype(np.float32))
@@ -29,14 +29,14 @@ def test_the_arrays_of_a_map_come_in_place():
 
 
 def test_infinite_figures_are_said_in_json():
-    _, (head, _) = answered(Desk(), from_anywhere(slack=1e-4))
+    _, (head, _) = answered(Session(), from_anywhere(slack=1e-4))
     assert (head["status"], head["objective"], head["risk"], head["risk_infinite"]) == ("INFEASIBLE", None, None, True)
 
 
 def test_a_model_without_a_map_is_a_table_of_its_busiest_states():
     opened = ca.Problem(ca.worlds.garnet(n_states=200, seed=1))
     asked = Statement(None, RiskChoice("entropy"), 0.01, danger=(7,))
-    solution, (head, payload) = answered(Desk(opened), asked)
+    solution, (head, payload) = answered(Session(opened), asked)
     shares = sorted(solution.occupancy.sum(axis=1).tolist(), reverse=True)
     assert payload == b""
     assert [row["share"] for row in head["table"]][: answers.ROWS] == shares[: answers.ROWS]

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.studio.desk import Desk
 from cautious.studio.exports import export
 from cautious.studio.messages import RISKS, RiskChoice, Statement
+from cautious.studio.session import Session
 from studio.conftest import statement
 
 
-def exported(what, asked, desk=None):
-    desk = Desk() if desk is None else desk
-    solution = desk.answered(asked, lambda: False)
-    return solution, export(what, asked, desk.place(asked), solution)
+def exported(what, asked, session=None):
+    session = Session() if session is None else session
+    solution = session.answered(asked, lambda: False)
+    return solution, export(what, asked, session.place(asked), solution)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in RISKS if kind != "own"])
@@ -51,4 +51,4 @@ def test_the_report(quick_pictures):
 def test_the_risk_of_an_opened_problem_stays_in_its_file():
     asked = Statement(None, RiskChoice("own"), 1.0)
     with pytest.raises(ca.InputError, match="its own file is the one to solve again"):
-        exported("problem", asked, Desk(ca.worlds.problem("queue")))
+        exported("problem", asked, Session(ca.worlds.problem("queue")))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import cautious as ca
-from cautious.studio.desk import Desk
+from cautious.studio.session import Session
 from studio.conftest import statement
 
 LESSON = (Path(__file__).parents[2] / "docs" / "studio.md").read_text().partition("five steps")[2]
@@ -12,9 +12,9 @@ LESSON = (Path(__file__).parents[2] / "docs" / "studio.md").read_text().partitio
 
 def shown(asked):
     """(return, share of time in danger in percent)."""
-    desk = Desk(time_limit_seconds=60.0)
-    solution = desk.solve(asked, lambda: False)
-    return solution.expected_return, 100 * solution.occupancy[desk.place(asked).danger].sum(), solution.status
+    session = Session(time_limit_seconds=60.0)
+    solution = session.solve(asked, lambda: False)
+    return solution.expected_return, 100 * solution.occupancy[session.place(asked).danger].sum(), solution.status
 
 
 def test_the_lesson():

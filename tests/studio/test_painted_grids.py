@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.studio.grids import EXAMPLES, LARGEST_SIDE, Grid, areas
+from cautious.studio.painted_grids import EXAMPLES, LARGEST_SIDE, Grid, areas
 
 
 def assert_same_model(one, other):

@@ -20,8 +20,8 @@ pytest.importorskip("uvicorn", reason="extra studio")
 
 SLOW = """
 import time
-from cautious.studio.desk import Desk
-Desk.solve = lambda *_: time.sleep(120)
+from cautious.studio.session import Session
+Session.solve = lambda *_: time.sleep(120)
 """
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.studio.grids import EXAMPLES
+from cautious.studio.painted_grids import EXAMPLES
 from cautious.studio.server import FILES, Studio
 from studio.conftest import running
 

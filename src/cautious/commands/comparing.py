@@ -52,7 +52,7 @@ def compare(
     """
     import cautious as ca
     from cautious.comparison.results import HEADERS, label
-    from cautious.report.tables import Table
+    from cautious.report.text_tables import Table
 
     with CompareBar(f"reading {problem}", quiet or as_json) as bar:
         asked = read_problem(problem, Said(discount, at_end, start, untried), risk, caution)

@@ -22,10 +22,10 @@ def demo(
     """
     import cautious as ca
     from cautious.report.canvas import require_matplotlib
-    from cautious.report.files import make_folder
     from cautious.report.overview import write_overview
-    from cautious.report.page import write_report
-    from cautious.report.tables import frontier_table
+    from cautious.report.solution_page import write_report
+    from cautious.report.text_tables import frontier_table
+    from cautious.report.writing import make_folder
 
     require_matplotlib()
     make_folder(out)

@@ -121,12 +121,12 @@ def sampled(
     """What a problem's samples come from, its risk and its caution; environments are sampled as they are."""
     from cautious import GymSimulator, InputError, LoggedMDP
     from cautious.commands.risk_spec import parse_risk
-    from cautious.problem_files.models import gym_environment
+    from cautious.problem_files.model_entries import gym_environment
 
     if not name.startswith(GYM):
         found = read_problem(name, said, risk, caution)
         source = found.mdp if isinstance(found.mdp, LoggedMDP) else found.mdp.simulator()
-        return source, found.recipe, found.caution
+        return source, found.unbound_risk, found.caution
     given = gym_table(name, said)
     if said.start is not None:
         raise InputError(f"--start means nothing here: {name} is sampled, and starts where it starts")
@@ -192,9 +192,9 @@ def _write(
     solution: "Solution", out: Path | None, policy_csv: Path | None, report: Path | None, plot: Path | None
 ) -> dict[str, Path]:
     """Write what was asked for; gives what was written."""
-    from cautious.report.page import write_report
     from cautious.report.plots import plot_history, save_figure
     from cautious.report.policy_file import write_policy
+    from cautious.report.solution_page import write_report
 
     files = {}
     if out is not None:

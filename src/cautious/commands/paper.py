@@ -27,9 +27,9 @@ def paper(
     Example: cautious paper --figure 3 --quick --out paper
     """
     from cautious.paper.evidence import FULL, QUICK, claims_held
-    from cautious.paper.files import claims_for_machines
     from cautious.paper.reproduce import PARTS, reproduce
-    from cautious.report.tables import Table
+    from cautious.paper.written_files import claims_for_machines
+    from cautious.report.text_tables import Table
 
     wanted = tuple(dict.fromkeys(figure or PARTS))
     with Bar("reproducing", quiet or as_json) as bar:

@@ -8,11 +8,11 @@ import numpy as np
 
 from cautious import PeakExposure, Problem, SafeSet
 from cautious.arrays import Array, Mask
-from cautious.certificate import requirements
+from cautious.certificate.bounds import requirements
+from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.report.carriers import Requirement
 from cautious.report.words import number
 from cautious.risks.base import terms_of
-from cautious.worth import deliver
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def risk_figures(problem: Problem, policy: Array) -> RiskFigures | None:
         return None
     # at caution 0 the risk plays no part, and would not be computed
     counted = problem if problem.caution > 0 else problem.with_caution(1.0)
-    found = deliver(counted, policy)
+    found = evaluate_policy(counted, policy)
     names, features, floors = requirements(counted)
     reached = np.asarray(features @ found.occupancy.occupancy.ravel())
     demands = (Requirement(*row) for row in zip(names, floors.tolist(), reached.tolist(), strict=True))
@@ -51,7 +51,7 @@ def risk_figures(problem: Problem, policy: Array) -> RiskFigures | None:
 
 def watched_sets(problem: Problem) -> dict[str, Mask]:
     """The sets of states (S,) that the risk is about, by name."""
-    terms = () if problem.recipe is None else terms_of(problem.recipe)
+    terms = () if problem.unbound_risk is None else terms_of(problem.unbound_risk)
     safe = [risk.states for _, risk in terms if isinstance(risk, SafeSet)]
     outside = "states outside the safe set"
     names = [outside] if len(safe) == 1 else [f"{outside} {j}" for j in range(len(safe))]

@@ -8,7 +8,7 @@ import numpy as np
 
 from cautious import MDP, FileError
 from cautious.arrays import Array
-from cautious.problem_files.arrays import array_from_file
+from cautious.problem_files.array_values import array_from_file
 from cautious.report.words import action_name, state_name
 from cautious.tables.columns import Columns, read_columns
 

@@ -91,7 +91,7 @@ def read_problem(name: str, said: Said = NOTHING, risk: str | None = None, cauti
     found = _own_problem(name, said)
     if risk is None and caution is None:
         return found
-    chosen: Risk | None = found.recipe if risk is None else parse_risk(risk)
+    chosen: Risk | None = found.unbound_risk if risk is None else parse_risk(risk)
     return Problem(found.mdp, chosen, found.caution if caution is None else caution)
 
 
@@ -112,7 +112,7 @@ def _own_problem(name: str, said: Said) -> "Problem":
 def model_table(name: str, said: Said) -> dict[str, Any]:
     """What ``[model]`` of a problem file would say."""
     from cautious import InputError
-    from cautious.problem_files.models import SOURCES
+    from cautious.problem_files.model_entries import SOURCES
 
     source = source_of(name)
     for key in said.given:
@@ -129,7 +129,7 @@ def model_table(name: str, said: Said) -> dict[str, Any]:
 def source_of(name: str) -> str:
     """Which kind of thing a name is: a word of ``[model]``."""
     from cautious import FileError, InputError, worlds
-    from cautious.problem_files.models import holds_transitions
+    from cautious.problem_files.model_entries import holds_transitions
     from cautious.tables.arrow_files import ARROW, PARQUET
 
     if name in worlds.names():
@@ -163,7 +163,7 @@ def gym_table(name: str, said: Said) -> dict[str, Any]:
 
 def _model(name: str, said: Said) -> "MDP":
     from cautious import InputError
-    from cautious.problem_files.models import gym_model, model_of
+    from cautious.problem_files.model_entries import gym_model, model_of
 
     try:
         if not name.startswith(GYM):

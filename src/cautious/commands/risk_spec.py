@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from cautious import KL, CVaR, Entropy, InputError, PeakExposure, Quadratic, Risk, SafeSet, TotalVariation, Variance
-from cautious.problem_files.arrays import array_from_file
-from cautious.problem_files.risks import refuse_bare_demonstrations
+from cautious.problem_files.array_values import array_from_file
+from cautious.problem_files.risk_entries import refuse_bare_demonstrations
 
 PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
     "kl": KL,

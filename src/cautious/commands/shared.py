@@ -129,7 +129,7 @@ def print_table(table: Any) -> None:
 
 def print_solution(solution: "Solution") -> None:
     """Its figures, and what the policy does where it is most of the time."""
-    from cautious.report.tables import busiest_table, solution_table
+    from cautious.report.text_tables import busiest_table, solution_table
 
     print_table(solution_table(solution))
     print_table(busiest_table(solution))

@@ -57,8 +57,8 @@ def solve(
     Example: cautious solve gym:FrozenLake-v1 --discount 0.99 --at-end absorb
     """
     import cautious as ca
-    from cautious.report.page import write_report
     from cautious.report.policy_file import write_policy
+    from cautious.report.solution_page import write_report
 
     check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
@@ -113,19 +113,19 @@ def frontier(
     from cautious.frontiers import POINTS
     from cautious.report.overview import write_overview
     from cautious.report.plots import plot_frontier, save_figure
-    from cautious.report.tables import frontier_table
+    from cautious.report.text_tables import frontier_table
 
     check_outputs([], [plot, report])
     wanted = _cautions(cautions)
     with SolveBar(quiet or as_json, points=POINTS if wanted is None else len(wanted)) as bar:
         bar.show(f"reading {problem}")
         asked = read_problem(problem, Said(discount, at_end, start, untried), risk)
-        if asked.recipe is None:
+        if asked.unbound_risk is None:
             raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
         bar.show("choosing cautions" if wanted is None else "solving")
         points = ca.frontier(
             asked.mdp,
-            asked.recipe,
+            asked.unbound_risk,
             wanted,
             tolerance,
             time_limit,
@@ -173,9 +173,9 @@ def evaluate(
     import cautious as ca
     from cautious.commands.policy_figures import risk_figures, watched_sets
     from cautious.commands.policy_files import read_policy
-    from cautious.evaluation_policy import policy_table
+    from cautious.evaluation.policy_rows import policy_table
     from cautious.occupancy import check_policy
-    from cautious.report.tables import evaluation_table
+    from cautious.report.text_tables import evaluation_table
     from cautious.report.words import scene_of
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:

@@ -6,15 +6,15 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from cautious._checks import as_count, as_number
+from cautious.checks import as_count, as_number
+from cautious.comparison.method_runs import Peers, Run, learner_row, solver_row
 from cautious.comparison.results import OURS, Comparison, ComparisonRow
-from cautious.comparison.runs import Peers, Run, learner_row, solver_row
 from cautious.errors import IncompatibleError, InputError
 from cautious.peers import roster
 from cautious.problem import Problem
 from cautious.solvers.base import Solver
-from cautious.solvers.neutral import Planner
 from cautious.solvers.request import Request
+from cautious.solvers.risk_neutral import RiskNeutral
 from cautious.solvers.solve import choose, risk_solvers
 
 LEARNERS = ("plug-in", "primal-dual", "paper")
@@ -105,7 +105,7 @@ def method_names() -> dict[str, str]:
 
 
 def _solvers() -> list[Solver]:
-    return [Planner(), *risk_solvers()]
+    return [RiskNeutral(), *risk_solvers()]
 
 
 def _wanted(problem: Problem, methods: Sequence[str] | None, samples: int | None) -> list[tuple[str, str]]:

@@ -22,8 +22,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_number
 from cautious.arrays import Array, Indices, Mask
+from cautious.checks import as_number
 from cautious.episodes.records import Episode, read_records
 from cautious.episodes.space import Space, space_of
 from cautious.episodes.tables import read_table

@@ -6,8 +6,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from cautious._checks import as_mask
 from cautious.arrays import Indices, Mask
+from cautious.checks import as_mask
 from cautious.episodes.space import Space, as_labels
 from cautious.errors import InputError
 

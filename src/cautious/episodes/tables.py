@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import first_bad
 from cautious.arrays import Indices
+from cautious.checks import first_bad
 from cautious.episodes.records import Episode
 from cautious.episodes.space import WHOLE, Space
 from cautious.errors import FileError, InputError

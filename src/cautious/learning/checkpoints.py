@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious import _storage
+from cautious import storage as _storage
 from cautious.errors import FileError
 
 KIND = "checkpoint"

@@ -5,16 +5,16 @@ from concurrent.futures import Executor
 
 from threadpoolctl import threadpool_limits
 
-from cautious._checks import as_number
+from cautious.checks import as_number
 from cautious.errors import IncompatibleError, InputError
-from cautious.learning.algorithm_1 import AlgorithmOne
-from cautious.learning.algorithm_2 import AlgorithmTwo
-from cautious.learning.endings import learned_solution
-from cautious.learning.from_log import check_for_log, learn_from_log
+from cautious.learning.learned_solution import learned_solution
 from cautious.learning.loop import LearningCallback, Loop, Settings
-from cautious.learning.plug_in import PlugIn
-from cautious.learning.primal_dual import PrimalDual
-from cautious.learning.runs import Method
+from cautious.learning.method import Method
+from cautious.learning.plug_in.from_log import check_for_log, learn_from_log
+from cautious.learning.plug_in.plug_in import PlugIn
+from cautious.learning.primal_dual.primal_dual import PrimalDual
+from cautious.learning.printed.algorithm_1 import AlgorithmOne
+from cautious.learning.printed.algorithm_2 import AlgorithmTwo
 from cautious.learning.task import Task, make_task
 from cautious.models.logged import LoggedMDP
 from cautious.models.simulators import Simulator

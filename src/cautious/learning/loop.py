@@ -19,11 +19,11 @@ from cautious.errors import FileError, SimulatorError
 from cautious.history import History
 from cautious.learning.checkpoints import Checkpoint, read_checkpoint
 from cautious.learning.draws import PROBE, Draws, StopRequested
-from cautious.learning.runs import Method, Point, Result
+from cautious.learning.method import Method, Point, Result
+from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task
-from cautious.learning.trial import Trial
-from cautious.solvers.base import Clock
-from cautious.solvers.interruption import Interruption
+from cautious.runtime.clock import Clock
+from cautious.runtime.interruption import Interruption
 
 TRIAL_SHARE = 0.1
 # the history grows with the logarithm of the samples: about nine rows per tenfold

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_count, as_distribution, as_mask, as_number
 from cautious.arrays import Array, Indices, Mask
+from cautious.checks import as_count, as_distribution, as_mask, as_number
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Known, Simulator, TableSimulator, TellsMore
@@ -37,7 +37,7 @@ class Task:
     """Simulator, risk and caution; ``allowed`` (S, A) the pairs that exist."""
 
     simulator: Simulator
-    recipe: Risk | None
+    unbound_risk: Risk | None
     caution: float
     samples: int
     seed: int
@@ -68,7 +68,7 @@ class Task:
     @cached_property
     def weighted(self) -> tuple[tuple[float, Risk], ...]:
         """(caution * weight, risk as given) of every term that counts."""
-        terms = () if self.recipe is None else terms_of(self.recipe)
+        terms = () if self.unbound_risk is None else terms_of(self.unbound_risk)
         return tuple((self.caution * w, risk) for w, risk in terms if self.caution * w > 0)
 
     @cached_property
@@ -110,7 +110,7 @@ class Task:
 
     def fingerprint(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be continued; a risk is known by its values at two places."""
-        label = "none" if self.recipe is None else self.recipe.label
+        label = "none" if self.unbound_risk is None else self.unbound_risk.label
         return {
             "shape": list(self.shape),
             "discount": self.discount,
@@ -146,7 +146,7 @@ class Task:
     @cached_property
     def _bound(self) -> Risk | None:
         """The whole risk bound to a stand-in: only its checks and its identity are wanted; policies may be priors."""
-        return Problem(self._stand_in(), self.recipe, self.caution).risk
+        return Problem(self._stand_in(), self.unbound_risk, self.caution).risk
 
 
 def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int) -> Task:

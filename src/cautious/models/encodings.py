@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_floats, as_rows, check_finite, sum_tolerance
 from cautious._core import rows as row_kernels
 from cautious.arrays import Array, Mask
+from cautious.checks import as_floats, as_rows, check_finite, sum_tolerance
 from cautious.errors import InputError
 
 EPS = float(np.finfo(np.float64).eps)

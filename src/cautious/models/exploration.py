@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import SUM_TOLERANCE, as_count, as_number
 from cautious.arrays import Array, Indices
+from cautious.checks import SUM_TOLERANCE, as_count, as_number
 from cautious.errors import InputError
 from cautious.models.exploration_progress import ExplorationProgress, Watch
 from cautious.models.exploration_search import Exploration, is_listable, unhashable

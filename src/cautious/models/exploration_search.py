@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import SUM_TOLERANCE
 from cautious.arrays import Array
+from cautious.checks import SUM_TOLERANCE
 from cautious.errors import InputError
 from cautious.models.exploration_progress import Watch
 from cautious.models.gym_checks import AtEnd

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cautious import _storage
+from cautious import storage as _storage
 from cautious.arrays import Mask
 from cautious.errors import InputError
 from cautious.models.formats import prism, umb
-from cautious.models.formats.given import Given
+from cautious.models.formats.reader_options import Given
 from cautious.models.formats.registry import format_of
 from cautious.models.tabular import MDP
 

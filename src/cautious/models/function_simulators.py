@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import as_count, as_distribution, as_number
 from cautious.arrays import Array, Indices
+from cautious.checks import as_count, as_distribution, as_number
 from cautious.errors import InputError
 from cautious.models.simulator_parts import as_allowed, as_outcome, as_reward_range, as_state, checked_pairs
 from cautious.models.simulators import Known

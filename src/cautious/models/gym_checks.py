@@ -6,8 +6,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from cautious._checks import as_distribution
 from cautious.arrays import Array
+from cautious.checks import as_distribution
 from cautious.errors import IncompatibleError, InputError, MissingExtraError
 from cautious.models.gym_answers import first_observed, observed_state
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from cautious._checks import as_count
 from cautious.arrays import Array
+from cautious.checks import as_count
 from cautious.errors import InputError, MissingExtraError
 from cautious.models.simulator_parts import as_state
 from cautious.models.tabular import MDP

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import SUM_TOLERANCE, as_number
 from cautious.arrays import Array
+from cautious.checks import SUM_TOLERANCE, as_number
 from cautious.errors import InputError
 from cautious.models.gym_answers import observed_state
 from cautious.models.gym_checks import (

@@ -15,9 +15,9 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.errors import IncompatibleError, InputError
-from cautious.models.gym import GymSimulator
 from cautious.models.gym_answers import first_observed
 from cautious.models.gym_checks import SetState, state_setter
+from cautious.models.gym_simulator import GymSimulator
 from cautious.models.listed_draws import Result, UniformNumber, UnlistedDraw, listed_ways
 from cautious.models.outcome_lists import OutcomeList
 

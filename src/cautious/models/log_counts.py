@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import states_of
 from cautious.arrays import Array, Codes, Indices, Mask
+from cautious.checks import states_of
 from cautious.errors import InputError
 from cautious.models.added_states import END, UNTRIED
 from cautious.models.logs import Log

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_distribution, as_number
 from cautious.arrays import Array, Indices, Mask
+from cautious.checks import as_distribution, as_number
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models.log_counts import Layout, counted_arrays, layout_of
 from cautious.models.log_labels import as_written, names_of, number_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import first_bad
 from cautious.arrays import Array, Codes, Indices, Mask
+from cautious.checks import first_bad
 from cautious.errors import InputError
 from cautious.tables import Columns, read_columns
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import as_floats, check_shape, first_bad
 from cautious.arrays import Array, Mask
+from cautious.checks import as_floats, check_shape, first_bad
 from cautious.errors import InputError
 
 # what adds up to it can still be summed, doubled and bounded without an overflow

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import as_count, as_number, check_finite, check_shape, first_bad
 from cautious.arrays import Array, Indices
+from cautious.checks import as_count, as_number, check_finite, check_shape, first_bad
 from cautious.errors import InputError
 from cautious.models.simulator_parts import as_reward_range
 from cautious.models.simulators import Simulator

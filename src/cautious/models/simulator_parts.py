@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import as_array, as_floats, as_mask, check_shape, first_bad, states_of
 from cautious.arrays import Indices, Mask
+from cautious.checks import as_array, as_floats, as_mask, check_shape, first_bad, states_of
 from cautious.errors import InputError
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_array, as_distribution, as_mask, as_number, check_shape, did_you_mean
 from cautious._core import planning, trailing_passes
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
+from cautious.checks import as_array, as_distribution, as_mask, as_number, check_shape, did_you_mean
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models.encodings import (
     are_probabilities,

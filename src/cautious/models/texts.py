@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from cautious._checks import as_names
+from cautious.checks import as_names
 from cautious.errors import InputError
 
 SURROGATE = re.compile("[\ud800-\udfff]")

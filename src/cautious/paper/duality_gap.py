@@ -16,14 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.learning.algorithm_1 import AlgorithmOne, AlgorithmOneRun
-from cautious.learning.saddle import reward_scale
+from cautious.certificate.policy_evaluation import evaluate_policy
+from cautious.learning.printed.algorithm_1 import AlgorithmOne, AlgorithmOneRun
+from cautious.learning.printed.algorithm_1_state import reward_scale
 from cautious.occupancy import flow_residual
 from cautious.paper import training
 from cautious.paper.evidence import Interval, interval
 from cautious.problem import Problem
 from cautious.solvers.solve import solve
-from cautious.worth import deliver
 
 TOLERANCE = 1e-9
 
@@ -112,7 +112,7 @@ def with_optimum(name: str, problem: Problem) -> Instance:
 
 def begin(problem: Problem, samples: int, seed: int) -> AlgorithmOneRun:
     """Algorithm 1 as printed, with the constants of Theorem 1, on the model's simulator."""
-    run, _ = training.begin(AlgorithmOne(), problem.mdp, problem.recipe, problem.caution, samples, seed)
+    run, _ = training.begin(AlgorithmOne(), problem.mdp, problem.unbound_risk, problem.caution, samples, seed)
     assert isinstance(run, AlgorithmOneRun)
     return run
 
@@ -154,7 +154,7 @@ def measure(instance: Instance, samples: int, seed: int) -> Measured:
         suboptimality=instance.best - problem.objective(average),
         violation=violation_of(problem, average),
         gap=gap_of(instance, average, box),
-        policy_error=instance.best - deliver(problem, run.result().policy).objective,
+        policy_error=instance.best - evaluate_policy(problem, run.result().policy).objective,
         divergence=divergence_of(average, instance.optimum),
         bound=width * run.method.theorem_bound(constants),
         box=box,

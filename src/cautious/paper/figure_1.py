@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.evaluation import default_horizon, return_variance
+from cautious.evaluation.evaluate import default_horizon, return_variance
 from cautious.models.tabular import MDP
 from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, interval
 from cautious.paper.maze_paths import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious.evaluation import return_variance
+from cautious.evaluation.evaluate import return_variance
 from cautious.models.tabular import MDP
 from cautious.paper.evidence import Claim, Interval, Part, Scale, Video, interval
 from cautious.paper.figure_2_drawing import draw

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.learning.plug_in import PlugIn
+from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.models.tabular import MDP
 from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, interval
 from cautious.paper.prior_curves import Worth, worth

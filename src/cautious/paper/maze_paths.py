@@ -6,12 +6,12 @@ import numpy as np
 
 from cautious.arrays import Array, Indices
 from cautious.errors import InputError
+from cautious.evaluation.rollouts import cumulative_rows, drawn_actions
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy
 from cautious.report.canvas import Theme
 from cautious.report.drawings import ColourScale, paint_cells
-from cautious.rollouts import cumulative_rows, drawn_actions
 
 DARK_CELL, GOAL_CELL = "D", "G"
 # repeated visits of a cell are drawn beside each other: turns of the golden angle on a ring around the middle

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.evaluation import evaluate, return_variance
-from cautious.learning.algorithm_2 import AlgorithmTwo
-from cautious.learning.block_ascent import BlockAscent, block_ascent
-from cautious.learning.plug_in import PlugIn
-from cautious.learning.primal_dual import PrimalDual
-from cautious.learning.runs import Method
+from cautious.certificate.policy_evaluation import evaluate_policy
+from cautious.evaluation.evaluate import evaluate, return_variance
+from cautious.learning.method import Method
+from cautious.learning.plug_in.plug_in import PlugIn
+from cautious.learning.primal_dual.primal_dual import PrimalDual
+from cautious.learning.printed.algorithm_2 import AlgorithmTwo
+from cautious.learning.printed.block_ascent import BlockAscent, block_ascent
 from cautious.models.tabular import MDP
 from cautious.occupancy import occupancy_policy, uniform_policy
 from cautious.paper.evidence import Row
@@ -20,7 +21,6 @@ from cautious.problem import Problem
 from cautious.risks.scalar import Variance
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
-from cautious.worth import deliver
 
 CAUTION = 10.0
 NEUTRAL, AVERSE = "risk-neutral", "risk-averse"
@@ -89,8 +89,8 @@ def measure(mdp: MDP, from_s: MDP, seeds: int, marks: Sequence[int], rounds: int
     return Training(
         problem=problem,
         optimum=optimum,
-        neutral_objective=deliver(problem, solve(Problem(mdp)).require().policy).objective,
-        uniform_objective=deliver(problem, uniform).objective,
+        neutral_objective=evaluate_policy(problem, solve(Problem(mdp)).require().policy).objective,
+        uniform_objective=evaluate_policy(problem, uniform).objective,
         ascent=ascent,
         rows=tuple(rows),
         stages=tuple(stages),
@@ -115,7 +115,7 @@ class _Trials:
     optimum: float
 
     def row(self, method: str, policy: str, seed: int, axis: str, at: int, table: Array) -> Row:
-        objective = deliver(self.problem, table).objective
+        objective = evaluate_policy(self.problem, table).objective
         mean, variance = return_variance(self.from_s, table)
         # the returns of Algorithm 2 are not drawn: their columns stay empty
         tried = evaluate(self.from_s, table, TRAJECTORIES, seed=seed) if method in LEARNERS else None

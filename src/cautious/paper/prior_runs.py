@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 
 from cautious.arrays import Array
-from cautious.learning.algorithm_1 import AlgorithmOne
-from cautious.learning.primal_dual import PrimalDual
+from cautious.learning.primal_dual.primal_dual import PrimalDual
+from cautious.learning.printed.algorithm_1 import AlgorithmOne
 from cautious.models.tabular import MDP
 from cautious.paper.prior_curves import LearningCurve, curve_of, worth
 from cautious.paper.training import snapshots

@@ -11,7 +11,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.errors import InputError
-from cautious.learning.algorithm_1 import AlgorithmOne
+from cautious.learning.printed.algorithm_1 import AlgorithmOne
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.paper.prior_curves import LearningCurve, Worth, worth

@@ -6,11 +6,11 @@ from pathlib import Path
 from cautious.errors import InputError
 from cautious.paper import figure_1, figure_2, figure_3, figure_4, theorems
 from cautious.paper.evidence import FULL, Part, Scale
-from cautious.paper.files import write_claims, write_part
 from cautious.paper.page import page, part_section
+from cautious.paper.written_files import write_claims, write_part
 from cautious.report.canvas import require_matplotlib
-from cautious.report.files import make_folder, write_bytes
-from cautious.solvers.interruption import leaving_at_once
+from cautious.report.writing import make_folder, write_bytes
+from cautious.runtime.interruption import leaving_at_once
 
 PARTS: dict[str, Callable[[Scale], Part]] = {
     "1": figure_1.make,

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from cautious.arrays import Array
 from cautious.learning.draws import Draws
-from cautious.learning.runs import Method, Run
+from cautious.learning.method import Method, Run
 from cautious.learning.task import make_task
 from cautious.models.tabular import MDP
 from cautious.risks.base import Risk

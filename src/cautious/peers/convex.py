@@ -15,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array
-from cautious.certificate import upper_bound
+from cautious.certificate.bounds import upper_bound
+from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.occupancy import occupancy_policy
 from cautious.peers.timing import NO_ANSWER, Attempt, judged
 from cautious.problem import Problem
@@ -26,7 +27,6 @@ from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import GraphTransport, Memory
 from cautious.solvers.rounding import FLOORS, adjusted_reward, prove
-from cautious.worth import deliver
 
 PROOF = 1e-9
 ONE_THREAD = {"threads": 1, "parallel": "off"}
@@ -133,7 +133,8 @@ def judge(translated: Translated) -> dict[str, Any]:
     _, plan = prove(problem, translated.witnesses(d), PROOF)
     greedy = problem.completed(plan.policy(mdp.n_actions))
     best = max(
-        (deliver(problem, occupancy_policy(d, greedy, floor)) for floor in FLOORS), key=lambda found: found.objective
+        (evaluate_policy(problem, occupancy_policy(d, greedy, floor)) for floor in FLOORS),
+        key=lambda found: found.objective,
     )
     readings = [translated.witnesses(d), translated.witnesses(best.occupancy.occupancy)]
     readings += entropic_readings(problem, readings[0], translated.multipliers())

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Indices
-from cautious.certificate import upper_bound
+from cautious.certificate.bounds import upper_bound
+from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.models.tabular import MDP
 from cautious.peers.timing import Attempt, judged
 from cautious.problem import Problem
 from cautious.solvers.rounding import prove
 from cautious.worlds.random_models import garnet
-from cautious.worth import deliver
 
 PRECISION = 1e-6
 PROOF = 1e-9
@@ -157,5 +157,5 @@ def attempt(problem: Problem, solve: Solve) -> Attempt:
 
 def judge(problem: Problem, actions: Any) -> dict[str, Any]:
     """What the policy is worth, and how much better any policy could be."""
-    found = deliver(problem, np.eye(problem.mdp.n_actions)[np.asarray(actions, dtype=np.int64)])
+    found = evaluate_policy(problem, np.eye(problem.mdp.n_actions)[np.asarray(actions, dtype=np.int64)])
     return judged(found, upper_bound(problem, prove(problem, (), PROOF)[0]))

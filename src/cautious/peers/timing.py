@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious.worth import Delivered
+from cautious.certificate.policy_evaluation import EvaluatedPolicy
 
 REPEAT_SECONDS = 0.5
 MOST_RUNS = 5
@@ -28,7 +28,7 @@ def repeated(
     return min(rows, key=lambda row: row[clock])
 
 
-def judged(found: Delivered, bound: float, claimed: float | None = None) -> dict[str, Any]:
+def judged(found: EvaluatedPolicy, bound: float, claimed: float | None = None) -> dict[str, Any]:
     """What a policy is worth, what no policy exceeds, and the relative gap; None for what is not finite."""
     gap = (bound + found.error - found.objective) / max(1.0, abs(found.objective))
     figures = {"objective": found.objective, "upper_bound": bound + found.error, "gap": gap}

@@ -6,13 +6,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from cautious._checks import as_number
-from cautious._storage import as_path
+from cautious.checks import as_number
 from cautious.errors import FileError, InputError
 from cautious.problem import Problem
 from cautious.problem_files.keys import PLACES, allow
-from cautious.problem_files.models import SOURCES, model_of
-from cautious.problem_files.risks import risk_of
+from cautious.problem_files.model_entries import SOURCES, model_of
+from cautious.problem_files.risk_entries import risk_of
+from cautious.storage import as_path
 
 LARGEST_FILE = 4 * 2**20
 

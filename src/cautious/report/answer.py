@@ -5,10 +5,11 @@ import math
 from cautious.report import demands, trade
 from cautious.report.accuracy import shown_return, shown_risk
 from cautious.report.carriers import barrier_requirements
-from cautious.report.compare import Comparison
-from cautious.report.tables import changed_states
+from cautious.report.neutral_comparison import Comparison
+from cautious.report.text_tables import changed_states
 from cautious.report.words import is_learned, is_logged, is_neutral, number, only_barriers, scene_of
-from cautious.solution import Solution, Status
+from cautious.solution import Solution
+from cautious.status import Status
 
 
 def answer_sentence(solution: Solution, comparison: Comparison | None = None) -> str:

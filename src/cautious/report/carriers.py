@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array
-from cautious.certificate import requirements
+from cautious.certificate.bounds import requirements
 from cautious.report.accuracy import shares_of_time
 from cautious.report.words import is_neutral
 from cautious.solution import Solution

@@ -13,7 +13,7 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time
-from cautious.report.tables import NOTABLE, Table, busiest_states, is_idle
+from cautious.report.text_tables import NOTABLE, Table, busiest_states, is_idle
 from cautious.report.words import action_name, number, percent, state_name
 from cautious.solution import Solution
 

@@ -7,9 +7,10 @@ import numpy as np
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time
 from cautious.report.carriers import Requirement, barrier_requirements
-from cautious.report.tables import Table, busiest_states
+from cautious.report.text_tables import Table, busiest_states
 from cautious.report.words import is_counted, number, percent, short, state_name
-from cautious.solution import Solution, Status
+from cautious.solution import Solution
+from cautious.status import Status
 
 # more names are no sentence, and more sentences no paragraph
 NAMES, SENTENCES = 6, 4

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.evaluation import Evaluation
+from cautious.evaluation.evaluate import Evaluation
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time
 from cautious.report.canvas import Theme, dress, dress_curves
-from cautious.report.tables import busiest_states
+from cautious.report.text_tables import busiest_states
 from cautious.report.trade import point, steady
 from cautious.report.words import number, scene_of, short, state_name
 from cautious.solution import Solution

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Indices, Mask
 from cautious.report.accuracy import shares_of_time
 from cautious.report.canvas import Theme
-from cautious.report.tables import busiest_states, doing
+from cautious.report.text_tables import busiest_states, doing
 from cautious.report.words import percent, short, state_name
 from cautious.solution import Solution
 

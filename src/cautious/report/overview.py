@@ -14,13 +14,14 @@ from cautious.report.accuracy import shown_return
 from cautious.report.canvas import require_matplotlib
 from cautious.report.choices import Run, choices, runs, spread_out
 from cautious.report.demands import demand_words
-from cautious.report.files import write_bytes
 from cautious.report.plots import plot_behaviour, plot_frontier
 from cautious.report.proofs import KINDS
-from cautious.report.recipe import frontier_reproduction
-from cautious.report.tables import frontier_table, steps_table
+from cautious.report.reproduction_code import frontier_reproduction
+from cautious.report.text_tables import frontier_table, steps_table
 from cautious.report.words import amount, fits_grid, is_logged, number, problem_words, scene_of, unit_after
-from cautious.solution import Solution, Status
+from cautious.report.writing import write_bytes
+from cautious.solution import Solution
+from cautious.status import Status
 
 # more maps than this are a long page and no clearer
 DRAWN = 6

@@ -8,7 +8,7 @@ from typing import Any
 
 from cautious.report.canvas import DARK, LIGHT, Theme, png
 from cautious.report.style import STYLE
-from cautious.report.tables import Table
+from cautious.report.text_tables import Table
 
 
 def document(title: str, body: str) -> bytes:

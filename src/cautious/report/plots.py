@@ -10,7 +10,6 @@ from cautious.arrays import Array, Mask
 from cautious.history import History
 from cautious.report.canvas import LIGHT, Theme, dress_curves, new_figure, png, title
 from cautious.report.carriers import Carriers
-from cautious.report.compare import Comparison, compare
 from cautious.report.drawings import (
     ColourScale,
     draw_busiest,
@@ -20,10 +19,11 @@ from cautious.report.drawings import (
     draw_time_bar,
     time_scale,
 )
-from cautious.report.files import write_bytes
 from cautious.report.graph import draw_graph, flow_graph
+from cautious.report.neutral_comparison import Comparison, compare
 from cautious.report.risk_map import draw_risk_map
 from cautious.report.words import fits_grid, is_neutral, scene_of
+from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 
 

@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 
-from cautious.report.files import write_bytes
 from cautious.report.words import action_name, state_name
+from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 
 HEADER = ("state", "action", "probability", "share_of_time")

@@ -6,7 +6,8 @@ from typing import Any
 
 from cautious.report.accuracy import shown_objective
 from cautious.report.words import is_learned, is_logged, number
-from cautious.solution import Solution, Status
+from cautious.solution import Solution
+from cautious.status import Status
 
 KINDS = {
     "optimal": "The problem is convex, and the bound holds for every policy: nothing is better by more than the gap.",

@@ -7,10 +7,10 @@ from cautious.models.tabular import MDP
 from cautious.report import pieces, trade
 from cautious.report.accuracy import shares_of_time, shown_risk
 from cautious.report.carriers import barrier_requirements, carriers
-from cautious.report.compare import Comparison
 from cautious.report.demands import outside_words, requirements_table
+from cautious.report.neutral_comparison import Comparison
 from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_returns, plot_risk_map
-from cautious.report.tables import (
+from cautious.report.text_tables import (
     busiest_table,
     carriers_table,
     changed_states,
@@ -33,7 +33,8 @@ from cautious.report.words import (
     time_steps,
     unit_after,
 )
-from cautious.solution import Solution, Status
+from cautious.solution import Solution
+from cautious.status import Status
 
 MOST_CHANGES = 10
 WORST = 5

@@ -15,9 +15,10 @@ import numpy as np
 
 from cautious.report.accuracy import settled, shown_return, shown_risk
 from cautious.report.words import is_learned, number
-from cautious.solution import Solution, Status
+from cautious.solution import Solution
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer
+from cautious.status import Status
 
 # what a neighbour may take; it is not tried if the solution itself took much longer
 NEIGHBOUR_SECONDS, LONG_SECONDS = 4.0, 20.0

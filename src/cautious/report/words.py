@@ -198,7 +198,7 @@ def _log_words(mdp: LoggedMDP) -> str:
 
 def _demonstrations(solution: Solution) -> list[str]:
     """What a prior of recorded episodes rests on."""
-    recipe = None if solution.problem is None else solution.problem.recipe
+    recipe = None if solution.problem is None else solution.problem.unbound_risk
     terms = () if recipe is None else terms_of(recipe)
     priors = [risk.prior for _, risk in terms if isinstance(risk, KL | TotalVariation | Quadratic | Wasserstein)]
     return [f"The prior: {prior.statement}" for prior in priors if isinstance(prior, Demonstrations)]

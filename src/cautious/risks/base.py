@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cautious._checks import as_number
 from cautious.arrays import Array, Mask
+from cautious.checks import as_number
 from cautious.errors import IncompatibleError
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
@@ -106,7 +106,7 @@ class Risk(ABC):
     __rmul__ = __mul__
 
 
-class Recipe(Risk):
+class UnboundRisk(Risk):
     """A risk that needs its model first: ``bind`` returns the risk to compute with."""
 
     @abstractmethod
@@ -173,8 +173,8 @@ class ScalarRisk(Risk):
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """(table (S, A), offset): <d, table> + offset <= risk(d) for every d whose best number is in the range."""
 
-    def touch(self, low: float, high: float, favourite: float) -> float:
-        """A good ``at`` for the range, when the best policy known has ``favourite`` for its number."""
+    def touch(self, low: float, high: float, incumbent: float) -> float:
+        """A good ``at`` for the range, when the best policy known has ``incumbent`` for its number."""
         return low + (high - low) / 2
 
     def around(self, d: Array, room: float) -> tuple[float, float]:

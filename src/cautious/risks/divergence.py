@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from cautious.models.tabular import MDP
-from cautious.risks.base import Recipe
+from cautious.risks.base import UnboundRisk
 from cautious.risks.priors import resolve_prior
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
 
 
 @dataclass(frozen=True, eq=False)
-class KL(Recipe):
+class KL(UnboundRisk):
     """Relative entropy KL(d || prior) to behaviour seen before; prior (S, A), or (S,) for the state marginal.
 
     Zero entries of the prior forbid the pair (or state). The prior may also be a policy or a Solution.
@@ -34,7 +34,7 @@ class KL(Recipe):
 
 
 @dataclass(frozen=True)
-class Entropy(Recipe):
+class Entropy(UnboundRisk):
     """Negative entropy sum d log d: caution spreads the behaviour over all pairs.
 
     Examples
@@ -51,7 +51,7 @@ class Entropy(Recipe):
 
 
 @dataclass(frozen=True, eq=False)
-class TotalVariation(Recipe):
+class TotalVariation(UnboundRisk):
     """Half the L1 distance to the prior; prior (S, A) or (S,), a policy or a Solution.
 
     Examples
@@ -73,7 +73,7 @@ class TotalVariation(Recipe):
 
 
 @dataclass(frozen=True, eq=False)
-class Quadratic(Recipe):
+class Quadratic(UnboundRisk):
     """Half the squared Euclidean distance to the prior; prior (S, A) or (S,), a policy or a Solution.
 
     Examples

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_floats, as_number, check_shape
 from cautious.arrays import Array, Indices, Mask
+from cautious.checks import as_floats, as_number, check_shape
 from cautious.errors import CautiousWarning, InputError
 from cautious.models.tabular import MDP
-from cautious.risks.base import ConicRisk, Cut, Recipe
+from cautious.risks.base import ConicRisk, Cut, UnboundRisk
 from cautious.risks.epigraph import Epigraph
 
 
@@ -140,7 +140,7 @@ class WorstOf(FeatureRisk):
 
 
 @dataclass(frozen=True, eq=False)
-class SafeSet(Recipe):
+class SafeSet(UnboundRisk):
     """Stay in ``states`` for more than the share 1 - slack of discounted time: -log( d(states) - (1 - slack) ).
 
     ``states``: indices, a mask or state names. ``slack`` in (0, 1].
@@ -169,7 +169,7 @@ class SafeSet(Recipe):
 
 
 @dataclass(frozen=True, eq=False)
-class TaskFloors(Recipe):
+class TaskFloors(UnboundRisk):
     """Keep the return of each task above its floor: -sum_j log( return of task j - floor_j ).
 
     ``task_rewards`` (m, S, A); ``floors`` (m,), as discounted returns.
@@ -197,7 +197,7 @@ class TaskFloors(Recipe):
 
 
 @dataclass(frozen=True, eq=False)
-class PeakExposure(Recipe):
+class PeakExposure(UnboundRisk):
     """The largest share of discounted time spent in one of the danger sets: max_j d(set_j).
 
     ``sets``: a sequence of sets, each as indices, a mask or state names.
@@ -230,7 +230,7 @@ class PeakExposure(Recipe):
 
 
 @dataclass(frozen=True, eq=False)
-class WorstTask(Recipe):
+class WorstTask(UnboundRisk):
     """The loss of the worst task: max_j -(return of task j). ``task_rewards`` (m, S, A).
 
     Examples

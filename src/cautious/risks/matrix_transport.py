@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
+from cautious.checks import states_of
 from cautious.risks.network_simplex import cheapest_plan
 from cautious.risks.transport import Memory, TransportRisk
 

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from cautious._checks import as_floats, as_rows, check_nonnegative, check_shape, first_bad
 from cautious.arrays import Array
+from cautious.checks import as_floats, as_rows, check_nonnegative, check_shape, first_bad
 from cautious.errors import InputError
 
 

@@ -5,8 +5,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from cautious._checks import as_distribution, as_floats, check_nonnegative, sum_tolerance
 from cautious.arrays import Array
+from cautious.checks import as_distribution, as_floats, check_nonnegative, sum_tolerance
 from cautious.episodes.demonstrations import Demonstrations
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.tabular import MDP

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import as_number
 from cautious.arrays import Array, Indices
+from cautious.checks import as_number
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.tabular import MDP
-from cautious.risks.base import Recipe, ScalarRisk
+from cautious.risks.base import ScalarRisk, UnboundRisk
 
 
 @dataclass(frozen=True)
@@ -122,12 +122,12 @@ class Shortfall(ScalarRisk):
         """E[l - at; l > after] / (1 - level) for every pair, l = -r the loss."""
         return self.mdp.outcome_expectation(lambda r: np.where(-r > after, -r - at, 0.0)) / (1 - self.level)
 
-    def touch(self, low: float, high: float, favourite: float) -> float:
-        """The favourite itself, or the end of the range away from it: lines lose little there."""
+    def touch(self, low: float, high: float, incumbent: float) -> float:
+        """The incumbent itself, or the end of the range away from it: lines lose little there."""
         least, most = self._losses_in(low, high)
-        if low < favourite <= high:
-            return favourite
-        return most if favourite <= low else least
+        if low < incumbent <= high:
+            return incumbent
+        return most if incumbent <= low else least
 
     def around(self, d: Array, room: float) -> tuple[float, float]:
         """Ranges of losses next to the quantile of which d has too little to matter."""
@@ -191,7 +191,7 @@ def _reach(distances: Array, weights: Array, room: float) -> float:
 
 
 @dataclass(frozen=True)
-class Variance(Recipe):
+class Variance(UnboundRisk):
     """Variance of the reward of one step under the occupancy, outcomes included (not of the return).
 
     Examples
@@ -222,7 +222,7 @@ class Variance(Recipe):
 
 
 @dataclass(frozen=True)
-class CVaR(Recipe):
+class CVaR(UnboundRisk):
     """Expected shortfall of the per-step reward: the mean loss -r over the worst 1 - level share; level in [0, 1).
 
     Examples

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import picked, spread_to, state_sums_of, states_of
 from cautious._core.simplex import simplex_threshold
 from cautious.arrays import Array, Mask
+from cautious.checks import picked, spread_to, state_sums_of, states_of
 from cautious.risks.base import ConicRisk, Cut
 from cautious.risks.epigraph import Epigraph, identity, state_sums
 

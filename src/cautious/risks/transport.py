@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
-from cautious._checks import states_of
 from cautious.arrays import Array, Indices, Mask
+from cautious.checks import states_of
 from cautious.risks.base import ConicRisk, Cut
 from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.graph_flow import SpanningTree, spanning_tree

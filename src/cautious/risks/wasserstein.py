@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_rows
+from cautious.checks import as_rows
 from cautious.models.tabular import MDP
-from cautious.risks.base import Recipe
+from cautious.risks.base import UnboundRisk
 from cautious.risks.matrix_transport import with_nearest
 from cautious.risks.metrics import checked_graph, checked_matrix
 from cautious.risks.priors import resolve_state_prior
@@ -16,7 +16,7 @@ from cautious.risks.transport import GraphTransport, Memory, TransportRisk
 
 
 @dataclass(frozen=True, eq=False)
-class Wasserstein(Recipe):
+class Wasserstein(UnboundRisk):
     """W1 distance between the state marginal and a prior (S,).
 
     ``metric``: (S, S) array of distances, or a sparse undirected weighted graph (shortest-path distance).

@@ -5,7 +5,6 @@ both). The loop keeps the best policy and the lowest upper bound, whichever step
 proof, a limit, a request, or when the solver has nothing more to propose.
 """
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,11 +13,11 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.certificate import Conflict, Cover, Witness, conflict_bound, first_order_bound, upper_bound
+from cautious.certificate.bounds import Conflict, Cover, Witness, conflict_bound, first_order_bound, upper_bound
+from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_policy, evaluate_return
 from cautious.problem import Problem
-from cautious.solution import Status
-from cautious.solvers.memory import MemoryWatch
-from cautious.worth import Delivered, deliver, deliver_return
+from cautious.runtime.clock import Clock
+from cautious.status import Status
 
 Kept = TypeVar("Kept")
 # tables (S, A) and vectors (S,) that a method without matrices of its own holds at its peak, certificate included
@@ -62,38 +61,6 @@ class Candidate:
     conflict: Conflict | None = None
     states: Array | None = None
     values: Array | None = None
-
-
-class Clock:
-    """Limits and stop requests, asked by long computations."""
-
-    def __init__(self, limit_seconds: float | None, memory: MemoryWatch | None = None) -> None:
-        self.started = time.perf_counter()
-        self.memory = MemoryWatch(None) if memory is None else memory
-        self.limit = np.inf if limit_seconds is None else limit_seconds
-        self.stop_requested = False
-
-    @property
-    def seconds(self) -> float:
-        """Since the start."""
-        return time.perf_counter() - self.started
-
-    @property
-    def left(self) -> float:
-        """Seconds until the limit."""
-        return self.limit - self.seconds
-
-    @property
-    def over(self) -> bool:
-        """Whether to return at the next occasion."""
-        return self.stop_requested or self.left <= 0 or self.memory.exceeded
-
-    @property
-    def ended(self) -> Status:
-        """Why it is over."""
-        if self.stop_requested:
-            return Status.STOPPED
-        return Status.MEMORY_LIMIT if self.memory.exceeded else Status.TIME_LIMIT
 
 
 class Workspace:
@@ -170,7 +137,7 @@ class Outcome:
     """The best of a run."""
 
     status: Status
-    delivered: Delivered | None = None
+    delivered: EvaluatedPolicy | None = None
     witness: Witness | Cover | None = None
     upper: float = np.inf
     conflict: Conflict | None = None
@@ -194,15 +161,15 @@ class Outcome:
         if candidate.policy is not None:
             found = None
             if problem.neutral and candidate.values is not None:
-                found = deliver_return(problem, candidate.policy, candidate.values, target.allowance)
+                found = evaluate_return(problem, candidate.policy, candidate.values, target.allowance)
             if found is None:
-                found = deliver(problem, candidate.policy, candidate.states, target.allowance)
+                found = evaluate_policy(problem, candidate.policy, candidate.states, target.allowance)
             if self.delivered is None or found.objective > self.delivered.objective:
                 self.delivered = found
         if candidate.conflict is not None and conflict_bound(problem, candidate.conflict) <= 0:
             self.conflict = candidate.conflict
             if candidate.policy is not None:
-                self.delivered = deliver(problem, candidate.policy, candidate.states)
+                self.delivered = evaluate_policy(problem, candidate.policy, candidate.states)
 
 
 def judged(problem: Problem, witness: Witness | Cover) -> float:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cautious._checks import as_count, as_number
+from cautious.checks import as_count, as_number
 from cautious.errors import IncompatibleError
 from cautious.solvers.base import Callback
 

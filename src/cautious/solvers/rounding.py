@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cautious.arrays import Array
-from cautious.certificate import Witness
+from cautious.certificate.bounds import Witness
 from cautious.occupancy import occupancy_policy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem

@@ -9,33 +9,26 @@ from threadpoolctl import ThreadpoolController
 
 from cautious.errors import IncompatibleError, MemoryLimitError
 from cautious.problem import Problem
+from cautious.runtime.clock import Clock
 from cautious.runtime.deadline import until
+from cautious.runtime.interruption import Interruption
+from cautious.runtime.memory import MemoryWatch
 from cautious.runtime.threads import use_threads
-from cautious.solution import Solution, Status
-from cautious.solvers.base import (
-    Callback,
-    Clock,
-    Outcome,
-    Solver,
-    Start,
-    Target,
-    Workspace,
-    run,
-)
-from cautious.solvers.black_box import BlackBox
-from cautious.solvers.conic import Conic
+from cautious.solution import Solution
+from cautious.solvers.base import Callback, Outcome, Solver, Start, Target, Workspace, run
+from cautious.solvers.build_solution import finished, forbidden, without_objective
+from cautious.solvers.column_generation.column_generation import ColumnGeneration
+from cautious.solvers.conditional_gradient import ConditionalGradient
+from cautious.solvers.conic.conic import ConicProgram
 from cautious.solvers.dense_transport import DenseTransport
-from cautious.solvers.entropic import Entropic
-from cautious.solvers.features import Features
-from cautious.solvers.interior import Interior
-from cautious.solvers.interruption import Interruption
-from cautious.solvers.light import Light
-from cautious.solvers.memory import MemoryWatch
-from cautious.solvers.neutral import Planner
-from cautious.solvers.proximal import Proximal
+from cautious.solvers.dual_newton.dual_newton import DualNewton
+from cautious.solvers.interior_point.interior_point import InteriorPoint
+from cautious.solvers.local_models.black_box import BlackBox
+from cautious.solvers.proximal.proximal import Proximal
 from cautious.solvers.request import Request
-from cautious.solvers.scalar_search import ScalarSearch
-from cautious.solvers.wrap import finished, forbidden, without_objective
+from cautious.solvers.risk_neutral import RiskNeutral
+from cautious.solvers.scalar_search.scalar_search import ScalarSearch
+from cautious.status import Status
 
 
 def solve(
@@ -146,20 +139,22 @@ def choose(problem: Problem) -> list[Solver]:
 
 def _fitting(problem: Problem) -> Iterator[Solver]:
     """The same, one at a time: mostly the first one answers."""
-    yield from [Planner()] if problem.neutral else (each for each in risk_solvers() if each.refusal(problem) is None)
+    yield from (
+        [RiskNeutral()] if problem.neutral else (each for each in risk_solvers() if each.refusal(problem) is None)
+    )
 
 
 def risk_solvers() -> list[Solver]:
     """Every solver of problems with a risk, the most special first."""
     return [
         ScalarSearch(choose),
-        Features(),
-        Entropic(),
+        ColumnGeneration(),
+        DualNewton(),
         DenseTransport(),
-        Light(),
-        Interior(),
+        ConditionalGradient(),
+        InteriorPoint(),
         Proximal(),
-        Conic(),
+        ConicProgram(),
         BlackBox(),
     ]
 

@@ -15,10 +15,11 @@ from cautious.frontiers import Frontier
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.report.words import action_name, fits_grid, number, percent, risk_words, scene_of, state_name
-from cautious.solution import Solution, Status
-from cautious.studio.grids import LARGEST_SIDE
+from cautious.solution import Solution
+from cautious.status import Status
 from cautious.studio.messages import RiskChoice, Statement
-from cautious.studio.places import Place
+from cautious.studio.painted_grids import LARGEST_SIDE
+from cautious.studio.scenario import Scenario
 
 # rows and columns of the table that stands in for a map
 ROWS = 40
@@ -38,7 +39,7 @@ def has_map(mdp: MDP) -> bool:
     return fits_grid(mdp) and max(len(grid), len(grid[0])) <= LARGEST_SIDE
 
 
-def solution_message(asked: int, solution: Solution, place: Place, choice: RiskChoice, seconds: float) -> bytes:
+def solution_message(asked: int, solution: Solution, place: Scenario, choice: RiskChoice, seconds: float) -> bytes:
     """The answer to a statement."""
     d = solution.occupancy
     risk = solution.policy_risk
@@ -86,7 +87,7 @@ def verdict(solution: Solution, choice: RiskChoice) -> str:
     return f"{reason}: so far proved {within}."
 
 
-def busiest(solution: Solution, place: Place) -> list[dict[str, Any]]:
+def busiest(solution: Solution, place: Scenario) -> list[dict[str, Any]]:
     """The states where the policy is most of the time, and what it does there."""
     mdp, share = solution.mdp, solution.occupancy.sum(axis=1)
     first = np.argsort(-share, kind="stable")[:ROWS]
@@ -125,7 +126,7 @@ def error_message(asked: int | None, text: str) -> str:
 def opened_words(problem: Problem, name: str) -> dict[str, Any]:
     """What a page must know about the problem that was opened."""
     mdp, scene = problem.mdp, scene_of(problem.mdp)
-    own = "variance" if problem.recipe is None else "own"
+    own = "variance" if problem.unbound_risk is None else "own"
     return {
         "name": name,
         "title": "" if mdp.scene is None else scene.title,
@@ -135,7 +136,7 @@ def opened_words(problem: Problem, name: str) -> dict[str, Any]:
         "n_actions": mdp.n_actions,
         "discount": mdp.discount,
         "statement": Statement(None, RiskChoice(own, habit="random"), problem.caution).plain(),
-        "own_risk": None if problem.recipe is None else problem.risk_label,
+        "own_risk": None if problem.unbound_risk is None else problem.risk_label,
         "own_words": risk_words(problem.risk_label),
         "rows": list(scene.grid) if has_map(mdp) else None,
         "arrows": list(scene.action_arrows) if has_map(mdp) else [],

@@ -16,12 +16,12 @@ from cautious.risks.features import PeakExposure, SafeSet
 from cautious.risks.scalar import CVaR
 from cautious.solution import Solution
 from cautious.studio.messages import Statement
-from cautious.studio.places import Place
+from cautious.studio.scenario import Scenario
 
 HOW_TO = "# cautious solve problem.toml --report report.html\n"
 
 
-def export(what: str, statement: Statement, place: Place, solution: Solution) -> tuple[str, str, bytes]:
+def export(what: str, statement: Statement, place: Scenario, solution: Solution) -> tuple[str, str, bytes]:
     """Name, media type and content of a file."""
     # the writers of the library want a path; the only ones they get are made here
     with tempfile.TemporaryDirectory(prefix="cautious-studio-") as folder:
@@ -36,7 +36,7 @@ def export(what: str, statement: Statement, place: Place, solution: Solution) ->
         return "problem.zip", "application/zip", _problem(statement, place, Path(folder))
 
 
-def _problem(statement: Statement, place: Place, folder: Path) -> bytes:
+def _problem(statement: Statement, place: Scenario, folder: Path) -> bytes:
     if statement.risk.kind == "own":
         raise InputError("the risk is the one of the problem you opened, so its own file is the one to solve again")
     place.mdp.save(folder / "model.npz")

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from cautious.errors import InputError
 from cautious.problem_files.keys import allow, one_of
-from cautious.studio.grids import LARGEST_SIDE, MARKS, Grid, Pays
+from cautious.studio.painted_grids import LARGEST_SIDE, MARKS, Grid, Pays
 from cautious.worlds.grids import WALL
 
 LARGEST_MESSAGE = 256 * 1024

@@ -13,11 +13,11 @@ from typing import Any
 from cautious.errors import FileError, MissingExtraError
 from cautious.problem import Problem
 from cautious.studio import answers, messages
-from cautious.studio.desk import Desk
-from cautious.studio.grids import EXAMPLES, LARGEST_SIDE
 from cautious.studio.guard import Guard
 from cautious.studio.messages import RiskChoice, Statement
-from cautious.studio.talk import Talk
+from cautious.studio.painted_grids import EXAMPLES, LARGEST_SIDE
+from cautious.studio.session import Session
+from cautious.studio.websocket import Conversation
 
 MISSING = 'the studio needs starlette, uvicorn and websockets; install them with: pip install "cautious[studio]"'
 HOST = "127.0.0.1"
@@ -67,7 +67,7 @@ class Studio:
     def warm(self) -> None:
         """Load what the first answer needs while the browser still opens."""
         first = Statement(EXAMPLES["maze"], *START["maze"])
-        self.pool.submit(Desk(time_limit_seconds=self.time_limit_seconds).solve, first, lambda: False)
+        self.pool.submit(Session(time_limit_seconds=self.time_limit_seconds).solve, first, lambda: False)
 
     def hello(self) -> str:
         """What a page is told first."""
@@ -108,8 +108,8 @@ def application(studio: Studio, port: int) -> Any:
             return
         studio.pages += 1
         try:
-            desk = Desk(studio.opened, studio.time_limit_seconds)
-            await Talk(wire, desk, studio.pool, studio.hello()).run()
+            session = Session(studio.opened, studio.time_limit_seconds)
+            await Conversation(wire, session, studio.pool, studio.hello()).run()
         finally:
             studio.pages -= 1
 

@@ -14,14 +14,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious._storage import as_path
 from cautious.arrays import Array, Codes, Mask
 from cautious.errors import IncompatibleError, InputError
+from cautious.storage import as_path
 from cautious.tables.arrow_files import ARROW, PARQUET, ArrowFile, ArrowMemory, ArrowTable
 from cautious.tables.cells import BadCell, Coding, as_flags, as_numbers
 from cautious.tables.csv_files import CsvFile
 from cautious.tables.hints import advice, did_you_mean, listed, unused
-from cautious.tables.memory import ColumnTable, RowTable, unnamed_columns
+from cautious.tables.in_memory import ColumnTable, RowTable, unnamed_columns
 from cautious.tables.sources import Source
 
 KINDS = (

@@ -11,9 +11,9 @@ Examples
 >>> check_simulator(ca.worlds.river_swim().simulator())
 """
 
-from cautious.testing.models import check_model, check_simulator
+from cautious.testing.check_models import check_model, check_simulator
+from cautious.testing.check_risks import check_risk
+from cautious.testing.check_solvers import check_solver
 from cautious.testing.parts import CheckFailure
-from cautious.testing.risks import check_risk
-from cautious.testing.solvers import check_solver
 
 __all__ = ["CheckFailure", "check_model", "check_risk", "check_simulator", "check_solver"]

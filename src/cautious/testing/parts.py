@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import first_bad
 from cautious.arrays import Array, Mask
+from cautious.checks import first_bad
 from cautious.errors import CautiousError
 
 ROUNDING = 1e-10

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cautious._checks import as_count, as_number
 from cautious.arrays import Array
+from cautious.checks import as_count, as_number
 from cautious.errors import InputError
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_number
 from cautious.arrays import Array, Indices
+from cautious.checks import as_number
 from cautious.errors import InputError
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP

@@ -2,7 +2,7 @@
 
 import math
 
-from cautious._checks import as_count, as_number
+from cautious.checks import as_count, as_number
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 from cautious.worlds._outcomes import Outcomes

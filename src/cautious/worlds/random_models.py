@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._checks import as_count, as_number
 from cautious.arrays import Indices
+from cautious.checks import as_count, as_number
 from cautious.errors import InputError
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP

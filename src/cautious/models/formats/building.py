@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cautious.arrays import Array
 from cautious.errors import FileError
-from cautious.models.formats.given import of_file
+from cautious.models.formats.reader_options import of_file
 from cautious.models.outcome_lists import OutcomeList, index_kind, merged_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP

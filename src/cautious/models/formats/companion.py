@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from cautious import _storage
-from cautious._checks import as_count, as_distribution
+from cautious import storage as _storage
 from cautious.arrays import Array
+from cautious.checks import as_count, as_distribution
 from cautious.errors import FileError, InputError
 from cautious.models.scene import Scene
 from cautious.models.texts import model_names

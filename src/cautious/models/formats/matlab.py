@@ -8,12 +8,12 @@ import numpy as np
 import scipy.io as sio
 import scipy.sparse as sp
 
-from cautious import _storage
+from cautious import storage as _storage
 from cautious.arrays import Array
 from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion
-from cautious.models.formats.given import Given
 from cautious.models.formats.prism_writer import refuse_spread
+from cautious.models.formats.reader_options import Given
 from cautious.models.formats.text import opened
 from cautious.models.formats.toolbox import WANTED, matrices_of, toolbox_model
 from cautious.models.tabular import MDP

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from cautious._checks import SUM_TOLERANCE
 from cautious.arrays import Array, Codes, Mask
+from cautious.checks import SUM_TOLERANCE
 from cautious.errors import FileError, InputError
 from cautious.models.formats import companion
 from cautious.models.formats.building import About, model, pair_rows
-from cautious.models.formats.given import Given, settled_discount, settled_start
+from cautious.models.formats.reader_options import Given, settled_discount, settled_start
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 from cautious.tables import Columns, read_columns

@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from cautious import _storage
-from cautious._checks import as_count
+from cautious import storage as _storage
+from cautious.checks import as_count
 from cautious.errors import FileError, InputError
 from cautious.models.formats.companion import scene_from
-from cautious.models.formats.given import Given, settled_discount, settled_start
+from cautious.models.formats.reader_options import Given, settled_discount, settled_start
 from cautious.models.formats.toolbox import read_npz
 from cautious.models.logged import LoggedMDP
 from cautious.models.simulator_parts import as_reward_range

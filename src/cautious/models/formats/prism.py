@@ -13,13 +13,13 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious._checks import SUM_TOLERANCE
 from cautious.arrays import Array
+from cautious.checks import SUM_TOLERANCE
 from cautious.errors import FileError
 from cautious.models.formats import companion, prism_parts
 from cautious.models.formats.actions import action_of_choices
 from cautious.models.formats.building import About, model, pair_rows, require_pairs
-from cautious.models.formats.given import Given, one_state, settled_discount, settled_reward, settled_start
+from cautious.models.formats.reader_options import Given, one_state, settled_discount, settled_reward, settled_start
 from cautious.models.formats.text import Columns, header_lines, line_of, opened, read_columns
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP

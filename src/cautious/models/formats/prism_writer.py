@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cautious import _storage
+from cautious import storage as _storage
 from cautious.arrays import Array
 from cautious.errors import IncompatibleError
 from cautious.models.encodings import row_of_entries

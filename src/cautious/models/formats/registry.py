@@ -5,12 +5,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cautious._storage import as_path
 from cautious.errors import InputError
+from cautious.storage import as_path
 from cautious.tables.arrow_files import ARROW, PARQUET
 
 if TYPE_CHECKING:
-    from cautious.models.formats.given import Given
+    from cautious.models.formats.reader_options import Given
     from cautious.models.tabular import MDP
 
 PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious import _storage
+from cautious import storage as _storage
 from cautious.errors import FileError
 from cautious.models.formats import companion
-from cautious.models.formats.given import Given, of_file, settled_discount, settled_start
+from cautious.models.formats.reader_options import Given, of_file, settled_discount, settled_start
 from cautious.models.tabular import MDP
 
 NAME = "arrays of MDP toolboxes"

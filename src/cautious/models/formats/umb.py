@@ -17,7 +17,7 @@ from cautious.errors import FileError
 from cautious.models.formats import companion, umb_archive
 from cautious.models.formats.actions import action_of_choices
 from cautious.models.formats.building import About, model, pair_rows
-from cautious.models.formats.given import Given, one_state, settled_discount, settled_reward, settled_start
+from cautious.models.formats.reader_options import Given, one_state, settled_discount, settled_reward, settled_start
 from cautious.models.formats.umb_archive import Archive
 from cautious.models.outcome_lists import OutcomeList, index_kind
 from cautious.models.scene import Scene

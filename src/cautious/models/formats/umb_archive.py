@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious._storage import LARGEST_RATIO
 from cautious.errors import FileError
 from cautious.models.formats.text import opened
+from cautious.storage import LARGEST_RATIO
 
 INDEX = "index.json"
 LARGEST_INDEX = 64 * 2**20

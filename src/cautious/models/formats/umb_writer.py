@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cautious import _storage
+from cautious import storage as _storage
 from cautious.models.formats import companion
 from cautious.models.formats.prism_writer import tells_spread
 

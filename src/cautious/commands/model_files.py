@@ -1,0 +1,103 @@
+"""``check`` and ``convert``: what a model is, and the same model in another file."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cautious.commands import completion
+from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem, start_note
+from cautious.commands.progress import Bar
+from cautious.commands.shared import AsJson, Quiet, check_outputs, print_json, print_table
+
+# what PRISM keeps beside the transitions
+BESIDE_TRA = (".lab", ".srew", ".trew", ".sta")
+
+
+def check(
+    problem: ProblemName,
+    discount: Discount = None,
+    at_end: AtEnd = None,
+    start: Start = None,
+    untried: Untried = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a model is, and what looks suspicious about it.
+
+    Example: cautious check machine_replacement
+    """
+    import cautious as ca
+    from cautious.report.text_tables import Table
+
+    with Bar(f"reading {problem}", quiet or as_json) as bar:
+        said = Said(discount, at_end, start, untried)
+        asked = read_problem(problem, said)
+        bar.show("inspecting")
+        found = ca.inspect_model(asked.mdp)
+    if as_json:
+        print_json({"problem": problem, "risk": asked.risk_label, "caution": asked.caution} | asdict(found))
+        return
+    note = start_note(problem, said, asked.mdp)
+    rows = [(fact, note if fact == "start" and note is not None else value) for fact, value in found.table()]
+    if asked.unbound_risk is not None:
+        rows += [("risk", asked.risk_label), ("caution", f"{asked.caution:g}")]
+    print_table(Table(f"{found.title} ({problem})" if found.title else problem, ("fact", "value"), tuple(rows)))
+    if not found.suspicions:
+        typer.echo("Nothing looks suspicious.")
+    for sentence in found.suspicions:
+        typer.echo(f"Suspicious: {sentence}.")
+
+
+def convert(
+    problem: ProblemName,
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="The file to write; its suffix says the format: .npz, .umb, .tra, .csv, .parquet, .arrow, .mat.",
+            autocompletion=completion.files,
+        ),
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    discount: Discount = None,
+    at_end: AtEnd = None,
+    start: Start = None,
+    untried: Untried = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the model of a problem to a file of another format.
+
+    Example: cautious convert machine_replacement machine.tra
+
+    Example: cautious convert gym:Taxi-v4 taxi.npz --discount 0.99 --at-end absorb
+    """
+    from cautious import FileError
+    from cautious.models.formats.registry import format_of
+
+    chosen = format_of(out, "cannot write ")
+    check_outputs([out], [])
+    in_the_way = [path for path in _files_of(out) if path.exists()]
+    if in_the_way and not force:
+        raise FileError(f"{in_the_way[0]} exists; --force overwrites it")
+    with Bar(f"reading {problem}", quiet or as_json) as bar:
+        mdp = read_problem(problem, Said(discount, at_end, start, untried)).mdp
+        bar.show(f"writing {out}")
+        mdp.save(out)
+    sizes = {str(path): path.stat().st_size for path in _files_of(out) if path.exists()}
+    if as_json:
+        print_json({"format": chosen.name, "n_states": mdp.n_states, "n_actions": mdp.n_actions, "files": sizes})
+        return
+    typer.echo(f"{mdp.n_states:,} states, {mdp.n_actions:,} actions, as {chosen.name}")
+    for path, size in sizes.items():
+        typer.echo(f"written: {path} ({size:,} bytes)")
+    if chosen.companion:
+        typer.echo(f"{out.name}.json holds what the format has no place for: {chosen.companion}")
+
+
+def _files_of(out: Path) -> list[Path]:
+    """The files a model may be written to."""
+    beside = [out.with_suffix(suffix) for suffix in BESIDE_TRA] if out.suffix.lower() == ".tra" else []
+    return [out, *beside, out.with_name(out.name + ".json")]

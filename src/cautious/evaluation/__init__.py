@@ -1,0 +1,1 @@
+"""What a policy earns: simulated and exact, in a known model or from a log."""

@@ -1,0 +1,154 @@
+"""From what a run ends with to a ``Solution``: the estimates, and the statement with its confidence."""
+
+from typing import Any
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.certificate.bounds import Certificate
+from cautious.certificate.policy_evaluation import evaluate_policy
+from cautious.learning.loop import Ending
+from cautious.learning.method import Method, Result
+from cautious.learning.statements.confidence import CONFIDENCE, bound_by_user, known_terms, objective_at_least
+from cautious.learning.statements.trial import Trial
+from cautious.learning.task import Task
+from cautious.models.tabular import MDP
+from cautious.occupancy import PolicyOccupancy
+from cautious.problem import Problem
+from cautious.risks.base import ConicRisk
+from cautious.solution import Solution
+from cautious.solvers.build_solution import term_values
+from cautious.status import Status
+
+
+def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> Solution:
+    """The policy, what it seems to be worth, and what is sure about it."""
+    result, trial = ending.result, ending.trial
+    at_least = -np.inf if trial is None else objective_at_least(task, result, trial)
+    if result.mdp is not None:
+        estimate = counted_estimate(task, result.mdp, result.policy)
+    else:
+        estimate = _tried(task, result, trial)
+    gap = result.optimum_below - at_least if np.isfinite(at_least) else np.inf
+    # an estimate that is infinite or unknown says nothing about the others
+    known = np.isfinite(estimate["objective"])
+    upper_bound = estimate["objective"] + gap if known else result.optimum_below
+    certificate = Certificate(
+        kind="estimated",
+        statement=_statement(task, ending, at_least, gap),
+        upper_bound=upper_bound,
+        gap=gap,
+        visits=estimate.pop("visits"),
+        objective_error=np.nan,
+        facts={
+            "confidence": CONFIDENCE,
+            "objective_at_least": at_least,
+            "optimum_below": result.optimum_below,
+            "samples": ending.used,
+            "budget": task.samples,
+            "seed": task.seed,
+            "trial_samples": 0 if trial is None else int(trial.visits.sum()),
+            "method": f"{method.name}, {why}",
+            "settings": "" if method == type(method)() else repr(method),
+            **result.facts,
+        },
+    )
+    return Solution(
+        status=_status(ending, estimate["objective"]),
+        upper_bound=upper_bound,
+        gap=gap,
+        policy=result.policy,
+        multipliers=result.multipliers,
+        certificate=certificate,
+        caution=task.caution,
+        risk_label="none" if not task.weighted or task.unbound_risk is None else task.unbound_risk.label,
+        tolerance=np.nan,
+        seconds=ending.seconds,
+        steps=ending.used,
+        method=method.name,
+        history=ending.history,
+        **estimate,
+    )
+
+
+def _status(ending: Ending, objective: float) -> Status:
+    if ending.stopped:
+        return Status.STOPPED
+    return Status.ESTIMATED if np.isfinite(objective) else Status.UNDECIDED
+
+
+def _statement(task: Task, ending: Ending, at_least: float, gap: float) -> str:
+    share = f"{100 * CONFIDENCE:g} %"
+    if ending.trial is None:
+        why = "the run was stopped first" if ending.stopped else "there were too few samples for that"
+        return f"The policy was not tried on fresh samples ({why}): nothing is claimed about it."
+    if not np.isfinite(at_least):
+        return f"{_why_nothing(task, ending)}: nothing is claimed about the objective with {share} confidence."
+    claim = f"With probability at least {share}, the true objective of this policy is at least {at_least:.6g}"
+    return f"{claim}, and at most {gap:.3g} below that of the best policy." if np.isfinite(gap) else f"{claim}."
+
+
+def _why_nothing(task: Task, ending: Ending) -> str:
+    """Why a policy that was tried still gets no statement."""
+    found = ending.result.facts.get("counted model")
+    if found is not None:
+        return f"In the counted model: {str(found).rstrip('.')}"
+    if any(bound_by_user(recipe) for _, recipe in task.weighted) or not all(
+        isinstance(risk, ConicRisk) for _, risk in known_terms(task)
+    ):
+        return "No bound is known for this risk (one of your own, or a prior given as a policy)"
+    return "The fresh samples do not exclude an infinite risk"
+
+
+def counted_estimate(task: Task, mdp: MDP, policy: Array) -> dict[str, Any]:
+    """Estimates from the counted model."""
+    problem = Problem(mdp, task.unbound_risk, task.caution)
+    found = evaluate_policy(problem, policy)
+    d = found.occupancy.occupancy
+    return {
+        "mdp": mdp,
+        "objective": found.objective,
+        "expected_return": found.expected_return,
+        "risk": found.risk,
+        "visits": PolicyOccupancy(d, found.occupancy.reached, np.nan),
+        "adjusted_reward": _adjusted(problem, problem.reward, d),
+        "risk_terms": term_values(problem, d),
+        "problem": problem,
+    }
+
+
+def _tried(task: Task, result: Result, trial: Trial | None) -> dict[str, Any]:
+    """Estimates from the trial; without one, the learner's own."""
+    problem = task.problem
+    if trial is not None:
+        # per step and not per path: how long the paths happened to be is then no source of error
+        d = trial.visits / trial.visits.sum()
+        expected = trial.total_reward / trial.visits.sum() / (1 - task.discount)
+    else:
+        d = result.occupancy
+        # with Variance or CVaR the learner was paid something else than the reward
+        expected = np.nan if task.scalars else float(np.sum(d * result.payoff)) / (1 - task.discount)
+    terms = [(weight, risk.label, float(risk.value(d))) for weight, risk in problem.terms]
+    for weight, scalar in task.scalars:
+        found = np.nan if trial is None else trial.rewards.scalar_risk(scalar)
+        terms.append((weight, scalar.label, found))
+    penalty = sum(weight * value for weight, _, value in terms)
+    return {
+        "mdp": task.stand_in,
+        "objective": expected - penalty,
+        "expected_return": expected,
+        "risk": penalty / task.caution if terms else 0.0,
+        "visits": PolicyOccupancy(d, np.asarray(d.sum(axis=1) > 0), np.nan),
+        "adjusted_reward": _adjusted(problem, result.payoff, d),
+        "risk_terms": tuple({"risk": label, "weight": w / task.caution, "value": v} for w, label, v in terms),
+    }
+
+
+def _adjusted(problem: Problem, reward: Array, d: Array) -> Array:
+    """r - (1 - gamma) sum of weight * gradient; nothing is claimed where a gradient is infinite."""
+    adjusted = reward
+    for weight, risk in problem.terms:
+        with np.errstate(all="ignore"):
+            slope = np.asarray(risk.gradient(d))
+        adjusted = adjusted - (1 - problem.mdp.discount) * weight * np.where(np.isfinite(slope), slope, 0.0)
+    return adjusted

@@ -1,0 +1,1 @@
+"""Plug-in learning: count transitions, solve the counted model."""

@@ -1,0 +1,1 @@
+"""Sweeps: our variant of Algorithm 1."""

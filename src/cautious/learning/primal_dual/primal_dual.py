@@ -1,0 +1,230 @@
+"""``PrimalDual``: our sweep variant of Algorithm 1, and the search over the numbers of scalar risks on top of it.
+
+Without Variance and CVaR there is one leg of sweeps. With them, short legs start from several values of their numbers;
+each leg's policy is tried, and the best one is taken further: its own mean or quantile becomes the next number. That
+finds a good local optimum and often the global one; nothing is proved about others.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cautious.learning.checkpoints import part_of
+from cautious.learning.draws import Draws
+from cautious.learning.method import NAN, Method, Point, Result, Run
+from cautious.learning.primal_dual.sweeps import Sweeps
+from cautious.learning.scalar_risk_rewards import Payoff
+from cautious.learning.statements.affine_lower_bounds import sure_bound
+from cautious.learning.statements.table_bound import Proof
+from cautious.learning.statements.trial import Trial
+from cautious.learning.task import Task, start_distribution
+from cautious.risks.scalar import Variance
+
+TABLE_PIECE = 400_000
+MOST_SWEEPS_PER_PIECE = 25
+MOST_STARTS = 6
+REFINEMENTS = 2
+# shares of the samples: all starts together, and each refinement; the last leg has what is left
+STARTS_SHARE, REFINE_SHARE = 0.4, 0.12
+# a quarter of a leg tries its policy
+TRIAL_SHARE = 1 / 4
+# without scalar risks this share of the samples proves what no policy exceeds
+PROOF_SHARE = 0.06
+SAMPLES_PER_PAIR = 20
+
+
+@dataclass(frozen=True)
+class PrimalDual(Method):
+    """Sweeps over tables (S, A); no transition is counted. Its constants are the same for all problems.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> river = ca.worlds.river_swim().simulator()
+    >>> ca.learn(river, ca.Entropy(), caution=1.0, samples=20_000, method=ca.PrimalDual()).certificate.kind
+    'estimated'
+    """
+
+    name = "primal-dual"
+
+    def refusal(self, task: Task) -> str | None:
+        """Whether every risk can be followed."""
+        for _, risk in task.problem.terms:
+            if not risk.convex:
+                return f"{risk.label} is not convex, and only Variance and CVaR are searched over their number"
+        if not task.problem.permitted.any():
+            return "the risk forbids every pair"
+        return None
+
+    def begin(self, task: Task, draws: Draws, samples: int) -> "PrimalDualRun":
+        """A run of one leg, or of several."""
+        return PrimalDualRun(task, draws, samples)
+
+
+class PrimalDualRun(Run):
+    """Legs one after the other; each has numbers ``at``, sweeps and, but for the last one, a trial.
+
+    A run without scalar risks is one leg and a proof of what no policy exceeds.
+    ``tried``: for every leg so far the numbers that suit its policy, and what it seemed worth.
+    """
+
+    def __init__(self, task: Task, draws: Draws, samples: int) -> None:
+        self.task, self.draws = task, draws
+        self.proof_samples = 0 if task.scalars else int(PROOF_SHARE * samples)
+        self.samples = samples - self.proof_samples
+        self.proof: Proof | None = None
+        self.bound = sure_bound(task)
+        self.start = start_distribution(task, draws.start_states)
+        affordable = int(STARTS_SHARE * samples) // (SAMPLES_PER_PAIR * task.pairs)
+        self.starts = min(MOST_STARTS, max(1, affordable)) if task.scalars else 0
+        self.tried: list[tuple[list[float], float]] = []
+        self.spent = 0
+        self._begin_leg(self._first_numbers(0))
+
+    def _first_numbers(self, leg: int) -> list[float]:
+        """Numbers to begin with, spread over the rewards for a mean and over the losses for a quantile."""
+        low, high = self.task.reward_range
+        reward = low + (high - low) * (leg + 0.5) / max(1, self.starts)
+        return [reward if isinstance(risk, Variance) else -reward for _, risk in self.task.scalars]
+
+    def _begin_leg(self, at: list[float]) -> None:
+        leg, left = len(self.tried), self.samples - self.spent
+        whole = left
+        if leg < self.starts:
+            whole = int(STARTS_SHARE * self.samples / self.starts)
+        elif leg < self.starts + REFINEMENTS and self.starts > 0:
+            whole = int(REFINE_SHARE * self.samples)
+        self.last = self.starts == 0 or leg == self.starts + REFINEMENTS
+        self.trial_samples = 0 if self.last else int(TRIAL_SHARE * whole)
+        # the leg draws its seed from the run's counter: a resume goes back to it
+        self.at, self.calls = at, self.draws.calls
+        payoff = Payoff(self.task.scalars, tuple(at), self.task.discount)
+        self.sweeps = Sweeps(self.task, self.draws, self.start, payoff, whole - self.trial_samples)
+        self.trial: Trial | None = None
+
+    def advance(self) -> None:
+        """Some sweeps, a step of a trial, or the beginning of the next leg."""
+        if not self.sweeps.done:
+            self._sweep()
+        elif self.last:
+            self._prove()
+        elif self.trial is None:
+            self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
+        elif not self.trial.done:
+            self.trial.advance()
+        else:
+            self._end_leg(self.trial)
+
+    def _sweep(self) -> None:
+        """As many sweeps as a piece holds; one only where a call may fail, so that it can be done again."""
+        pieces = 1
+        if self.draws.table is not None:
+            batch = max(1, self.sweeps.samples // self.sweeps.sweeps)
+            pieces = max(1, min(MOST_SWEEPS_PER_PIECE, TABLE_PIECE // batch))
+        for _ in range(pieces):
+            self.sweeps.advance()
+            if self.sweeps.done:
+                return
+
+    def _prove(self) -> None:
+        if self.proof is None:
+            self.proof = self._new_proof()
+        elif not self.proof.done:
+            self.proof.advance()
+        else:
+            # an infinite sure bound says that the risk's meaning in the true model is not known here
+            lines = self.sweeps.lines() if np.isfinite(self.bound) else None
+            found = np.inf if lines is None else self.proof.bound(lines)
+            self.bound, self.done = min(self.bound, found), True
+
+    def _new_proof(self) -> Proof:
+        sweeps = self.sweeps
+        v = sweeps.multipliers()
+        return Proof(self.task, self.draws, sweeps.usable_table, v, sweeps.critic(v), self.proof_samples)
+
+    def _end_leg(self, trial: Trial) -> None:
+        """The trial says which numbers suit the policy, and what is gained by them; the tables say the rest better."""
+        suited, gained = self.at, 0.0
+        if trial.paths > 0:
+            suited = [trial.rewards.best_scalar(risk) for _, risk in self.task.scalars]
+            gained = sum(
+                weight * (trial.rewards.penalty(risk, t) - trial.rewards.penalty(risk, better))
+                for (weight, risk), t, better in zip(self.task.scalars, self.at, suited, strict=True)
+            )
+        self.tried.append((suited, self._earned() - self._convex_risk() + gained))
+        self.spent += self.sweeps.samples + self.trial_samples
+        leg = len(self.tried)
+        best = max(self.tried, key=lambda one: one[1])[0]
+        self._begin_leg(self._first_numbers(leg) if leg < self.starts else best)
+
+    def _earned(self) -> float:
+        """What the average occupancy is paid, with the present numbers."""
+        paid = float(np.sum(self.sweeps.occupancy() * self.sweeps.mean_payoff()))
+        return paid / (1 - self.task.discount) - self.sweeps.payoff.offset
+
+    def _convex_risk(self) -> float:
+        d = self.sweeps.occupancy()
+        return float(sum(weight * risk.value(d) for weight, risk in self.task.problem.terms))
+
+    def point(self) -> Point:
+        """The average occupancy, at this leg's numbers; their share of the risk is inside the payoffs.
+
+        The gap is what the critic thinks could be gained: an estimate.
+        """
+        risk = self._convex_risk()
+        worth = self._earned() - risk
+        shown = NAN if self.task.scalars else risk / (self.task.caution or 1.0)
+        # the average is not quite in balance: its worth can exceed what any policy reaches
+        gap = max(self._thought_optimum() - worth, 0.0) if not self.task.scalars else NAN
+        return Point(self.draws.used, worth, shown, gap, self.sweeps.violation())
+
+    def _thought_optimum(self) -> float:
+        sweeps, lines = self.sweeps, self.sweeps.lines()
+        if lines is None:
+            return np.inf
+        v = sweeps.multipliers()
+        gain = sweeps.critic(v).reshape(self.task.shape) - v[:, None]
+        return float(self.start @ v) + lines.bound(gain, sweeps.usable_table, self.task.discount)
+
+    def result(self) -> Result:
+        """The policy of the average occupancy."""
+        sweeps = self.sweeps
+        facts: dict[str, Any] = {"sweeps": sweeps.sweep}
+        if self.task.scalars:
+            facts["numbers"] = {risk.label: t for (_, risk), t in zip(self.task.scalars, self.at, strict=True)}
+        return Result(
+            policy=sweeps.policy(),
+            occupancy=sweeps.occupancy(),
+            multipliers=sweeps.multipliers(),
+            payoff=sweeps.mean_payoff(),
+            scalars=tuple(self.at),
+            optimum_below=self.bound,
+            facts=facts,
+        )
+
+    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The leg, and what was tried before."""
+        header, arrays = self.sweeps.storage()
+        header |= {"tried": self.tried, "at": self.at, "spent": self.spent, "calls": self.calls, "done": self.done}
+        header["bound"] = float(self.bound)
+        for name, part in (("proof", self.proof), ("trial", self.trial)):
+            if part is not None:
+                header[name], found = part.storage()
+                arrays |= {f"{name}.{key}": array for key, array in found.items()}
+        return header, arrays
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """The same leg again, where it was."""
+        self.tried = [(list(at), float(worth)) for at, worth in header["tried"]]
+        self.spent, self.done = int(header["spent"]), bool(header["done"])
+        self.draws.calls = int(header["calls"])
+        self._begin_leg([float(t) for t in header["at"]])
+        self.sweeps.restore(header, arrays)
+        self.bound = float(header["bound"])
+        if "proof" in header:
+            self.proof = self._new_proof()
+            self.proof.restore(header["proof"], part_of(arrays, "proof."))
+        if "trial" in header:
+            self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
+            self.trial.restore(header["trial"], part_of(arrays, "trial."))

@@ -1,0 +1,182 @@
+"""Risks as Algorithm 1 needs them: convex, with subgradients that stay below a known bound (Assumption 1).
+
+Bounds are on the entries of the subgradient in the occupancy d; the paper's sigma is (1-gamma) times that, because it
+differentiates in lam = d/(1-gamma).
+
+    LogBarrier            sum_j |f_j| / kappa_j: below the slack kappa_j = barrier_floor * (size of number j) the
+                          logarithm goes on as a straight line; the barrier itself has no bound
+    WorstOf               max |f_j|
+    KL, Entropy           max |1 + log(x/p)| for x in [delta0, 1]: below delta0 = occupancy_floor the divergence goes on
+                          as a straight line; the paper assumes x >= delta0, and its algorithm does not see to it
+    TotalVariation        1/2
+    Quadratic             max |x - p| over x in [0, 1]
+    Wasserstein           half the diameter: potentials are shifted to be centred, which changes no update
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cautious._core import algorithm_1 as kernel
+from cautious.arrays import Array, Indices, Mask
+from cautious.checks import states_of
+from cautious.learning.printed.variance_surrogate import HalfSquareOf
+from cautious.risks.base import Risk
+from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
+from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
+from cautious.risks.transport import TransportRisk
+
+# kinds, on_states, weights, first, rows, numbers and floor of ``_core/algorithm_1.hpp``
+PackedTerms = tuple[Indices, Mask, Array, Indices, Array, Array, float]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What makes a risk's gradient bounded; see the module's text. ``gradient_bound`` is for a user's own risk."""
+
+    occupancy_floor: float
+    barrier_floor: float
+    prior_mixing: float
+    gradient_bound: float | None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A term in the words of ``_core/algorithm_1.hpp``: ``rows`` (m, S*A), ``numbers`` (m, 2)."""
+
+    kind: int
+    on_states: bool
+    rows: Array
+    numbers: Array
+
+
+@dataclass(frozen=True)
+class BoundedTerm:
+    """``gradient`` (S, A) -> (S, A), entries at most ``bound`` on pairs that exist; ``compiled`` None where unknown."""
+
+    weight: float
+    risk: Risk
+    bound: float
+    gradient: Callable[[Array], Array]
+    compiled: Compiled | None
+
+
+def refusal(risk: Risk, allowed: Mask, limits: Limits) -> str | None:
+    """Why Algorithm 1 cannot take a term; None when it can."""
+    if not risk.convex:
+        return f"Algorithm 1 needs a convex risk, and {risk.label} is not"
+    if isinstance(risk, EntropicRisk):
+        zeros = _entries(risk, allowed) & (risk.prior == 0)
+        if zeros.any() and limits.prior_mixing == 0:
+            return (
+                f"the prior of {risk.label} is zero at {int(zeros.sum())} entries, so its gradient has no bound; mix "
+                "the prior with the uniform law: ca.AlgorithmOne(prior_mixing=0.05)"
+            )
+        return None
+    known = isinstance(risk, LogBarrier | WorstOf | HalfL1 | HalfSquares | TransportRisk)
+    if not known and limits.gradient_bound is None:
+        return (
+            f"Algorithm 1 needs a bound on the gradient of {risk.label}; give one, on the entries of "
+            f"{risk.label}.gradient(d): ca.AlgorithmOne(gradient_bound=...)"
+        )
+    return None
+
+
+def bounded(weight: float, risk: Risk, allowed: Mask, limits: Limits) -> BoundedTerm:
+    """A term that ``refusal`` accepts."""
+    if isinstance(risk, EntropicRisk):
+        return _entropic(weight, risk, allowed, limits)
+    if isinstance(risk, HalfL1 | HalfSquares):
+        here = _entries(risk, allowed)
+        widest = max(float(risk.prior[here].max()), 1 - float(risk.prior[here].min()))
+        kind = kernel.HALF_L1 if isinstance(risk, HalfL1) else kernel.HALF_SQUARES
+        bound = 0.5 if isinstance(risk, HalfL1) else widest
+        return BoundedTerm(weight, risk, bound, risk.gradient, _distance(kind, risk, risk.prior))
+    if isinstance(risk, LogBarrier):
+        return _barrier(weight, risk, allowed, limits)
+    if isinstance(risk, WorstOf):
+        rows = risk.features.toarray()
+        bound = float(np.abs(rows[:, np.ravel(allowed)]).max(initial=0.0))
+        return BoundedTerm(weight, risk, bound, risk.gradient, _features(kernel.WORST, risk, np.zeros((len(rows), 2))))
+    if isinstance(risk, HalfSquareOf):
+        f = risk.feature[allowed]
+        bound = float(np.abs(f).max()) * max(float(f.max()) - risk.target, risk.target - float(f.min()))
+        row = Compiled(kernel.SQUARE_OF, False, np.reshape(risk.feature, (1, -1)), np.array([[risk.target, 0.0]]))
+        return BoundedTerm(weight, risk, bound, risk.gradient, row)
+    if isinstance(risk, TransportRisk):
+        return BoundedTerm(weight, risk, risk.diameter / 2, _centred_potentials(risk), None)
+    assert limits.gradient_bound is not None
+    return BoundedTerm(weight, risk, limits.gradient_bound, risk.gradient, None)
+
+
+def packed(terms: Sequence[BoundedTerm], factor: float, size: int, floor: float) -> PackedTerms | None:
+    """The terms as the kernel's arrays, weights times ``factor``; None when one of them has no compiled form."""
+    forms = [term.compiled for term in terms if term.compiled is not None]
+    if len(forms) < len(terms):
+        return None
+    rows = np.concatenate([form.rows for form in forms]) if forms else np.zeros((0, size))
+    numbers = np.concatenate([form.numbers for form in forms]) if forms else np.zeros((0, 2))
+    return (
+        np.array([form.kind for form in forms], dtype=np.int64),
+        np.array([form.on_states for form in forms], dtype=np.bool_),
+        np.array([factor * term.weight for term in terms], dtype=np.float64),
+        np.cumsum([0, *(len(form.rows) for form in forms)], dtype=np.int64),
+        np.ascontiguousarray(rows),
+        np.ascontiguousarray(numbers),
+        floor,
+    )
+
+
+def _entries(risk: SeparableRisk, allowed: Mask) -> Mask:
+    return states_of(allowed) if risk.on_states else allowed
+
+
+def _entropic(weight: float, risk: EntropicRisk, allowed: Mask, limits: Limits) -> BoundedTerm:
+    here = _entries(risk, allowed)
+    # the negative entropy is a divergence from ones, which is no prior to be mixed
+    if limits.prior_mixing > 0 and risk.title == "KL":
+        mixed = (1 - limits.prior_mixing) * risk.prior + limits.prior_mixing * here / np.count_nonzero(here)
+        risk = replace(risk, prior=np.where(here, mixed, 0.0))
+    used, floor = risk, limits.occupancy_floor
+    p = used.prior[here]
+    bound = max(abs(1 + np.log(floor) - np.log(p.max())), abs(1 + np.log(floor) - np.log(p.min())))
+    bound = max(bound, abs(1 - np.log(p.min())), abs(1 - np.log(p.max())))
+    log_prior = np.log(used.prior, out=np.zeros_like(used.prior), where=used.prior > 0)
+
+    def gradient(d: Array) -> Array:
+        return used.as_table(1 + np.log(np.maximum(used.entries(d), floor)) - log_prior)
+
+    return BoundedTerm(weight, used, float(bound), gradient, _distance(kernel.ENTROPIC, used, log_prior))
+
+
+def _barrier(weight: float, risk: LogBarrier, allowed: Mask, limits: Limits) -> BoundedTerm:
+    least = limits.barrier_floor * risk.scales
+    slopes = np.abs(risk.features.toarray()[:, np.ravel(allowed)]) / least[:, None]
+
+    def gradient(d: Array) -> Array:
+        return risk.saturated_gradient(d, least)
+
+    form = _features(kernel.BARRIER, risk, np.column_stack([risk.floors, least]))
+    return BoundedTerm(weight, risk, float(slopes.sum(axis=0).max()), gradient, form)
+
+
+def _centred_potentials(risk: TransportRisk) -> Callable[[Array], Array]:
+    everywhere = np.ones(risk.shape, dtype=np.bool_)
+
+    def gradient(d: Array) -> Array:
+        # the program's own potentials are arbitrary where there is no mass; those of the cut are never too steep
+        slope = risk.cut(risk.best_transport(d.sum(axis=1))[1], everywhere).slope
+        return np.asarray(slope - (slope.max() + slope.min()) / 2)
+
+    return gradient
+
+
+def _distance(kind: int, risk: SeparableRisk, table: Array) -> Compiled:
+    row = np.zeros(risk.shape[0] * risk.shape[1])
+    row[: table.size] = np.ravel(table)
+    return Compiled(kind, risk.on_states, row[None, :], np.zeros((1, 2)))
+
+
+def _features(kind: int, risk: FeatureRisk, numbers: Array) -> Compiled:
+    return Compiled(kind, False, risk.features.toarray(), numbers)

@@ -1,0 +1,263 @@
+"""What a log proves about a policy that was chosen without its second fold.
+
+Let pi be the policy, d its true occupancy, and X_v = paid + gamma v(s') for any v. With M the means of the second fold,
+
+    value of pi  =  <xi, v> + sum_i d_i ( E[X_v | i] - v(s_i) ) / (1-gamma).
+
+As in ``verification``, v = v0 + u with v0 from the first fold: the weighted error of M(X_v0) is one sum with fixed
+weights d_i, so no union over pairs is paid, and the error of M(u) is of second order, gamma |P_i - M_i|_1 span(u) / 2.
+With w_i and e_i for the two, and g(s) the average of M(X_v) - w - e over the actions of pi in s, less v(s),
+
+    value of pi  >=  <xi, v> + min over s of g(s) / (1-gamma) - log(1/delta) / (lam (1-gamma)).
+
+The states of the log are taken to be all there are. Where the first fold never was (a *lost* state) nothing was
+decided, and the least is paid for ever. A row that is missing of those planned (``log_folds``) is one that paid the
+least and led to the worst state: the last state of the models here stands for that. Rewards, a variance or CVaR at a
+number fixed by the first fold, and the numbers of barriers and worst cases are all values of this kind. Other risks
+bend: nothing is claimed about them here.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious.arrays import Array, Indices
+from cautious.learning.scalar_risk_rewards import Payoff
+from cautious.learning.statements.affine_lower_bounds import SLACK
+from cautious.learning.statements.confidence import known_terms, mean_above, padded_range
+from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, reach_above
+from cautious.learning.statements.log_folds import Folds
+from cautious.learning.task import Task
+from cautious.models.tabular import MDP
+from cautious.occupancy import policy_occupancy, policy_values
+from cautious.risks.base import Risk
+from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
+
+# what the norms take of delta
+NORM_SHARE = 0.2
+# candidates for lam, around the best one for values as spread as can be
+RATES = 2.0 ** np.arange(-6, 11)
+# candidates for v: so often its values are found anew, and these parts of the way from v0 to them are tried
+ROUNDS = 3
+SHARES = (0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class Paid:
+    """What the rows of both folds are paid (n,), what ends pay (S, A), and the range of it all."""
+
+    first: Array
+    second: Array
+    at_ends: Array
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """``guess`` (S*A,) of E[X]; ``foreseen`` (S*A,): what the squares around it should sum to; ``log`` 1/delta."""
+
+    errors: ErrorPlan
+    guess: Array
+    foreseen: Array
+    log: float
+
+    @property
+    def spent(self) -> float:
+        """What the weighted error may be beyond its widths."""
+        return self.log / self.errors.rate
+
+
+class Evidence:
+    """A policy (S, A) that does not depend on the second fold, and what the folds say about its values."""
+
+    def __init__(self, folds: Folds, policy: Array) -> None:
+        self.folds, self.logged = folds, folds.logged
+        self.gamma, self.shape = self.logged.discount, self.logged.shape
+        self.policy = np.vstack([policy, np.full(self.shape[1], 1 / self.shape[1])])
+        self.planned = folds.planned.astype(np.float64)
+        self.ends, lost = self.logged.layout.ends, folds.lost
+        self.known = np.repeat(self.ends | lost, self.shape[1])
+        # the state that pairs lead to which were never tried is an idea: nobody is ever there
+        self.real = np.arange(self.shape[0]) != (-1 if self.logged.layout.pit is None else self.logged.layout.pit)
+        self.chosen = folds.model(folds.first, folds.counts(folds.first))
+        self.proving = folds.model(folds.second, self.planned)
+        self.share = policy_occupancy(self.chosen, self.policy).occupancy.ravel()[: self.planned.size]
+
+    def value_below(self, paid: Paid, delta: float) -> float:
+        """The discounted sum of what the policy is paid is above this with probability at least 1 - delta."""
+        gamma, floor = self.gamma, paid.low / (1 - self.gamma)
+        first, second = self.folds.first, self.folds.second
+        means1 = self._means(first.pairs, paid.first, self.folds.counts(first), paid)
+        v0 = self._first_values(means1, paid)
+        # the widths that are to be expected belong into v0: the rest, u, is then small
+        plan = self._plan(v0, paid, (1 - NORM_SHARE) * delta)
+        v0 = self._first_values(means1 - self._widths(plan, plan.foreseen), paid)
+        plan = self._plan(v0, paid, (1 - NORM_SHARE) * delta)
+        x2 = paid.second + gamma * v0[second.targets]
+        squares = self._sums(second.pairs, (x2 - plan.guess[second.pairs]) ** 2)
+        means = self._means(second.pairs, paid.second, self.planned, paid) - self._widths(plan, squares)
+        best = self._best_bound(means, v0, self._norms(NORM_SHARE * delta)) - plan.spent / (1 - gamma)
+        return max(floor, best - SLACK * (abs(best) + float(np.abs(v0).max()) + abs(floor)))
+
+    def _first_values(self, means: Array, paid: Paid) -> Array:
+        """v0; the last state is worth as little as the least of the others, which is found from below."""
+        least = paid.low / (1 - self.gamma)
+        for _ in range(2):
+            found = np.clip(self._values(self.chosen, means, least), least, paid.high / (1 - self.gamma))
+            least = float(found[:-1][self.real].min())
+        return self._imagined(found, least)
+
+    def _imagined(self, v: Array, value: float) -> Array:
+        """The values, with this one where nobody ever is: it is free, and one between the others keeps them flat."""
+        return np.append(np.where(self.real, v[:-1], value), value)
+
+    def _best_bound(self, means: Array, v0: Array, norms: Array) -> float:
+        """The largest of the bounds that several v give: all of them hold when the inequalities hold.
+
+        Values of the second fold's model make all gains equal, and are the best where rows abound; they differ from v0,
+        and where rows are few that costs more than it brings.
+        """
+        found = [self._bound(v0, means, v0, norms)]
+        v = self._values(self.proving, means, float(v0[-1]))
+        for _ in range(ROUNDS):
+            u = (v - v0)[:-1][self.real]
+            for share in SHARES:
+                found.append(self._bound(v0 + share * (v - v0), means, v0, norms))
+            room = float(u.max()) - float(u.min())
+            v = self._values(self.proving, means - self.gamma * norms * room / 2, float(v0[-1] + np.median(u)))
+        return max(found)
+
+    def _bound(self, v: Array, means: Array, v0: Array, norms: Array) -> float:
+        """<xi, v> plus the least gain of a state."""
+        u = (v - v0)[:-1][self.real]
+        v = self._imagined(v, float(v0[-1] + (u.max() + u.min()) / 2))
+        reach = self.gamma * self.proving.expect_next(v).ravel()[: means.size]
+        gain = means + reach - self.gamma * norms * float(u.max() - u.min()) / 2
+        per_state = (self.policy[:-1] * gain.reshape(self.shape)).sum(axis=1) - v[:-1]
+        return float(self.proving.start @ v) + float(per_state[self.real].min()) / (1 - self.gamma)
+
+    def _values(self, model: MDP, means: Array, least: float) -> Array:
+        """Values (S+1,) of the policy; the last state is worth ``least``."""
+        reward = np.append(means, np.full(self.shape[1], (1 - self.gamma) * least)).reshape(-1, self.shape[1])
+        return policy_values(model, self.policy, reward)
+
+    def _widths(self, plan: "_Plan", squares: Array) -> Array:
+        return np.where((self.planned > 0) & ~self.known, plan.errors.widths(squares), 0.0)
+
+    def _sums(self, pairs: Indices, values: Array) -> Array:
+        return np.bincount(pairs, values, minlength=self.planned.size).astype(np.float64)
+
+    def _means(self, pairs: Indices, values: Array, expected: Array, paid: Paid) -> Array:
+        """Means per pair (S*A,) when what is missing of ``expected`` rows is paid the least."""
+        size = self.planned.size
+        count = np.bincount(pairs, minlength=size)
+        total = np.bincount(pairs, values, minlength=size) + np.maximum(expected - count, 0.0) * paid.low
+        means = np.where(expected > 0, total / np.maximum(expected, 1.0), paid.low)
+        at_ends = np.where(self.ends[:, None], paid.at_ends, paid.low)
+        return np.where(self.known, at_ends.ravel(), means)
+
+    def _plan(self, v0: Array, paid: Paid, delta: float) -> "_Plan":
+        """How errors are bounded; all from the first fold."""
+        pairs, size = self.folds.first.pairs, self.planned.size
+        x1 = paid.first + self.gamma * v0[self.folds.first.targets]
+        count = np.maximum(np.bincount(pairs, minlength=size), 1)
+        guess = np.bincount(pairs, x1, minlength=size) / count
+        variance = np.bincount(pairs, (x1 - guess[pairs]) ** 2, minlength=size) / np.maximum(count - 1, 1)
+        top, bottom = paid.high + self.gamma * float(v0.max()), paid.low + self.gamma * float(v0.min())
+        spread, n = max(top - bottom, SMALLEST), np.maximum(self.planned, 1.0)
+        above = reach_above(-bottom, -top, -guess)
+        log, foreseen = float(np.log(1 / delta)), n * variance
+        typical = np.sqrt(8 * log * max(1.0, float(np.median(n[self.share > 0])))) / spread
+        plans = [
+            _Plan(ErrorPlan(float(typical * factor), spread, above, n, foreseen), guess, foreseen, log)
+            for factor in RATES
+        ]
+        return min(plans, key=lambda plan: plan.spent + float(self.share @ self._widths(plan, foreseen)))
+
+    def _norms(self, delta: float) -> Array:
+        """Bounds of |P_i - M_i|_1 for all pairs (S*A,) at once; 0 where P is known.
+
+        On the K successors seen in the first fold the norm is sqrt(K/n) on average and changes by 2/n with one row
+        (McDiarmid); elsewhere it is at most the true chance, bounded from the second fold, plus the share seen. A
+        missing row may have gone anywhere: it counts as one that went elsewhere, and changes the norm by 2/n.
+        """
+        n_states, size = self.shape[0], self.planned.size
+        first, second = self.folds.first, self.folds.second
+        keys = np.unique(first.pairs * n_states + first.targets)
+        seen = np.bincount(keys // n_states, minlength=size)
+        strange = ~np.isin(second.pairs * n_states + second.targets, keys)
+        n = np.maximum(self.planned, 1.0)
+        used = (self.policy[:-1].ravel() > 0) & (self.planned > 0)
+        share = delta / max(1, int(used.sum())) / 2
+        missing = 1 - self.folds.counts(second) / n
+        elsewhere = np.minimum(np.bincount(second.pairs, strange, minlength=size) / n + missing, 1.0)
+        far = mean_above(elsewhere, None, n, 0.0, 1.0, share) + elsewhere
+        norms = np.sqrt(seen / n) + np.sqrt(2 * np.log(1 / share) / n) + far + 2 * missing
+        return np.where(self.known, 0.0, np.minimum(norms, 2.0))
+
+
+def objective_or_return_below(
+    task: Task, evidence: Evidence, scalars: tuple[float, ...], delta: float
+) -> tuple[float, float]:
+    """The true objective and the true expected return are above these with probability at least 1 - delta.
+
+    One of the two is minus infinity: the return is asked for only where nothing is known about the objective. With
+    barriers that depends on the second fold, so that both need their part of delta.
+    """
+    terms = known_terms(task)
+    if not all(isinstance(risk, LogBarrier | WorstOf) for _, risk in terms):
+        return -np.inf, _return_below(task, evidence, delta)
+    share = delta / (1 + len(terms) + any(isinstance(risk, LogBarrier) for _, risk in terms))
+    payoff = Payoff(task.scalars, scalars, task.discount)
+    bound = evidence.value_below(_paid(task, evidence, payoff), share) - payoff.offset
+    for weight, risk in terms:
+        bound -= weight * _risk_above(risk, evidence, share)
+    return float(bound), -np.inf if np.isfinite(bound) else _return_below(task, evidence, share)
+
+
+def _return_below(task: Task, evidence: Evidence, delta: float) -> float:
+    return evidence.value_below(_paid(task, evidence, Payoff((), (), task.discount)), delta)
+
+
+def _paid(task: Task, evidence: Evidence, payoff: Payoff) -> Paid:
+    rewards, folds = evidence.logged.log.rewards, evidence.folds
+    low, high = payoff.range(*padded_range(task))
+    at_ends = np.full(evidence.shape, float(payoff(np.zeros(1))[0]))
+    return Paid(payoff(rewards[folds.first.rows]), payoff(rewards[folds.second.rows]), at_ends, low, high)
+
+
+def _risk_above(risk: Risk | None, evidence: Evidence, delta: float) -> float:
+    """A number that the true risk exceeds with probability at most delta."""
+    assert isinstance(risk, FeatureRisk)
+    numbers = risk.features.toarray()
+    sign = 1 if isinstance(risk, LogBarrier) else -1
+    folds, share = evidence.folds, delta / len(numbers)
+    found = []
+    for number in sign * numbers:
+        paid = Paid(
+            number[folds.first.pairs],
+            number[folds.second.pairs],
+            number.reshape(evidence.shape),
+            float(number.min()),
+            float(number.max()),
+        )
+        found.append((1 - evidence.gamma) * evidence.value_below(paid, share))
+    return _risk_at(risk, found)
+
+
+def worst_risk(risk: Risk | None, discount: float) -> float:
+    """What the risk is at most, whatever the policy: every number of it is the least there is, for ever."""
+    assert isinstance(risk, FeatureRisk)
+    sign = 1 if isinstance(risk, LogBarrier) else -1
+    least = (sign * risk.features.toarray()).min(axis=1)
+    # rounded as in ``value_below``, with which it is compared
+    return _risk_at(risk, [(1 - discount) * (float(number) / (1 - discount)) for number in least])
+
+
+def _risk_at(risk: FeatureRisk, found: list[float]) -> float:
+    """The risk where its numbers, those of a worst case with their sign turned, are these."""
+    if isinstance(risk, LogBarrier):
+        slack = np.array(found) - risk.floors
+        return float(-np.log(slack).sum()) if np.all(slack > 0) else np.inf
+    return -min(found)

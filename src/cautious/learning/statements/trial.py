@@ -1,0 +1,113 @@
+"""A policy tried on fresh samples: independent draws from its true occupancy.
+
+A path whose number of steps T before the last pair has P(T = t) = (1-gamma) gamma^t ends in a pair that is distributed
+exactly as the occupancy (Thomas 2014 calls it the discounted stationary distribution); one more transition gives that
+pair's reward. A path costs T + 1 transitions. The number of paths is fixed first, such that the budget is exceeded
+with probability at most ``OVERSHOOT``; then all lengths are drawn again, which changes no probability by more.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import betainc
+
+from cautious.arrays import Array, Indices
+from cautious.evaluation.rollouts import cumulative_rows, drawn_actions
+from cautious.learning.draws import Draws
+from cautious.learning.scalar_risk_rewards import RewardLaw
+from cautious.learning.task import Task
+
+OVERSHOOT = 1e-4
+
+
+def affordable_paths(samples: int, discount: float) -> int:
+    """The largest number of paths that ``samples`` transitions pay for, up to ``OVERSHOOT``."""
+    low, high = 0, samples
+    while low < high:
+        middle = (low + high + 1) // 2
+        # the chance that the lengths of so many paths, each geometric, add up to more than ``samples``
+        if betainc(samples - middle + 1, middle, discount) <= OVERSHOOT:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class Trial:
+    """All paths walk together, one step per ``advance``.
+
+    ``paths``: how many; ``end_states`` and ``end_rewards`` (n,) of their last pairs, the longest path first;
+    ``visits`` (S, A) counts all pairs: their share estimates the occupancy.
+    ``total_reward`` is the sum over everything: divided by ``paths`` it estimates the return without bias. ``rewards``
+    is the law of the reward of a step under the occupancy, estimated from all steps.
+    """
+
+    def __init__(self, task: Task, draws: Draws, policy: Array, samples: int) -> None:
+        self.policy, self.samples = policy, samples
+        self.discount, self.draws = task.discount, draws
+        self.paths = affordable_paths(samples, task.discount)
+        self.step = -1
+        self.total_reward = 0.0
+        self.rewards = RewardLaw(task.reward_range)
+        self.visits = np.zeros(task.shape, dtype=np.int64)
+        self.lengths: Indices = np.zeros(self.paths, dtype=np.int64)
+        self.end_states: Indices = np.zeros(self.paths, dtype=np.int64)
+        self.end_rewards: Array = np.zeros(self.paths)
+        self._states: Indices = np.zeros(self.paths, dtype=np.int64)
+        self._cumulative = cumulative_rows(policy)
+
+    @property
+    def done(self) -> bool:
+        """Whether every path has ended."""
+        return self.paths == 0 or self.step > self.lengths[0]
+
+    def advance(self) -> None:
+        """Draw the lengths and first states, or take the next step of every path that goes on."""
+        if self.done:
+            return
+        if self.step < 0:
+            self._begin()
+            return
+        alive = int(np.count_nonzero(self.lengths >= self.step))
+        states = self._states[:alive]
+        actions = drawn_actions(self._cumulative, states, self.draws.rng())
+        next_states, rewards = self.draws.sample(states, actions)
+        np.add.at(self.visits, (states, actions), 1)
+        self.total_reward += float(rewards.sum())
+        self.rewards.add(rewards)
+        ended = slice(int(np.count_nonzero(self.lengths > self.step)), alive)
+        self.end_states[ended], self.end_rewards[ended] = states[ended], rewards[ended]
+        self._states = next_states
+        self.step += 1
+
+    def _begin(self) -> None:
+        rng = self.draws.rng()
+        while True:
+            lengths = rng.geometric(1 - self.discount, self.paths) - 1
+            if int(lengths.sum()) + self.paths <= self.samples:
+                break
+        starts = self.draws.start_states(self.paths)
+        self.lengths = np.sort(lengths)[::-1].astype(np.int64)
+        self._states = starts
+        self.step = 0
+
+    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """JSON numbers and arrays for ``restore``."""
+        header = {"step": self.step, "total_reward": self.total_reward}
+        arrays = {
+            "visits": self.visits,
+            "lengths": self.lengths,
+            "end_states": self.end_states,
+            "end_rewards": self.end_rewards,
+            "states": self._states,
+            "reward_bins": self.rewards.bins,
+        }
+        return header, {name: array.copy() for name, array in arrays.items()}
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Continue where ``storage`` was taken."""
+        self.step, self.total_reward = int(header["step"]), float(header["total_reward"])
+        self.visits = arrays["visits"].copy()
+        self.lengths, self._states = arrays["lengths"].copy(), arrays["states"].copy()
+        self.end_states, self.end_rewards = arrays["end_states"].copy(), arrays["end_rewards"].copy()
+        self.rewards.bins = arrays["reward_bins"].copy()

@@ -1,0 +1,237 @@
+"""From the best of a run to a ``Solution``: the last check, the words, and the three ways to have no answer."""
+
+from typing import Any
+
+import numpy as np
+
+from cautious._core.certificate import compensated_dot
+from cautious.arrays import Array
+from cautious.certificate.bounds import Certificate, Cover, Witness, conflict_bound, requirements
+from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_policy
+from cautious.planning import Plan, plan
+from cautious.problem import Problem
+from cautious.risks.base import Risk, ScalarRisk
+from cautious.solution import Solution
+from cautious.solvers.base import Outcome, Target, run
+from cautious.solvers.column_generation.phase_one import PhaseOne
+from cautious.status import Status
+
+PRICE_PRECISION = 1e-3
+
+
+def finished(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
+    """A policy with a finite objective: say what the certificate proved about it."""
+    assert outcome.delivered is not None
+    best = outcome.delivered
+    # rounding of the objective belongs to the bound, so that gap = upper_bound - objective is safe, and never zero
+    bound = float(np.nextafter(max(outcome.upper, best.objective) + best.error, np.inf))
+    gap = bound - best.objective
+    kind = _kind(problem)
+    status = outcome.status
+    if gap <= target.allowance(best.objective):
+        status = Status.SOLVED if kind != "stationary" else Status.STATIONARY
+    elif status is Status.SOLVED:
+        status = Status.STALLED
+    if kind == "global" and not np.isfinite(gap):
+        kind = "stationary"
+    certificate = Certificate(
+        kind=kind,
+        statement=_statement(kind, gap, best.objective),
+        upper_bound=bound,
+        gap=gap,
+        visits=best.occupancy,
+        objective_error=best.error,
+        facts=_facts(outcome),
+    )
+    multipliers, adjusted = _prices(problem, target, outcome.witness, best)
+    return _solution(problem, target, outcome, method, status, best, certificate, multipliers, adjusted)
+
+
+def _kind(problem: Problem) -> str:
+    if problem.only_stationary:
+        return "stationary"
+    return "global" if any(isinstance(risk, ScalarRisk) for _, risk in problem.terms) else "optimal"
+
+
+def _statement(kind: str, gap: float, objective: float) -> str:
+    if not np.isfinite(gap):
+        return "Nothing was proved about other policies before the run ended."
+    if kind == "stationary":
+        return f"First-order conditions hold up to {gap:.3g}; the problem is not convex, so better policies may exist."
+    relative = f" ({gap / abs(objective):.1e} of the objective)" if objective else ""
+    return f"No policy is better than this one by more than {gap:.3g}{relative}."
+
+
+def _facts(outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome.witness, Cover):
+        return {"checked": "boxes that cover every value of the scalars", "boxes": len(outcome.witness.boxes)}
+    return {"checked": "multipliers of the flow constraints and a line below every risk"}
+
+
+def _prices(
+    problem: Problem, target: Target, witness: Witness | Cover | None, best: EvaluatedPolicy
+) -> tuple[Array, Array]:
+    """Multipliers (S,) and the adjusted reward (S, A) at the delivered policy.
+
+    Risks with a kink take the slope of the witness, which is the one that explains the policy.
+    """
+    if problem.neutral and isinstance(witness, Witness):
+        v = np.ascontiguousarray(witness.multipliers, dtype=np.float64)
+        # summed by one thread, whatever a library would do
+        return v + (best.expected_return - compensated_dot(problem.mdp.start, v)[0]), problem.reward
+    d, cuts = best.occupancy.occupancy, witness.cuts if isinstance(witness, Witness) else ()
+    adjusted = problem.reward
+    for number, (weight, risk) in enumerate(problem.terms):
+        given = cuts[number] if number < len(cuts) else None
+        if risk.smooth or given is None:
+            with np.errstate(all="ignore"):
+                slope = best.slopes[number] if best.slopes else np.asarray(risk.gradient(d))
+            if not np.isfinite(slope).all():
+                # a user's gradient may be infinite where no mass is: nothing is claimed there
+                line = 0.0 if given is None else risk.cut(given, problem.active).slope
+                slope = np.where(np.isfinite(slope), slope, line)
+        else:
+            slope = risk.cut(given, problem.active).slope
+        adjusted = adjusted - (1 - problem.mdp.discount) * weight * slope
+    if not isinstance(witness, Witness):
+        precision = PRICE_PRECISION * target.allowance(best.objective)
+        warm = _smallest_box(witness, best) if isinstance(witness, Cover) else None
+        return plan(problem.mdp, adjusted, tolerance=precision, allowed=problem.kept, warm=warm).values, adjusted
+    # the witness knows them up to a constant: as values they are worth, from the start, what the policy is paid
+    v = np.ascontiguousarray(witness.multipliers, dtype=np.float64)
+    worth = compensated_dot(d.ravel(), adjusted.ravel())[0] / (1 - problem.mdp.discount)
+    return v + (worth - compensated_dot(problem.mdp.start, v)[0]), adjusted
+
+
+def _smallest_box(cover: Cover, best: EvaluatedPolicy) -> Plan:
+    """The multipliers of the smallest box, which holds the policy's own numbers: nearly the policy's own."""
+    box = min(cover.boxes, key=lambda box: float(np.prod(np.subtract(box.highs, box.lows))))
+    return Plan(np.argmax(best.policy, axis=1), box.witness.multipliers, -np.inf, np.inf)
+
+
+def without_objective(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
+    """No policy with a finite objective was found: prove that there is none, or say that this is undecided."""
+    names, _, _ = requirements(problem)
+    if not names:
+        return _empty_handed(problem, target, outcome, [])
+    phase = run(PhaseOne(), problem, target, None)
+    if phase.delivered is not None and np.isfinite(phase.delivered.objective):
+        phase.witness, phase.upper = outcome.witness, outcome.upper
+        phase.status = outcome.status
+        return finished(problem, target, phase, PhaseOne.name)
+    if phase.conflict is None:
+        return _empty_handed(problem, target, phase, names)
+    return _infeasible(problem, target, phase)
+
+
+def _infeasible(problem: Problem, target: Target, phase: Outcome) -> Solution:
+    assert phase.conflict is not None
+    assert phase.delivered is not None
+    names, features, floors = requirements(problem)
+    weights = np.asarray(phase.conflict.weights)
+    involved = [j for j in range(len(names)) if weights[j] > 1e-6 * weights.max()]
+    reached = np.asarray(features @ phase.delivered.occupancy.occupancy.ravel())
+    excess = conflict_bound(problem, phase.conflict) / float(weights.sum())
+    rows = [f"{names[j]} reaches {reached[j]:.9g}, must exceed {floors[j]:.9g}" for j in involved]
+    best = float(excess + floors[involved[0]]) if len(involved) == 1 else None
+    many = "cannot all be met" if len(involved) > 1 else "cannot be met"
+    facts = {
+        "requirements": [names[j] for j in involved],
+        "required": [float(floors[j]) for j in involved],
+        "reached": [float(reached[j]) for j in involved],
+        "weights": [float(weights[j]) for j in involved],
+        "best_reachable": best if best is not None else [float(reached[j]) for j in involved],
+    }
+    more = f" No policy gets beyond {best:.9g}." if best is not None else ""
+    statement = f"These requirements {many}: {'; '.join(rows)}.{more}"
+    return _no_value(problem, target, phase, Status.INFEASIBLE, "infeasible", statement, facts)
+
+
+def forbidden(problem: Problem, target: Target) -> Solution:
+    """A zero of a prior cannot be avoided from some start state: the proof is the set of pairs that can be kept."""
+    state = problem.trapped
+    assert state is not None
+    label = problem.mdp.state_label(state)
+    table = problem.permitted.astype(np.float64)
+    best = plan(problem.mdp, table)
+    policy = best.policy(problem.mdp.n_actions)
+    closest = evaluate_policy(problem, policy)
+    outcome = Outcome(Status.INFEASIBLE, closest, steps=1)
+    share = float(np.sum(closest.occupancy.occupancy * table))
+    statement = (
+        f"From {label} every policy uses a pair that the prior forbids (prior 0); "
+        f"at most {share:.9g} of the discounted time can be spent on permitted pairs."
+    )
+    facts = {"requirements": ["KL: prior"], "state": state, "best_reachable": share}
+    return _no_value(problem, target, outcome, Status.INFEASIBLE, "infeasible", statement, facts)
+
+
+def _empty_handed(problem: Problem, target: Target, outcome: Outcome, names: list[str]) -> Solution:
+    if outcome.delivered is None:
+        outcome.delivered = evaluate_policy(problem, problem.default_rows)
+    interrupted = outcome.status in (Status.TIME_LIMIT, Status.MEMORY_LIMIT, Status.STOPPED)
+    status = outcome.status if interrupted else Status.UNDECIDED
+    about = ", ".join(names) if names else "the risk's domain"
+    statement = f"No policy with a finite objective was found, and none is excluded, for: {about}."
+    return _no_value(problem, target, outcome, status, "undecided", statement, {"requirements": names})
+
+
+def _no_value(
+    problem: Problem, target: Target, outcome: Outcome, status: Status, kind: str, statement: str, facts: dict[str, Any]
+) -> Solution:
+    assert outcome.delivered is not None
+    impossible = status is Status.INFEASIBLE
+    bound = -np.inf if impossible else np.inf
+    certificate = Certificate(
+        kind, statement, bound, 0.0 if impossible else np.inf, outcome.delivered.occupancy, 0.0, facts
+    )
+    zero = np.zeros(problem.mdp.n_states)
+    multipliers = zero if outcome.conflict is None else outcome.conflict.multipliers
+    best = outcome.delivered
+    best = EvaluatedPolicy(best.policy, best.occupancy, best.expected_return, np.inf, -np.inf, best.error)
+    return _solution(problem, target, outcome, "phase I", status, best, certificate, multipliers, problem.reward)
+
+
+def _solution(
+    problem: Problem,
+    target: Target,
+    outcome: Outcome,
+    method: str,
+    status: Status,
+    best: EvaluatedPolicy,
+    certificate: Certificate,
+    multipliers: Array,
+    adjusted: Array,
+) -> Solution:
+    return Solution(
+        status=status,
+        objective=best.objective,
+        expected_return=best.expected_return,
+        risk=best.risk,
+        upper_bound=certificate.upper_bound,
+        gap=certificate.gap,
+        policy=best.policy,
+        multipliers=multipliers,
+        adjusted_reward=adjusted,
+        certificate=certificate,
+        mdp=problem.mdp,
+        caution=problem.caution,
+        risk_label="none" if problem.neutral else problem.risk_label,
+        tolerance=target.tolerance,
+        seconds=target.clock.seconds,
+        steps=outcome.steps,
+        method=method,
+        memory_bytes=target.clock.memory.most,
+        risk_terms=() if problem.neutral else term_values(problem, best.occupancy.occupancy, best.risk),
+        problem=problem,
+    )
+
+
+def term_values(problem: Problem, d: Array, known: float = np.inf) -> tuple[dict[str, Any], ...]:
+    """Label, weight and value of every term that counts, for a Solution; ``known`` is that of all risk, if finite."""
+
+    def row(weight: float, risk: Risk) -> dict[str, Any]:
+        value = known if risk is problem.risk and np.isfinite(known) else float(risk.value(d))
+        return {"risk": risk.label, "weight": weight / problem.caution, "value": value}
+
+    return tuple(row(weight, risk) for weight, risk in problem.terms)

@@ -1,0 +1,1 @@
+"""Column generation, for risks of a few linear features."""

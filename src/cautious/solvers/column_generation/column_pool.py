@@ -1,0 +1,242 @@
+"""Columns: deterministic behaviours found so far, each with its return and its features.
+
+A column keeps its actions as small integers and, as long as they fit in a few megabytes or ``STATES_SHARE`` of the
+model's own bytes, the share of time in each state. With those, its return under another reward table is one sum, so
+that a pool serves all cautions of a frontier and all inner problems of a search. Early columns are rough; ``sharpen``
+mends those that matter.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious._core.restricted_master import expected_reward
+from cautious.arrays import Array, Indices
+from cautious.models.chains import Greedy
+from cautious.models.encodings import frozen
+from cautious.occupancy import policy_occupancy
+from cautious.planning import Plan, plan
+from cautious.problem import Problem
+from cautious.solvers.column_generation.dual_price_model import Planned, PriceMemory
+
+LARGEST_POOL = 400
+RECENT = 20
+STATES_SHARE, STATES_BYTES = 0.5, 32e6
+
+Accuracy = float | Callable[[Plan], float]
+
+
+@dataclass
+class Column:
+    """``actions`` (S,) of a behaviour; its state marginal if kept (S,), and how wrong that can be."""
+
+    actions: np.ndarray
+    states: Array | None
+    error: float
+
+
+class ColumnPool:
+    """Behaviours of one model; ``price_out`` adds the best one for given prices of the features."""
+
+    def __init__(self, problem: Problem, features: sp.csr_array) -> None:
+        self.problem, self.features, self.by_pair = problem, features, features.T
+        # (m, S, A), where no entry is zero: then tables are faster than lists of entries
+        whole = features.nnz == features.shape[0] * features.shape[1]
+        self.tables = features.data.reshape(-1, *problem.mdp.shape) if whole else None
+        self.horizon = 1 / (1 - problem.mdp.discount)
+        self.columns: list[Column] = []
+        self.returns = np.empty(0)
+        self.numbers = np.empty((features.shape[0], 0))
+        self.last: Plan | None = None
+        self.guess: Array | None = None
+        self.spreads = _spreads(features)
+        self.every = np.arange(problem.mdp.n_states)
+        self.small_integer = np.uint8 if problem.mdp.n_actions <= 256 else np.int32
+        self._reward_range = _range(problem)
+        self.chains = Greedy(problem.mdp, frozen(problem.reward).ravel())
+        rows = problem.mdp.transitions
+        room = max(STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes), STATES_BYTES)
+        self.states_kept = max(2, int(room / (8 * problem.mdp.n_states)))
+        self.solved: tuple[float, Array] | None = None
+        # whether a mixture is known to clear the floors of all barriers
+        self.cleared = False
+        self.memory = PriceMemory()
+
+    def serve(self, problem: Problem) -> None:
+        """Go on with another caution or another reward table of the same model."""
+        same = problem.reward is self.problem.reward or np.array_equal(problem.reward, self.problem.reward)
+        self.problem = problem
+        if not same:
+            self._reward_range = _range(problem)
+            self.solved, self.memory = None, PriceMemory()
+            self._choose(np.array([column.states is not None for column in self.columns], dtype=np.bool_))
+            self.returns = np.array([self._return(column) for column in self.columns])
+
+    def foreseen(self, caution: float) -> Array | None:
+        """The prices (m,) of the last solved caution in proportion to this one, if there is one."""
+        return None if self.solved is None else caution / self.solved[0] * self.solved[1]
+
+    def sensitivity(self, prices: Array) -> float:
+        """How much the priced return of a behaviour can change per unit of error in its occupancy."""
+        felt = self.horizon * self._reward_range / 2 + float(np.abs(prices) @ self.spreads)
+        # with equal rewards and constant features any occupancy will do
+        return max(felt, 1e-300)
+
+    def price_out(
+        self, reward: Array, prices: Array, tolerance: float, accuracy: Accuracy, known: float = -np.inf
+    ) -> Plan:
+        """Plan for reward + (1-gamma) sum of prices * features, and keep the behaviour.
+
+        ``tolerance`` and ``known`` as in ``plan``; ``accuracy``, which may look at what it found, is how wrong the
+        occupancy may be.
+        """
+        problem = self.problem
+        priced = reward + self._worth(prices) / self.horizon
+        warm, start = self.last, self.memory.start(prices) if reward is self.problem.reward else None
+        if start is not None:
+            warm, self.guess = start
+        found = plan(problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=warm, known=known)
+        self.last = found
+        column = Column(found.actions.astype(self.small_integer), None, np.inf)
+        numbers = self._evaluate(column, accuracy(found) if callable(accuracy) else accuracy)
+        self.columns.append(column)
+        self.returns = np.concatenate([self.returns, [self._return(column)]])
+        self.numbers = np.concatenate([self.numbers, numbers[:, None]], axis=1)
+        assert column.states is not None
+        if reward is not self.problem.reward:
+            # what another table earns says nothing about this one
+            return found
+        self.memory.add(prices, numbers)
+        if self.solved is not None:
+            # plans of a first solve are too far from each other to be combined
+            self.memory.keep(Planned(prices, found.values, column.actions, column.states), self.states_kept)
+        return found
+
+    def sharpen(self, weights: Array, accuracy: float) -> bool:
+        """Make every column with weight as accurate as this; says whether any number changed."""
+        rough = [k for k in np.flatnonzero(weights) if self.columns[k].error > accuracy]
+        changed = False
+        for k in rough:
+            column, before = self.columns[k], self.columns[k].error
+            self.numbers[:, k] = self._evaluate(column, accuracy)
+            self.returns[k] = self._return(column)
+            changed |= column.error < 0.5 * before
+        return changed
+
+    def mixture(self, weights: Array, accuracy: float) -> Array:
+        """The occupancy (S, A) of a mixture of the columns."""
+        total = np.zeros(self.problem.mdp.shape)
+        for k in np.flatnonzero(weights):
+            column = self.columns[k]
+            if column.states is None:
+                self._evaluate(column, accuracy)
+            assert column.states is not None
+            total[self.every, column.actions] += weights[k] * column.states
+            self.forget_states(weights)
+        return total
+
+    def default_policy(self) -> Array:
+        """Rows (S, A) for states that a mixture never visits: what the last plan does there."""
+        assert self.last is not None
+        return self.problem.completed(self.last.policy(self.problem.mdp.n_actions))
+
+    def forget(self, weights: Array) -> None:
+        """Drop columns without weight when the pool is full, and states of columns beyond the room for them."""
+        if len(self.columns) > LARGEST_POOL:
+            weighty = np.append(weights > 0, np.ones(len(self.columns) - weights.size, dtype=np.bool_))
+            self._choose(weighty | (np.arange(weighty.size) >= weighty.size - RECENT))
+        self.forget_states(weights)
+
+    def forget_states(self, weights: Array) -> None:
+        """Only the columns with the largest weights, and the newest, keep their states."""
+        if len(self.columns) <= self.states_kept:
+            return
+        keeping = [k for k, column in enumerate(self.columns) if column.states is not None]
+        if len(keeping) > self.states_kept:
+            important = np.append(weights, np.ones(len(self.columns) - weights.size))[keeping]
+            for i in np.lexsort((np.arange(len(keeping)), important))[: -self.states_kept]:
+                self.columns[keeping[i]].states = None
+
+    def _evaluate(self, column: Column, accuracy: float) -> Array:
+        """Solve for the column's occupancy; returns its numbers (m,)."""
+        mdp, actions = self.problem.mdp, column.actions.astype(np.int64)
+        guess = self.guess if column.states is None else column.states
+        chain, _ = self.chains.chain(actions)
+        states, size = chain.flow(
+            mdp.discount, (1 - mdp.discount) * mdp.start, guess, 0.5 * accuracy * (1 - mdp.discount)
+        )
+        # setting the sum to one at most doubles the distance
+        column.error = 2 * size * self.horizon
+        if column.error <= accuracy and states.any():
+            column.states = states / states.sum()
+        else:
+            # what the quick way cannot reach, the careful one may
+            found = policy_occupancy(mdp, self._policy(actions), accuracy, states)
+            column.states, column.error = found.occupancy.sum(axis=1), found.error
+        self.guess = column.states
+        if self.tables is not None:
+            return np.array([expected_reward(table, column.actions, column.states) for table in self.tables])
+        table = np.zeros(mdp.shape)
+        table[self.every, actions] = column.states
+        return np.asarray(self.features @ table.ravel())
+
+    def _worth(self, prices: Array) -> Array:
+        """What each pair (S, A) is worth at these prices (m,) of the features."""
+        if self.tables is not None:
+            return np.tensordot(prices, self.tables, axes=1)
+        return np.asarray(self.by_pair @ prices).reshape(self.problem.mdp.shape)
+
+    def _policy(self, actions: Indices) -> Array:
+        table = np.zeros(self.problem.mdp.shape)
+        table[self.every, actions] = 1.0
+        return table if self.problem.active_states.all() else self.problem.completed(table)
+
+    def _return(self, column: Column) -> float:
+        assert column.states is not None
+        return self.horizon * expected_reward(frozen(self.problem.reward), column.actions, column.states)
+
+    def _choose(self, chosen: np.ndarray) -> None:
+        self.columns = [column for column, keep in zip(self.columns, chosen, strict=True) if keep]
+        self.returns, self.numbers = self.returns[chosen], self.numbers[:, chosen]
+        self.cleared = False
+
+
+class ColumnPools:
+    """The pool that solves of one model and risk share, made anew when it does not fit."""
+
+    def __init__(self) -> None:
+        self.pool: ColumnPool | None = None
+        self.blocks: list[sp.csr_array] = []
+
+    def of(
+        self, problem: Problem, blocks: list[sp.csr_array], features: Callable[[Problem], sp.csr_array]
+    ) -> ColumnPool:
+        """A pool for the features of these risks, with what earlier solves left in it."""
+        known = self.pool
+        fits = known is not None and len(blocks) == len(self.blocks) and known.problem.mdp is problem.mdp
+        fits = fits and all(one is other for one, other in zip(blocks, self.blocks, strict=True))
+        if known is None or not fits or not np.array_equal(known.problem.kept, problem.kept):
+            self.pool, self.blocks = ColumnPool(problem, features(problem)), blocks
+        else:
+            known.serve(problem)
+        assert self.pool is not None
+        return self.pool
+
+
+def _range(problem: Problem) -> float:
+    """Largest minus smallest reward of the pairs in use."""
+    used = problem.reward[problem.active]
+    return float(np.ptp(used)) if used.size else 0.0
+
+
+def _spreads(features: sp.csr_array) -> Array:
+    """Half the range of each feature (m,)."""
+    out = np.empty(features.shape[0])
+    for j, (start, end) in enumerate(pairwise(features.indptr)):
+        entries = features.data[start:end]
+        beyond = np.inf if entries.size == features.shape[1] else 0.0
+        out[j] = (entries.max(initial=-beyond) - entries.min(initial=beyond)) / 2
+    return out

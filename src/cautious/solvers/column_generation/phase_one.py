@@ -1,0 +1,94 @@
+"""Phase I: mix behaviours until every floor of the barriers is cleared, or prove that none can clear them all.
+
+    maximise the smallest scaled slack:  a worst case of the losses (floor - number) / scale.
+
+Weights w >= 0 of the floors, found as the prices of that worst case, bound it:  best slack <= V(w) - <w, floors>, where
+V(w) is what a planner earns from the weighted features. Zero or less is a proof of conflict.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cautious.arrays import Array, Mask
+from cautious.certificate.bounds import Conflict, requirements
+from cautious.occupancy import occupancy_policy
+from cautious.problem import Problem
+from cautious.risks.features import LogBarrier
+from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.column_generation.column_pool import ColumnPool
+from cautious.solvers.column_generation.restricted_master import LEAST_WEIGHT, Rows, SmallProblem
+
+CALLS = 500
+PATIENCE = 10
+COMFORT = 1e-3
+SHARE = 0.1
+CLOSE = 1e-7
+SMALLEST_WEIGHT = 1e-12
+
+
+class PhaseOne(Solver):
+    """Barriers beside other risks: is there a policy that meets every floor? If not, prove it."""
+
+    name = "phase I"
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Needs requirements."""
+        return None if requirements(problem)[0] else "has no requirement"
+
+    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
+        """The policies closest to meeting all floors, with the conflict when there is one."""
+        _, features, floors = requirements(problem)
+        pool = ColumnPool(problem, features)
+        pool.price_out(problem.reward, np.zeros(floors.size), 0.0, 0.0)
+        yield from meet_floors(pool, np.ones(floors.size, dtype=np.bool_), floors, target, offered=True)
+
+
+def meet_floors(
+    pool: ColumnPool, bar: Mask, floors: Array, target: Target, offered: bool = False
+) -> Iterator[Candidate]:
+    """Add columns until a mixture is clear of all floors, or offer the closest one with a proof that none is.
+
+    ``bar`` (m,) says which rows are barriers. A mixture that is clear of them is ``offered`` only if asked for.
+    """
+    problem, m = pool.problem, int(bar.sum())
+    scale = np.concatenate([risk.scales for _, risk in problem.terms if isinstance(risk, LogBarrier)])
+    rows = Rows(np.zeros(m), np.zeros(m), np.zeros(m, dtype=np.int64), np.ones(1))
+    nothing, every = np.zeros(problem.mdp.shape), np.zeros(bar.size)
+    reach, gaps, conflict = np.inf, [np.inf], None
+    while True:
+        losses = (floors[bar, None] - pool.numbers[bar]) / scale[:, None]
+        mixture = SmallProblem(np.zeros(pool.returns.size), losses, rows).best()
+        if mixture is None:
+            return
+        carried = np.where(mixture.weights > LEAST_WEIGHT, mixture.weights, 0.0)
+        worst = float((losses @ mixture.weights).max())
+        gap = reach + worst
+        # clear of the floors by a good part of what is possible is enough for the barrier to start from
+        settled = worst < 0 and -worst > min(COMFORT, SHARE * reach)
+        stuck = len(gaps) > PATIENCE and gap > 0.5 * gaps[-PATIENCE]
+        ended = settled or (reach <= 0 and gap <= CLOSE) or stuck or target.clock.over or len(gaps) > CALLS
+        if ended and pool.sharpen(carried, SHARE * abs(worst)):
+            continue
+        if ended and settled and not offered:
+            pool.cleared = True
+            return
+        if ended:
+            yield _closest(pool, carried, SHARE * abs(worst), conflict)
+            return
+        weights = rows.normalised(mixture.prices)
+        # prices below rounding would only blur the proof
+        weights = np.where(weights < SMALLEST_WEIGHT, 0.0, weights) / scale
+        every[bar] = weights
+        rough = SHARE * min(gap, SHARE)
+        found = pool.price_out(nothing, every, rough, rough)
+        bound = found.upper - float(weights @ floors[bar])
+        if bound < reach:
+            reach, conflict = bound, Conflict(weights, pool.horizon * found.values)
+        gaps.append(gap)
+
+
+def _closest(pool: ColumnPool, weights: Array, accuracy: float, conflict: Conflict | None) -> Candidate:
+    d = pool.mixture(weights, accuracy)
+    policy = occupancy_policy(d, pool.default_policy())
+    return Candidate(policy, conflict=conflict, states=d.sum(axis=1))

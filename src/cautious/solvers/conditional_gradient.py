@@ -1,0 +1,178 @@
+"""Quadratic distances that weigh little: plans for their slopes, and steps between them.
+
+In a large model the squares of a behaviour's entries are small, and so is what a caution takes for them: the best
+behaviour is nearly the best plan, and differs from it where actions are nearly as good as each other. Then no matrix is
+needed. A step plans for the slopes at the present occupancy, which also says how far from optimal that is; every state
+moves its mass to where its own pairs would be paid alike, had the others stayed as they are; and of the way to what
+this policy does the best part is taken (Frank and Wolfe's method, with a policy that mixes instead of the plan's own).
+
+It ends at once where the distance weighs much: other methods are better then.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cautious._core.simplex import projected_step
+from cautious.arrays import Array
+from cautious.certificate.bounds import Witness
+from cautious.checks import picked, state_sums_of
+from cautious.models.encodings import frozen
+from cautious.occupancy import occupancy_policy, policy_occupancy
+from cautious.planning import Plan, plan
+from cautious.problem import Problem
+from cautious.risks.separable import HalfSquares
+from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.interior_point.newton_matrix import spreads_out, widest_part
+from cautious.solvers.proximal.proximal import Proximal
+
+# how many steps it may take, and how many times the allowed gap is too far for them: at first, and after a step
+STEPS, FAR = 12, (5000.0, 100.0)
+# the distance of nothing at all from the prior, in allowed gaps, beyond which nothing is tried where factors are cheap
+HEAVY = 400.0
+LARGE, SMALL = 20_000, 300
+# shares of the allowed gap: at which it is proposed, and what an occupancy may be off by
+SHARE, PRECISE = 0.9, 0.1
+ROUGHLY = 30.0
+# a distance of states stiffens a pair by what its successors get more of, about this much of a distance of pairs
+OF_STATES = 0.5
+
+
+class ConditionalGradient(Solver):
+    """See the module's text."""
+
+    name = "conditional gradient"
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Needs quadratic distances only."""
+        others = [risk.label for _, risk in problem.terms if not isinstance(risk, HalfSquares)]
+        return f"cannot take {others[0]}" if others else None
+
+    def memory(self, problem: Problem) -> int:
+        """As much as the method that goes on where this one ends."""
+        return Proximal().memory(problem)
+
+    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
+        """A candidate as soon as a plan proves it; none when that is too far away."""
+        past = target.workspace.of(self.name, _Past)
+        heaviness = sum(weight for weight, _ in problem.terms) / target.allowance(0.0)
+        if heaviness >= past.too_heavy or not _may_be_light(problem, target):
+            return
+        walk, gaps = _Walk(problem, target), []
+        for _ in range(STEPS):
+            gaps.append(walk.look())
+            if gaps[-1] <= SHARE * walk.allowed or target.clock.over:
+                yield walk.candidate()
+            if target.clock.over or _hopeless(gaps, walk.allowed) or not walk.step():
+                break
+        if not target.clock.over:
+            past.too_heavy = heaviness
+
+
+@dataclass
+class _Past:
+    """The least weight of a frontier's distances, in allowed gaps, at which steps did not end in a proof."""
+
+    too_heavy: float = np.inf
+
+
+def _may_be_light(problem: Problem, target: Target) -> bool:
+    """Whether it is worth a plan to see how much the distances weigh."""
+    mdp = problem.mdp
+    if mdp.n_states < SMALL:
+        return False
+    if mdp.n_states < LARGE:
+        # where a model spreads out at once, factors are large and other methods slow: always worth a plan
+        return spreads_out(mdp, widest_part(mdp, target.workspace))
+    squares = sum(
+        weight * float(np.sum(risk.prior**2)) for weight, risk in problem.terms if isinstance(risk, HalfSquares)
+    )
+    typical = float(problem.reward[problem.active].mean()) / (1 - mdp.discount)
+    return squares <= 2 * HEAVY * target.allowance(typical)
+
+
+def _hopeless(gaps: list[float], allowed: float) -> bool:
+    """Whether as many steps as are left will not do, at the pace so far."""
+    if len(gaps) <= len(FAR):
+        return not gaps[-1] <= FAR[len(gaps) - 1] * allowed
+    # gaps of neighbouring steps often take turns: two steps apart they tell the pace
+    last, pace = np.log(gaps[-1]), (np.log(gaps[-3]) - np.log(gaps[-1])) / 2
+    return bool(last - np.log(SHARE * allowed) > (STEPS - len(gaps)) * pace)
+
+
+class _Walk:
+    """The present occupancy ``d`` (S, A), and the last plan for its slopes."""
+
+    def __init__(self, problem: Problem, target: Target) -> None:
+        self.problem, self.target = problem, target
+        self.terms = [(weight, risk) for weight, risk in problem.terms if isinstance(risk, HalfSquares)]
+        mdp = problem.mdp
+        if target.start is not None and problem.usable(target.start.policy):
+            policy = target.start.policy
+            self.best = Plan(np.argmax(policy, axis=1), target.start.multipliers, -np.inf, np.inf)
+        else:
+            self.best = plan(mdp, problem.reward, tolerance=self._rough, allowed=problem.kept)
+            policy = self.best.policy(mdp.n_actions)
+        self.allowed = target.allowance(self.best.upper)
+        self.d = self._behaviour(problem.completed(policy))
+
+    def _rough(self, objective: float) -> float:
+        return ROUGHLY * self.target.allowance(objective)
+
+    @cached_property
+    def _accuracy(self) -> float:
+        """How near to a policy's occupancy another one is as good as it, in the 1-norm."""
+        gamma = self.problem.mdp.discount
+        steepest = (1 - gamma) * sum(weight for weight, _ in self.terms)
+        size = max(float(np.abs(self.problem.reward[self.problem.active]).max()), steepest)
+        return PRECISE * self.allowed * (1 - gamma) / size
+
+    def _behaviour(self, policy: Array, guess: Array | None = None) -> Array:
+        return policy_occupancy(self.problem.mdp, policy, self._accuracy, guess).occupancy
+
+    def look(self) -> float:
+        """Plan for the slopes here; how much more than this occupancy any can be worth, about."""
+        problem = self.problem
+        self.reward = problem.reward
+        for weight, risk in self.terms:
+            self.reward = self.reward - (1 - problem.mdp.discount) * weight * risk.gradient(self.d)
+        known = float(np.sum(self.reward * self.d)) / (1 - problem.mdp.discount)
+        enough = 0.5 * SHARE * self.allowed
+        self.best = plan(problem.mdp, self.reward, tolerance=enough, allowed=problem.kept, warm=self.best, known=known)
+        self.allowed = self.target.allowance(problem.objective(self.d))
+        return self.best.upper - known
+
+    def step(self) -> bool:
+        """Move towards what pays better; whether that was any better."""
+        problem, mdp = self.problem, self.problem.mdp
+        gamma, policy = mdp.discount, np.empty(mdp.shape)
+        stiffness = (1 - gamma) * sum(weight * (OF_STATES if risk.on_states else 1.0) for weight, risk in self.terms)
+        projected_step(
+            *mdp.csr,
+            frozen(self.reward).ravel(),
+            problem.active.ravel(),
+            gamma,
+            self.best.values,
+            self.d.ravel(),
+            stiffness,
+            policy,
+        )
+        way = self._behaviour(problem.completed(policy), state_sums_of(self.d)) - self.d
+        gain = float(np.sum(self.reward * way)) / (1 - gamma)
+        bend = sum(weight * float(np.sum(risk.entries(way) ** 2)) for weight, risk in self.terms)
+        if not gain > 0:
+            return False
+        self.d += (1.0 if gain >= bend else gain / bend) * way
+        return True
+
+    def candidate(self) -> Candidate:
+        """The present behaviour as a policy, with the plan that bounds it."""
+        problem = self.problem
+        greedy = problem.completed(self.best.policy(problem.mdp.n_actions))
+        policy = problem.completed(occupancy_policy(self.d, greedy))
+        slopes = tuple(
+            picked(risk.entries(self.d) - risk.prior, risk.active_entries(problem.active)) for _, risk in self.terms
+        )
+        return Candidate(policy, Witness(self.best.values, slopes), states=state_sums_of(self.d))

@@ -1,0 +1,1 @@
+"""Newton's method on the smooth dual, for entropies of pairs."""

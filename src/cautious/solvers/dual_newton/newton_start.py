@@ -1,0 +1,169 @@
+"""Where Newton's method on the entropic dual begins.
+
+In terms of the soft residual  w(s) = log( mass of s in y ) - log t(s),  where t (S,) is a guess of the state
+marginal, sweeps u <- u + w  are value iteration with a soft maximum for the reward  r - tau log t;  at their end y
+has the marginal t, so no state is empty and Newton's steps are long. Where sweeps are slow (low temperature, discount
+near one) planning gives nearly the same multipliers at once, and with them a policy; its own state marginal is then
+the next guess.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.occupancy import policy_occupancy
+from cautious.planning import plan
+from cautious.problem import Problem
+from cautious.solvers.base import Target
+from cautious.solvers.dual_newton.entropic_dual import Dual, Point, SharedData
+
+SWEEPS = 24
+FEW, NODES = 3, 5
+EVEN, UNEVEN = 1.0, 6.0
+ROUNDS, WORTH = 3, 0.1
+ROUGH = 1e-3
+BLUR, LOWEST = 1e-3, -1e6
+
+
+@dataclass(frozen=True)
+class Past:
+    """How a solve at some caution ended: multipliers and logarithmic mass of states (S,), prices (m,)."""
+
+    caution: float
+    multipliers: Array
+    log_states: Array
+    prices: Array
+
+
+class Memory:
+    """The last few solves of the same model and risk."""
+
+    def __init__(self) -> None:
+        self.past: list[Past] = []
+        self._scenery: SharedData | None = None
+
+    def shared_data(self, problem: Problem) -> SharedData:
+        """That of the problem, made anew where the last one does not fit."""
+        if self._scenery is None or not self._scenery.fits(problem):
+            self._scenery = SharedData(problem)
+        return self._scenery
+
+    def add(self, past: Past) -> None:
+        """Remember the end of a solve, instead of another one at the same caution."""
+        others = [one for one in self.past if one.caution != past.caution]
+        self.past = [*others, past][-NODES:]
+
+    def ahead(self, caution: float, nodes: int) -> Past:
+        """What the last ``nodes`` solves suggest at another caution: the polynomial through them in its logarithm."""
+        past = self.past[-nodes:]
+        at = np.log([one.caution for one in past])
+        weights = [
+            float(np.prod([(np.log(caution) - other) / (own - other) for other in at if other != own])) for own in at
+        ]
+        return Past(
+            caution,
+            np.asarray(sum(w * one.multipliers for w, one in zip(weights, past, strict=True))),
+            np.asarray(sum(w * one.log_states for w, one in zip(weights, past, strict=True))),
+            np.exp(sum(w * np.log(one.prices) for w, one in zip(weights, past, strict=True))),
+        )
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A first point and a guess of the mass (S,) its states should have."""
+
+    point: Point
+    states: Array
+
+
+def ended(dual: Dual, point: Point) -> Past:
+    """What to remember of a solve."""
+    log_states = np.where(dual.problem.active_states, point.log_states, 0.0)
+    return Past(dual.caution, dual.tau * point.u, log_states, dual.prices.in_units())
+
+
+def begin(dual: Dual, memory: Memory, target: Target) -> Beginning:
+    """From the last solves, a neighbour's multipliers, or nothing."""
+    if memory.past and memory.past[-1].prices.size == dual.prices.omega.size:
+        known = len(memory.past)
+        # prices of worst cases have kinks
+        few = known <= FEW or bool(dual.prices.groups)
+        nodes = (1, min(known, FEW)) if few else (FEW, known)
+        tries = [_suggested(dual, memory.ahead(dual.caution, number)) for number in nodes]
+        past, point, _ = min(tries, key=lambda suggested: suggested[2])
+        dual.prices.take(past.prices)
+        point, uneven = _swept(dual, point, past.log_states, UNEVEN)
+        if uneven <= UNEVEN:
+            return Beginning(point, np.exp(past.log_states))
+    used = dual.problem.active_states
+    u = np.zeros(used.size) if target.start is None else np.where(used, target.start.multipliers, 0.0) / dual.tau
+    point, uneven = _swept(dual, dual.at(u - u.mean()), dual.log_prior)
+    if uneven > UNEVEN:
+        return _priced(dual, _planned(dual, point, target), target)
+    return _priced(dual, Beginning(point, _marginal(dual, point)), target)
+
+
+def _suggested(dual: Dual, past: Past) -> tuple[Past, Point, float]:
+    """A suggestion from memory, its point and the bound that it gives."""
+    dual.prices.take(past.prices)
+    point = dual.at(past.multipliers / dual.tau)
+    bound = dual.bound(point)
+    return past, point, bound if np.isfinite(bound) else np.inf
+
+
+def _swept(dual: Dual, point: Point, wanted: Array, even: float = EVEN) -> tuple[Point, float]:
+    """Soft sweeps towards a marginal whose logarithm is ``wanted`` (S,), and how uneven they left the residual."""
+    used = dual.problem.active_states
+    for _ in range(SWEEPS):
+        residual = np.where(used, point.log_states - wanted, 0.0)
+        if np.ptp(residual[used]) <= even:
+            break
+        point = dual.at(point.u + residual)
+    return point, float(np.ptp((point.log_states - wanted)[used]))
+
+
+def _marginal(dual: Dual, point: Point) -> Array:
+    """The state marginal of the point's policy, roughly."""
+    problem = dual.problem
+    policy = problem.completed(point.policy.reshape(problem.active.shape))
+    states = policy_occupancy(problem.mdp, policy, ROUGH, point.states).occupancy.sum(axis=1)
+    # with a little of the prior's mass: a state that one policy does not reach may still matter
+    return np.asarray((1 - BLUR) * states + BLUR * np.exp(dual.log_prior))
+
+
+def _planned(dual: Dual, point: Point, target: Target) -> Beginning:
+    """Planning for the reward that makes a marginal even, and again for the marginal of its policy where that pays.
+
+    It pays at low temperatures, where the plan is nearly the answer. Elsewhere the policies of two such rounds
+    differ, and Newton's method would have to take back the certainty of the second.
+    """
+    problem = dual.problem
+    base = (point.ell + np.repeat(point.u, problem.mdp.n_actions)).reshape(problem.active.shape)
+    base = np.where(problem.active, base - dual.gamma * problem.mdp.expect_next(point.u), 0.0)
+    wanted, warm, best, gap = dual.log_prior, None, None, np.inf
+    for _ in range(ROUNDS):
+        reward = dual.tau * (base - wanted[:, None])
+        warm = plan(problem.mdp, reward, tolerance=0.1 * dual.caution, allowed=problem.kept, warm=warm)
+        u = np.where(problem.active_states, warm.values, 0.0) / dual.tau
+        found = dual.at(u - u.mean())
+        states = _marginal(dual, found)
+        # the gap between phi and the value of a policy with the rows of y is the divergence of their marginals
+        left = float(np.sum(states * (np.log(states) - np.maximum(found.log_states, LOWEST))))
+        if best is not None and not left < WORTH * gap:
+            break
+        best, gap, wanted = Beginning(found, states), left, np.log(states)
+        if target.clock.over:
+            break
+    assert best is not None
+    return best
+
+
+def _priced(dual: Dual, start: Beginning, target: Target) -> Beginning:
+    """First prices of features, from the numbers of the first policy."""
+    if dual.prices.omega.size == 0:
+        return start
+    y = start.point.policy * np.repeat(start.states, start.point.policy.size // start.states.size)
+    dual.prices.set_out(dual.prices.numbers(y))
+    point, uneven = _swept(dual, dual.at(start.point.u), np.log(start.states))
+    return Beginning(point, start.states) if uneven <= UNEVEN else _planned(dual, point, target)

@@ -1,0 +1,1 @@
+"""A primal-dual interior point method with sparse factors, for distances to a prior."""

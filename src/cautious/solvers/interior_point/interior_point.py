@@ -1,0 +1,243 @@
+"""Distances to a prior on models that factor well: a primal-dual interior point method on the occupancy program.
+
+Each step (Mehrotra) predicts where the products of variables and multipliers could go, aims at a share of that, and
+corrects for the second order; all of it needs one sparse factorisation (``interior_system``). Where it starts says
+``interior_start``. Steps end when the sum of the products, and what the multipliers miss, are below the allowed gap;
+the certificate then judges the policy read off the occupancy.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cautious._core import interior_steps as kernels
+from cautious.arrays import Array
+from cautious.certificate.bounds import Witness
+from cautious.checks import picked, spread_to, state_sums_of
+from cautious.occupancy import occupancy_policy
+from cautious.problem import Problem
+from cautious.risks.features import FeatureRisk
+from cautious.risks.separable import SeparableRisk
+from cautious.risks.transport import EXACT_STATES, PRECISION, GraphTransport
+from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transport, formulate
+from cautious.solvers.interior_point.newton_directions import Newton, Point, mix, near_barriers, sides, step_lengths
+from cautious.solvers.interior_point.newton_matrix import System, edges_of, fills_in
+from cautious.solvers.interior_point.starting_points import Neighbour, start
+
+MOST_FEATURES = 24
+STEPS = 100
+FACTOR_BYTES = 2600
+HARDLY = 1e-9
+SHORT = 0.995
+POWER = 4.0
+BENT = 1.0
+# share of the precision with which the flow of a transport must be known; some steps are worth that
+SURE = 0.7
+PATIENCE = 5
+ROUGHLY, SELDOM = 0.01, 0.2
+SHARES = (0.95, 0.3, 0.03, 0.003, 0.0003)
+
+
+class InteriorPoint(Solver):
+    """Separable risks, transport on a graph, and their sums with a few features."""
+
+    name = "interior point"
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Needs separable terms, at most one transport on a graph, and few features."""
+        transports, features = 0, 0
+        for _, risk in problem.terms:
+            if isinstance(risk, FeatureRisk):
+                features += len(risk.names)
+            elif isinstance(risk, GraphTransport):
+                transports += 1
+            elif not isinstance(risk, SeparableRisk):
+                return f"needs {risk.label} entry by entry"
+        if transports > 1:
+            return "takes one transport distance only"
+        return f"takes at most {MOST_FEATURES} features" if features > MOST_FEATURES else None
+
+    def memory(self, problem: Problem) -> int:
+        """With the factor: 850 to 2,400 bytes a state were seen on grids of 10,000 to a million, 2,460 with a graph."""
+        return super().memory(problem) + FACTOR_BYTES * problem.mdp.n_states
+
+    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
+        """One candidate when the method's own gap is small enough; more while the certificate asks for more."""
+        if fills_in(problem.mdp, target.workspace):
+            return
+        graphs = [risk.graph for _, risk in problem.terms if isinstance(risk, GraphTransport)]
+        system = target.workspace.of(
+            self.name, lambda: System(problem.mdp, problem.active, edges_of(graphs[0]) if graphs else None)
+        )
+        if not system.affordable:
+            return
+        form = formulate(problem)
+        system.be_quick()
+        # floating-point trouble shows as numbers that are not finite: the run then ends with what it has
+        yield from _run(problem, target, form, system, target.workspace.of(f"{self.name}, start", Neighbour))
+
+
+def _run(problem: Problem, target: Target, form: Form, system: System, neighbour: Neighbour) -> Iterator[Candidate]:
+    point: Point | None = neighbour.start(form, system) or start(problem, form, system)
+    shares, best, best_gap = list(SHARES), None, np.inf
+    unit, patience, worth, known = form.scale / ((1 - problem.mdp.discount) * form.amount), PATIENCE, 0.0, np.inf
+    for _ in range(STEPS):
+        if point is None:
+            break
+        newton = Newton(form, system, point)
+        gap = unit * own_gap(form, newton)
+        # what a point is worth matters for what is allowed: now and then until it hardly changes, and at the end
+        rough = known > ROUGHLY * max(1.0, abs(worth)) and gap < SELDOM * known
+        if rough or gap <= 2 * shares[0] * target.allowance(worth):
+            worth, known = own_objective(problem, form, newton), gap
+        allowed = target.allowance(worth)
+        if not np.isfinite(gap) or target.clock.over:
+            break
+        if gap < best_gap:
+            best, best_gap = newton, gap
+        if neighbour.wants(gap / max(1.0, abs(worth))):
+            neighbour.keep(form, point)
+        patience -= gap <= shares[0] * allowed
+        if gap <= shares[0] * allowed and (patience < 0 or flow_is_sure(problem, form, newton)):
+            yield candidate(problem, form, newton)
+            shares = [share for share in shares if gap > share * allowed]
+            if not shares:
+                return
+            # not proved: precision may be what it lacks
+            system.be_precise()
+        point = advance(form, newton)
+        if point is None and system.be_precise():
+            point = advance(form, Newton(form, system, newton.point))
+    if best is not None:
+        yield candidate(problem, form, best)
+
+
+def _table(problem: Problem, point: Point, form: Form) -> Array:
+    return np.asarray(spread_to(problem.active, point.primal[: form.reward.size] / form.amount))
+
+
+def flow_is_sure(problem: Problem, form: Form, newton: Newton) -> bool:
+    """Whether flows and potentials of a transport will prove its cost, so that it needs no program of its own."""
+    transport = form.transport
+    if transport is None or problem.mdp.n_states <= EXACT_STATES:
+        return True
+    risk = problem.terms[transport.term][1]
+    assert isinstance(risk, GraphTransport)
+    flows, against, *_ = vectors = sides(transport, newton.point.primal, newton.point.dual)
+    unproved = float(kernels.opposed(*vectors)) / transport.weight
+    cost = float(transport.edges.length @ np.abs(flows - against))
+    return unproved <= SURE * PRECISION * max(cost, 0.01 * risk.diameter * form.amount)
+
+
+def own_objective(problem: Problem, form: Form, newton: Newton) -> float:
+    """About what the point's occupancy is worth; the cost of transport is that of the point's own flows."""
+    d = _table(problem, newton.point, form)
+    total = problem.expected_return(d)
+    for weight, risk in problem.terms:
+        if not isinstance(risk, GraphTransport):
+            total -= weight * risk.value(d)
+    if form.transport is not None:
+        weight, flows = problem.terms[form.transport.term][0], newton.point.primal / form.amount
+        carried = flows[form.transport.along] + flows[form.transport.against]
+        total -= weight * float(form.transport.edges.length @ carried)
+    return total
+
+
+def own_gap(form: Form, newton: Newton) -> float:
+    """What the products and the residuals say the gap is, in the method's units."""
+    point, end = newton.point, form.n_free
+    gap = newton.product
+    opposite: list[Kinks | Transport] = [*form.kinks]
+    if form.transport is not None:
+        opposite.append(form.transport)
+    for part in opposite:
+        gap += float(kernels.opposed(*sides(part, point.primal, point.dual)))
+    gap += form.amount * float(kernels.excess(newton.dual_residual, newton.z))
+    if form.features is not None:
+        fixed, found = form.features.fixed, point.primal[end:] * point.dual[end:]
+        barrier = fixed > 0
+        ratio = found[barrier] / fixed[barrier]
+        gap += float(np.sum(fixed[barrier] * (ratio - 1 - np.log(ratio)))) + float(found[~barrier].sum())
+    return gap
+
+
+def advance(form: Form, newton: Newton) -> Point | None:
+    """One predictor-corrector step; None when no progress is possible.
+
+    A further correction (Gondzio) draws products that are far off towards the aim; as much of it is taken as lets the
+    step be longest (Colombo and Gondzio). It costs a solve, not a factorisation.
+    """
+    point, step, other = newton.point, newton.blank("step"), newton.blank("other")
+    here, wanted, rest = (
+        (point.primal, point.dual),
+        newton.system.room("wanted", form.size),
+        (form.n_free, form.targets),
+    )
+    kernels.straight(*here, form.targets, wanted)
+    newton.direction(wanted, other, rounds=1)
+    lengths = step_lengths(form, other, 1.0)
+    mean, then = kernels.mean_product(*here, other.primal, other.dual, *lengths, *rest)
+    aim = min(max(then / mean, 0.0), 1.0) ** POWER * mean
+    kernels.curved(*here, other.primal, other.dual, aim, 10 * mean, *rest, wanted)
+    newton.direction(wanted, step, like=other)
+    lengths = step_lengths(form, step, SHORT)
+    # steps that are long where a slope bends leave the dual equation behind
+    if kernels.furthest(newton.dual_residual) <= BENT * mean:
+        along, along_dual = (min(1.0, 1.5 * length + 0.3) for length in lengths)
+        kernels.centred(*here, step.primal, step.dual, along, along_dual, aim, *rest, wanted)
+        newton.direction(wanted, other, like=step)
+        longer = mix(form, point, step, other, SHORT)
+        if sum(longer) > sum(lengths):
+            step, lengths = other, longer
+    if not np.isfinite(sum(lengths)) or max(lengths) < 1e-6:
+        return None
+    return near_barriers(form, point.moved(step, *lengths))
+
+
+def candidate(problem: Problem, form: Form, newton: Newton) -> Candidate:
+    """Policy, witness and state marginal of a point; states with hardly any mass take their best paid action."""
+    mdp, point = problem.mdp, newton.point
+    occupancy = _table(problem, point, form)
+    paid = spread_to(problem.active, newton.dual_residual - newton.z, -np.inf)
+    greedy = problem.completed(np.eye(mdp.n_actions)[np.argmax(paid, axis=1)])
+    policy = problem.completed(occupancy_policy(occupancy, greedy, HARDLY / mdp.n_states))
+    v = np.where(problem.active_states, point.v[: mdp.n_states] * form.scale, 0.0)
+    # the reward was centred: a constant reward is worth a constant
+    v += float(picked(problem.reward, problem.active).mean()) / (1 - mdp.discount)
+    if form.transport is not None:
+        _remember_flow(problem, form, newton)
+    return Candidate(policy, Witness(v, cuts(problem, form, newton)), states=state_sums_of(occupancy))
+
+
+def _remember_flow(problem: Problem, form: Form, newton: Newton) -> None:
+    """Leave flow and potentials with the transport distance, which may then prove its value without a program."""
+    transport = form.transport
+    assert transport is not None
+    risk = problem.terms[transport.term][1]
+    assert isinstance(risk, GraphTransport)
+    n, edges, flows = problem.mdp.n_states, transport.edges, newton.point.primal / form.amount
+    net, arcs = flows[transport.along] - flows[transport.against], risk.tail * n + risk.head
+    sorted_arcs, carried = np.argsort(arcs), np.zeros(arcs.size)
+    for tail, head, amount in ((edges.tail, edges.head, net), (edges.head, edges.tail, -net)):
+        place = sorted_arcs[np.searchsorted(arcs[sorted_arcs], tail * n + head)]
+        carried[place] = np.maximum(amount, 0.0)
+    risk.memory.flow, risk.memory.potentials = carried, newton.point.v[n:] / transport.weight
+
+
+def cuts(problem: Problem, form: Form, newton: Newton) -> tuple[Any, ...]:
+    """What every risk's ``cut`` takes."""
+    found: list[Any] = [None] * len(problem.terms)
+    for term in form.smooth:
+        # the quadratic's weight is per unit of amount
+        weight = term.weight if term.entropic else term.weight * form.amount
+        found[term.term] = term.slope(newton.entries(term.on_states)) / weight
+    for kink in form.kinks:
+        found[kink.term] = newton.point.dual[kink.below] / kink.weight
+    if form.transport is not None:
+        found[form.transport.term] = newton.point.v[problem.mdp.n_states :] / form.transport.weight
+    if form.features is not None:
+        for k, part, factor in form.features.terms:
+            found[k] = newton.point.dual[form.features.slack][part] * factor
+    return tuple(found)

@@ -1,0 +1,188 @@
+"""The Newton matrix of the interior point method: pairs eliminated state by state, the rest factored.
+
+The unknowns are the multipliers v (S,) of the flow and, for a transport distance on a graph, the potentials f (S,) of
+its nodes. With B = gamma P - E, extended by -E for f, W the inverse Hessian of the pairs (a block per state) and L the
+Laplacian of the graph, the matrix is  B' W B + L;  its pattern never changes, so it is analysed once.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from cautious._core import interior_blocks as kernels
+from cautious._core.cholesky_analysis import widest_level
+from cautious.arrays import Array, Indices, Mask
+from cautious.checks import state_sums_of
+from cautious.models.tabular import MDP
+from cautious.solvers.base import Workspace
+from cautious.solvers.interior_point.sparse_cholesky import Factor, Pattern, ordered
+
+# a factor of this many entries takes about 1.5 gigabytes, and one of this many operations some seconds: a grid of a
+# million states takes three quarters of the first and half of the second
+MOST_NONZEROS = 150_000_000
+MOST_FLOPS = 1.5e11
+# from this many entries on, factors are of single precision for as long as refinement makes up for it
+MANY_NONZEROS = 50_000
+SMALL_STATES, MOST_FLOPS_OF_A_CUT = 2000, 1e9
+NONE = np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Undirected edges ``tail`` < ``head`` of a graph on the states, with their lengths."""
+
+    tail: Indices
+    head: Indices
+    length: Array
+
+    def divergence(self, flow: Array, n: int) -> Array:
+        """What leaves each node minus what enters it."""
+        return np.asarray(
+            np.bincount(self.tail, weights=flow, minlength=n) - np.bincount(self.head, weights=flow, minlength=n)
+        )
+
+
+def edges_of(graph: sp.csr_array) -> Edges:
+    """The edges of a symmetric graph."""
+    half = sp.coo_array(sp.triu(graph, k=1))
+    return Edges(half.row.astype(np.int64), half.col.astype(np.int64), np.asarray(half.data, dtype=np.float64))
+
+
+class System:
+    """Operators and factorisation on the active pairs of a model; ``edges`` adds the potentials of a graph."""
+
+    def __init__(self, mdp: MDP, active: Mask, edges: Edges | None) -> None:
+        self.n_states, self.edges, self.active = mdp.n_states, edges, active
+        self._rooms: dict[str, Array] = {}
+        self._precision: type[np.floating] = np.float64
+        self.size = mdp.n_states * (1 if edges is None else 2)
+        rows, extended = mdp.transitions, edges is not None
+        self.pair_start = np.concatenate([[0], np.cumsum(state_sums_of(active.astype(np.int64)))])
+        self.start, coefficient_start = kernels.block_sizes(rows.indptr, rows.indices, active, extended)
+        places = self.start, coefficient_start
+        self.members = np.empty(self.start[-1], np.int64)
+        coefficients = np.empty(coefficient_start[-1] + kernels.SPARE)
+        model = rows.indptr, rows.indices, rows.data, mdp.discount, active
+        kernels.fill_blocks(*model, extended, *places, self.members, coefficients)
+        self._blocks = (self.pair_start, *places, self.members, coefficients)
+
+    @cached_property
+    def _ones(self) -> Array:
+        return np.ones(self.pair_start[-1])
+
+    def room(self, name: str, size: int) -> Array:
+        """A vector to be filled, the same for the same name: fresh memory takes longer than filling it."""
+        kept = self._rooms.get(name)
+        if kept is None or kept.size != size:
+            kept = self._rooms[name] = np.empty(size)
+        return kept
+
+    @cached_property
+    def cliques(self) -> tuple[Indices, Indices]:
+        """(start, members) of the matrix's dense blocks: states, then edges."""
+        if self.edges is None:
+            return self.start, self.members
+        ends = np.stack([self.edges.tail, self.edges.head], axis=1).ravel() + self.n_states
+        more = self.start[-1] + 2 * np.arange(1, self.edges.tail.size + 1)
+        return np.concatenate([self.start, more]), np.concatenate([self.members, ends])
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """Pattern and order, with the factor's size."""
+        return ordered(*self.cliques, self.size)
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the factor is small enough."""
+        return self.pattern.nonzeros <= MOST_NONZEROS and self.pattern.flops <= MOST_FLOPS
+
+    @cached_property
+    def factor(self) -> Factor:
+        """The reusable factorisation."""
+        return Factor(self.pattern, *self.cliques)
+
+    def be_quick(self) -> None:
+        """Factor with single precision, where factors are so large that it pays, until ``be_precise``."""
+        self._precision = np.float64 if self.pattern.nonzeros < MANY_NONZEROS else np.float32
+
+    def be_precise(self) -> bool:
+        """Factor with double precision from now on; whether that makes a difference."""
+        quick = self._precision == np.float32
+        self._precision = np.float64
+        return quick
+
+    def forward(self, push: Array, lift: Array, x: Array) -> Array:
+        """push + lift + B x on the active pairs; ``lift`` (S,) is the same for all pairs of a state."""
+        out, nothing = np.empty(push.size), np.zeros(self.n_states)
+        kernels.respond(*self._blocks, self._ones, nothing, push, lift, x, out, np.empty(self.n_states), NONE)
+        return out
+
+    def backward(self, y: Array) -> tuple[Array, Array]:
+        """Sums over the pairs of each state (S,), and -B' y."""
+        sums, missing = np.empty(self.n_states), np.zeros(self.size)
+        kernels.backward(*self._blocks, y, sums, missing)
+        return sums, missing
+
+    def spread(self, states: Indices, per_state: Array) -> Array:
+        """Values of these states on their pairs, zero on those of others."""
+        full = np.zeros(self.n_states)
+        full[states] = per_state
+        return np.asarray(np.repeat(full, np.diff(self.pair_start)))
+
+    def respond(
+        self, hessian: tuple[Array, Array], push: Array, lift: Array, x: Array, right: Array, out: Array
+    ) -> tuple[Array, Array]:
+        """out = W (push + lift + B x); coupling times its sums over the pairs of each state (S,), and right - B' out.
+
+        ``hessian`` are softness and coupling. An empty x stands for zeros, and with an empty right nothing is
+        missing. What is returned lasts until the next call.
+        """
+        shift, missing = self.room("shift", self.n_states), self.room("missing", self.size)[: right.size]
+        missing[:] = right
+        kernels.respond(*self._blocks, *hessian, push, lift, x, out, shift, missing)
+        return shift, missing
+
+    def refactor(self, hessian: tuple[Array, Array], conductance: Array | None, right: Array) -> Array:
+        """Assemble and factor the matrix for these Hessians; the solution of its first system.
+
+        ``conductance`` are the weights of the edges.
+        """
+        factor = self.factor
+        values = self.room("matrix", factor.n_entries)
+        values.fill(0.0)
+        kernels.assemble(*self._blocks, *hessian, factor.clique_place, factor.clique_entries, values)
+        if conductance is not None:
+            kernels.add_edges(conductance, factor.clique_entries, int(factor.clique_place[self.n_states]), values)
+            # all flows sum to one already: one node's balance follows from the others
+            pinned = factor.diagonal_entries[factor.place[self.n_states]]
+            values[pinned] *= 2
+        return factor.update(values, right, self._precision)
+
+
+def widest_part(mdp: MDP, workspace: Workspace) -> int:
+    """The most states at the same number of steps from one; looked for once a workspace."""
+    rows = mdp.transitions
+    return int(workspace.of("widest part", lambda: widest_level(rows.indptr, rows.indices, mdp.n_states)))
+
+
+def spreads_out(mdp: MDP, widest: int) -> bool:
+    """Whether a walk is soon nearly everywhere, so that factors fill in."""
+    return widest > mdp.n_states / 8
+
+
+def fills_in(mdp: MDP, workspace: Workspace) -> bool:
+    """Whether factors are hopeless at first sight, before anything of their size is held in memory."""
+    if mdp.n_states < SMALL_STATES:
+        return False
+    widest = widest_part(mdp, workspace)
+    return spreads_out(mdp, widest) and widest**3 / 3 > MOST_FLOPS_OF_A_CUT
+
+
+def small_solution(matrix: Array, right: Array) -> Array:
+    """A small symmetric system, scaled: its rows may differ by many orders of magnitude."""
+    if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
+        return np.full(right.size, np.nan)
+    scale = 1 / np.sqrt(np.maximum(np.abs(matrix).max(axis=1), 1e-300))
+    return np.asarray(scale * np.linalg.lstsq(matrix * scale * scale[:, None], right * scale, rcond=1e-15)[0])

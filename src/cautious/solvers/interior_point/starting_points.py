@@ -1,0 +1,166 @@
+"""Where the interior point method starts: from the prior's behaviour, or from a neighbouring problem's path.
+
+Without a neighbour the multipliers are those of a good plan, for slopes of the risks as they are at the prior, raised
+until they overpay every pair. The occupancy is that of a policy which mixes the prior's own one with actions about as
+likely as these multipliers make them cheap.
+
+The answer of a neighbouring caution is a bad start: its products are nearly zero, and steps from there are short. So a
+point is kept on the way, where the gap was still large and all products of about one size. At the next caution it is
+moved, with no other aim than products of that size again; what comes out starts the run, and is kept for the caution
+after. Where that does not succeed the run starts without a neighbour, and keeps an earlier point.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.checks import picked, spread_to, state_sums_of
+from cautious.occupancy import occupancy_policy, policy_occupancy
+from cautious.planning import plan
+from cautious.problem import Problem
+from cautious.risks.separable import SeparableRisk
+from cautious.solvers.interior_point.barrier_program import FeatureRows, Form
+from cautious.solvers.interior_point.newton_directions import Newton, Point, near_barriers, step_lengths
+from cautious.solvers.interior_point.newton_matrix import System
+
+# the least of an entry and what pairs are overpaid by, in units of the form; how precise plan and occupancy are
+FLOOR = 1e-3
+OVERPAID = 0.03
+ROUGHLY, NEARLY = 0.3, 0.03
+# shares of cheap actions, which are those whose cost is not far above ``SOFT``, and of default rows
+LIKELY, SOFT = 0.6, 0.1
+BLUR = 0.2
+# relative gaps at which a point is kept: at first, and at most
+FIRST_LEVEL, LAST_LEVEL = 0.1, 1.0
+# a kept point is too far away when these many steps, none shorter than this, do not end with a full one that leaves
+# every product above this share of their mean
+CENTRINGS = 3
+SHORTEST, FULL = 0.3, 0.9
+CENTRED = 0.05
+
+
+@dataclass
+class Neighbour:
+    """A point of the last problem, kept when its relative gap passed ``level``, and that problem's form."""
+
+    level: float = FIRST_LEVEL
+    form: Form | None = None
+    point: Point | None = None
+
+    def wants(self, gap: float) -> bool:
+        """Whether a point with this relative gap is to be kept."""
+        return self.point is None and gap <= self.level
+
+    def keep(self, form: Form, point: Point) -> None:
+        """Remember a point; nothing changes it later."""
+        self.form, self.point = form, point
+
+    def start(self, form: Form, system: System) -> Point | None:
+        """The kept point, moved to another problem; None without one, or when it is too far away."""
+        if self.point is None or self.form is None or self.form.size != form.size:
+            return None
+        point = _translated(self.form, self.point, form, system.n_states)
+        free = form.targets == 0
+        for _ in range(CENTRINGS):
+            products, newton = point.primal * point.dual, Newton(form, system, point)
+            mean = float(products[free].mean())
+            step = newton.direction(np.where(free, mean, form.targets) - products, newton.blank("first"))
+            lengths = step_lengths(form, step, FULL)
+            if not min(lengths) >= SHORTEST:
+                break
+            point = near_barriers(form, point.moved(step, *lengths))
+            products = (point.primal * point.dual)[free]
+            if min(lengths) >= FULL and float(products.min()) > CENTRED * float(products.mean()):
+                self.keep(form, point)
+                return point
+        self.form, self.point, self.level = None, None, min(10 * self.level, LAST_LEVEL)
+        return None
+
+
+def _translated(old: Form, point: Point, form: Form, n_states: int) -> Point:
+    """A point in the units of another form; slopes of kinks, and potentials, keep their place between their ends."""
+    ratio = old.scale / form.scale
+    dual, v = point.dual * ratio, point.v * ratio
+    for kink, before in zip(form.kinks, old.kinks, strict=True):
+        for part in (kink.above, kink.below):
+            dual[part] = point.dual[part] * (kink.weight / before.weight)
+    if form.transport is not None and old.transport is not None:
+        # steps rely on multipliers of flows being lengths less differences of potentials
+        heavier = form.transport.weight / old.transport.weight
+        for part in (form.transport.along, form.transport.against):
+            dual[part] = point.dual[part] * heavier
+        v[n_states:] = point.v[n_states:] * heavier
+    return Point(point.primal.copy(), dual, v, point.top.copy())
+
+
+def start(problem: Problem, form: Form, system: System) -> Point:
+    """Multipliers of a good plan for about the right slopes, and the behaviour that their reduced costs suggest."""
+    policy = _prior_policy(problem)
+    slope = np.zeros(form.reward.size)
+    for term in form.smooth:
+        u = term.slope(np.maximum(term.prior, FLOOR))
+        slope += system.spread(form.states, u) if term.on_states else u
+    for kink in form.kinks:
+        slope += kink.weight / 2
+    if form.features is not None:
+        _, w, _ = _barriers(form.features, form, _occupancy(problem, form, policy))
+        slope -= w @ form.features.rows
+    v, z = _overpaying(problem, form, system, form.reward - slope)
+    y = _occupancy(problem, form, (1 - LIKELY) * policy + LIKELY * _soft(problem, z))
+    primal, dual, top = np.ones(form.size), np.ones(form.size), np.zeros(0)
+    primal[: y.size], dual[: y.size] = y, z
+    x, _ = system.backward(y)
+    for kink in form.kinks:
+        away = (x[form.states] if kink.on_states else y) - kink.prior
+        primal[kink.above] = np.maximum(away, 0) + OVERPAID / kink.weight
+        primal[kink.below] = primal[kink.above] - away
+        dual[kink.above] = dual[kink.below] = kink.weight / 2
+    if form.transport is not None:
+        for part in (form.transport.along, form.transport.against):
+            dual[part] = form.transport.weight * form.transport.edges.length
+    if form.features is not None:
+        part = form.features.slack
+        primal[part], dual[part], top = _barriers(form.features, form, y)
+    return Point(primal, dual, v, top)
+
+
+def _prior_policy(problem: Problem) -> Array:
+    """What the first prior of pairs does; without one, everything alike."""
+    for _, risk in problem.terms:
+        if isinstance(risk, SeparableRisk) and not risk.on_states:
+            return occupancy_policy(np.where(problem.active, risk.prior, 0.0), problem.default_rows)
+    return problem.default_rows
+
+
+def _occupancy(problem: Problem, form: Form, policy: Array) -> Array:
+    """About what a policy does, a little blurred, on the active pairs; nothing is too small."""
+    blurred = (1 - BLUR) * policy + BLUR * problem.default_rows
+    found = picked(policy_occupancy(problem.mdp, problem.completed(blurred), NEARLY).occupancy, problem.active)
+    return np.asarray(np.maximum(form.amount * found, FLOOR))
+
+
+def _overpaying(problem: Problem, form: Form, system: System, reward: Array) -> tuple[Array, Array]:
+    """(v, z): the values of a good plan, raised until every active pair is overpaid, and by how much each one is."""
+    values = plan(problem.mdp, spread_to(problem.active, reward), tolerance=ROUGHLY, allowed=problem.kept).values
+    v = np.zeros(system.size)
+    v[form.states] = values[form.states]
+    z = -system.forward(reward, np.zeros(system.n_states), v)
+    lift = OVERPAID - float(z.min())
+    v[form.states] += lift / (1 - problem.mdp.discount)
+    return v, z + lift
+
+
+def _soft(problem: Problem, z: Array) -> Array:
+    """Actions about as likely as they are cheap."""
+    likely = spread_to(problem.active, 1 / (z + SOFT))
+    return problem.completed(likely / np.maximum(state_sums_of(likely)[:, None], 1e-300))
+
+
+def _barriers(features: FeatureRows, form: Form, y: Array) -> tuple[Array, Array, Array]:
+    """(slacks, their multipliers, tops) of the features for an occupancy."""
+    values = features.rows @ y - features.floors
+    top = np.array([float(-values[group > 0].min()) + 0.1 * form.amount for group in features.tops.T])
+    slack = np.maximum(values + features.tops @ top, 1e-3 * form.amount)
+    even = features.tops @ (features.totals / features.tops.sum(axis=0)) if features.totals.size else 0.0
+    return slack, np.where(features.fixed > 0, features.fixed / slack, even), top

@@ -1,0 +1,1 @@
+"""Local models, for risks known by value and gradient only."""

@@ -1,0 +1,1 @@
+"""A matrix-free proximal interior point method, for distances to a prior."""

@@ -1,0 +1,293 @@
+"""The state of a proximal interior-point search, and its Newton step.
+
+In units of ``unit`` reward, with n active pairs, w = (1-gamma) caution weight / unit, and x the state marginal of d:
+
+    max  <r, d> - h/2 |d|^2 - k sum d log d - H/2 |x|^2 - K sum x log x - kinks - transport - features
+    over d >= 0 with  inflow + B'd = 0.
+
+Prices z >= 0 of d >= 0 and multipliers v satisfy, at the optimum,  r + B v - slopes + z = 0  and  d z = 0. A step
+solves the Newton equations of d z = mu, where every pair also pays |step|^2 / (2 sigma x) for moving away from where it
+is. That proximal term does not move the solution; it keeps the largest answers to a price comparable, so that conjugate
+gradients with a diagonal preconditioner stay fast when the complementary products become small. Given the step of v,
+all else is eliminated pair by pair and state by state.
+"""
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.problem import Problem
+from cautious.risks.features import FeatureRisk
+from cautious.risks.separable import HalfL1, HalfSquares, SeparableRisk
+from cautious.risks.transport import TransportRisk
+from cautious.runtime.clock import Clock
+from cautious.solvers.proximal.flow_system import EMPTY, NOWHERE, ActivePart, NewtonSystem, Responses
+from cautious.solvers.proximal.proximal_terms import Arcs, Kink, Slacks, room, slacks_of
+
+# with kinks: a shorter reach, and linear solves that need not be exact, for there will be many steps anyway
+KINKED_REACH, CURVED_REACH = 0.6, 0.8
+KINKED_SHARE, CURVED_SHARE = 0.5, 0.1
+# steps of a linear solve, at first: more would hardly help a transport; they double where unbalanced flow becomes dear
+LINEAR_STEPS, TRANSPORT_STEPS, MOST_LINEAR_STEPS = 1000, 400, 4000
+BOUNDARY = 0.99
+WARM_PRICE = 0.01
+LEAST_CENTRING, MOST_CENTRING = 0.05, 0.8
+
+
+class Search:
+    """See the module's text; ``d`` (n,), ``z`` (n,), ``v`` (S,) and the blocks of ``proximal_terms``."""
+
+    def __init__(self, problem: Problem, part: ActivePart, occupancy: Array, multipliers: Array | None) -> None:
+        self.problem, self.part = problem, part
+        gamma, pairs = part.gamma, part.pairs
+        reward = problem.reward.ravel()[pairs]
+        scaled = [((1 - gamma) * weight, risk) for weight, risk in problem.terms]
+        self.middle = 0.5 * (float(reward.max()) + float(reward.min()))
+        self.unit = max(float(np.ptp(reward)), *(weight * _steepness(risk) for weight, risk in scaled), 1e-300)
+        self.r = (reward - self.middle) / self.unit
+        d = np.ravel(occupancy)[pairs]
+        self.d = np.maximum(d, 1e-3 * d.mean())
+        self.z = np.full(d.size, 0.5)
+        self.v = np.zeros(part.states.size)
+        if multipliers is not None:
+            self.v = (multipliers[part.states] - self.middle / (1 - gamma)) / self.unit
+        self.centring, self.cut_short = 0.5, False
+        # (quadratic, entropic) curvature of pairs and of states
+        self.on_pairs, self.on_states = np.zeros(2), np.zeros(2)
+        self.pair_kinks: list[Kink] = []
+        self.state_kinks: list[Kink] = []
+        self.arcs: list[Arcs] = []
+        self.slacks: list[Slacks] = []
+        self.kinks: dict[int, Kink] = {}
+        self._take([(weight / self.unit, risk) for weight, risk in scaled])
+        self.limit = TRANSPORT_STEPS if self.arcs else LINEAR_STEPS
+        if multipliers is not None:
+            # a neighbour's multipliers say what each pair loses
+            lost = self.z - self.dual_residual(part.gather(self.d))
+            self.z = np.maximum(lost, WARM_PRICE)
+
+    def _take(self, terms: list[tuple[float, object]]) -> None:
+        features = []
+        for number, (weight, risk) in enumerate(terms):
+            if isinstance(risk, SeparableRisk):
+                self._take_separable(number, weight, risk)
+            elif isinstance(risk, TransportRisk):
+                self.arcs.append(Arcs(weight, risk, self.part.states, float((self.d * self.z).mean())))
+            elif isinstance(risk, FeatureRisk):
+                features.append((weight, risk))
+        if features:
+            self.slacks.append(slacks_of(features, self.part.pairs, self.d))
+
+    def _take_separable(self, number: int, weight: float, risk: SeparableRisk) -> None:
+        part = self.part
+        prior = risk.prior[part.states] if risk.on_states else risk.prior.ravel()[part.pairs]
+        curvature = self.on_states if risk.on_states else self.on_pairs
+        if isinstance(risk, HalfL1):
+            x = part.gather(self.d) if risk.on_states else self.d
+            self.kinks[number] = Kink(weight, prior, x)
+            (self.state_kinks if risk.on_states else self.pair_kinks).append(self.kinks[number])
+            return
+        gain = weight * (prior if isinstance(risk, HalfSquares) else np.log(prior))
+        self.r = self.r + (part.spread(gain) if risk.on_states else gain)
+        curvature[0 if isinstance(risk, HalfSquares) else 1] += weight
+
+    @property
+    def blocks(self) -> list[Kink | Arcs | Slacks]:
+        """Everything with variables of its own."""
+        return [*self.pair_kinks, *self.state_kinks, *self.arcs, *self.slacks]
+
+    def complementarity(self) -> tuple[float, int]:
+        """Sum of all products that should vanish, and how many."""
+        products = [(float(self.d @ self.z), self.d.size), *(block.complementarity() for block in self.blocks)]
+        return sum(total for total, _ in products), sum(count for _, count in products)
+
+    def state_slopes(self, x: Array) -> Array:
+        """What being in a state costs, at the margin; (S,)."""
+        slopes = self.on_states[0] * x
+        if self.on_states[1] > 0:
+            slopes = slopes + self.on_states[1] * (np.log(x) + 1)
+        for kink in self.state_kinks:
+            slopes = slopes + kink.slope
+        for arcs in self.arcs:
+            slopes = slopes + arcs.prices[arcs.at]
+        return np.asarray(slopes)
+
+    def imbalance(self) -> Array:
+        """inflow + B'd; (S,)."""
+        return self.part.inflow + self.part.flow(self.d)
+
+    def dual_residual(self, x: Array) -> Array:
+        """r + B v - slopes + z; (n,)."""
+        left = self.r + self.part.price(self.v) + self.z - self.part.spread(self.state_slopes(x))
+        left -= self.on_pairs[0] * self.d
+        if self.on_pairs[1] > 0:
+            left -= self.on_pairs[1] * (np.log(self.d) + 1)
+        for kink in self.pair_kinks:
+            left -= kink.slope
+        for slacks in self.slacks:
+            left += slacks.rows.T @ slacks.price
+        return np.asarray(left)
+
+    def gap(self) -> float:
+        """About how far from optimal, as an objective: products, unbalanced flow, barriers off their own products."""
+        cost = self.complementarity()[0] + self.unbalanced(self.imbalance())
+        cost += sum(slacks.off() for slacks in self.slacks)
+        return cost * self.unit / (1 - self.part.gamma)
+
+    def unbalanced(self, imbalance: Array) -> float:
+        """What an imbalance of flow is worth."""
+        # a constant in v only speaks of the total mass, which the policy mends by itself
+        relative = self.v - float(self.part.inflow @ self.v) / (1 - self.part.gamma)
+        return abs(float(relative @ imbalance))
+
+    def step(self, clock: Clock) -> None:
+        """One Newton step; the target of the products follows from how far the last step could go."""
+        part, total_products = self.part, self.complementarity()
+        mu = self.centring * total_products[0] / total_products[1]
+        x = part.gather(self.d)
+        sigma = self._reach(total_products[0])
+        miss = mu - self.d * self.z
+        push = self.dual_residual(x) + miss / self.d
+        stiffness = self.on_pairs[0] + (self.on_pairs[1] + self.z) / self.d
+        stiffness += part.spread(1 / (sigma * np.maximum(x, 1e-2 / x.size)))
+        for kink in self.pair_kinks:
+            curvature, offset = kink.prepare(self.d, mu)
+            stiffness += curvature
+            push += offset
+        free = 1 / stiffness
+        states = StateResponse(self, x, free, mu)
+        missing = self.arcs[0].prepare(x, mu, sigma) if self.arcs else EMPTY
+        responses = self._responses(free, states.damp)
+        system = NewtonSystem(part, responses)
+        share = KINKED_SHARE if self.kinked else CURVED_SHARE
+        stop = max(share * mu * total_products[1] / max(float(np.ptp(self.v)), 1.0), 1e-15)
+        imbalance = self.imbalance()
+        if self.cut_short and self.unbalanced(imbalance) > total_products[0]:
+            self.limit = min(2 * self.limit, MOST_LINEAR_STEPS)
+        price_step, node_step = self._solve(system, states, push, imbalance, missing, stop, clock)
+        for slacks in self.slacks:
+            effects, prices, nodes = self._feature_answers(system, states, slacks, stop, clock)
+            change = self._answer(states, push, price_step, node_step)
+            weights = slacks.step(self.d, change, effects, mu)
+            push = push + slacks.rows.T @ weights
+            price_step, node_step = price_step + weights @ prices, node_step + weights @ nodes
+        change = self._answer(states, push, price_step, node_step)
+        self.cut_short = system.steps >= self.limit
+        self._move(miss, change, price_step, node_step)
+
+    def _reach(self, products: float) -> float:
+        """How far the proximal term lets pairs go, as a share of their state's mass per unit of price.
+
+        Pairs that are curved themselves need none. Further as the search converges, but more slowly than it converges:
+        that is what bounds the work of conjugate gradients.
+        """
+        power = KINKED_REACH if self.kinked else CURVED_REACH
+        return np.inf if self.on_pairs.any() else float(max(products, 1e-300) ** -power)
+
+    @property
+    def kinked(self) -> bool:
+        """Whether some term has corners."""
+        return bool(self.pair_kinks or self.state_kinks or self.arcs)
+
+    def _responses(self, free: Array, damp: Array) -> Responses:
+        if not self.arcs:
+            return Responses(free, damp, NOWHERE, 0, NOWHERE, NOWHERE, EMPTY)
+        arcs = self.arcs[0]
+        return Responses(free, damp, arcs.at, arcs.n_nodes, arcs.tail, arcs.head, arcs.ease)
+
+    def _solve(
+        self,
+        system: NewtonSystem,
+        states: "StateResponse",
+        push: Array,
+        imbalance: Array,
+        missing: Array,
+        stop: float,
+        clock: Clock,
+    ) -> tuple[Array, Array]:
+        """The steps of v and of the nodes' prices for a push on the pairs, an imbalance and what nodes miss."""
+        alone = states.answer(push)
+        right_nodes = missing.copy()
+        if missing.size:
+            right_nodes[self.arcs[0].at] += self.part.gather(alone)
+        return system.solve(-imbalance - self.part.flow(alone), right_nodes, stop, self.limit, clock)
+
+    def _answer(self, states: "StateResponse", push: Array, prices: Array, nodes: Array) -> Array:
+        """The step of d (n,) for a push on the pairs and steps of v and of the nodes' prices."""
+        push = push + self.part.price(prices)
+        if nodes.size:
+            push -= self.part.spread(nodes[self.arcs[0].at])
+        return states.answer(push)
+
+    def _feature_answers(
+        self, system: NewtonSystem, states: "StateResponse", slacks: Slacks, stop: float, clock: Clock
+    ) -> tuple[Array, Array, Array]:
+        """What one unit of each feature's price does to all features (m, m), to v and to the nodes' prices."""
+        m, n_nodes = slacks.floors.size, self.arcs[0].n_nodes if self.arcs else 0
+        effects, prices, nodes = np.empty((m, m)), np.empty((m, self.v.size)), np.empty((m, n_nodes))
+        plain = states.without_offset()
+        for j in range(m):
+            row = np.asarray(slacks.rows[[j]].todense()).ravel()
+            tight = stop / max(float(slacks.price[j]), 1e-300)
+            prices[j], nodes[j] = self._solve(
+                system, plain, row, np.zeros(self.v.size), np.zeros(n_nodes), tight, clock
+            )
+            effects[:, j] = slacks.rows @ self._answer(plain, row, prices[j], nodes[j])
+        return effects, prices, nodes
+
+    def _move(self, miss: Array, change: Array, price_step: Array, node_step: Array) -> None:
+        z_step = (miss - self.z * change) / self.d
+        rooms = [(room(self.d, change), room(self.z, z_step))]
+        rooms += [kink.recover(change) for kink in self.pair_kinks]
+        rooms += [kink.recover(self.part.gather(change)) for kink in self.state_kinks]
+        rooms += [arcs.recover(node_step) for arcs in self.arcs]
+        rooms += [slacks.recover(change) for slacks in self.slacks]
+        primal, dual = (min(sides) for sides in zip(*rooms, strict=True))
+        if self.on_pairs.any() or self.on_states.any() or self.slacks:
+            primal = dual = min(primal, dual)
+        primal, dual = (1.0 if length >= 1 else BOUNDARY * length for length in (primal, dual))
+        self.d = self.d + primal * change
+        self.z = self.z + dual * z_step
+        self.v = self.v + dual * price_step
+        for block in self.blocks:
+            block.move(primal, dual)
+        self.centring = float(np.clip((1 - min(primal, dual)) ** 1.5, LEAST_CENTRING, MOST_CENTRING))
+
+
+class StateResponse:
+    """How the pairs of a state answer prices together: M = D - D 1 damp 1' D and what the state's own step adds."""
+
+    def __init__(self, search: Search, x: Array, free: Array, mu: float) -> None:
+        self.part, self.free = search.part, free
+        total = self.part.gather(free)
+        curvature = search.on_states[0] + search.on_states[1] / x
+        offset = np.zeros(x.size)
+        for kink in search.state_kinks:
+            more, shift = kink.prepare(x, mu)
+            curvature = curvature + more
+            offset += shift
+        self.damp = curvature / (1 + curvature * total)
+        self.offset = offset / (1 + curvature * total)
+
+    def answer(self, push: Array) -> Array:
+        """The step of the pairs (n,) for a push on their prices."""
+        alone = self.free * push
+        together = self.damp * self.part.gather(alone) - self.offset
+        return np.asarray(alone - self.free * self.part.spread(together))
+
+    def without_offset(self) -> "StateResponse":
+        """The linear part."""
+        other = object.__new__(StateResponse)
+        other.part, other.free, other.damp = self.part, self.free, self.damp
+        other.offset = np.zeros_like(self.offset)
+        return other
+
+
+def _steepness(risk: object) -> float:
+    """A typical slope of a risk: rewards are measured in the larger of their spread and this."""
+    if isinstance(risk, HalfSquares):
+        return float(risk.prior.max())
+    if isinstance(risk, TransportRisk):
+        return float(risk.cost.mean()) if risk.cost.size else 0.0
+    if isinstance(risk, FeatureRisk):
+        return float(np.abs(risk.features.data).max(initial=0.0))
+    return 1.0

@@ -1,0 +1,158 @@
+"""The inner problems of a scalar search: the same model and convex terms with another reward table.
+
+Without convex terms an inner problem is one planning call; otherwise it is a problem of its own, with its own solvers.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.certificate.bounds import Conflict, Witness
+from cautious.models.chains import Greedy
+from cautious.models.encodings import frozen
+from cautious.planning import Plan, plan
+from cautious.problem import Problem
+from cautious.risks.base import Risk
+from cautious.solvers.base import Outcome, Solver, Start, Target, run
+from cautious.status import Status
+
+ROUGH_OCCUPANCY = 1e-7
+# how rough the first answer may be, and what it is divided by when that decides nothing
+ROUGHEST, FINER = 5e3, 30.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """No policy gets more than ``upper`` from an inner problem, as ``witness`` proves, and some policy gets ``lower``.
+
+    ``plan`` or ``outcome`` is what it was read from: the policy, and where a neighbour starts.
+    """
+
+    upper: float
+    lower: float
+    witness: Witness
+    plan: Plan | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def conflict(self) -> Conflict | None:
+        """Proof that the convex terms cannot be met by any policy."""
+        return None if self.outcome is None else self.outcome.conflict
+
+
+class InnerProblems(ABC):
+    """Solves inner problems one after another."""
+
+    @abstractmethod
+    def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+        """The inner problem of a reward table (S, A) up to an absolute gap, starting from a neighbour's answer."""
+
+    @abstractmethod
+    def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
+        """As ``solve``, only until it is clear on which side of ``limit`` the optimum is, or to a gap of ``finest``."""
+
+    @abstractmethod
+    def shifted(self, near: Answer, apart: Array) -> Answer:
+        """Where to start if the multipliers are about so far apart (S,) from those of a neighbour's answer."""
+
+    @abstractmethod
+    def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
+        """Policy and occupancy (S, A) of an answer, if it has one; ``guess`` (S,) of the state marginal."""
+
+
+class Planned(InnerProblems):
+    """One planning call each."""
+
+    def __init__(self, problem: Problem, start: Start | None) -> None:
+        self.problem, self.chains = problem, Greedy(problem.mdp, frozen(problem.reward).ravel())
+        self.start = (
+            None if start is None else Plan(np.argmax(start.policy, axis=1), start.multipliers, -np.inf, np.inf)
+        )
+
+    def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+        """The plan's values are the witness."""
+        return self._planned(reward, tolerance, -np.inf, near)
+
+    def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
+        """One planning call that knows what it is compared with."""
+        return self._planned(reward, finest, limit - finest, near)
+
+    def shifted(self, near: Answer, apart: Array) -> Answer:
+        """A plan with such values."""
+        assert near.plan is not None
+        values = near.plan.values + apart
+        return Answer(np.inf, -np.inf, Witness(values), plan=Plan(near.plan.actions, values, -np.inf, np.inf))
+
+    def _planned(self, reward: Array, tolerance: float, known: float, near: Answer | None) -> Answer:
+        warm = self.start if near is None else near.plan
+        found = plan(self.problem.mdp, reward, tolerance=tolerance, allowed=self.problem.kept, warm=warm, known=known)
+        return Answer(found.upper, found.lower, Witness(found.values), plan=found)
+
+    def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
+        """The plan's actions."""
+        assert answer.plan is not None
+        mdp, policy = self.problem.mdp, answer.plan.policy(self.problem.mdp.n_actions)
+        chain, _ = self.chains.chain(answer.plan.actions)
+        # neither careful nor proved: what looks better is delivered before it counts
+        aim = (1 - mdp.discount) * ROUGH_OCCUPANCY
+        states, _ = chain.flow(mdp.discount, (1 - mdp.discount) * mdp.start, guess, aim)
+        return policy, policy * (states / max(float(states.sum()), 1e-300))[:, None]
+
+
+class Convex(InnerProblems):
+    """Problems with convex terms, for the solvers that ``choose`` gives."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        target: Target,
+        terms: list[tuple[float, Risk]],
+        choose: Callable[[Problem], list[Solver]],
+    ) -> None:
+        self.problem, self.target, self.terms, self.choose = problem, target, terms, choose
+
+    def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+        """The best of all solvers until one is done."""
+        part = self.problem.part(reward, self.terms)
+        asked = self.target
+        start = asked.start if near is None else self._start(near)
+        target = Target(asked.tolerance, asked.clock, tolerance, start, asked.workspace)
+        outcome = Outcome(Status.STALLED)
+        limit = asked.clock.memory.limit
+        for solver in self.choose(part):
+            if limit is not None and solver.memory(part) > limit:
+                continue
+            outcome = run(solver, part, target, None, outcome)
+            if outcome.status is not Status.STALLED:
+                break
+        lower = -np.inf if outcome.delivered is None else outcome.delivered.objective
+        known = isinstance(outcome.witness, Witness)
+        witness = outcome.witness if isinstance(outcome.witness, Witness) else Witness(np.zeros(part.mdp.n_states))
+        return Answer(outcome.upper if known else np.inf, lower, witness, outcome=outcome)
+
+    def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
+        """Finer and finer."""
+        tolerance = ROUGHEST * finest
+        while True:
+            near = self.solve(reward, tolerance, near)
+            clear = near.upper <= limit or near.lower > limit
+            if clear or tolerance <= finest or self.target.clock.over:
+                return near
+            tolerance = max(tolerance / FINER, finest)
+
+    def shifted(self, near: Answer, apart: Array) -> Answer:
+        """The neighbour's: what these solvers keep for each other is worth more than multipliers."""
+        return near
+
+    def _start(self, near: Answer) -> Start | None:
+        delivered = None if near.outcome is None else near.outcome.delivered
+        return None if delivered is None else Start(delivered.policy, near.witness.multipliers)
+
+    def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
+        """What the solvers delivered."""
+        assert answer.outcome is not None
+        delivered = answer.outcome.delivered
+        return None if delivered is None else (delivered.policy, delivered.occupancy.occupancy)

@@ -1,0 +1,276 @@
+"""Variance and CVaR, alone or in sums: a search over their scalars with a proof over all policies.
+
+Each such risk is min over t of <d, table(t)> + offset(t). Alternating between the best policy for t and the best t of
+that policy climbs to a good policy. The proof sorts all policies by their best t: boxes of t cover everything, and for
+the policies of a box the risk stays above a line in d, which leaves one inner problem per box. A box whose inner
+optimum does not beat the best policy is done; any other is cut in two, near the t of its own best policy.
+
+How the boxes are laid out decides how many are needed. One small box holds the best t known, so small that its line
+loses less than the tolerance. From there the objective falls about as fast as the lines lose, so boxes grow in
+proportion to their distance; most of them are far from close, and a rough answer is enough to settle them. The next
+caution starts from these boxes, moved along (``scalar_past.py``).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.certificate.bounds import Box, Cover
+from cautious.certificate.policy_evaluation import evaluate_policy
+from cautious.problem import Problem
+from cautious.risks.base import Risk, ScalarRisk
+from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.scalar_search.inner_problems import Answer, Convex, InnerProblems, Planned
+from cautious.solvers.scalar_search.search_history import Covered, Incumbent, Past
+
+ROOM = 0.7  # share of the allowed gap that a box may use
+FINEST = 0.2  # share of it that an inner problem is solved to, where that matters
+LOST = 0.2  # share of it that the line of the box around the best policy may lose
+ROUGHEST = 1e3  # how many times the allowed gap the first climb is solved to
+CLIMBS = 30
+LARGEST_SEARCH = 2000
+FIRST_REPORT = 32
+
+
+@dataclass(frozen=True)
+class ScalarSearch(Solver):
+    """``choose`` gives the solvers of the inner problems."""
+
+    choose: Callable[[Problem], list[Solver]]
+    name = "scalar search"
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Needs a risk over a scalar; every other term must be convex for the bound to hold."""
+        if not any(isinstance(risk, ScalarRisk) for _, risk in problem.terms):
+            return "has no scalar to search"
+        rest = [risk.label for _, risk in problem.terms if not (isinstance(risk, ScalarRisk) or risk.convex)]
+        return f"cannot bound {rest[0]}, which is not convex" if rest else None
+
+    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
+        """The policy it climbs to, better ones and the cover when that is complete or has doubled."""
+        convex: list[tuple[float, Risk]] = [(w, r) for w, r in problem.terms if not isinstance(r, ScalarRisk)]
+        inner = Convex(problem, target, convex, self.choose) if convex else Planned(problem, target.start)
+        yield from _Search(problem, target, inner, target.workspace.of(self.name, Past)).run()
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A box to be settled; ``parent`` is a box around it that proves ``bound``."""
+
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+    bound: float
+    parent: Box
+    near: Answer
+
+
+class _Search:
+    def __init__(self, problem: Problem, target: Target, inner: InnerProblems, past: Past) -> None:
+        self.problem, self.target, self.inner = problem, target, inner
+        self.scalars = [(w, risk) for w, risk in problem.terms if isinstance(risk, ScalarRisk)]
+        self.intervals = [risk.interval() for _, risk in self.scalars]
+        self.past = past.of(self.intervals)
+        self.best: Incumbent | None = None
+        self.heap: list[tuple[float, int, _Piece]] = []
+        self.done: dict[int, Box] = {}
+        self.number = count()
+        self.solved = 0
+
+    def run(self) -> Iterator[Candidate]:
+        answer = self._climb()
+        if answer.conflict is not None:
+            found = self.inner.behaviour(answer, None)
+            yield Candidate(None if found is None else found[0], conflict=answer.conflict)
+            return
+        if self.best is None:
+            return
+        lows, highs = tuple(low for low, _ in self.intervals), tuple(high for _, high in self.intervals)
+        whole = Box(lows, highs, self.best.numbers, answer.witness)
+        moved = self.past.moved(self.problem.caution, self.best)
+        for box in moved or [Covered((lows, highs))]:
+            near = answer if box.apart is None else self.inner.shifted(answer, box.apart)
+            self._push(_Piece(*box.ends, np.inf, whole, near))
+        if self.target.watched:
+            yield self._report()
+        announced = FIRST_REPORT
+        while self.heap and not self.target.clock.over and self.solved < LARGEST_SEARCH:
+            self._settle(heappop(self.heap)[2])
+            if len(self.done) + len(self.heap) >= 2 * announced:
+                announced = len(self.done) + len(self.heap)
+                yield self._report()
+        # a search that was cut short covers nothing
+        boxes = () if self.heap else tuple(self.done.values())
+        self.past.add(self.problem.caution, self.best, boxes, not moved)
+        yield self._report()
+
+    def _report(self) -> Candidate:
+        assert self.best is not None
+        pending = {id(piece.parent): piece.parent for _, _, piece in self.heap}
+        cover = Cover(tuple((self.done | pending).values()))
+        return Candidate(self.best.policy, cover, states=self.best.states)
+
+    def _keep(self, box: Box) -> None:
+        """Both halves of a box may end up relying on the whole, which is then kept once."""
+        self.done[id(box)] = box
+
+    def _share(self, share: float) -> float:
+        return share * self.target.allowance(self.past.objective if self.best is None else self.best.objective)
+
+    @property
+    def _limit(self) -> float:
+        """What a box must not exceed."""
+        assert self.best is not None
+        return self.best.objective + self._share(ROOM)
+
+    def _solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+        self.solved += 1
+        return self.inner.solve(reward, tolerance, near)
+
+    def _priced(self, lines: list[tuple[Array, float]]) -> tuple[Array, float]:
+        """The reward after the tables of the scalar risks, and their offsets together."""
+        reward, offset = self.problem.reward, 0.0
+        for (weight, _), (table, constant) in zip(self.scalars, lines, strict=True):
+            reward = reward - (1 - self.problem.mdp.discount) * weight * table
+            offset += weight * constant
+        return reward, offset
+
+    def _climb(self) -> Answer:
+        """From the best policy without the scalar risks to one that no change of its numbers improves: no proof."""
+        start, answer = self.target.start, None
+        numbers = self.past.ahead(self.problem.caution)
+        tolerance = self._share(ROUGHEST if numbers is None else FINEST)
+        if numbers is None and start is not None and self.problem.usable(start.policy):
+            self._consider(start.policy, None)
+        if numbers is None and self.best is None:
+            answer = self._solve(self.problem.reward, tolerance, None)
+            self._meet(answer)
+        for _ in range(CLIMBS):
+            before = self.best
+            if numbers is None and before is not None:
+                numbers = before.numbers
+            if numbers is None:
+                break
+            tables = [(risk.table(t), 0.0) for (_, risk), t in zip(self.scalars, numbers, strict=True)]
+            answer = self._solve(self._priced(tables)[0], tolerance, answer)
+            self._meet(answer)
+            if self.best is None or self.target.clock.over:
+                break
+            gained = np.inf if before is None else self.best.objective - before.objective
+            settled = all(low <= t <= high for t, (low, high) in zip(numbers, self.best.ranges, strict=True))
+            if gained <= max(tolerance, self._share(ROOM)) or settled:
+                if tolerance <= self._share(FINEST):
+                    break
+                tolerance = self._share(FINEST)
+            numbers = None
+        assert answer is not None
+        return answer
+
+    def _meet(self, answer: Answer) -> Array | None:
+        """The occupancy of an answer's policy, which may be the best so far."""
+        found = self.inner.behaviour(answer, None if self.best is None else self.best.states)
+        if found is None:
+            return None
+        self._consider(*found)
+        return found[1]
+
+    def _consider(self, policy: Array, d: Array | None) -> None:
+        if d is not None and self.best is not None and self.problem.objective(d) <= self.best.objective:
+            return
+        states = None if d is None else d.sum(axis=1)
+        exact = evaluate_policy(self.problem, policy, states, self.target.allowance)
+        if not np.isfinite(exact.objective) or (self.best is not None and exact.objective <= self.best.objective):
+            return
+        d = exact.occupancy.occupancy
+        room = LOST * self.target.allowance(exact.objective) / len(self.scalars)
+        self.best = Incumbent(
+            exact.objective,
+            policy,
+            d.sum(axis=1),
+            tuple(risk.best(d) for _, risk in self.scalars),
+            tuple(risk.around(d, room / weight) for weight, risk in self.scalars),
+        )
+
+    def _push(self, piece: _Piece) -> None:
+        heappush(self.heap, (-piece.bound, next(self.number), piece))
+
+    def _settle(self, piece: _Piece) -> None:
+        if piece.bound <= self._limit:
+            self._keep(piece.parent)
+            return
+        parts = self._parted(piece)
+        if parts is None:
+            self._bound(piece)
+            return
+        for part in parts:
+            self._push(part)
+
+    def _parted(self, piece: _Piece) -> list[_Piece] | None:
+        """A box with the incumbent in it, cut so that only a small one still has it; None when it is that small."""
+        assert self.best is not None
+        lows, highs, boxes = piece.lows, piece.highs, []
+        if not all(low <= t <= high for low, t, high in zip(lows, self.best.numbers, highs, strict=True)):
+            return None
+        for k, (low, high) in enumerate(self.best.ranges):
+            if lows[k] < low < highs[k]:
+                boxes.append((lows, _replaced(highs, k, low)))
+                lows = _replaced(lows, k, low)
+            if lows[k] < high < highs[k]:
+                boxes.append((_replaced(lows, k, high), highs))
+                highs = _replaced(highs, k, high)
+        parts = [_Piece(*box, piece.bound, piece.parent, piece.near) for box in ((lows, highs), *boxes)]
+        return parts if boxes else None
+
+    def _bound(self, piece: _Piece) -> None:
+        """Bound a box by its inner problem, as exactly as it takes; cut it when it may hold something better."""
+        assert self.best is not None
+        sides = list(zip(self.scalars, piece.lows, piece.highs, self.best.numbers, strict=True))
+        at = tuple(risk.touch(low, high, t) for (_, risk), low, high, t in sides)
+        lines = [risk.line(low, high, x) for ((_, risk), low, high, _), x in zip(sides, at, strict=True)]
+        reward, offset = self._priced(lines)
+        answer, finest = piece.near, self._share(FINEST)
+        while True:
+            self.solved += 1
+            answer, cut, limit = self.inner.decide(reward, self._limit + offset, finest, answer), None, self._limit
+            if answer.upper - offset > limit:
+                d = self._meet(answer)
+                cut = None if d is None else self._cut(piece, lines, d)
+            # the policy just met may have raised the limit
+            settled, beaten = answer.upper - offset <= self._limit, answer.lower - offset > self._limit
+            closed = answer.upper - answer.lower <= 10 * finest
+            if settled or beaten or closed or self._limit <= limit or self.target.clock.over:
+                break
+        bound, box = answer.upper - offset, Box(piece.lows, piece.highs, at, answer.witness)
+        # an inner problem that does not close says nothing about smaller boxes
+        if settled or cut is None or not (beaten or closed):
+            self._keep(box)
+            return
+        k, t = cut
+        for lows, highs in (
+            (box.lows, _replaced(box.highs, k, t)),
+            (_replaced(box.lows, k, t), box.highs),
+        ):
+            self._push(_Piece(lows, highs, bound, box, answer))
+
+    def _cut(self, box: _Piece, lines: list[tuple[Array, float]], d: Array) -> tuple[int, float] | None:
+        """Which scalar to cut, and where: the one whose line is furthest below the risk of the box's own policy."""
+        lost = [
+            weight * (risk.value(d) - float(np.sum(d * table)) - offset)
+            for (weight, risk), (table, offset) in zip(self.scalars, lines, strict=True)
+        ]
+        for k in np.argsort(lost, kind="stable")[::-1]:
+            risk, low, high = self.scalars[k][1], box.lows[k], box.highs[k]
+            wanted, margin = risk.best(d), 0.05 * (high - low)
+            if not low < wanted < high:
+                wanted = low + (high - low) / 2
+            where = risk.cut_at(low, high, min(max(wanted, low + margin), high - margin))
+            if where is not None:
+                return int(k), where
+        return None
+
+
+def _replaced(values: tuple[float, ...], k: int, value: float) -> tuple[float, ...]:
+    return (*values[:k], value, *values[k + 1 :])

@@ -1,0 +1,100 @@
+"""``Session``: answers the statements of one page, one at a time, and remembers what the next answer can start from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cautious.frontiers import Frontier, frontier
+from cautious.problem import Problem
+from cautious.risks.base import Risk
+from cautious.solution import Solution
+from cautious.solvers.base import Progress, Workspace
+from cautious.solvers.request import Request
+from cautious.solvers.solve import answer
+from cautious.status import Status
+from cautious.studio.messages import Statement
+from cautious.studio.scenario import Scenario, place_of
+
+# a curve on a screen needs no more
+CURVE_TOLERANCE = 1e-4
+
+Stop = Callable[[], bool]
+
+
+class _GivenUpError(Exception):
+    """Ends a frontier at once, also in the middle of a point: half a curve is of no use to the page."""
+
+
+@dataclass
+class _Kept:
+    """What statements that differ only in their caution share; ``key`` is any of them, with caution 0."""
+
+    key: Statement
+    place: Scenario
+    unbound_risk: Risk | None
+    problem: Problem
+    workspace: Workspace
+    last: tuple[Statement, Solution] | None = None
+
+    def is_at(self, key: Statement) -> bool:
+        """Whether that statement takes place in the same model."""
+        return (self.key.grid, self.key.danger) == (key.grid, key.danger)
+
+
+class Session:
+    """One page's work. Not for two threads at once; ``stop`` is asked between steps and ends a run early."""
+
+    def __init__(self, opened: Problem | None = None, time_limit_seconds: float = 5.0) -> None:
+        self.opened = opened
+        self.time_limit_seconds = time_limit_seconds
+        self._kept: _Kept | None = None
+
+    def place(self, statement: Statement) -> Scenario:
+        """Where the statement takes place."""
+        return self._prepared(statement).place
+
+    def solve(self, statement: Statement, stop: Stop) -> Solution:
+        """The best policy; from the neighbouring caution's where only the caution changed."""
+        kept = self._prepared(statement)
+        before = None if kept.last is None else kept.last[1]
+        request = Request(time_limit_seconds=self.time_limit_seconds, callback=lambda progress: stop())
+        problem = kept.problem.with_caution(statement.caution)
+        solution = answer(problem, request, before, kept.workspace)
+        kept.last = (statement, solution)
+        return solution
+
+    def answered(self, statement: Statement, stop: Stop) -> Solution:
+        """As ``solve``, or the last answer where it was to the same statement and complete."""
+        kept = self._prepared(statement)
+        if kept.last is not None and kept.last[0] == statement and kept.last[1].status is not Status.STOPPED:
+            return kept.last[1]
+        return self.solve(statement, stop)
+
+    def frontier(self, statement: Statement, stop: Stop) -> Frontier | None:
+        """Solutions along caution; None where there is no risk to trade, or when stopped before the end."""
+        kept = self._prepared(statement)
+        if kept.unbound_risk is None:
+            return None
+
+        def give_way(progress: Progress) -> bool:
+            if stop():
+                raise _GivenUpError
+            return False
+
+        try:
+            return frontier(
+                kept.place.mdp,
+                kept.unbound_risk,
+                tolerance=CURVE_TOLERANCE,
+                time_limit_seconds=self.time_limit_seconds,
+                callback=give_way,
+            )
+        except _GivenUpError:
+            return None
+
+    def _prepared(self, statement: Statement) -> _Kept:
+        key, kept = replace(statement, caution=0.0), self._kept
+        if kept is None or kept.key != key:
+            place = kept.place if kept is not None and kept.is_at(key) else place_of(statement, self.opened)
+            recipe = place.risk(statement.risk)
+            kept = self._kept = _Kept(key, place, recipe, Problem(place.mdp, recipe), Workspace())
+        return kept

@@ -1,0 +1,165 @@
+"""One page's conversation: statements come in as fast as a slider moves; the newest is answered, others are dropped.
+
+At most one computation of a page runs at a time, in a thread. A solve that has taken longer than ``PATIENCE`` gives
+way to something newer with its best policy so far; a frontier gives way at once and is made up for later.
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any, Protocol
+
+from cautious.errors import CautiousError, InputError
+from cautious.studio import answers
+from cautious.studio.exports import export
+from cautious.studio.messages import Export, Message, Open, Solve, Statement, parse
+from cautious.studio.session import Session
+
+PATIENCE = 0.25
+QUIET = 0.15
+MOST_FILES = 3
+FAULT = "something went wrong that should not; the terminal of the studio shows what"
+
+
+class Wire(Protocol):
+    """What a conversation needs of a WebSocket."""
+
+    async def receive(self) -> Any:
+        """The next event: a dictionary."""
+
+    async def send_text(self, data: str) -> None:
+        """Send a text."""
+
+    async def send_bytes(self, data: bytes) -> None:
+        """Send bytes."""
+
+
+class Conversation:
+    """Reads, works and answers until the page is gone."""
+
+    def __init__(self, wire: Wire, session: Session, pool: Executor, greeting: str) -> None:
+        self.wire, self.session, self.pool = wire, session, pool
+        self.greeting = greeting
+        self.newest: Solve | None = None
+        self.files: deque[Export] = deque()
+        self.wake = asyncio.Event()
+        self.closed = False
+        # the statement whose curve the page has, without its caution
+        self.drawn: Statement | None = None
+
+    async def run(self) -> None:
+        """The whole conversation."""
+        await self._send(self.greeting)
+        worker = asyncio.create_task(self._work())
+        try:
+            await self._listen()
+        finally:
+            # a thread cannot be ended from outside: it is asked to, and nobody waits for what it finds
+            self.closed = True
+            worker.cancel()
+            await asyncio.wait([worker])
+
+    async def _listen(self) -> None:
+        while not self.closed:
+            event = await self.wire.receive()
+            if event["type"] == "websocket.disconnect":
+                return
+            number = None
+            try:
+                message = parse(event.get("text") or "")
+                number = message.number
+                await self._take(message)
+            except CautiousError as error:
+                await self._send(answers.error_message(number, str(error)))
+
+    async def _take(self, message: Message) -> None:
+        if isinstance(message, Open):
+            statement = message.statement.plain()
+            await self._send(json.dumps({"type": "opened", "statement": statement}))
+            return
+        if isinstance(message, Solve):
+            self.newest = message
+        elif len(self.files) < MOST_FILES:
+            self.files.append(message)
+        else:
+            raise InputError(f"{MOST_FILES} files are being made already; wait for them")
+        self.wake.set()
+
+    async def _work(self) -> None:
+        while not self.closed:
+            await self.wake.wait()
+            self.wake.clear()
+            while not self.closed and (self.newest is not None or self.files):
+                message: Solve | Export = self.files.popleft() if self.newest is None else self.newest
+                if message is self.newest:
+                    self.newest = None
+                await self._answer(message)
+
+    async def _answer(self, message: Solve | Export) -> None:
+        try:
+            if isinstance(message, Export):
+                await self._send(await self._in_thread(self._file, message))
+                return
+            await self._send(await self._in_thread(self._solution, message))
+            key = replace(message.statement, caution=0.0)
+            if key != self.drawn and await self._is_quiet():
+                points = await self._in_thread(self.session.frontier, message.statement, self._has_work)
+                if points is not None:
+                    self.drawn = key
+                    await self._send(answers.frontier_message(message.number, points))
+        except CautiousError as error:
+            await self._send(answers.error_message(message.number, str(error)))
+        except Exception:
+            traceback.print_exc()
+            await self._send(answers.error_message(message.number, FAULT))
+
+    async def _send(self, message: str | bytes) -> None:
+        """Send, unless the page is gone."""
+        if self.closed:
+            return
+        try:
+            if isinstance(message, str):
+                await self.wire.send_text(message)
+            else:
+                await self.wire.send_bytes(message)
+        except Exception:
+            # nobody is left to be told, whatever the server's libraries call that
+            self.closed = True
+
+    async def _is_quiet(self) -> bool:
+        """Whether nothing more was asked for a moment: nobody looks at a curve in the middle of a stroke."""
+        if not self._has_work():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.wake.wait(), QUIET)
+        return not self._has_work()
+
+    def _has_work(self) -> bool:
+        return self.closed or self.newest is not None or bool(self.files)
+
+    def _solution(self, message: Solve) -> bytes:
+        started = time.perf_counter()
+        statement = message.statement
+
+        def stop() -> bool:
+            return self.closed or (self.newest is not None and time.perf_counter() - started > PATIENCE)
+
+        solution = self.session.solve(statement, stop)
+        seconds = time.perf_counter() - started
+        place = self.session.place(statement)
+        return answers.solution_message(message.number, solution, place, statement.risk, seconds)
+
+    def _file(self, message: Export) -> bytes:
+        statement = message.statement
+        solution = self.session.answered(statement, lambda: self.closed)
+        name, media, content = export(message.what, statement, self.session.place(statement), solution)
+        head = {"type": "file", "number": message.number, "name": name, "media": media}
+        return answers.pack(head, content)
+
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.pool, work, *arguments)

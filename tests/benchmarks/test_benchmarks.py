@@ -1,0 +1,63 @@
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import cautious as ca
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def learning(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return load("learn")
+
+
+def test_a_row_of_the_learning_table(learning):
+    problem = learning.cases.grid("KL", 0.9)
+    row = learning.row("plug-in", problem, "plug-in", 4000, 0.5, seeds=2)
+    assert row["kept"]
+    assert 0 <= row["off"] <= row["worst"] <= 0.5
+    assert json.loads(json.dumps(row)) == row
+
+
+def test_the_problems_of_the_learning_table_are_solvable(learning):
+    for risk in learning.FOUR:
+        assert ca.solve(learning.cases.grid(risk, 0.9)).status is ca.Status.SOLVED
+    assert len(learning.cases.other_worlds()) == 6
+    assert learning.cases.large_grid(10, "KL").mdp.n_states == 100
+
+
+def test_the_cost_of_a_sample(learning, monkeypatch):
+    monkeypatch.setattr(learning.cases, "MANY", 20_000)
+    found = learning.costs([400])[0]
+    assert found["pairs"] == 400
+    assert found["against_the_smallest"] == 1.0
+    assert found["against_numpy"] > 1
+
+
+def test_the_cost_of_a_sample_of_the_printed_algorithm(monkeypatch):
+    """Both loops are timed: the readable one takes a step of Python per sample."""
+    monkeypatch.setattr("cautious.learning.printed.algorithm_1_state.WORK", 100_000)
+    rows = load("paper_algorithm").speed((5,))
+    assert [(row["pairs"], row["risk"]) for row in rows] == [(20, "neutral"), (20, "KL")]
+    assert all(0 < row["compiled_ns"] < row["readable_ns"] for row in rows)
+
+
+def test_the_report_benchmark_reads_what_it_wrote(tmp_path):
+    row = load("report").demonstrations(tmp_path, quick=True)
+    assert row["what"] == "demonstrations, csv of 100,000 rows"
+    assert 0 < row["limit"] < row["seconds"]
+    found = ca.demonstrations(tmp_path / "demos.csv", ca.worlds.drift(), smoothing=0.0, at_end="cut")
+    assert (found.n_episodes, found.n_steps) == (1000, 100_000)

@@ -1,0 +1,125 @@
+"""The site: it builds offline without a warning, notebooks are executed, links and docstrings are those of the site."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from IPython.core.formatters import DisplayFormatter
+
+import cautious as ca
+
+ROOT = Path(__file__).parents[2]
+GENERATED = ("_build", "auto_gallery", "auto_root", "__pycache__", "jupyter_execute")
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """The module that makes pages of the repository pages of the site."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_site"))
+    import site_pages
+
+    return site_pages
+
+
+def test_site_builds_without_a_warning(tmp_path):
+    """One test, so that it is built once however many workers there are.
+
+    From a copy: what somebody has built here stays as it is. The gallery is not executed: its own tests do that.
+    """
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns(*GENERATED))
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "plot_gallery=0", "docs", "site"]
+    # a proxy that does not answer: whoever asks the network gets an error
+    offline = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | offline, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stderr
+    site = tmp_path / "site"
+    for page in ("index", "auto_root/README", "auto_gallery/index", "auto_gallery/plot_cvar"):
+        assert (site / f"{page}.html").exists(), page
+    assert 'href="auto_gallery/plot_cvar.html"' in (site / "which-risk.html").read_text()
+    for notebook in NOTEBOOKS:
+        check_executed(notebook, (site / "notebooks" / f"{notebook.stem}.html").read_text())
+    reference = (site / "reference" / "solving.html").read_text()
+    for name in ("cautious.solve", "cautious.Solution", "cautious.Solution.require", "cautious.Frontier.table"):
+        assert f'id="{name}"' in reference, name
+    for page in site.rglob("*.html"):
+        check_self_contained(page)
+
+
+def check_executed(notebook, page):
+    """All cells of the notebook are on the page, with what they print and draw."""
+    cells = re.findall(r"^```\{code-cell\}", notebook.read_text(), re.MULTILINE)
+    assert len(cells) >= 6
+    assert page.count('<div class="cell_input docutils container">') == len(cells)
+    assert page.count('<div class="cell_output docutils container">') >= 5
+    assert len(re.findall(r'<img [^>]*src="\.\./_images/\w+\.png"', page)) >= 2
+
+
+def check_self_contained(page):
+    """Nothing is loaded from elsewhere."""
+    text = page.read_text()
+    loaded = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="([^"]+)"', text)
+    loaded += re.findall(r'<link[^>]*rel="stylesheet"[^>]*href="([^"]+)"', text)
+    assert not [address for address in loaded if "//" in address], page.name
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "expected"),
+    [
+        ("docs/index.md", "../README.md", "auto_root/README.page"),
+        (
+            "docs/which-risk.md",
+            "../CONTRIBUTING.md#a-risk-in-ten-lines",
+            "auto_root/CONTRIBUTING.page#a-risk-in-ten-lines",
+        ),
+        ("docs/which-risk.md", "gallery/plot_cvar.py", "auto_gallery/plot_cvar.rst"),
+        ("docs/how-to/teacher.md", "../gallery/", "../auto_gallery/index.rst"),
+        ("docs/how-to/researcher.md", "../../CONTRIBUTING.md", "../auto_root/CONTRIBUTING.page"),
+        ("docs/decisions/0001-x.md", "../mathematics.md#proof", "../mathematics.md#proof"),
+        ("README.md", "docs/benchmarks.md#learning", "../benchmarks.md#learning"),
+        ("README.md", "CHANGELOG.md", "CHANGELOG.page"),
+        ("README.md", "docs/images/maze.png", "../images/maze.png"),
+        ("CONTRIBUTING.md", "docs/decisions/", "../index.md"),
+        ("CONTRIBUTING.md", "docs/gallery/", "../auto_gallery/index.rst"),
+        ("docs/learning.md", "https://example.org/a.md", "https://example.org/a.md"),
+    ],
+)
+def test_links_are_those_of_the_site(pages, page, link, expected):
+    assert pages.links_on_site(f"see [this]({link}).", page) == f"see [this]({expected})."
+
+
+def test_code_is_left_alone(pages):
+    code = "```python\ntables[0](CHANGELOG.md)\n```"
+    assert pages.links_on_site(f"[a](LICENSE)\n\n{code}\n", "README.md") == f"[a](../../LICENSE)\n\n{code}\n"
+
+
+def test_sidebar_follows_the_index(pages):
+    text = "See [first](a.md).\n\n## Use it\n\n- [One](b.md): words, [not this](c.md).\n- [Why](decisions/1.md)\n"
+    lead, section = pages.sidebar(text).split("\n\n```{toctree}")
+    assert lead.endswith("\n\nfirst <a.md>\n```")
+    assert section == "\n:hidden:\n:caption: Use it\n\nOne <b.md>\n```"
+
+
+def test_docstrings_are_read_as_people_write_them(pages):
+    lines = ["At most max(1, |objective|), as in ``|x|``", ">>> a | b"]
+    pages.plain_docstring(None, "function", "solve", None, None, lines)
+    assert lines == [r"At most max(1, \|objective\|), as in ``|x|``", ">>> a | b"]
+    heading, free = ["Parameters", "----------", "low, high", "    Words.", ""], ["More words.", ""]
+    rest = ["Examples", "--------", "Text."]
+    lines = [*heading, *free, *rest]
+    pages.plain_docstring(None, "function", "solve", None, None, lines)
+    assert lines == [*heading, "Notes", "-----", *free, *rest]
+
+
+def test_figures_show_themselves_in_notebooks():
+    figure = ca.solve(ca.Problem(ca.worlds.river_swim())).plot()
+    shown, _ = DisplayFormatter().format(figure)
+    assert shown["image/png"].startswith(b"\x89PNG")

@@ -1,0 +1,201 @@
+"""The proximal interior point alone, against CVXPY, and its Newton system against plain matrices."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cautious as ca
+import reference
+from cautious.runtime.clock import Clock
+from cautious.solvers.base import Start, Target, run
+from cautious.solvers.proximal.flow_system import ActivePart, NewtonSystem, Responses
+from cautious.solvers.proximal.proximal import Proximal
+from cautious.solvers.proximal.proximal_newton import Search
+from cautious.status import Status
+from random_models import random_case
+
+KINDS = (
+    ("Quadratic",),
+    ("Quadratic states",),
+    ("TotalVariation",),
+    ("TotalVariation states",),
+    ("KL states",),
+    ("Wasserstein graph",),
+    ("KL", "TotalVariation"),
+    ("PeakExposure", "Quadratic"),
+    ("SafeSet", "TotalVariation states"),
+    ("TotalVariation", "TotalVariation states", "Quadratic states"),
+    ("Wasserstein graph", "WorstTask"),
+    ("KL states", "Entropy"),
+)
+
+
+def solve(problem, tolerance=1e-6, start=None):
+    return run(Proximal(), problem, Target(tolerance, Clock(60.0), start=start), None)
+
+
+@pytest.fixture(scope="module")
+def ragged():
+    """A model with forbidden pairs and a state nothing leads to, and its B as a plain matrix."""
+    rng = np.random.default_rng(3)
+    n, m = 9, 3
+    transitions = rng.dirichlet(np.ones(n), size=(n, m))
+    transitions[:, :, 4] = 0
+    transitions /= transitions.sum(axis=2, keepdims=True)
+    allowed = rng.random((n, m)) < 0.7
+    allowed[:, 0] = True
+    start = np.full(n, 1 / (n - 1))
+    start[4] = 0
+    mdp = ca.MDP(transitions, rng.random((n, m)), 0.9, start, allowed=allowed)
+    problem = ca.Problem(mdp, ca.Quadratic(np.full(n, 1 / n)))
+    pairs, states = np.flatnonzero(problem.active), np.flatnonzero(problem.active_states)
+    assert pairs.size < n * m
+    assert states.size == n - 1
+    own = (pairs[:, None] // m == states[None, :]).astype(float)
+    return problem, 0.9 * transitions.reshape(-1, n)[pairs][:, states] - own, own
+
+
+def test_part_matches_matrices(ragged):
+    problem, matrix, own = ragged
+    part, rng = ActivePart(problem), np.random.default_rng(0)
+    v, y = rng.normal(size=part.states.size), rng.normal(size=part.pairs.size)
+    assert part.price(v) == pytest.approx(matrix @ v, abs=1e-14)
+    assert part.flow(y) == pytest.approx(matrix.T @ y, abs=1e-14)
+    assert part.gather(y) == pytest.approx(own.T @ y, abs=1e-14)
+    assert np.array_equal(part.spread(v), own @ v)
+
+
+def dense_newton(matrix, own, responses, n_nodes):
+    """The Newton matrix from its definition."""
+    answers = np.diag(responses.free) - (responses.free[:, None] * (own * responses.damp) @ own.T) * responses.free
+    on_nodes = np.zeros((matrix.shape[0], n_nodes))
+    on_nodes[:, responses.at] = own if n_nodes else 0.0
+    whole = np.hstack([matrix, -on_nodes])
+    found = whole.T @ answers @ whole
+    for tail, head, ease in zip(responses.tail, responses.head, responses.ease, strict=True):
+        edge = np.zeros(whole.shape[1])
+        edge[matrix.shape[1] + tail], edge[matrix.shape[1] + head] = 1.0, -1.0
+        found += ease * np.outer(edge, edge)
+    return found
+
+
+@pytest.mark.parametrize("n_nodes", [0, 9])
+def test_newton_system_matches_dense_solve(ragged, n_nodes):
+    problem, matrix, own = ragged
+    part, rng = ActivePart(problem), np.random.default_rng(1)
+    free = rng.exponential(size=part.pairs.size)
+    damp = rng.random(part.states.size) / part.gather(free)
+    n_arcs = 20 if n_nodes else 0
+    tail = rng.integers(max(n_nodes, 1), size=n_arcs)
+    head = (tail + rng.integers(1, 9, size=n_arcs)) % max(n_nodes, 1)
+    at = part.states if n_nodes else np.zeros(0, dtype=np.int64)
+    responses = Responses(free, damp, at, n_nodes, tail, head, rng.exponential(size=n_arcs))
+    dense = dense_newton(matrix, own, responses, n_nodes)
+    exact = rng.normal(size=dense.shape[0])
+    right = dense @ exact
+    system = NewtonSystem(part, responses)
+    v, f = system.solve(right[: part.states.size], right[part.states.size :], 1e-12, 500, Clock(None))
+    assert dense @ np.concatenate([v, f]) == pytest.approx(right, abs=1e-9)
+    assert 0 < system.steps < 200
+    # a shared successor aside the diagonal is exact; without damping it always is
+    plain = Responses(free, np.zeros_like(damp), at, n_nodes, tail, head, responses.ease)
+    diagonal = np.concatenate([NewtonSystem(part, plain).own, NewtonSystem(part, plain).node])
+    assert diagonal == pytest.approx(np.diag(dense_newton(matrix, own, plain, n_nodes)), rel=1e-9)
+
+
+def test_light_pairs_left_out_are_mended():
+    """Most pairs are light, but not nothing: the answer solves the whole system, whatever the share left out."""
+    mdp = ca.worlds.garnet(60, 4, 5, discount=0.9, seed=4)
+    part, rng = ActivePart(ca.Problem(mdp, ca.Quadratic(np.full(60, 1 / 60)))), np.random.default_rng(5)
+    free = np.where(np.arange(240) % 4 == 0, 1.0, 1e-6) * rng.uniform(0.5, 1.0, size=240)
+    matrix = 0.9 * mdp.transitions.toarray() - np.repeat(np.eye(60), 4, axis=0)
+    none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
+    system = NewtonSystem(part, Responses(free, np.zeros(60), none, 0, none, none, empty))
+    assert system.heavy[-1].size == 60
+    light = matrix.T @ (np.where(free < 1e-5, free, 0.0)[:, None] * matrix)
+    assert np.abs(light @ np.ones(60)).sum() > 1e-7
+    right = rng.normal(size=60)
+    v, _ = system.solve(right, empty, 1e-8, 500, Clock(None))
+    assert np.abs(matrix.T @ (free * (matrix @ v)) - right).sum() <= 1.1e-8
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kinds", KINDS, ids=" + ".join)
+def test_matches_cvxpy(kinds, seed):
+    rng = np.random.default_rng([31, KINDS.index(kinds), seed])
+    case = random_case(rng, kinds, "small" if seed else "medium")
+    problem = case.problem()
+    if problem.trapped is not None:
+        pytest.skip("an unavoidable pair has no prior")
+    outcome = solve(problem)
+    answer = reference.solve_convex(case.raw, case.terms, case.caution, "CLARABEL")
+    size = max(1.0, abs(outcome.delivered.objective))
+    assert outcome.status is Status.SOLVED
+    assert outcome.upper >= answer.proved - 1e-12 * size
+    assert outcome.delivered.objective >= answer.proved - 1e-6 * size
+    assert case.objective(outcome.delivered.policy) == pytest.approx(outcome.delivered.objective, abs=1e-8 * size)
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.99, 0.9999])
+@pytest.mark.parametrize("risk", [ca.TotalVariation, ca.Quadratic, ca.KL])
+def test_discounts(discount, risk):
+    mdp = ca.worlds.garnet(30, 3, 4, discount=discount, seed=5)
+    prior = np.random.default_rng(0).dirichlet(np.ones(30))
+    outcome = solve(ca.Problem(mdp, risk(prior), caution=2.0))
+    assert outcome.status is Status.SOLVED
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_rewards_of_any_size(scale):
+    """The scaled problem is the same problem, so its answer is the same policy."""
+    rng = np.random.default_rng(7)
+    prior = rng.dirichlet(np.ones(20))
+    mdp = ca.worlds.garnet(20, 3, 4, seed=2)
+    policies = []
+    for factor in (1.0, scale):
+        scaled = ca.MDP(mdp.transitions, factor * mdp.rewards, mdp.discount)
+        target = Target(1e-6, Clock(60.0), absolute=1e-6 * factor)
+        found = run(Proximal(), ca.Problem(scaled, ca.Quadratic(prior), 50.0 * factor), target, None)
+        assert found.gap <= 1e-6 * factor
+        policies.append(found.delivered.policy)
+    assert policies[0] == pytest.approx(policies[1], abs=1e-6)
+
+
+def test_warm_start_takes_fewer_steps(monkeypatch):
+    mdp = ca.worlds.garnet(200, 4, 5, seed=1)
+    prior = np.random.default_rng(1).dirichlet(np.ones(200))
+    before = solve(ca.Problem(mdp, ca.Quadratic(prior), 100.0))
+    near, taken, step = ca.Problem(mdp, ca.Quadratic(prior), 102.0), [], Search.step
+    monkeypatch.setattr(Search, "step", lambda search, clock: (taken.append(1), step(search, clock)))
+    cold = solve(near)
+    n_cold = len(taken)
+    warm = solve(near, start=Start(before.delivered.policy, before.witness.multipliers))
+    assert warm.status is Status.SOLVED
+    assert warm.delivered.objective == pytest.approx(cold.delivered.objective, rel=2e-6)
+    assert len(taken) - n_cold < n_cold
+
+
+def test_time_limit_leaves_a_candidate():
+    mdp = ca.worlds.garnet(300, 4, 5)
+    problem = ca.Problem(mdp, ca.TotalVariation(np.full(300, 1 / 300)), 5.0)
+    outcome = run(Proximal(), problem, Target(1e-12, Clock(1e-9)), None)
+    assert outcome.status is Status.TIME_LIMIT
+    assert np.isfinite(outcome.delivered.objective)
+    assert np.isfinite(outcome.upper)
+
+
+def test_refuses_what_it_cannot_take():
+    mdp = ca.worlds.river_swim()
+    assert Proximal().refusal(ca.Problem(mdp)) == "has no risk"
+    assert "Variance" in Proximal().refusal(ca.Problem(mdp, ca.Variance()))
+    graph = sp.csr_array((np.ones(5), (np.arange(5), np.arange(1, 6))), shape=(6, 6))
+    one = ca.Wasserstein(np.full(6, 1 / 6), graph)
+    assert Proximal().refusal(ca.Problem(mdp, one)) is None
+    assert "one transport" in Proximal().refusal(ca.Problem(mdp, one + one))
+
+
+def test_memory_counts_what_each_term_adds():
+    mdp = ca.worlds.garnet(100, 4, 5)
+    curved = Proximal().memory(ca.Problem(mdp, ca.Quadratic(np.full(100, 0.01))))
+    kinked = Proximal().memory(ca.Problem(mdp, ca.TotalVariation(np.full((100, 4), 1 / 400))))
+    assert 8 * 10 * 400 < curved < kinked < 4 * curved
