@@ -1,6 +1,6 @@
 """Certificates: how much better than the delivered policy any policy could be, from the unscaled data alone.
 
-Nothing here believes a solver. A solver sends a policy and a *witness*; this file and ``worth.py`` recompute everything
+Nothing here believes a solver. A solver sends a policy and a *witness*; this file and ``policy_evaluation`` recompute everything
 else with NumPy, SciPy and loops of their own (``_core/certificate.hpp``).
 
 Upper bound of a convex problem. For any lines  risk_k(d) >= <u_k, d> + b_k  and any multipliers v (S,),
