@@ -162,3 +162,18 @@ def test_bad_arguments_are_refused():
             call()
     with pytest.raises(TypeError, match="chance"):
         chains.choose_rows(*csr, reward, actions, *room[:2], room[2].astype(np.float32), gain)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_krylov_steps_begin_anew_where_the_residual_is_orthogonal_to_the_first_one(transposed):
+    """A start state that is never entered again: after one step the residual is zero there, and nowhere else."""
+    rng, n = np.random.default_rng(0), 400
+    table = np.zeros((n, n))
+    for row in table:
+        row[rng.choice(np.arange(1, n), 5, replace=False)] = rng.dirichlet(np.ones(5))
+    right = np.zeros(n)
+    right[0] = 0.05
+    found, steps = solve(csr_of(table), 0.95, transposed, right)
+    system = np.eye(n) - 0.95 * (table.T if transposed else table)
+    assert steps < 60
+    np.testing.assert_allclose(found, np.linalg.solve(system, right), atol=1e-10)

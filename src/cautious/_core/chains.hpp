@@ -16,7 +16,9 @@ namespace cautious::chains {
 
 inline constexpr i64 SCATTER_STATES = 30'000;
 // vectors (S,) that `bicgstab` works in
-inline constexpr i64 WORK_VECTORS = 6;
+inline constexpr i64 WORK_VECTORS = 7;
+// below this share of its last value the product with the shadow residual says nothing any more
+inline constexpr double SMALLEST_RATIO_OF_PRODUCTS = 1e-12;
 
 // What a pair is paid; nothing if it may not be used, for states that have no other.
 inline double reward_or_zero(double r) { return r > -INFINITE ? r : 0.0; }
@@ -285,11 +287,17 @@ struct System {
     }
 };
 
-// The vectors of BiCGStab, each (S,): x += ... and what is left of the right-hand side b.
+// The vectors of BiCGStab, each (S,): the solution x, the residual r, and the shadow residual.
 struct KrylovVectors {
     i64 size;
-    const double* b;
-    double *x, *r, *p, *p_hat, *r_hat, *v, *t;
+    double *x, *r, *p, *p_hat, *r_hat, *v, *t, *shadow;
+
+    // Begin with what is left: shadow = p = r; returns <r, r>.
+    double restart() const {
+        std::copy(r, r + size, p);
+        std::copy(r, r + size, shadow);
+        return dot(In<double>{r, size}, In<double>{r, size});
+    }
 
     // r -= alpha v
     void half_step(double alpha) const {
@@ -298,7 +306,7 @@ struct KrylovVectors {
         });
     }
 
-    // The rest of a step: <b, r> afterwards, and the 1-norm of r if `summed`, else its largest entry.
+    // The rest of a step: <shadow, r> afterwards, and the 1-norm of r if `summed`, else its largest entry.
     std::tuple<double, double> move(double alpha, double omega, bool summed) const {
         Running rho, size_of_r;
         for_numbers(size, [&]<class V>(i64 i, V) {
@@ -307,7 +315,7 @@ struct KrylovVectors {
             put_numbers(x + i, numbers_at<V>(x + i) + (first + second));
             V left = numbers_at<V>(r + i) - all_numbers<V>(omega) * numbers_at<V>(t + i);
             put_numbers(r + i, left);
-            rho.add_product(numbers_at<V>(b + i), left);
+            rho.add_product(numbers_at<V>(shadow + i), left);
             if (summed)
                 size_of_r.add_size(left);
             else
@@ -328,8 +336,9 @@ struct KrylovVectors {
 // x (S,) with (I - gamma P) x = b, or with P' if `transposed`, from zero; returns how many steps it took.
 //
 // BiCGStab, preconditioned by a symmetric Gauss-Seidel sweep; `weight` and `inverse` come from scaled_rows. It stops
-// when its own idea of the residual is at most `tolerance` in the 1-norm (transposed) or the largest entry, on a
-// breakdown, or after `most` steps: the caller measures. `work` (WORK_VECTORS, S) is overwritten.
+// when its own idea of the residual is at most `tolerance` in the 1-norm (transposed) or the largest entry, or after
+// `most` steps: the caller measures. Where the residual becomes orthogonal to the shadow residual, as for a start state
+// that is never entered again, it begins anew with the present residual. `work` (WORK_VECTORS, S) is overwritten.
 template <class J>
 i64 bicgstab(Rows<J> rows, In<double> inverse, bool transposed, In<double> b, double tolerance, i64 most, Out<double> x,
              Matrix<double> work) {
@@ -338,13 +347,12 @@ i64 bicgstab(Rows<J> rows, In<double> inverse, bool transposed, In<double> b, do
     REQUIRE(work.rows == WORK_VECTORS && work.columns == n);
     System<J> system{rows.indptr.data, rows.indices.data, rows.data.data, inverse.data, n};
     auto vector = [&](i64 i) { return work.data + i * n; };
-    KrylovVectors u{n, b.data, x.data, vector(0), vector(1), vector(2), vector(3), vector(4), vector(5)};
+    KrylovVectors u{n, x.data, vector(0), vector(1), vector(2), vector(3), vector(4), vector(5), vector(6)};
     x.fill(0.0);
     std::copy(b.begin(), b.end(), u.r);
-    std::copy(b.begin(), b.end(), u.p);
-    double rho = dot(b, b);
+    double rho = u.restart();
     for (i64 step = 0; step < most; ++step) {
-        double pv = std::get<0>(system.apply(transposed, u.p, u.b, u.p_hat, u.v));
+        double pv = std::get<0>(system.apply(transposed, u.p, u.shadow, u.p_hat, u.v));
         if (pv == 0.0) return step;
         double alpha = rho / pv;
         u.half_step(alpha);
@@ -352,7 +360,11 @@ i64 bicgstab(Rows<J> rows, In<double> inverse, bool transposed, In<double> b, do
         double omega = square > 0.0 ? along / square : 0.0;
         auto [new_rho, size] = u.move(alpha, omega, transposed);
         // numbers that are not finite do not become so again
-        if (!(size > tolerance) || omega == 0.0 || new_rho == 0.0 || !std::isfinite(new_rho)) return step + 1;
+        if (!(size > tolerance) || omega == 0.0 || !std::isfinite(new_rho)) return step + 1;
+        if (std::abs(new_rho) <= SMALLEST_RATIO_OF_PRODUCTS * std::abs(rho)) {
+            rho = u.restart();
+            continue;
+        }
         double beta = (new_rho / rho) * (alpha / omega);
         rho = new_rho;
         u.turn(beta, omega);
