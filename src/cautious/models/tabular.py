@@ -120,6 +120,30 @@ class MDP:
         for array in (self.allowed, self.rewards, self.start, self.transitions.data):
             array.setflags(write=False)
 
+    def restricted(self, states: Indices, allowed: Mask) -> "MDP":
+        """This model on some of its states, which the ``allowed`` pairs (n, A) of these states never leave."""
+        part = object.__new__(MDP)
+        part.discount, part.n_states, part.n_actions = self.discount, states.size, self.n_actions
+        part.allowed, part.start, part.rewards = allowed, self.start[states], self.rewards[states]
+        pairs = (states[:, None] * self.n_actions + np.arange(self.n_actions)).ravel()
+        # rows of pairs that are not allowed become empty
+        pointer = self.transitions.indptr
+        lengths = np.diff(pointer)[pairs] * allowed.ravel()
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(pointer[pairs] - ends[:-1], lengths) + np.arange(ends[-1])
+        place = np.zeros(self.n_states, self.transitions.indices.dtype)
+        place[states] = np.arange(states.size)
+        indices = place[self.transitions.indices[entries]]
+        shape = (pairs.size, states.size)
+        part.transitions = sp.csr_array((self.transitions.data[entries], indices, ends.astype(indices.dtype)), shape)
+        part.outcome_rewards = None if self.outcome_rewards is None else self.outcome_rewards[entries]
+        part.reward_square = self.reward_square[states]
+        part.state_names = None if self.state_names is None else tuple(self.state_names[state] for state in states)
+        part.action_names, part.scene = self.action_names, None
+        part.normalised, part.known_transitions = self.normalised, True
+        part._as_given = part._looked_over()
+        return part
+
     def _pair_words(self, row: int) -> str:
         """A pair as errors call it: by names where there are names."""
         state, action = divmod(row, self.n_actions)

@@ -9,9 +9,9 @@ The user-facing recipes of the paper's Examples 1 and 2 (``SafeSet``, ``TaskFloo
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +20,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_floats, as_number, check_shape
 from cautious.errors import CautiousWarning, InputError
 from cautious.models.tabular import MDP
-from cautious.risks.base import ConicRisk, Cut, UnboundRisk
+from cautious.risks.base import ConicRisk, Cut, Structure, UnboundRisk
 from cautious.risks.epigraph import Epigraph
 
 
@@ -32,11 +32,14 @@ class FeatureRisk(ConicRisk):
     names: tuple[str, ...]
     shape: tuple[int, int]
     title: str
+    structure = Structure.FEATURES
 
     @property
     def label(self) -> str:
         """The recipe's name."""
         return self.title
+
+    is_barrier: ClassVar[bool] = False
 
     def numbers(self, d: Array) -> Array:
         """The m numbers of an occupancy."""
@@ -46,6 +49,16 @@ class FeatureRisk(ConicRisk):
     def by_pair(self) -> sp.csc_array:
         """The features with a row for every pair, (S*A, m); the same numbers in memory."""
         return self.features.T
+
+    def restricted(self, mdp: MDP, states: Indices) -> "FeatureRisk":
+        """The features of the pairs of these states."""
+        pairs = (states[:, None] * self.shape[1] + np.arange(self.shape[1])).ravel()
+        return replace(self, features=sp.csr_array(self.features[:, pairs]), shape=mdp.shape)
+
+    @property
+    def typical_slope(self) -> float:
+        """The largest entry of a feature."""
+        return float(np.abs(self.features.data).max(initial=0.0))
 
     def weighted(self, weights: Array) -> Array:
         """sum_j w_j f_j as a table (S, A)."""
@@ -57,6 +70,7 @@ class LogBarrier(FeatureRisk):
     """Keeps every number strictly above its floor."""
 
     floors: Array
+    is_barrier = True
 
     def slack(self, d: Array) -> Array:
         """How far each number is above its floor; (m,)."""
@@ -110,6 +124,11 @@ class WorstOf(FeatureRisk):
     """The largest of the numbers."""
 
     smooth = False
+
+    @property
+    def floors(self) -> Array:
+        """Nothing is required of the numbers: zeros (m,)."""
+        return np.zeros(len(self.names))
 
     def value(self, d: Array) -> float:
         """The largest number."""

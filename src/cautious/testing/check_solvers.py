@@ -64,9 +64,9 @@ def check_solver(solver: Solver, seed: int = 0) -> None:
 
 
 def _judge(label: str, problem: Problem, outcome: Outcome, searched: float) -> None:
-    if outcome.delivered is None:
+    if outcome.evaluated is None:
         raise CheckFailure(f"{label}: no policy was delivered")
-    policy, objective = outcome.delivered.policy, outcome.delivered.objective
+    policy, objective = outcome.evaluated.policy, outcome.evaluated.objective
     recomputed = problem.objective(_occupancy(problem.mdp, policy))
     off = abs(recomputed - objective)
     size = max(1.0, abs(objective))
