@@ -56,9 +56,11 @@ def warm_up(request: dict[str, Any]) -> None:
     """Modules are loaded, and memory is asked for, by solving a small problem of the same kind."""
     # large models are solved by other methods, or in another precision, than small ones
     n_states = max(size for size in WARM_STATES if size <= max(request["n_states"], WARM_STATES[0]))
-    mdp = _case.model(request["model"], n_states, request["discount"])
+    # shapes have one size each, which may be large
+    kind = "grid" if request["model"] in _case.SHAPES else request["model"]
+    mdp = _case.model(kind, n_states, request["discount"])
     for name in ("none", request["risk"]):
-        risk = _case.risk_of(name, request["model"], mdp)
+        risk = _case.risk_of(name, kind, mdp)
         ca.solve(ca.Problem(mdp, risk, _case.CAUTIONS.get(name, 1.0)), **solve_options(limit_seconds=30.0))
 
 

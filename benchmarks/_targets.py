@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import log
 from typing import Any
 
+from _case import SHAPES
 from _rows import PEERS, SUMS, best_of_group, proved, ratio
 from _workers import Row
 from cautious.peers.roster import owner
@@ -200,12 +201,15 @@ def _everywhere(rows: Sequence[Row]) -> list[Line]:
     small, middle = pick(compared, n_states=100), _contested(pick(compared, n_states=1000))
     garnets = pick(compared, model="garnet", n_states=10_000)
     every = tuple(risk for risk in PEERS if risk != "Wasserstein (matrix)")
+    shapes = pick(compared, model=tuple(SHAPES))
     variation = pick(garnets, risk=("TotalVariation", "TotalVariation (states)"))
     return [
         _all("every risk at 100 states", "< 0.03 s", small, _at_most("seconds", 0.03)),
         _all("every risk at 1,000 states", "at most 1.5 times the best peer's time", middle, _at_least(1 / 1.5)),
         _all("garnets of 10,000 states", "certified to 1e-6", pick(garnets, risk=every), _gap_within(1e-6)),
         _all("total variation on garnets of 10,000 states", "< 20 s", variation, _at_most("seconds", 20.0)),
+        _all("other shapes of models", "certified to 1e-6", shapes, _gap_within(1e-6)),
+        _all("other shapes of models, against the best peer", ">= 1 times", _contested(shapes), _at_least(1.0)),
     ]
 
 
