@@ -142,19 +142,12 @@ def staying(mdp: MDP, from_s: MDP, cautions: Sequence[float] = TRIED) -> Staying
 
 def claims(walks: Walks, *stays: Staying | None) -> tuple[Claim, ...]:
     """Whether the risk-averse policy avoids the dark cells and still reaches the goal."""
-    return _avoids(walks), _reaches(walks, stays)
+    return _avoids(walks), _reaches(walks, [one for one in stays if one is not None])
 
 
 def _avoids(walks: Walks) -> Claim:
-    name = DARK_SHARE
-    neutral, averse, more = (walks.mean(caution, name) for caution in COMPARED)
-    change = interval(walks.per_seed(CAUTION, name) - walks.per_seed(0.0, name))
-    never = more.high < NONE
-    found = (
-        f"Share of paths from S that enter a dark cell: {neutral.percent} % risk-neutral, {averse.percent} % with "
-        f"caution {CAUTION:g}; paired difference {change.percent} percentage points. With caution {MORE_CAUTION:g}: "
-        f"{more.percent} %."
-    )
+    neutral, averse, more = (walks.mean(caution, DARK_SHARE) for caution in COMPARED)
+    change = interval(walks.per_seed(CAUTION, DARK_SHARE) - walks.per_seed(0.0, DARK_SHARE))
     caveat = ""
     if averse.low > NONE and neutral.low > NONE:
         late, early = (float(np.median(walks.entries[caution])) for caution in (CAUTION, 0.0))
@@ -166,44 +159,36 @@ def _avoids(walks: Walks) -> Claim:
         place="Section 6.1, Figure 1",
         said="The risk-averse policy avoids the dark cells "
         f"(we read: fewer paths enter one with caution {CAUTION:g}, and below {100 * NONE:g} % with {MORE_CAUTION:g}).",
-        found=found,
-        holds=change.high < 0 and never,
+        found=f"Share of paths from S that enter a dark cell: {neutral.percent} % risk-neutral, {averse.percent} % "
+        f"with caution {CAUTION:g}; paired difference {change.percent} percentage points. With caution "
+        f"{MORE_CAUTION:g}: {more.percent} %.",
+        holds=change.high < 0 and more.high < NONE,
         caveat=caveat,
         numbers={"neutral": neutral, "averse": averse, "difference": change, "more averse": more},
     )
 
 
-def _reaches(walks: Walks, stays: Sequence[Staying | None]) -> Claim:
-    name = GOAL_SHARE
-    neutral, averse, more = (walks.mean(caution, name) for caution in COMPARED)
-    found = (
-        f"Share of paths from S that reach the goal within {walks.moves} moves: {averse.percent} % with caution "
-        f"{CAUTION:g}, {more.percent} % with caution {MORE_CAUTION:g}, {neutral.percent} % risk-neutral."
+def _reaches(walks: Walks, stays: Sequence[Staying]) -> Claim:
+    neutral, averse, more = (walks.mean(caution, GOAL_SHARE) for caution in COMPARED)
+    where = " and ".join(
+        f"{one.caution:g} where the goal pays {'nothing' if one.goal_pays == 0 else f'{one.goal_pays:+g} a step'} "
+        f"({100 * one.reach:.0f} % of {TRAJECTORIES} paths reach the goal, {100 * one.dark:.0f} % enter a dark "
+        f"cell, the return has variance {abs(one.variance):.2f})"
+        for one in stays
+    )
+    dependence = (
+        f"It depends on the caution and on the rewards. Of the cautions tried ({', '.join(f'{c:g}' for c in TRIED)}), "
+        f"the first with which the agent stays among the light cells for ever is {where}."
     )
     return Claim(
         place="Section 6.1, Figure 1",
         said="The risk-averse policy still reaches the goal "
         f"(we read: in more than {100 * (1 - NONE):g} % of the paths).",
-        found=found,
+        found=f"Share of paths from S that reach the goal within {walks.moves} moves: {averse.percent} % with caution "
+        f"{CAUTION:g}, {more.percent} % with caution {MORE_CAUTION:g}, {neutral.percent} % risk-neutral.",
         holds=min(averse.low, more.low) > 1 - NONE,
-        caveat=_dependence([one for one in stays if one is not None]),
+        caveat=dependence if stays else "",
         numbers={"neutral": neutral, "averse": averse, "more averse": more},
-    )
-
-
-def _dependence(stays: Sequence[Staying]) -> str:
-    if not stays:
-        return ""
-    return (
-        f"It depends on the caution and on the rewards. Of the cautions tried ({', '.join(f'{c:g}' for c in TRIED)}), "
-        "the first with which the agent stays among the light cells for ever is "
-        + " and ".join(
-            f"{one.caution:g} where the goal pays {'nothing' if one.goal_pays == 0 else f'{one.goal_pays:+g} a step'} "
-            f"({100 * one.reach:.0f} % of {TRAJECTORIES} paths reach the goal, {100 * one.dark:.0f} % enter a dark "
-            f"cell, the return has variance {abs(one.variance):.2f})"
-            for one in stays
-        )
-        + "."
     )
 
 
