@@ -22,8 +22,15 @@ from cautious.paper.duality_gap import (
     with_optimum,
 )
 from cautious.paper.evidence import QUICK, Interval, Scale
-from cautious.paper.sample_growth import Growth, crossing, gap_against_horizon, jackknife, samples_needed, slope
-from cautious.paper.theorem_study import peak_problem
+from cautious.paper.theorem_study import (
+    Growth,
+    crossing,
+    gap_against_horizon,
+    jackknife,
+    peak_problem,
+    samples_needed,
+    slope,
+)
 from cautious.report.canvas import DARK, LIGHT, png
 
 

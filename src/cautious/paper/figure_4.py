@@ -114,7 +114,7 @@ def bands(found: PriorStudy) -> Bands:
 def _rows(lines: Bands) -> Iterator[Row]:
     for (learner, quantity, how, caution), line in lines.items():
         name = "return" if quantity == "earned" else "percent of time in dark cells"
-        case = {"learner": learner, "quantity": name, "how": how, "caution": caution}
+        case: Row = {"learner": learner, "quantity": name, "how": how, "caution": caution}
         for samples, mean, low, high in zip(*(part.tolist() for part in line), strict=True):
             yield {**case, "samples": int(samples), "mean": mean, "low": low, "high": high}
 

@@ -14,7 +14,7 @@ from multiprocessing import active_children, get_context
 
 import numpy as np
 
-from cautious.arrays import Array
+from cautious.arrays import Array, Mask
 from cautious.errors import InputError
 from cautious.learning.primal_dual.primal_dual import PrimalDual
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
@@ -76,10 +76,10 @@ class LearningCurves:
         """How many of the points lie at or before so many samples."""
         return int(np.count_nonzero(self.samples <= samples))
 
-    def samples_to_level(self, level: float) -> tuple[Array, Array]:
+    def samples_to_level(self, level: float) -> tuple[Array, Mask]:
         """(seeds,) samples at the first point whose return is at least ``level``, True; or all samples, False."""
         there = self.earned >= level
-        reached = there.any(axis=1)
+        reached: Mask = np.any(there, axis=1)
         return self.samples[np.where(reached, there.argmax(axis=1), -1)], reached
 
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from cautious.paper.duality_gap import TOLERANCE, GapCurve
 from cautious.paper.evidence import Claim, Interval, interval
-from cautious.paper.sample_growth import ACTIONS, SUCCESSORS, Growth, slope
-from cautious.paper.theorem_study import DISCOUNT, HORIZON_STATES, TheoremStudy
+from cautious.paper.theorem_study import ACTIONS, DISCOUNT, HORIZON_STATES, SUCCESSORS, Growth, TheoremStudy, slope
 
 # the largest exponent that counts as nearly linear
 NEARLY_ONE = 1.25
