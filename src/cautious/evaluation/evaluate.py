@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_count, check_shape, first_bad
+from cautious.checks import as_count, as_policy, check_shape, first_bad
 from cautious.errors import IncompatibleError, InputError
 from cautious.evaluation.policy_rows import policy_table
-from cautious.evaluation.rollouts import Rollout, simulator_policy
+from cautious.evaluation.rollouts import roll_out
 from cautious.models.encodings import EPS, row_of_entries, weighted_rows
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Simulator
@@ -148,7 +148,8 @@ def evaluate(
     elif isinstance(mdp_or_simulator, Simulator):
         mdp, simulator = None, mdp_or_simulator
         check_members(simulator)
-        table = simulator_policy(simulator, policy_table(policy, simulator))
+        # which pairs are allowed only the simulator knows
+        table = as_policy(policy_table(policy, simulator), (simulator.n_states, simulator.n_actions))
     else:
         raise IncompatibleError(
             f"ca.evaluate needs a ca.MDP or a simulator, found {type(mdp_or_simulator).__name__}; "
@@ -157,7 +158,7 @@ def evaluate(
     gamma = float(simulator.discount)
     horizon = default_horizon(gamma) if horizon is None else as_count("horizon", horizon)
     masks = _set_masks(simulator.n_states, mdp, sets)
-    returns, exposure = Rollout(simulator, table, masks, seed).run(episodes, horizon)
+    returns, exposure = roll_out(simulator, table, masks, seed, episodes, horizon)
     variance = float(returns.var(ddof=1)) if np.ptp(returns) > ROUNDING * np.abs(returns).max() else 0.0
     largest = max(abs(bound) for bound in simulator.reward_range)
     exact_mean, exact_variance, exact_exposure = (None, None, None) if mdp is None else _exact(mdp, table, masks)

@@ -14,11 +14,16 @@ from cautious.risks.divergence import KL, Entropy, Quadratic
 from cautious.risks.features import PeakExposure, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.wasserstein import Wasserstein
-from cautious.worlds.care import clinic, clinic_tasks
-from cautious.worlds.finance import liquidation
 from cautious.worlds.grids import drift, drift_prior, drift_prior_world, maze
-from cautious.worlds.nature import forest
-from cautious.worlds.operations import inventory, machine_replacement, queue
+from cautious.worlds.operations import (
+    clinic,
+    clinic_tasks,
+    forest,
+    inventory,
+    liquidation,
+    machine_replacement,
+    queue,
+)
 from cautious.worlds.random_models import garnet, river_swim
 
 GOODS_ON_SHELF = 0.97
