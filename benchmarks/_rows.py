@@ -8,11 +8,14 @@ have taken clearly longer. A peer that is not installed is a row that says so.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from _workers import Row, Workers
 from cautious.peers.roster import CONES, LINEAR, QUADRATIC, missing, owner
+from cautious.peers.workers import Row, Worker
 
+CHILD = Path(__file__).resolve().with_name("_child.py")
 TOLERANCE = 1e-6
 # a solver of ours looks at its clock between steps, and is killed only when it does not
 OVERTIME_SECONDS = 60.0
@@ -86,6 +89,37 @@ class Limits:
 
     peer_seconds: float
     own_seconds: float
+
+
+class Workers:
+    """Processes that measure, one for every solver.
+
+    A full run makes a new one for every request; a quick run keeps them (``keep``), because most of its time would be
+    the import of packages.
+    """
+
+    def __init__(self, keep: bool) -> None:
+        self.keep, self.kept = keep, dict[tuple[str, bool], Worker]()
+
+    def ask(self, solver: str, request: Row, limit_seconds: float, pinned: bool) -> Row:
+        """What ``Worker.ask`` says."""
+        key = solver, pinned
+        if key not in self.kept or not self.kept[key].alive:
+            self.kept[key] = Worker([str(CHILD)], pinned)
+        found = self.kept[key].ask(request, limit_seconds)
+        if not self.keep:
+            self.kept.pop(key).close()
+        return found
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self.kept.values():
+            if worker.alive:
+                worker.close()
 
 
 def measure(workers: Workers, case: Case, solver: str, limit_seconds: float) -> Row:

@@ -12,8 +12,7 @@ from math import log
 from typing import Any
 
 from _case import SHAPES
-from _rows import PEERS, SUMS, best_of_group, proved, ratio
-from _workers import Row
+from _rows import PEERS, SUMS, Row, best_of_group, proved, ratio
 from cautious.peers.roster import owner
 
 LEVEL = 0.8

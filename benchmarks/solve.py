@@ -23,9 +23,8 @@ from rich.console import Console
 import _case
 import _solve_picture
 import _solve_tables
-from _rows import PEERS, PLANNERS, SUMS, Case, Limits, compare
+from _rows import PEERS, PLANNERS, SUMS, Case, Limits, Row, Workers, compare
 from _targets import NEAR_ONE, lines
-from _workers import Row, Workers
 
 PACKAGES = (
     "numpy",
