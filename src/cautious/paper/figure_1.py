@@ -92,8 +92,7 @@ def measure(mdp: MDP, from_s: MDP, seeds: int) -> Walks:
     moves = default_horizon(mdp.discount)
     dark, goal = cells_marked(mdp, DARK_CELL), cells_marked(mdp, GOAL_CELL)
     rows: list[Row] = []
-    drawn: dict[float, Indices] = {}
-    entries: dict[float, Indices] = {}
+    drawn, entries = dict[float, Indices](), dict[float, Indices]()
     for caution in COMPARED:
         policy = solve(Problem(mdp, Variance(), caution)).require().policy
         mean, variance = return_variance(from_s, policy)
