@@ -17,8 +17,8 @@ import scipy.sparse as sp
 import cautious as ca
 from cautious.occupancy import policy_occupancy
 
-SLIP = 0.2
-LARGE_GRID = 50_000
+SLIP_PROBABILITY = 0.2
+LARGE_GRID_STATES = 50_000
 CAUTIONS = {"PeakExposure": 10.0, "Variance": 10.0, "CVaR": 5.0, "TotalVariation": 5.0, "TotalVariation (states)": 5.0}
 CAUTIONS |= {"Quadratic": 100.0, "Quadratic (states)": 100.0, "Variance + PeakExposure": 10.0}
 
@@ -44,7 +44,10 @@ def grid(side: int, discount: float) -> ca.MDP:
         for down, right in ((-1, 0), (0, 1), (1, 0), (0, -1))
     ]
     transitions = [
-        (1 - SLIP) * compass[a] + SLIP / 2 * compass[(a + 1) % 4] + SLIP / 2 * compass[(a + 3) % 4] for a in range(4)
+        (1 - SLIP_PROBABILITY) * compass[a]
+        + SLIP_PROBABILITY / 2 * compass[(a + 1) % 4]
+        + SLIP_PROBABILITY / 2 * compass[(a + 3) % 4]
+        for a in range(4)
     ]
     return ca.MDP(transitions, corner_pay(side * side, 4), discount)
 
@@ -159,14 +162,14 @@ class _Data:
         return rng.dirichlet(np.ones(self.mdp.n_actions), size=self.n), rng
 
     @cached_property
-    def shown(self) -> Any:
+    def random_occupancy(self) -> Any:
         """The behaviour (S, A) of the random policy."""
         return policy_occupancy(self.mdp, self.random_rows[0]).occupancy
 
     @cached_property
     def prior(self) -> Any:
         """The same, a little blurred."""
-        return 0.95 * self.shown + 0.05 / self.shown.size
+        return 0.95 * self.random_occupancy + 0.05 / self.random_occupancy.size
 
     @cached_property
     def tasks(self) -> Any:
@@ -176,7 +179,7 @@ class _Data:
     @property
     def floors(self) -> Any:
         """A little more than the random policy earns in each task."""
-        return 1.02 * np.sum(self.shown * self.tasks, axis=(1, 2)) / (1 - self.mdp.discount)
+        return 1.02 * np.sum(self.random_occupancy * self.tasks, axis=(1, 2)) / (1 - self.mdp.discount)
 
     @property
     def places(self) -> Any:
@@ -212,13 +215,13 @@ class _Data:
         Shapes differ in what can be avoided: there, halfway between the random policy's share and the least one.
         """
         zone = self.zones[0]
-        slack = 0.2 if self.kind == "grid" and self.n > LARGE_GRID else 0.15
+        slack = 0.2 if self.kind == "grid" and self.n > LARGE_GRID_STATES else 0.15
         if self.kind in SHAPES:
             inside = np.zeros(self.mdp.shape)
             inside[zone] = 1.0
             avoiding = ca.MDP(self.mdp.transitions, -inside, self.mdp.discount, self.mdp.start)
             least = -(1 - self.mdp.discount) * ca.solve(ca.Problem(avoiding)).expected_return
-            slack = (least + np.sum(self.shown * inside)) / 2
+            slack = (least + np.sum(self.random_occupancy * inside)) / 2
         return ca.SafeSet(np.setdiff1d(np.arange(self.n), zone), slack=slack)
 
     @property

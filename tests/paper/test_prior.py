@@ -15,19 +15,19 @@ from cautious.paper.figure_4 import running_average
 from cautious.paper.prior_study import (
     Job,
     LearningCurves,
+    PolicyValue,
     PriorStudy,
     Size,
     Tuning,
-    Worth,
     compare_speed,
     dark_avoided,
     ends_higher,
-    follow,
-    follow_all,
     mean_gain,
     overtaken_at,
+    policy_value,
+    run_algorithm_1,
+    run_all,
     study,
-    worth,
 )
 from cautious.report.canvas import DARK, LIGHT, png
 
@@ -58,14 +58,14 @@ def test_worth_agrees_with_evaluate_and_with_power_iteration(caution):
     risk = ca.KL(ca.worlds.drift_prior()) if caution else None
     policy = ca.solve(ca.Problem(mdp, risk, caution)).policy
     dark = ca.worlds.dark_cells(mdp)
-    found = worth(mdp, policy)
+    found = policy_value(mdp, policy)
     said = ca.evaluate(mdp, policy, episodes=2, seed=0, sets={"dark": dark})
-    assert found.dark == pytest.approx(said.exact_exposure["dark"], rel=1e-10)
-    assert found.earned == pytest.approx(said.exact_mean, rel=1e-10)
+    assert found.dark_share == pytest.approx(said.exact_exposure["dark"], rel=1e-10)
+    assert found.expected_return == pytest.approx(said.exact_mean, rel=1e-10)
     states = power_iteration(mdp, policy)
-    assert found.dark == pytest.approx(states[dark].sum(), rel=1e-9)
+    assert found.dark_share == pytest.approx(states[dark].sum(), rel=1e-9)
     paid = np.sum(states[:, None] * policy * mdp.rewards) / (1 - mdp.discount)
-    assert found.earned == pytest.approx(paid, rel=1e-9)
+    assert found.expected_return == pytest.approx(paid, rel=1e-9)
 
 
 def test_running_average_by_hand():
@@ -125,8 +125,8 @@ def mixed(occupancy, share):
 def test_avoidance_holds_with_the_prior_of_the_paper():
     found = figure_3.avoidance(ca.worlds.drift(), ca.worlds.drift_prior(), 1.0, range(3))
     assert found.holds
-    assert found.neutral.dark == pytest.approx(0.0700, abs=5e-5)
-    assert found.cautious.dark == pytest.approx(0.0273, abs=5e-5)
+    assert found.neutral.dark_share == pytest.approx(0.0700, abs=5e-5)
+    assert found.cautious.dark_share == pytest.approx(0.0273, abs=5e-5)
     assert found.kept == pytest.approx(0.971, abs=5e-4)
 
 
@@ -142,7 +142,7 @@ def test_avoidance_falls_with_priors_that_teach_nothing(kind):
 
 
 def test_avoidance_needs_the_learned_policies_too():
-    good, bad = (Worth(4.0, 0.08), Worth(3.9, 0.02)), (Worth(4.0, 0.02), Worth(3.9, 0.08))
+    good, bad = (PolicyValue(4.0, 0.08), PolicyValue(3.9, 0.02)), (PolicyValue(4.0, 0.02), PolicyValue(3.9, 0.08))
     assert figure_3.Avoidance(*good, (good, good, good)).holds
     assert not figure_3.Avoidance(*good, (good, bad, good)).holds
     assert not figure_3.Avoidance(*bad, (good, good, good)).holds
@@ -156,10 +156,10 @@ def made_up(neutral, cautious, control=None):
         tuning=Tuning(AlgorithmOne(1e-3, 5e-4, 0.0, 0.0), highest_end=4.0),
         printed={0.0: neutral, 1.0: cautious},
         ours={0.0: neutral, 1.0: cautious},
-        control=LearningCurves(control.samples[:4], control.earned[:, :4], control.dark[:, :4]),
-        theory={0.0: Worth(2.6, 0.14), 1.0: Worth(2.6, 0.14)},
-        optimum={0.0: Worth(4.0, 0.07), 1.0: Worth(3.8, 0.02)},
-        blank=Worth(2.65, 0.14),
+        control=LearningCurves(control.samples[:4], control.expected_return[:, :4], control.dark_share[:, :4]),
+        theory={0.0: PolicyValue(2.6, 0.14), 1.0: PolicyValue(2.6, 0.14)},
+        optimum={0.0: PolicyValue(4.0, 0.07), 1.0: PolicyValue(3.8, 0.02)},
+        uniform=PolicyValue(2.65, 0.14),
     )
 
 
@@ -185,13 +185,16 @@ def test_claims_hold_on_clear_curves_and_say_who_ends_higher():
 
 
 def test_claims_fall_without_an_effect_and_with_the_opposite_one():
-    for cautious in (SLOW, replace(SLOW, dark=SLOW.dark + 0.01, earned=SLOW.earned - 0.1)):
+    for cautious in (
+        SLOW,
+        replace(SLOW, dark_share=SLOW.dark_share + 0.01, expected_return=SLOW.expected_return - 0.1),
+    ):
         assert [claim.holds for claim in figure_4.claims(made_up(SLOW, cautious))] == [False, False, False]
     assert [claim.holds for claim in figure_4.claims(made_up(FAST, SLOW))] == [False, False, False]
 
 
 def test_one_claim_can_fall_alone():
-    faster, less_dark, ours = figure_4.claims(made_up(SLOW, replace(FAST, dark=SLOW.dark)))
+    faster, less_dark, ours = figure_4.claims(made_up(SLOW, replace(FAST, dark_share=SLOW.dark_share)))
     assert (faster.holds, less_dark.holds, ours.holds) == (True, False, False)
 
 
@@ -218,7 +221,7 @@ def test_runs_of_algorithm_one_show_the_effect_with_the_prior_only():
 def test_a_run_is_looked_at_where_it_was_asked_and_repeats_itself():
     mdp, prior = ca.worlds.drift(), ca.worlds.drift_prior()
     job = Job(mdp, prior, 1.0, AlgorithmOne(1e-3, 5e-4, 0.0, 0.0), 3_000, 1_000, seed=4)
-    first, second, other = follow(job), follow(job), follow(replace(job, seed=5))
+    first, second, other = run_algorithm_1(job), run_algorithm_1(job), run_algorithm_1(replace(job, seed=5))
     assert first[0].tolist() == [1_000, 2_000, 3_000]
     assert np.array_equal(first, second)
     assert not np.array_equal(first[1], other[1])
@@ -229,7 +232,7 @@ def test_workers_change_nothing():
     mdp, prior = ca.worlds.drift(), ca.worlds.drift_prior()
     method = AlgorithmOne(1e-3, 5e-4, 0.0, 0.0)
     jobs = [Job(mdp, prior, caution, method, 3_000, 1_000, seed) for caution in (0.0, 1.0) for seed in (0, 1)]
-    for one, other in zip(follow_all(jobs, 1), follow_all(jobs, 2), strict=True):
+    for one, other in zip(run_all(jobs, 1), run_all(jobs, 2), strict=True):
         assert np.array_equal(one, other)
 
 
@@ -237,11 +240,11 @@ def test_bands_are_means_over_seeds():
     lines = figure_4.bands(made_up(SLOW, FAST))
     samples, mean, low, high = lines["Algorithm 1", "dark", "policy", 0.0]
     assert samples.tolist() == [100 * k for k in range(1, 21)]
-    assert mean == pytest.approx(100 * SLOW.dark.mean(axis=0))
+    assert mean == pytest.approx(100 * SLOW.dark_share.mean(axis=0))
     assert np.all(low < mean)
     assert np.all(mean < high)
-    _, average, *_ = lines["Algorithm 1", "earned", "running average", 1.0]
-    assert average[-1] == pytest.approx(FAST.earned.mean())
+    _, average, *_ = lines["Algorithm 1", "return", "running average", 1.0]
+    assert average[-1] == pytest.approx(FAST.expected_return.mean())
 
 
 def test_figure_3_quick():

@@ -36,12 +36,12 @@ MARKS, ROUNDS = (1_000, 5_600, 32_000, 180_000, 1_000_000), 60
 QUICK_MARKS, QUICK_ROUNDS = (1_000, 5_600, 30_000), 25
 FILM_MOVES, FILM_STAGES = 48, 4
 # converged: within this share of the optimum's size; comparable: within this share of the neutral mean's size
-CONVERGED, COMPARABLE = 0.05, 0.10
+CONVERGED_SHARE, COMPARABLE_SHARE = 0.05, 0.10
 PLACE = "Section 6.1, Figure 2"
 DASHES = {PLUG_IN: "-", PRIMAL_DUAL: (0, (4, 2))}
 MARKERS = {PLUG_IN: "o", PRIMAL_DUAL: "s", ALGORITHM_2: "^"}
 # the upper half of panel (a) enlarges this share of the distance from the uniform policy to the optimum
-ENLARGED = 0.06
+ENLARGED_SHARE = 0.06
 OPTIMUM, EXACT = "global optimum, proved", f"{ASCENT} (rounds, upper axis)"
 # returns that never vary have no logarithm
 LEAST_VARIANCE = 1e-6
@@ -116,10 +116,10 @@ def _converges(training: Training, method: str, who: str) -> Claim:
         caveat = f"With {at[-2]:,.0f} samples it was {interval(gaps[:, -2])} below."
     return Claim(
         place=PLACE,
-        said=f"The objective converges ({who}; we read: to within {100 * CONVERGED:g} % of the global optimum).",
+        said=f"The objective converges ({who}; we read: to within {100 * CONVERGED_SHARE:g} % of the global optimum).",
         found=f"After {training.samples:,} samples the objective is {gap} below the global optimum {best:.4g} "
         f"({100 * gap.mean / abs(best):.3g} % of its size).",
-        holds=gap.high <= CONVERGED * abs(best),
+        holds=gap.high <= CONVERGED_SHARE * abs(best),
         caveat=caveat,
         numbers={"gap": gap, "optimum": best},
         of_paper=method == ALGORITHM_2,
@@ -134,10 +134,10 @@ def _ascends(training: Training) -> Claim:
     return Claim(
         place=PLACE,
         said="The objective converges (Algorithm 2 with a known model and exact inner solves; we read: to within "
-        f"{100 * CONVERGED:g} % of the global optimum).",
+        f"{100 * CONVERGED_SHARE:g} % of the global optimum).",
         found=f"The best of {len(ascent.rounds)} rounds is {gap:.2g} below the global optimum {best:.4g} "
         f"({100 * gap / abs(best):.2g} %); with the most likely action in every state, {rounded:.2g}.",
-        holds=gap <= CONVERGED * abs(best),
+        holds=gap <= CONVERGED_SHARE * abs(best),
         caveat=f"It depends on the coupling, here {ascent.coupling:.3g}. From a uniform start the risk-neutral policy "
         f"is only {lost:.2g} below the optimum ({100 * lost / abs(best):.2g} %): a nearly best objective alone does "
         "not show that a policy is cautious; the returns from S do.",
@@ -187,11 +187,11 @@ def _comparable(training: Training) -> Claim:
     return Claim(
         place=PLACE,
         said="The risk-averse policy has a comparable mean return (we read: the exact means differ by less than "
-        f"{100 * COMPARABLE:g} % of the risk-neutral one, interval included; {PLUG_IN} decides).",
+        f"{100 * COMPARABLE_SHARE:g} % of the risk-neutral one, interval included; {PLUG_IN} decides).",
         found=f"{said} Exact difference in per cent: "
         + "; ".join(f"{name} {one.percent}" for name, one in share.items())
         + ".",
-        holds=max(abs(decides.low), abs(decides.high)) < COMPARABLE,
+        holds=max(abs(decides.low), abs(decides.high)) < COMPARABLE_SHARE,
         numbers=numbers | {f"{name}: relative difference": one for name, one in share.items()},
     )
 
@@ -279,9 +279,9 @@ def _objective(upper: Any, lower: Any, training: Training, theme: Theme) -> None
         axes.plot(_samples_of(rounds, training), values[0], color=GREEN, linewidth=1.3, label=EXACT)
         axes.set_xlim(low / 1.15, high * 1.15)
     reach = best - worst
-    upper.set_ylim(best - ENLARGED * reach, best + 0.01 * reach)
+    upper.set_ylim(best - ENLARGED_SHARE * reach, best + 0.01 * reach)
     floor = min(worst, float(training.table(ALGORITHM_2, AVERSE, "objective")[1].min()))
-    lower.set_ylim(floor - 0.1 * reach, best - ENLARGED * reach)
+    lower.set_ylim(floor - 0.1 * reach, best - ENLARGED_SHARE * reach)
 
 
 def _samples_of(rounds: Array, training: Training) -> Array:

@@ -13,7 +13,7 @@ from cautious.arrays import Array, Mask
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.models.tabular import MDP
 from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, interval
-from cautious.paper.prior_study import Worth, prior_risk, solved, worth
+from cautious.paper.prior_study import PolicyValue, policy_value, prior_risk, solved
 from cautious.paper.training import snapshots
 from cautious.planning import plan
 from cautious.report.canvas import Theme, new_figure, title
@@ -25,7 +25,7 @@ CAUTION = 1.0
 MIX = 0.05
 SAMPLES_PER_PAIR = 10
 # to avoid the block is to spend less than this part of the neutral policy's time there
-AVOIDS = 0.5
+AVOIDED_SHARE = 0.5
 CAUTIONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 MIXES = (0.01, 0.2, 0.5, 1.0)
 # the light cells' reward: with it in the dark cells too, nothing is left to avoid
@@ -66,7 +66,7 @@ def make(scale: Scale) -> Part:
         ),
         draw=lambda theme: _draw(mdp, dict(zip(titles, shares.values(), strict=True)), theme),
         rows=tuple(_rows(mdp, shares)),
-        claims=(_avoids(mdp, prior, scale), _nothing_left_to_fear(prior, scale)),
+        claims=(_avoids(mdp, prior, scale), _avoids_after_the_cause_is_gone(prior, scale)),
     )
 
 
@@ -81,40 +81,40 @@ def _rows(mdp: MDP, shares: Mapping[str, Array]) -> Iterator[Row]:
 class Avoidance:
     """The neutral and the cautious policy: exact, and learned with the same samples, seed by seed."""
 
-    neutral: Worth
-    cautious: Worth
-    learned: tuple[tuple[Worth, Worth], ...]
+    neutral: PolicyValue
+    cautious: PolicyValue
+    learned: tuple[tuple[PolicyValue, PolicyValue], ...]
 
     @property
     def ratio(self) -> Interval:
         """The learned cautious policy's time in dark cells as a part of the learned neutral one's."""
-        return interval(cautious.dark / neutral.dark for neutral, cautious in self.learned)
+        return interval(cautious.dark_share / neutral.dark_share for neutral, cautious in self.learned)
 
     @property
     def difference(self) -> Interval:
         """How much less of its time the learned cautious policy spends in dark cells, as a share of all time."""
-        return interval(neutral.dark - cautious.dark for neutral, cautious in self.learned)
+        return interval(neutral.dark_share - cautious.dark_share for neutral, cautious in self.learned)
 
     @property
     def kept(self) -> float:
         """The exact cautious policy's return as a share of the exact neutral one's."""
-        return self.cautious.earned / self.neutral.earned
+        return self.cautious.expected_return / self.neutral.expected_return
 
     @property
     def learned_kept(self) -> Interval:
         """The learned cautious policy's return as a share of the learned neutral one's."""
-        return interval(cautious.earned / neutral.earned for neutral, cautious in self.learned)
+        return interval(cautious.expected_return / neutral.expected_return for neutral, cautious in self.learned)
 
     @property
     def holds(self) -> bool:
         """Whether the dark cells are avoided, by the exact policies and, as sure as intervals are, by learned ones."""
-        exact = self.cautious.dark < AVOIDS * self.neutral.dark
-        return exact and self.ratio.high < AVOIDS and self.difference.low > 0
+        exact = self.cautious.dark_share < AVOIDED_SHARE * self.neutral.dark_share
+        return exact and self.ratio.high < AVOIDED_SHARE and self.difference.low > 0
 
     @property
     def learned_words(self) -> str:
         """What the learned policies do."""
-        neutral, cautious = (interval(one.dark for one in worths) for worths in zip(*self.learned, strict=True))
+        neutral, cautious = (interval(one.dark_share for one in values) for values in zip(*self.learned, strict=True))
         return (
             f"Learned from {SAMPLES_PER_PAIR} samples per pair ({neutral.n} seeds, plug-in): {neutral.percent} % "
             f"against {cautious.percent} %, a difference per seed of {self.difference.percent} percentage points, at "
@@ -125,8 +125,8 @@ class Avoidance:
     def numbers(self) -> dict[str, Interval | float]:
         """For machines."""
         return {
-            "dark share, neutral, exact": self.neutral.dark,
-            "dark share, cautious, exact": self.cautious.dark,
+            "dark share, neutral, exact": self.neutral.dark_share,
+            "dark share, cautious, exact": self.cautious.dark_share,
             "return kept, exact": self.kept,
             "dark share, learned difference": self.difference,
             "dark share, learned ratio": self.ratio,
@@ -138,11 +138,11 @@ def avoidance(mdp: MDP, prior: Array, caution: float, seeds: Sequence[int]) -> A
     """Neutral against cautious, exact and learned by plug-in with ``SAMPLES_PER_PAIR``."""
     samples = SAMPLES_PER_PAIR * int(mdp.allowed.sum())
 
-    def learned(caution: float, seed: int) -> Worth:
+    def learned(caution: float, seed: int) -> PolicyValue:
         risk = prior_risk(prior, caution)
-        return worth(mdp, snapshots(mdp, risk, caution, PlugIn(prove=False), samples, seed)[-1].policy)
+        return policy_value(mdp, snapshots(mdp, risk, caution, PlugIn(prove=False), samples, seed)[-1].policy)
 
-    neutral, cautious = (worth(mdp, solved(mdp, prior, c).policy) for c in (0.0, caution))
+    neutral, cautious = (policy_value(mdp, solved(mdp, prior, c).policy) for c in (0.0, caution))
     return Avoidance(neutral, cautious, tuple((learned(0.0, seed), learned(caution, seed)) for seed in seeds))
 
 
@@ -150,17 +150,18 @@ def _avoids(mdp: MDP, prior: Array, scale: Scale) -> Claim:
     found = avoidance(mdp, prior, CAUTION, range(scale.seeds))
     cost = np.zeros(mdp.shape)
     cost[dark_cells(mdp)] = -1.0
-    least = worth(mdp, plan(mdp, cost).policy(mdp.n_actions)).dark
+    least = policy_value(mdp, plan(mdp, cost).policy(mdp.n_actions)).dark_share
     return Claim(
         place="Section 6.2, Figure 3",
         said=(
             "With KL to the prior the policy avoids the dark block, the risk-neutral policy does not. (To avoid: less "
-            f"than {100 * AVOIDS:g} % of the neutral policy's time there.)"
+            f"than {100 * AVOIDED_SHARE:g} % of the neutral policy's time there.)"
         ),
         found=(
-            f"Exact policies: the neutral one spends {_percent(found.neutral.dark)} of its time in the dark block, the "
-            f"cautious one {_percent(found.cautious.dark)} (caution {CAUTION:g}), at {_percent(found.kept)} of the "
-            f"return. No policy can go below {_percent(least)}, because episodes begin anywhere. {found.learned_words}"
+            f"Exact policies: the neutral one spends {_percent(found.neutral.dark_share)} of its time in the dark "
+            f"block, the cautious one {_percent(found.cautious.dark_share)} (caution {CAUTION:g}), at "
+            f"{_percent(found.kept)} of the return. No policy can go below {_percent(least)}, because episodes begin "
+            f"anywhere. {found.learned_words}"
         ),
         holds=found.holds,
         caveat=_dependence(mdp, prior, found.neutral),
@@ -168,7 +169,7 @@ def _avoids(mdp: MDP, prior: Array, scale: Scale) -> Claim:
     )
 
 
-def _nothing_left_to_fear(prior: Array, scale: Scale) -> Claim:
+def _avoids_after_the_cause_is_gone(prior: Array, scale: Scale) -> Claim:
     """The paper's mouse: the electricity is off, and it still does not go there."""
     found = avoidance(drift(dark=LIGHT_REWARD), prior, CAUTION, range(scale.seeds))
     mdp = drift()
@@ -178,8 +179,8 @@ def _nothing_left_to_fear(prior: Array, scale: Scale) -> Claim:
         said="Past bad experience keeps working after its cause is gone, like the mouse that no longer eats.",
         found=(
             f"When dark cells pay as much as light ones ({LIGHT_REWARD:g}), the neutral policy spends "
-            f"{_percent(found.neutral.dark)} of its time there, the cautious one {_percent(found.cautious.dark)}, at "
-            f"{_percent(found.kept)} of the return. {found.learned_words}"
+            f"{_percent(found.neutral.dark_share)} of its time there, the cautious one "
+            f"{_percent(found.cautious.dark_share)}, at {_percent(found.kept)} of the return. {found.learned_words}"
         ),
         holds=found.holds,
         caveat=(
@@ -195,11 +196,12 @@ def _nothing_left_to_fear(prior: Array, scale: Scale) -> Claim:
     )
 
 
-def _dependence(mdp: MDP, prior: Array, neutral: Worth) -> str:
+def _dependence(mdp: MDP, prior: Array, neutral: PolicyValue) -> str:
     """How the exact shares change with everything that was ours to choose."""
-    by_caution = {c: worth(mdp, solved(mdp, prior, c).policy) for c in CAUTIONS}
+    by_caution = {c: policy_value(mdp, solved(mdp, prior, c).policy) for c in CAUTIONS}
     cautions = ", ".join(
-        f"{_percent(one.dark)} at caution {c:g} ({_percent(one.earned / neutral.earned)} of the return)"
+        f"{_percent(one.dark_share)} at caution {c:g} "
+        f"({_percent(one.expected_return / neutral.expected_return)} of the return)"
         for c, one in by_caution.items()
     )
     mixes = ", ".join(f"{_percent(_dark(mdp, drift_prior(mix), CAUTION))} with {100 * mix:g} %" for mix in MIXES)
@@ -214,7 +216,7 @@ def _dependence(mdp: MDP, prior: Array, neutral: Worth) -> str:
 
 def _dark(mdp: MDP, prior: Array, caution: float) -> float:
     """The best policy's share of time in dark cells."""
-    return worth(mdp, solved(mdp, prior, caution).policy).dark
+    return policy_value(mdp, solved(mdp, prior, caution).policy).dark_share
 
 
 def _percent(share: float) -> str:

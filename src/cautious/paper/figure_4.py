@@ -13,16 +13,16 @@ from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, Video, band
 from cautious.paper.prior_study import (
-    EARLY,
+    EARLY_SHARE,
     LEAST_LOOKS,
-    LEVEL,
+    LEVEL_SHARE,
     MULTIPLIER_STEPS,
     OCCUPANCY_STEPS,
     LearningCurves,
+    PolicyValue,
     PriorStudy,
     Size,
     Speed,
-    Worth,
     compare_speed,
     dark_avoided,
     ends_higher,
@@ -42,12 +42,12 @@ MIX = 0.05
 FULL_SIZE = Size(1_000_000, 5_000, tuple(round(1000 * 2 ** (k / 2)) for k in range(15)), workers=2, tuning_seeds=2)
 QUICK_SIZE = Size(30_000, 1_500, (1_000, 2_000, 4_000, 8_000, 16_000), workers=1, tuning_seeds=1)
 # the parts of a run at which the time in dark cells is compared
-MOMENTS = (1 / LEAST_LOOKS, EARLY, 1.0)
+MOMENTS = (1 / LEAST_LOOKS, EARLY_SHARE, 1.0)
 # parts of the iterations at which the film looks; and the moves of each stage
-STAGES, MOVES = (0.005, 0.02, 0.1), 30
+STAGES, FILM_MOVES = (0.005, 0.02, 0.1), 30
 # for those who see no colours
 DASHES = ("solid", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)))
-LABELS = {"earned": "discounted return (points)", "dark": "time in dark cells (%)"}
+LABELS = {"return": "discounted return (points)", "dark": "time in dark cells (%)"}
 
 # samples, mean, low and high by learner, quantity, how and caution
 Bands = Mapping[tuple[str, str, str, float], tuple[Array, Array, Array, Array]]
@@ -70,7 +70,7 @@ def make(scale: Scale) -> Part:
             "averages of these numbers over all looks so far, dotted lines the numbers themselves. Steps "
             f"{method.multiplier_step:g} (multipliers) and {method.occupancy_step:g} (occupancy) for all three, no "
             "shifts. (c), (d): our learner (primal-dual), one whole run for each number of samples, no running "
-            f"average. The grey line is the level at which learners are timed, {100 * LEVEL:g} % of the smallest "
+            f"average. The grey line is the level at which learners are timed, {100 * LEVEL_SHARE:g} % of the smallest "
             f"optimal return. The prior is mixed with {100 * MIX:g} % of the uniform distribution."
         ),
         alt=(
@@ -101,7 +101,7 @@ def bands(found: PriorStudy) -> Bands:
     for quantity in LABELS:
         for learner, by_caution in (("Algorithm 1", found.printed), ("primal-dual", found.ours)):
             for caution, curves in by_caution.items():
-                values = curves.earned if quantity == "earned" else 100 * curves.dark
+                values = curves.expected_return if quantity == "return" else 100 * curves.dark_share
                 tables = {"policy": values}
                 if learner == "Algorithm 1":
                     tables = {"running average": running_average(values), **tables}
@@ -113,7 +113,7 @@ def bands(found: PriorStudy) -> Bands:
 
 def _rows(lines: Bands) -> Iterator[Row]:
     for (learner, quantity, how, caution), line in lines.items():
-        name = "return" if quantity == "earned" else "percent of time in dark cells"
+        name = "return" if quantity == "return" else "percent of time in dark cells"
         case: Row = {"learner": learner, "quantity": name, "how": how, "caution": caution}
         for samples, mean, low, high in zip(*(part.tolist() for part in line), strict=True):
             yield {**case, "samples": int(samples), "mean": mean, "low": low, "high": high}
@@ -138,7 +138,7 @@ def _draw(found: PriorStudy, lines: Bands, theme: Theme) -> Any:
                 if how == "running average":
                     samples, mean, *_ = lines[learner, quantity, "policy", caution]
                     axes.plot(samples, mean, color=colour, linewidth=0.8, linestyle="dotted")
-            if quantity == "earned":
+            if quantity == "return":
                 axes.axhline(found.level, color=theme.wall, linewidth=0.8, zorder=0)
             axes.set(xscale="log", ylabel=LABELS[quantity])
             title(axes, f"({'abcd'[2 * row + column]}) {name}", theme)
@@ -155,9 +155,9 @@ def _draw(found: PriorStudy, lines: Bands, theme: Theme) -> Any:
 def _video(mdp: MDP, prior: Array, found: PriorStudy) -> Video:
     """Agents at four moments of training, neutral beside cautious."""
     caution, marks = min(found.cautions), [int(part * found.size.samples) for part in STAGES]
-    blank = uniform_policy(mdp.allowed)
+    uniform = uniform_policy(mdp.allowed)
     neutral, cautious = "risk-neutral", f"KL to the prior, caution {caution:g}"
-    stages = [("before learning", {neutral: blank, cautious: blank})]
+    stages = [("before learning", {neutral: uniform, cautious: uniform})]
     runs = (
         [one.policy for one in snapshots(mdp, prior_risk(prior, c), c, found.tuning.method, marks[-1], 0, marks)]
         for c in (0.0, caution)
@@ -169,9 +169,9 @@ def _video(mdp: MDP, prior: Array, found: PriorStudy) -> Video:
         caption=(
             f"{AGENTS} agents in the drifted world, before and during training with Algorithm 1 (seed 0): risk-neutral "
             f"on the left, with KL to the prior and caution {caution:g} on the right, with the same random numbers. "
-            f"{MOVES} moves of each stage are shown, and the counts are over these."
+            f"{FILM_MOVES} moves of each stage are shown, and the counts are over these."
         ),
-        content=film(mdp, stages, seed=0, steps=MOVES),
+        content=film(mdp, stages, seed=0, steps=FILM_MOVES),
     )
 
 
@@ -209,7 +209,7 @@ def faster(found: PriorStudy) -> Claim:
 def less_dark(found: PriorStudy) -> Claim:
     """Whether the prior keeps Algorithm 1 out of dark cells, all along."""
     avoided = _avoided(found.printed, [part * found.size.samples for part in MOMENTS])
-    best = " and ".join(f"{100 * found.optimum[c].dark:.1f} % (caution {c:g})" for c in found.cautions)
+    best = " and ".join(f"{100 * found.optimum[c].dark_share:.1f} % (caution {c:g})" for c in found.cautions)
     control = dark_avoided(found.printed[0.0], found.control, found.early)
     return Claim(
         place="Section 6.2, Figure 4b",
@@ -218,10 +218,10 @@ def less_dark(found: PriorStudy) -> Claim:
         holds=_all_less(avoided),
         caveat=(
             f"Part of it belongs to the problem and not to learning: the best policies spend "
-            f"{100 * found.optimum[0.0].dark:.1f} % (neutral), {best} of their time there. Every learner begins with "
-            f"the {100 * found.blank.dark:.0f} % of the uniform policy. KL to the uniform distribution instead of the "
-            f"prior (caution {min(found.cautions):g}) makes a difference of {control.percent} points after "
-            f"{found.early:,.0f} iterations."
+            f"{100 * found.optimum[0.0].dark_share:.1f} % (neutral), {best} of their time there. Every learner begins "
+            f"with the {100 * found.uniform.dark_share:.0f} % of the uniform policy. KL to the uniform distribution "
+            f"instead of the prior (caution {min(found.cautions):g}) makes a difference of {control.percent} points "
+            f"after {found.early:,.0f} iterations."
         ),
         numbers=_avoided_numbers(avoided),
     )
@@ -257,16 +257,16 @@ def _speeds(found: PriorStudy, curves: Mapping[float, LearningCurves]) -> dict[f
 
 def _times(found: PriorStudy, speeds: Mapping[float, Speed], unit: str) -> str:
     """How long each learner takes, what is saved, and who never gets there."""
-    least = min(one.earned for one in found.optimum.values())
+    least = min(one.expected_return for one in found.optimum.values())
     first = next(iter(speeds.values()))
     takes = [f"{_thousands(first.first)} (neutral)"]
     takes += [f"{_thousands(one.second)} (caution {c:g})" for c, one in speeds.items()]
     saved = ", ".join(f"{_thousands(one.saved)} (caution {c:g})" for c, one in speeds.items())
     never = [f"{first.never[0]} (neutral)", *(f"{one.never[1]} (caution {c:g})" for c, one in speeds.items())]
     return (
-        f"{unit} until the policy's return first reaches {found.level:.2f}, which is {100 * LEVEL:g} % of the smallest "
-        f"optimum, {least:.2f}, in thousands: {', '.join(takes)}. Saved, seed by seed: {saved}. Seeds that never reach "
-        f"it, counted with all their {unit.lower()}: {', '.join(never)} of {first.first.n}."
+        f"{unit} until the policy's return first reaches {found.level:.2f}, which is {100 * LEVEL_SHARE:g} % of the "
+        f"smallest optimum, {least:.2f}, in thousands: {', '.join(takes)}. Saved, seed by seed: {saved}. Seeds that "
+        f"never reach it, counted with all their {unit.lower()}: {', '.join(never)} of {first.first.n}."
     )
 
 
@@ -308,7 +308,7 @@ def _steps(found: PriorStudy) -> str:
         "the run, on other seeds, so the choice favours it. (The best end of such a run with any pair is "
         f"{found.tuning.highest_end:.2f}.) With the steps and shifts of Theorem 1, one run of "
         f"{found.size.samples:,} iterations each ends at {_by_learner(found.theory)}; the uniform policy earns "
-        f"{found.blank.earned:.2f}."
+        f"{found.uniform.expected_return:.2f}."
     )
 
 
@@ -340,8 +340,10 @@ def _each(intervals: ByCaution) -> str:
     return ", ".join(f"{one} (caution {c:g})" for c, one in intervals.items())
 
 
-def _by_learner(worths: Mapping[float, Worth]) -> str:
-    return ", ".join(f"{one.earned:.2f} ({f'caution {c:g}' if c > 0 else 'neutral'})" for c, one in worths.items())
+def _by_learner(values: Mapping[float, PolicyValue]) -> str:
+    return ", ".join(
+        f"{one.expected_return:.2f} ({f'caution {c:g}' if c > 0 else 'neutral'})" for c, one in values.items()
+    )
 
 
 def _thousands(one: Interval) -> str:

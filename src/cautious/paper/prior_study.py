@@ -32,26 +32,26 @@ MULTIPLIER_STEPS = (3e-4, 1e-3, 3e-3)
 OCCUPANCY_STEPS = (5e-4, 1e-3, 2e-3)
 FIRST_TUNING_SEED = 10_000
 # learning is judged at this part of the best return that the most cautious learner can reach
-LEVEL = 0.95
+LEVEL_SHARE = 0.95
 # the part of the iterations that counts as early
-EARLY = 0.2
+EARLY_SHARE = 0.2
 # curves are compared from the first of so many parts of a run on
 LEAST_LOOKS = 20
 
 
 @dataclass(frozen=True)
-class Worth:
+class PolicyValue:
     """A policy's discounted return, and its share in [0, 1] of discounted time in dark cells."""
 
-    earned: float
-    dark: float
+    expected_return: float
+    dark_share: float
 
 
-def worth(mdp: MDP, policy: Array) -> Worth:
+def policy_value(mdp: MDP, policy: Array) -> PolicyValue:
     """Exact, for a policy (S, A) in a grid world."""
     occupancy = policy_occupancy(mdp, policy).occupancy
-    earned = float(np.sum(occupancy * mdp.rewards)) / (1 - mdp.discount)
-    return Worth(earned, float(occupancy[dark_cells(mdp)].sum()))
+    expected_return = float(np.sum(occupancy * mdp.rewards)) / (1 - mdp.discount)
+    return PolicyValue(expected_return, float(occupancy[dark_cells(mdp)].sum()))
 
 
 def solved(mdp: MDP, prior: Array, caution: float) -> Solution:
@@ -66,11 +66,11 @@ def prior_risk(prior: Array, caution: float) -> KL | None:
 
 @dataclass(frozen=True)
 class LearningCurves:
-    """One learner: after ``samples`` (k,) the policy's ``earned`` and ``dark`` (seeds, k), as in ``Worth``."""
+    """One learner: after ``samples`` (k,) transitions the numbers of ``PolicyValue`` of its policy, (seeds, k) each."""
 
     samples: Array
-    earned: Array
-    dark: Array
+    expected_return: Array
+    dark_share: Array
 
     def looks_until(self, samples: float) -> int:
         """How many of the points lie at or before so many samples."""
@@ -78,13 +78,13 @@ class LearningCurves:
 
     def samples_to_level(self, level: float) -> tuple[Array, Mask]:
         """(seeds,) samples at the first point whose return is at least ``level``, True; or all samples, False."""
-        there = self.earned >= level
+        there = self.expected_return >= level
         reached: Mask = np.any(there, axis=1)
         return self.samples[np.where(reached, there.argmax(axis=1), -1)], reached
 
 
 def curves_of(runs: Sequence[Array]) -> LearningCurves:
-    """The curves of a learner from one table (3, k) of samples, earned and dark per seed."""
+    """The curves of a learner from one table (3, k) per seed: samples, expected return, dark share."""
     table = np.array(runs)
     return LearningCurves(table[0, 0], np.ascontiguousarray(table[:, 1]), np.ascontiguousarray(table[:, 2]))
 
@@ -112,24 +112,24 @@ def compare_speed(first: LearningCurves, second: LearningCurves, level: float) -
 
 def mean_gain(first: LearningCurves, second: LearningCurves, samples: float) -> Interval:
     """Mean return of the second learner minus that of the first over the points up to ``samples``, seed by seed."""
-    early, late = (one.earned[:, : one.looks_until(samples)].mean(axis=1) for one in (first, second))
+    early, late = (one.expected_return[:, : one.looks_until(samples)].mean(axis=1) for one in (first, second))
     return interval(late - early)
 
 
 def dark_avoided(first: LearningCurves, second: LearningCurves, samples: float) -> Interval:
     """Time in dark cells of the first learner minus that of the second, at the last point up to ``samples``."""
-    there, here = (one.dark[:, one.looks_until(samples) - 1] for one in (first, second))
+    there, here = (one.dark_share[:, one.looks_until(samples) - 1] for one in (first, second))
     return interval(there - here)
 
 
 def ends_higher(first: LearningCurves, second: LearningCurves) -> Interval:
     """Return of the first learner minus that of the second, when all samples are used."""
-    return interval(first.earned[:, -1] - second.earned[:, -1])
+    return interval(first.expected_return[:, -1] - second.expected_return[:, -1])
 
 
 def overtaken_at(first: LearningCurves, second: LearningCurves) -> float | None:
     """Samples from which on the first learner's mean return stays above the second's; None when it ends below."""
-    gap = (first.earned - second.earned).mean(axis=0)
+    gap = (first.expected_return - second.expected_return).mean(axis=0)
     below = np.flatnonzero(gap <= 0)
     if not below.size:
         return float(first.samples[0])
@@ -138,7 +138,7 @@ def overtaken_at(first: LearningCurves, second: LearningCurves) -> float | None:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of Algorithm 1, looked at every ``every`` of its ``samples`` iterations; caution 0 minds no prior."""
+    """One run of Algorithm 1, looked at every ``every`` of its ``samples`` iterations; caution 0 ignores the prior."""
 
     mdp: MDP
     prior: Array
@@ -149,24 +149,24 @@ class Job:
     seed: int
 
 
-def follow(job: Job) -> Array:
-    """Samples, earned and dark (3, k) of the policies read off the averages of Algorithm 1, as it goes on."""
+def run_algorithm_1(job: Job) -> Array:
+    """Samples, expected return and dark share (3, k) of the policies read off the averages, as the run goes on."""
     marks = range(job.every, job.samples + 1, job.every)
     risk = prior_risk(job.prior, job.caution)
     found = snapshots(job.mdp, risk, job.caution, job.method, job.samples, job.seed, marks)
     return _points(job.mdp, [one.samples for one in found], [one.policy for one in found])
 
 
-def follow_all(jobs: Sequence[Job], workers: int) -> list[Array]:
+def run_all(jobs: Sequence[Job], workers: int) -> list[Array]:
     """The points of all jobs, in their order; the same numbers with any number of ``workers``."""
     if workers == 1:
-        return [follow(job) for job in jobs]
+        return [run_algorithm_1(job) for job in jobs]
     # spawned, because the arithmetic libraries have threads; Ctrl-C is for this process alone
     quiet = (signal.signal, (signal.SIGINT, signal.SIG_IGN))
     others = active_children()
     with ProcessPoolExecutor(workers, get_context("spawn"), *quiet) as pool:
         # not pool.map: it would cancel what waits, and Python 3.11 then stumbles over workers that are gone
-        found = [pool.submit(follow, job) for job in jobs]
+        found = [pool.submit(run_algorithm_1, job) for job in jobs]
         try:
             return [one.result() for one in found]
         except KeyboardInterrupt:
@@ -185,8 +185,10 @@ def _budget_run(mdp: MDP, prior: Array, caution: float, budgets: Sequence[int], 
 
 
 def _points(mdp: MDP, samples: Sequence[int], policies: Sequence[Array]) -> Array:
-    worths = [worth(mdp, policy) for policy in policies]
-    return np.array([samples, [one.earned for one in worths], [one.dark for one in worths]], dtype=np.float64)
+    values = [policy_value(mdp, policy) for policy in policies]
+    return np.array(
+        [samples, [one.expected_return for one in values], [one.dark_share for one in values]], dtype=np.float64
+    )
 
 
 @dataclass(frozen=True)
@@ -222,8 +224,8 @@ class PriorStudy:
     """All curves by caution, 0 being the neutral learner.
 
     ``control``: Algorithm 1 with KL to the uniform distribution and the smallest caution, on the early part only.
-    ``theory``: the policy's worth at the end of one run with Theorem 1's steps and shifts. ``optimum``: exact worth of
-    the best policies. ``blank``: worth of the uniform policy, with which all learning begins.
+    ``theory``: the policy at the end of one run with Theorem 1's steps and shifts. ``optimum``: the best policies.
+    ``uniform``: the uniform policy, with which all learning begins.
     """
 
     size: Size
@@ -231,9 +233,9 @@ class PriorStudy:
     printed: Mapping[float, LearningCurves]
     ours: Mapping[float, LearningCurves]
     control: LearningCurves
-    theory: Mapping[float, Worth]
-    optimum: Mapping[float, Worth]
-    blank: Worth
+    theory: Mapping[float, PolicyValue]
+    optimum: Mapping[float, PolicyValue]
+    uniform: PolicyValue
 
     @property
     def cautions(self) -> tuple[float, ...]:
@@ -243,12 +245,12 @@ class PriorStudy:
     @property
     def level(self) -> float:
         """The return at which learners are timed: all of them can reach it."""
-        return LEVEL * min(one.earned for one in self.optimum.values())
+        return LEVEL_SHARE * min(one.expected_return for one in self.optimum.values())
 
     @property
     def early(self) -> float:
         """Iterations of Algorithm 1 that count as early."""
-        return EARLY * self.size.samples
+        return EARLY_SHARE * self.size.samples
 
 
 def study(mdp: MDP, prior: Array, cautions: Sequence[float], size: Size, seeds: Sequence[int]) -> PriorStudy:
@@ -257,20 +259,20 @@ def study(mdp: MDP, prior: Array, cautions: Sequence[float], size: Size, seeds: 
     method = tuning.method
     everyone = (0.0, *cautions)
     even = np.full(mdp.shape, 1 / mdp.allowed.sum()) * mdp.allowed
-    early = int(EARLY * size.samples)
+    early = int(EARLY_SHARE * size.samples)
     runs = [Job(mdp, prior, c, method, size.samples, size.every, seed) for c in everyone for seed in seeds]
     control = [Job(mdp, even, min(cautions), method, early, size.every, seed) for seed in seeds]
     theory = [Job(mdp, prior, c, AlgorithmOne(), size.samples, size.samples, seeds[0]) for c in everyone]
-    found = iter(follow_all([*runs, *control, *theory], size.workers))
+    found = iter(run_all([*runs, *control, *theory], size.workers))
     return PriorStudy(
         size=size,
         tuning=tuning,
         printed={c: curves_of([next(found) for _ in seeds]) for c in everyone},
         control=curves_of([next(found) for _ in seeds]),
-        theory={c: Worth(*next(found)[1:, -1].tolist()) for c in everyone},
+        theory={c: PolicyValue(*next(found)[1:, -1].tolist()) for c in everyone},
         ours={c: curves_of([_budget_run(mdp, prior, c, size.budgets, seed) for seed in seeds]) for c in everyone},
-        optimum={c: worth(mdp, solved(mdp, prior, c).policy) for c in everyone},
-        blank=worth(mdp, uniform_policy(mdp.allowed)),
+        optimum={c: policy_value(mdp, solved(mdp, prior, c).policy) for c in everyone},
+        uniform=policy_value(mdp, uniform_policy(mdp.allowed)),
     )
 
 
@@ -283,6 +285,6 @@ def best_steps(mdp: MDP, prior: Array, size: Size) -> Tuning:
     ]
     seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.tuning_seeds)
     jobs = [Job(mdp, prior, 0.0, method, size.samples, size.every, seed) for method in tried for seed in seeds]
-    earned = np.array([run[1] for run in follow_all(jobs, size.workers)])
-    by_pair = earned.reshape(len(tried), size.tuning_seeds, -1).mean(axis=1)
+    returns = np.array([run[1] for run in run_all(jobs, size.workers)])
+    by_pair = returns.reshape(len(tried), size.tuning_seeds, -1).mean(axis=1)
     return Tuning(tried[int(np.argmax(by_pair.mean(axis=1)))], float(by_pair[:, -1].max()))

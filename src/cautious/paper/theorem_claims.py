@@ -10,9 +10,9 @@ from cautious.paper.evidence import Claim, Interval, interval
 from cautious.paper.theorem_study import ACTIONS, DISCOUNT, HORIZON_STATES, SUCCESSORS, Growth, TheoremStudy, slope
 
 # the largest exponent that counts as nearly linear
-NEARLY_ONE = 1.25
+NEARLY_LINEAR_EXPONENT = 1.25
 # numbers of samples, at the upper end, through which a rate is fitted
-LAST = 4
+FITTED_POINTS = 4
 
 
 def all_claims(found: TheoremStudy) -> tuple[Claim, ...]:
@@ -29,7 +29,7 @@ def all_claims(found: TheoremStudy) -> tuple[Claim, ...]:
     )
 
 
-def kept(curves: Sequence[GapCurve], number: str, bound: str) -> bool:
+def bound_holds(curves: Sequence[GapCurve], number: str, bound: str) -> bool:
     """Whether the mean over seeds, with its interval, is at most the bound at every number of samples."""
     return all(
         mean.high <= limit
@@ -44,7 +44,7 @@ def looseness(curves: Sequence[GapCurve], number: str, bound: str) -> tuple[floa
     return float(np.concatenate(ratios).min()), float(np.concatenate(ratios).max())
 
 
-def sharpest(curves: Sequence[GapCurve], number: str, bound: str) -> float:
+def largest_share(curves: Sequence[GapCurve], number: str, bound: str) -> float:
     """The largest share of its bound that a single run takes."""
     return float(max((one.each(number) / one.each(bound)).max() for one in curves))
 
@@ -52,7 +52,9 @@ def sharpest(curves: Sequence[GapCurve], number: str, bound: str) -> float:
 def rates(curves: Sequence[GapCurve], number: str) -> dict[str, Interval]:
     """The exponent of T of each problem: a power law per seed through the largest numbers of samples."""
     return {
-        one.instance.name: interval(slope(one.samples[-LAST:], column) for column in one.each(number)[-LAST:].T)
+        one.instance.name: interval(
+            slope(one.samples[-FITTED_POINTS:], column) for column in one.each(number)[-FITTED_POINTS:].T
+        )
         for one in curves
     }
 
@@ -64,7 +66,7 @@ def ends(curves: Sequence[GapCurve], number: str) -> dict[str, Interval]:
 
 def theorem_1(curves: Sequence[GapCurve]) -> Claim:
     """The bound on the expected duality gap."""
-    holds, (least, most) = kept(curves, "gap", "bound"), looseness(curves, "gap", "bound")
+    holds, (least, most) = bound_holds(curves, "gap", "bound"), looseness(curves, "gap", "bound")
     falls = rates(curves, "gap")
     return Claim(
         place="Theorem 1, duality gap",
@@ -87,11 +89,11 @@ def near_linear(growth: Growth, per_log: Interval, accuracy: float) -> Claim:
     return Claim(
         place="Theorems 1 and 2, sample complexity",
         said="The samples needed for a given accuracy grow near-linearly with |S||A|, up to a logarithm (we read: "
-        f"after division by it, the exponent is at most {NEARLY_ONE:g}, interval included).",
+        f"after division by it, the exponent is at most {NEARLY_LINEAR_EXPONENT:g}, interval included).",
         found=f"For a mean duality gap of {accuracy:g}, T grows from {growth.y[0].mean:,.0f} at {growth.x[0]:.0f} "
         f"pairs to {growth.y[-1].mean:,.0f} at {growth.x[-1]:.0f}: exponent {raw}; after division by log(|S||A|) "
         f"{per_log}.",
-        holds=per_log.high <= NEARLY_ONE,
+        holds=per_log.high <= NEARLY_LINEAR_EXPONENT,
         caveat=f"{len(growth.x)} sizes of one kind of model: garnets with {ACTIONS} actions, {SUCCESSORS} successors "
         f"per pair and discount {DISCOUNT:g}, risk-neutral, a new model for each of {raw.n} seeds. No return exceeds "
         f"{1 / (1 - DISCOUNT):g} there. The theorem bounds the growth from above only.",
@@ -115,7 +117,7 @@ def horizon_squared(horizon: Growth, samples: int) -> Claim:
 
 def suboptimality(curves: Sequence[GapCurve]) -> Claim:
     """The objective of the average."""
-    holds = kept(curves, "suboptimality", "bound")
+    holds = bound_holds(curves, "suboptimality", "bound")
     above = float(np.mean(np.concatenate([np.ravel(one.each("suboptimality") < 0) for one in curves])))
     average, policy = ends(curves, "suboptimality"), ends(curves, "policy_error")
     return Claim(
@@ -188,8 +190,8 @@ def large_caution(curves: Sequence[GapCurve]) -> Claim:
 
 def _bounded(curves: Sequence[GapCurve], number: str, mean: str) -> tuple[str, bool, dict[str, Interval | float]]:
     """A number against its bound, in the mean, and with the measured gap for epsilon in every single run."""
-    holds, (least, most) = kept(curves, number, f"{number}_bound"), looseness(curves, number, f"{number}_bound")
-    sharp = sharpest(curves, number, f"{number}_allowed")
+    holds, (least, most) = bound_holds(curves, number, f"{number}_bound"), looseness(curves, number, f"{number}_bound")
+    sharp = largest_share(curves, number, f"{number}_allowed")
     found = (
         f"{_verdict(curves, holds)} The bound is {least:.0f} to {most:.0f} times the {mean}. With the measured gap for "
         f"epsilon, a single run takes at most {sharp:.2f} of the bound."

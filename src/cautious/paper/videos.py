@@ -24,10 +24,10 @@ MISSING = 'a film needs imageio-ffmpeg; install it with: pip install "cautious[v
 # both multiples of 16, which is what H.264 works in
 WIDTH, HEIGHT, DPI = 640, 400, 100
 # one move is one frame; the end of a stage stays for a while
-FRAMES_PER_SECOND, HOLD = 20, 12
+FRAMES_PER_SECOND, HOLD_FRAMES = 20, 12
 AGENTS = 40
 # pixels; older positions are smaller and fainter; a light rim keeps dots visible on dark cells
-RADIUS, RIM, TRAIL, FADE, OFF_MIDDLE = 2.8, 1.0, 4, 0.5, 8.0
+RADIUS_PIXELS, RIM_PIXELS, TRAIL_FRAMES, FADE_PER_FRAME, OFFSET_PIXELS = 2.8, 1.0, 4, 0.5, 8.0
 # constant quality of x264 (lower is better and larger); bit-exact so that the same seed gives the same bytes
 ENCODING = ("-crf", "27", "-preset", "veryfast", "-movflags", "+faststart", "-fflags", "+bitexact", "-threads", "1")
 
@@ -67,7 +67,7 @@ def film(mdp: MDP, stages: Sequence[tuple[str, Mapping[str, Array]]], seed: int,
     seed
         Same seed, same bytes. All panels and stages use the same one.
     steps
-        Moves shown in each stage, ``FRAMES_PER_SECOND`` of them in a second; its end stays for ``HOLD`` frames.
+        Moves shown in each stage, ``FRAMES_PER_SECOND`` of them in a second; its end stays for ``HOLD_FRAMES`` frames.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def _track(mdp: MDP, axes: Any, paths: Indices) -> Array:
     middles = axes.transData.transform(np.array(map_of(mdp).cells, dtype=float)[:, ::-1])
     middles[:, 1] = HEIGHT - middles[:, 1]
     order = np.arange(len(paths))
-    aside = beside(order, OFF_MIDDLE * np.sqrt((order + 0.5) / len(paths)))
+    aside = beside(order, OFFSET_PIXELS * np.sqrt((order + 0.5) / len(paths)))
     return np.asarray(middles[paths] + aside[:, None])
 
 
@@ -123,12 +123,12 @@ def _moves(still: Picture, tracks: Sequence[Array]) -> Iterator[Picture]:
     for k in range(tracks[0].shape[1]):
         frame = still.copy()
         for track, colour in zip(tracks, colours, strict=False):
-            for back in range(min(TRAIL, k), 0, -1):
-                _stamp(frame, track[:, k - back], colour, RADIUS * (1 - 0.15 * back), FADE**back)
-            _stamp(frame, track[:, k], "#ffffff", RADIUS + RIM, 1.0)
-            _stamp(frame, track[:, k], colour, RADIUS, 1.0)
+            for back in range(min(TRAIL_FRAMES, k), 0, -1):
+                _stamp(frame, track[:, k - back], colour, RADIUS_PIXELS * (1 - 0.15 * back), FADE_PER_FRAME**back)
+            _stamp(frame, track[:, k], "#ffffff", RADIUS_PIXELS + RIM_PIXELS, 1.0)
+            _stamp(frame, track[:, k], colour, RADIUS_PIXELS, 1.0)
         yield frame
-    for _ in range(HOLD):
+    for _ in range(HOLD_FRAMES):
         yield frame
 
 
