@@ -175,7 +175,7 @@ def _against_samples(
         for here, face in ((mean >= 0, colour), (mean < 0, "none")):
             style = {"color": colour, "markerfacecolor": face, "markersize": LINE["markersize"]}
             axes.plot(samples[here], np.abs(mean)[here], marker, **style)
-        for number in others:
+        for number in reversed(others):
             axes.loglog(samples, one.each(number).mean(axis=1), styles[number], color=colour, **GUIDE)
     for name, (_, colour), marker in zip(names, curves, MARKERS, strict=False):
         axes.plot([], [], f"{marker}-", color=colour, label=name, **LINE)
