@@ -110,7 +110,7 @@ def _gaps(n_states: int, accuracy: float, discount: float, seeds: int) -> tuple[
     columns: list[list[float]] = []
     while len(columns) < 2 or np.mean(columns[-1]) > accuracy:
         samples.append(2 * samples[-1] if samples else FIRST_SAMPLES)
-        columns.append([measure(one, samples[-1], seed).gap for seed, one in enumerate(instances)])
+        columns.append([measure(one, samples[-1], seed)["gap"] for seed, one in enumerate(instances)])
     return samples, np.array(columns).T
 
 
@@ -118,7 +118,10 @@ def gap_against_horizon(discounts: Sequence[float], n_states: int, samples: int,
     """The gap after a fixed number of samples, against 1/(1 - discount); the models differ in the discount only."""
     horizons = tuple(1 / (1 - discount) for discount in discounts)
     table = np.array(
-        [[measure(_garnet(n_states, gamma, seed), samples, seed).gap for gamma in discounts] for seed in range(seeds)]
+        [
+            [measure(_garnet(n_states, gamma, seed), samples, seed)["gap"] for gamma in discounts]
+            for seed in range(seeds)
+        ]
     )
     return Growth(
         x=horizons,

@@ -66,7 +66,7 @@ def rows(found: TheoremStudy) -> Iterator[Row]:
 
 def _curve_rows(one: GapCurve, numbers: tuple[tuple[str, str], ...]) -> Iterator[Row]:
     for number, bound in numbers:
-        limits: list[float | str] = list(one.each(bound).mean(axis=1)) if bound else [""] * len(one.runs)
+        limits: list[float | str] = list(one.numbers[bound].mean(axis=1)) if bound else [""] * len(one.samples)
         for samples, mean, limit in zip(one.samples, one.across(number), limits, strict=True):
             yield _row(one.instance.name, number, "samples", samples, mean, limit)
 
@@ -157,7 +157,7 @@ def _against_samples(
     lines: Mapping[str, str],
     names: Sequence[str] = (),
 ) -> None:
-    """Curves in their colours; ``lines`` has numbers of ``Measured`` and what the legend says about them.
+    """Curves in their colours; ``lines`` has numbers of ``measure`` and what the legend says about them.
 
     The first number is a solid line with markers and its 95 % interval, a second of three is dashed, the bound, which
     is the last, is dotted.
@@ -166,7 +166,7 @@ def _against_samples(
     styles = {first: "-", **dict(zip(others, ("--", ":")[-len(others) :], strict=True))}
     for (one, colour), marker in zip(curves, MARKERS, strict=True):
         samples = np.asarray(one.samples)
-        mean, low, high = band(one.each(first).T)
+        mean, low, high = band(one.numbers[first].T)
         # there is no other place on a logarithmic axis than where the interval is positive
         shown = low > 0
         axes.fill_between(samples, np.where(shown, low, 1), high, where=shown, color=colour, alpha=0.22, linewidth=0)
@@ -176,7 +176,7 @@ def _against_samples(
             style = {"color": colour, "markerfacecolor": face, "markersize": LINE["markersize"]}
             axes.plot(samples[here], np.abs(mean)[here], marker, **style)
         for number in reversed(others):
-            axes.loglog(samples, one.each(number).mean(axis=1), styles[number], color=colour, **GUIDE)
+            axes.loglog(samples, one.numbers[number].mean(axis=1), styles[number], color=colour, **GUIDE)
     for name, (_, colour), marker in zip(names, curves, MARKERS, strict=False):
         axes.plot([], [], f"{marker}-", color=colour, label=name, **LINE)
     for number, label in lines.items():

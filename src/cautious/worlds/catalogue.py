@@ -135,7 +135,7 @@ _CATALOGUE = {
     ),
     "drift_prior_world": _Entry(
         drift_prior_world,
-        lambda mdp: _even_cover(mdp),
+        _even_cover,
         200.0,
         "A prior is worth no more than the part of the map it has seen. The squared distance to an even cover makes "
         "the agent spread its visits while it collects the experience, without entering the dark cells more often.",
