@@ -65,7 +65,7 @@ def line(discount: float, n: int = 20_000) -> ca.MDP:
 
 
 def tandem(discount: float, room: int = 30) -> ca.MDP:
-    """Two queues in series: who leaves the first joins the second; each server is slow, or fast at a price.
+    """Two queues in series: a customer who leaves the first joins the second; each server is slow, or fast at a price.
 
     One event per step: an arrival with probability 0.3, the end of a service with 0.25 (slow) or 0.35 (fast). A full
     queue blocks.
@@ -210,7 +210,7 @@ class _Data:
 
     @property
     def safe_set(self) -> ca.Risk:
-        """At most 15 % of the time in the first danger set; 20 % on large grids, which nobody leaves in time.
+        """At most 15 % of the time in the first danger set; 20 % on large grids, where 15 % is infeasible.
 
         Shapes differ in what can be avoided: there, halfway between the random policy's share and the least one.
         """

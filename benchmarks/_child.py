@@ -51,7 +51,7 @@ def timed(mdp: ca.MDP, risk: ca.Risk | None, caution: float, options: dict[str, 
 
 
 def memory_figures(watch: Watch, mdp: ca.MDP) -> dict[str, Any]:
-    """What was in use at the worst moment beyond what was before."""
+    """Peak memory during the solve beyond what was in use before it, and the size of the model."""
     beyond, model = watch.beyond(), model_megabytes(mdp)
     # the model itself counts as one
     times_model = None if beyond is None else 1 + beyond / model

@@ -1,4 +1,4 @@
-"""Cases of the benchmark, who takes part in each, and how a row is measured.
+"""Cases of the benchmark, the solvers that take part in each, and how a row is measured.
 
 A case is measured by us and by every peer that can take it, each in a process of its own, pinned to one thread and
 stopped at a time limit. The best peer is the fastest whose answer our certificate proves within the tolerance; where
@@ -129,8 +129,8 @@ def measure(workers: Workers, case: Case, solver: str, limit_seconds: float) -> 
         return empty | {"status": "not installed"}
     work = "frontier" if case.table == "frontier" else "solve"
     request = asdict(case) | {"work": work, "solver": solver, "limit_seconds": limit_seconds}
-    patience = limit_seconds + (OVERTIME_SECONDS if solver == "cautious" else 0.0)
-    return empty | workers.ask(solver, request, patience, pinned=case.threads == 1)
+    deadline_seconds = limit_seconds + (OVERTIME_SECONDS if solver == "cautious" else 0.0)
+    return empty | workers.ask(solver, request, deadline_seconds, pinned=case.threads == 1)
 
 
 def proved(row: Row | None) -> bool:

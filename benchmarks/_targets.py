@@ -1,4 +1,4 @@
-"""What the solvers are held to, judged by code from the rows of a run.
+"""Targets of the solvers, judged by code from the rows of a run.
 
 Every target is one line: what is required, what was measured, and whether it is met; None where the run has no rows for
 it. Ratios are the best peer's time over ours, at the same certified gap. Where no peer proved its answer, ours being
@@ -104,7 +104,7 @@ def _contested(rows: Iterable[Row], group: str | None = None) -> list[Row]:
 
 
 def _at_least(least: float, group: str | None = None) -> Callable[[Row], tuple[float | None, bool]]:
-    """The ratio to the best peer (of a group); a peer without a proof is no competition."""
+    """The ratio to the best peer (of a group); a peer whose answer is not proved does not count."""
 
     def judged(row: Row) -> tuple[float | None, bool]:
         best = row["best_peer"] if group is None else best_of_group(row, group)

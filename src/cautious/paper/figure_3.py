@@ -35,7 +35,7 @@ OUTLINE = (("#000000", 2.6), ("#ffffff", 1.2))
 
 
 def make(scale: Scale) -> Part:
-    """Run it and say what came out."""
+    """The figure, its numbers and its claims."""
     mdp, prior = drift(), drift_prior(MIX)
     tables = {
         "prior": prior,

@@ -45,7 +45,7 @@ QUICK_SIZE = Size(30_000, 1_500, (1_000, 2_000, 4_000, 8_000, 16_000), workers=1
 MOMENTS = (1 / LEAST_LOOKS, EARLY_SHARE, 1.0)
 # parts of the iterations at which the film looks; and the moves of each stage
 STAGES, FILM_MOVES = (0.005, 0.02, 0.1), 30
-# for those who see no colours
+# lines can be told apart without colours
 DASHES = ("solid", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)))
 LABELS = {"return": "discounted return (points)", "dark": "time in dark cells (%)"}
 
@@ -55,7 +55,7 @@ ByCaution = Mapping[float, Interval]
 
 
 def make(scale: Scale) -> Part:
-    """Run it and say what came out."""
+    """The figure, its numbers, its claims and, where the packages for it are there, the film."""
     mdp, prior = drift(), drift_prior(MIX)
     size = QUICK_SIZE if scale.quick else FULL_SIZE
     found = study(mdp, prior, CAUTIONS, size, range(scale.seeds))
@@ -256,7 +256,7 @@ def _speeds(found: PriorStudy, curves: Mapping[float, LearningCurves]) -> dict[f
 
 
 def _times(found: PriorStudy, speeds: Mapping[float, Speed], unit: str) -> str:
-    """How long each learner takes, what is saved, and who never gets there."""
+    """How long each learner takes, what is saved, and how many seeds never reach the level."""
     least = min(one.expected_return for one in found.optimum.values())
     first = next(iter(speeds.values()))
     takes = [f"{_thousands(first.first)} (neutral)"]

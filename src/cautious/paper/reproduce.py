@@ -63,7 +63,7 @@ def reproduce(
 
 
 def write_part(part: Part, folder: Path) -> bytes:
-    """Write the files of one part; returns the PNG, for those who have use for it."""
+    """Write the files of one part; returns the bytes of the PNG."""
     figure = part.draw(LIGHT)
     image = png(figure, dpi=200)
     # the PDF has the places of the PNG: looking for them again takes as long as drawing
