@@ -102,7 +102,8 @@ def test_code_is_left_alone(pages):
 
 
 def test_sidebar_follows_the_index(pages):
-    text = "See [first](a.md).\n\n## Use it\n\n- [One](b.md): words, [not this](c.md).\n- [Why](decisions/1.md)\n"
+    unlisted = "- [Why](decisions/1.md)\n- [Log](lab-notes/a.md)\n"
+    text = f"See [first](a.md).\n\n## Use it\n\n- [One](b.md): words, [not this](c.md).\n{unlisted}"
     lead, section = pages.sidebar(text).split("\n\n```{toctree}")
     assert lead.endswith("\n\nfirst <a.md>\n```")
     assert section == "\n:hidden:\n:caption: Use it\n\nOne <b.md>\n```"
