@@ -14,7 +14,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "_site"), os
 
 project = "cautious"
 author = "the cautious developers"
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery", "site_pages"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+    "mathml",
+    "site_pages",
+]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext", ".page": "myst-nb"}
 # the gallery also writes its scripts as notebooks, to be downloaded
 exclude_patterns = ["_build", "_site", "gallery", "auto_gallery/*.ipynb"]
@@ -33,6 +40,10 @@ html_show_copyright = False
 pygments_style = "friendly"
 highlight_language = "text"
 pygments_dark_style = "monokai"
+
+# formulas are written $...$, as GitHub reads them, and translated while the site is built
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"
 
 # headings are link targets under the names that GitHub gives them
 myst_heading_anchors = 4

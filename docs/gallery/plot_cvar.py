@@ -1,15 +1,18 @@
-"""
-CVaR: bad steps, and only those
-===============================
+r"""
+CVaR: only bad steps count
+==========================
 
-.. code-block:: text
+The risk ``ca.CVaR(level)`` is
 
-    ca.CVaR(level)
+.. math::
 
-    risk = mean of the loss -r over the worst share (1 - level) of the steps
+    \min_t \left(
+        t + \frac{\langle d, \mathbb{E}[(-r - t)_+]\rangle}{1 - \text{level}}
+    \right)
 
-The conditional value at risk of a step's loss. Good steps do not count, whatever they
-pay. The paper has variance here; this is its one-sided neighbour.
+The conditional value at risk of a step's loss: the mean of the loss :math:`-r` over the
+worst share :math:`1 - \text{level}` of the steps. Good steps do not count. The paper
+has variance here; this risk is the one-sided alternative.
 """
 
 # %%

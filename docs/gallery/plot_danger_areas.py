@@ -1,13 +1,15 @@
-"""
-PeakExposure: the most acute of several dangers
-===============================================
+r"""
+PeakExposure: the largest of several exposures
+==============================================
 
-.. code-block:: text
+The risk ``ca.PeakExposure(sets)`` is
 
-    ca.PeakExposure(sets)        risk = max over j of d(set_j)
+.. math::
 
-The largest share of discounted time spent in one of several danger areas. There is no
-limit to state, only a price; and mending one area must not spoil another.
+    \max_j d(\text{set}_j)
+
+The largest share of discounted time spent in one of several danger areas. There is a
+price but no limit, and less time in one area must not lead to more time in another.
 """
 
 # %%

@@ -1,14 +1,15 @@
-"""
-Entropy: do not bet everything on few pairs
-===========================================
+r"""
+Entropy: do not rely on few pairs
+=================================
 
-.. code-block:: text
+The risk ``ca.Entropy()`` is
 
-    ca.Entropy()        risk = sum over pairs of d log d
+.. math::
 
-Negative entropy of the occupancy. It is the KL distance to a uniform prior, up to a
-constant: with no behaviour to stay close to, the agent stays close to all of it.
-Caution spreads the behaviour over the pairs that are nearly as good.
+    \sum_{s, a} d(s, a) \log d(s, a)
+
+The negative entropy of the occupancy. It is the KL distance to a uniform prior, up to a
+constant. Caution distributes the behaviour over the pairs that are nearly as good.
 """
 
 # %%

@@ -1,14 +1,16 @@
-"""
+r"""
 KL: stay close to demonstrations
 ================================
 
-.. code-block:: text
+The risk ``ca.KL(prior)`` is
 
-    ca.KL(prior)        risk = sum over pairs of d log( d / prior ),        prior (S, A)
+.. math::
 
-Demonstrations say what was done where. Their share of time per state and action is the
-prior, and the relative entropy to it is the risk. Doing what was hardly ever shown is
-dear.
+    \sum_{s, a} d(s, a) \log \frac{d(s, a)}{\text{prior}(s, a)}
+
+Demonstrations say which action was used in which state. Their share of time per state
+and action is the prior, and the relative entropy to it is the risk. Actions that were
+hardly ever demonstrated are expensive.
 """
 
 # %%

@@ -1,15 +1,15 @@
-"""
+r"""
 KL on states: demonstrations without actions
 ============================================
 
-.. code-block:: text
+The risk ``ca.KL(prior)`` is
 
-    ca.KL(prior)        risk = sum over states of x log( x / prior ),        prior (S,)
+.. math::
 
-    x = state marginal of d
+    \sum_s x(s) \log \frac{x(s)}{\text{prior}(s)}, \quad x(s) = \sum_a d(s, a)
 
-Often only positions were recorded, not what was done. Then the prior is a share of time
-per state, and the risk compares places only. The agent is free in its actions.
+Often only positions were recorded, not actions. Then the prior is a share of time per
+state, and the risk compares states only. The agent is free in its actions.
 """
 
 # %%

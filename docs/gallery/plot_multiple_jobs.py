@@ -1,15 +1,15 @@
-"""
+r"""
 TaskFloors: meet several job requirements
 =========================================
 
-.. code-block:: text
+The risk ``ca.TaskFloors(task_rewards, floors)`` is
 
-    ca.TaskFloors(task_rewards, floors)
+.. math::
 
-    risk = - sum over j of log( return of task j - floor_j )
+    -\sum_j \log( \text{return of task } j - \text{floor}_j )
 
 One task is the reward; the others have floors that must be reached: service levels,
-budgets, fairness. A barrier for each, so that any caution above zero keeps all of them,
+budgets, fairness. Each has a barrier, so that any caution above zero keeps all floors
 strictly. Floors are discounted returns: an average ``x`` per step is the return ``x /
 (1 - discount)``.
 """

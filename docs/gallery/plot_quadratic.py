@@ -1,13 +1,15 @@
-"""
-Quadratic: spread the visits
-============================
+r"""
+Quadratic: distribute the visits evenly
+=======================================
 
-.. code-block:: text
+The risk ``ca.Quadratic(prior)`` is
 
-    ca.Quadratic(prior)        risk = 1/2 sum (d - prior)^2
+.. math::
 
-The squared distance to a prior, on pairs or, with a prior over states as here, on the
-state marginal. Smooth and gentle: small deviations are almost free, and the largest
+    \frac{1}{2} \sum (d - \text{prior})^2
+
+Half the squared distance to a prior, on pairs or, with a prior over states as here, on
+the state marginal. It is smooth: small deviations cost almost nothing, and the largest
 entry costs most.
 """
 

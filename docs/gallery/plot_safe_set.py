@@ -1,14 +1,16 @@
-"""
-SafeSet: keep out of a region
-=============================
+r"""
+SafeSet: limit the time outside a region
+========================================
 
-.. code-block:: text
+The risk ``ca.SafeSet(states, slack)`` is
 
-    ca.SafeSet(states, slack)        risk = -log( d(states) - (1 - slack) )
+.. math::
+
+    -\log( d(\text{states}) - (1 - \text{slack}) )
 
 A limit that must hold: the share of discounted time outside ``states`` stays below
-``slack``. The risk is a barrier. It is infinite at the limit, so any caution above zero
-keeps the limit, strictly.
+``slack``. The risk is a barrier. It is infinite at the limit, so with any caution above
+zero the limit holds strictly.
 """
 
 # %%

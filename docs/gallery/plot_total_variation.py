@@ -1,13 +1,16 @@
-"""
+r"""
 TotalVariation: the share of time spent differently
 ===================================================
 
-.. code-block:: text
+The risk ``ca.TotalVariation(prior)`` is
 
-    ca.TotalVariation(prior)        risk = 1/2 sum |d - prior|
+.. math::
 
-How much of the time goes to other states or other actions than in behaviour that is
-known to be fine. Between zero and one, easy to explain, and nothing is forbidden.
+    \frac{1}{2} \sum \lvert d - \text{prior} \rvert
+
+The share of time spent in other states or with other actions than in behaviour that is
+known to be acceptable. It lies between zero and one, is easy to explain, and forbids
+nothing.
 """
 
 # %%

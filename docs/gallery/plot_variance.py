@@ -1,14 +1,16 @@
-"""
+r"""
 Variance: steady rewards
 ========================
 
-.. code-block:: text
+The risk ``ca.Variance()`` is
 
-    ca.Variance()        risk = <d, E[r^2]> - <d, r>^2
+.. math::
+
+    \langle d, \mathbb{E}[r^2]\rangle - {\langle d, r\rangle}^2
 
 The variance of the reward of one step drawn from the occupancy, outcomes included: the
 canonical risk of finance. It is concave in the occupancy, so local methods can miss the
-best policy; the search used here proves the global one.
+best policy; the search used here proves the global optimum.
 """
 
 # %%

@@ -1,16 +1,17 @@
-"""
-Wasserstein: near misses count less than far ones
-=================================================
+r"""
+Wasserstein: small distances count less than large ones
+=======================================================
 
-.. code-block:: text
+The risk ``ca.Wasserstein(prior, metric)`` is
 
-    ca.Wasserstein(prior, metric)
+.. math::
 
-    risk = cheapest transport from the state marginal of d to the prior
+    \min_{T \ge 0} \sum_{i, j} T_{ij} \thinspace \text{metric}_{ij}
 
-The distance of transport (Wasserstein-1, earth mover's). Use it when states have a
-distance of their own, such as cells of a map, stock levels or ages. Its unit is that of
-the metric: here, blocks to drive.
+The lowest cost of transport from the state marginal of :math:`d` to the prior
+(Wasserstein-1, earth mover's distance); :math:`T` is a transport plan. Use it when
+states have a distance, such as cells of a map, stock levels or ages. Its unit is that
+of the metric: here, blocks to drive.
 """
 
 # %%

@@ -1,13 +1,15 @@
-"""
-WorstTask: do well in the worst task
-====================================
+r"""
+WorstTask: the return of the worst task
+=======================================
 
-.. code-block:: text
+The risk ``ca.WorstTask(task_rewards)`` is
 
-    ca.WorstTask(task_rewards)        risk = max over j of -(return of task j)
+.. math::
 
-Several tasks in one world, and the agent is judged by the one it does worst. No floors
-are needed, only a price for the worst return.
+    \max_j ( -\text{return of task } j )
+
+Several tasks in one world, and the agent is judged by the task with the lowest return.
+No floors are needed, only a price for that return.
 """
 
 # %%

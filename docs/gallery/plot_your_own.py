@@ -6,8 +6,8 @@ Risk: your own, and sums
 
     class Mine(ca.Risk): value(d), gradient(d)        risk = 2.0 * Mine() + ca.Entropy()
 
-A risk that is missing is a class with a value and a gradient. Risks add up with
-weights. If all of them are convex, the best policy is proved best, as always.
+A risk that is missing is a class with a value and a gradient. Risks can be added with
+weights. If all of them are convex, the best policy is proved optimal.
 """
 
 # %%
