@@ -1,9 +1,9 @@
-"""Pages that are written for GitHub, made to work on the site as they stand.
+"""Pages of the repository, which are written for GitHub, as pages of the site.
 
-Three pages live in the root of the repository: they are copied to ``auto_root``, under a suffix of their own because
-every ``.md`` below ``docs`` is a page that people edit. Links are written as paths in the repository; while Sphinx
+Three pages are in the root of the repository: they are copied to ``auto_root``, with another suffix because every
+``.md`` below ``docs`` is a page that people edit. Links are written as paths in the repository; while Sphinx
 reads a page they become paths among its sources. The sidebar follows the lists of ``index.md``. Docstrings are written
-for people in front of a prompt: the bars of an absolute value are no markup, and text after the parameters is no
+for readers at a prompt: the bars of an absolute value are not markup, and text after the parameters is not a
 parameter.
 """
 
@@ -54,7 +54,7 @@ def links_on_site(text: str, page: str) -> str:
         target = os.path.normpath(os.path.join(folder, link))
         return f"]({os.path.relpath(place_on_site(target), new_folder)}{anchor})"
 
-    # every other part is a block of code
+    # every second part is a block of code
     parts = FENCED.split(text)
     parts[::2] = [LINK.sub(rewritten, part) for part in parts[::2]]
     return "".join(parts)
