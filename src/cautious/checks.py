@@ -1,7 +1,7 @@
 """Array checks: every message names the datum, the first bad entry, the value found and the value allowed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import reduce
 from typing import Any
@@ -220,8 +220,8 @@ def _at(where: tuple[int, ...]) -> str:
     return "[" + ", ".join(str(i) for i in where) + "]" if where else ""
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """A question that names the nearest of the first known names, whatever their case; empty where none is near."""
-    lower = {one.lower(): one for one in known[:SEARCHED]}
-    close = get_close_matches(name.lower(), lower, 1)
-    return f"; did you mean {lower[close[0]]!r}?" if close else ""
+def did_you_mean(name: Any, known: Sequence[Any], spell: Callable[[Any], str] = str.lower) -> str:
+    """A question that names the nearest of the first known names, as ``spell`` writes them; empty if none is near."""
+    spelled = {spell(one): one for one in known[:SEARCHED]}
+    close = get_close_matches(spell(name), spelled, 1)
+    return f"; did you mean {spelled[close[0]]!r}?" if close else ""

@@ -113,11 +113,11 @@ def demonstrations(
     Parameters
     ----------
     episodes
-        The name of a csv file (columns episode, state, and optionally step and action), or a list or other iterable
-        of episodes. Each is a list of states (T,), of pairs (T, 2), or a record: a mapping, or an object such as
-        ``minari.EpisodeData``, with ``observations`` (T+1,), ``actions`` (T,) or None, and the marks ``terminations``
-        and ``truncations`` (T,) or None. States and actions are numbers or the model's names; either every episode
-        has actions or none.
+        The name of a csv, Parquet or Arrow file (columns episode, state, and optionally step and action), or a list or
+        other iterable of episodes. Each is a list of states (T,), of pairs (T, 2), or a record: a mapping, or an object
+        such as ``minari.EpisodeData``, with ``observations`` (T+1,), ``actions`` (T,) or None, and the marks
+        ``terminations`` and ``truncations`` (T,) or None. States and actions are numbers or the model's names; either
+        every episode has actions or none.
     model
         What the prior is for: its sizes and names are used, and its discount, so that prior and policies are weighed
         alike. Demonstrations may come from another world.

@@ -19,8 +19,8 @@ from cautious.models.formats.reader_options import Given, settled_discount, sett
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 from cautious.tables import Columns, read_columns
-from cautious.tables.columns import open_source
-from cautious.tables.hints import advice, cost_note, did_you_mean, guesses, listed, unused
+from cautious.tables.columns import find_columns, open_source
+from cautious.tables.hints import cost_note, guesses, listed, unused
 
 NAME = "tables of outcomes"
 FAMILIES = {"state": "states", "action": "actions", "next_state": "states", "outcome": "outcomes"}
@@ -71,20 +71,11 @@ def read(path: Path, given: Given) -> MDP:
 
 def called_in(path: Path, columns: Mapping[str, str] | None) -> dict[str, Any]:
     """What each column is called in the file; it must be there."""
-    known = [*FAMILIES, *NUMBERS]
-    for column in columns or ():
-        if column not in known:
-            hint = did_you_mean(column, known)
-            raise InputError(f"columns[{column!r}]: there is no such column; the columns are {', '.join(known)}{hint}")
-    there = open_source(path).columns
+    source = open_source(path)
+    there = source.columns
     petrik = {column: called for column, called in PETRIK.items() if called in there and column not in there}
     names = {**petrik, **(columns or {})}
-    for column in known:
-        called = names.get(column, column)
-        if called not in there and (column not in OPTIONAL or column in names):
-            free = unused(names, known, there)
-            hint = did_you_mean(called, free) if column in names else f"; {advice('columns', NEEDED, names, there)}"
-            raise FileError(f"{path}: no column {called!r}; the columns are {listed(there)}{hint}")
+    find_columns(source, [*FAMILIES, *NUMBERS], OPTIONAL, names, "columns", NEEDED)
     return names
 
 
