@@ -13,7 +13,7 @@ from rich.console import Console
 from scipy.stats import poisson
 
 import cautious as ca
-from cautious.models import exploration_progress
+from cautious.models import exploration
 
 
 def agree(mdp, world, state_of, action_of):
@@ -197,7 +197,7 @@ def test_what_counts_as_the_same():
 
 
 def test_progress_is_told_and_shown_only_on_request(capsys, monkeypatch):
-    monkeypatch.setattr(exploration_progress, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(exploration, "EVERY_SECONDS", 0.0)
     actions, outcomes = walk(50)
     seen = []
     ca.from_function([25], actions, outcomes, at_end="absorb", callback=seen.append)
@@ -208,7 +208,7 @@ def test_progress_is_told_and_shown_only_on_request(capsys, monkeypatch):
     ca.from_function([25], actions, outcomes, at_end="absorb", progress=True)
     assert capsys.readouterr() == ("", "")
     screen = io.StringIO()
-    monkeypatch.setattr(exploration_progress, "Console", lambda stderr: Console(file=screen, force_terminal=True))
+    monkeypatch.setattr(exploration, "Console", lambda stderr: Console(file=screen, force_terminal=True))
     ca.from_function([25], actions, outcomes, at_end="absorb", progress=True)
     assert "51 of 51 states found" in screen.getvalue()
 

@@ -8,9 +8,9 @@ import numpy as np
 from cautious.arrays import Array, Indices
 from cautious.checks import as_count, as_distribution, as_number
 from cautious.errors import InputError
-from cautious.models.simulator_parts import as_allowed, as_outcome, as_reward_range, as_state, checked_pairs
+from cautious.models.names import model_names
+from cautious.models.simulator_checks import as_allowed, as_outcome, as_reward_range, as_state, checked_pairs
 from cautious.models.simulators import Known
-from cautious.models.texts import model_names
 
 Step = Callable[[int, int, np.random.Generator], tuple[int, float]]
 DrawStart = Callable[[np.random.Generator], int]

@@ -11,7 +11,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.checks import as_count
 from cautious.errors import InputError, MissingExtraError
-from cautious.models.simulator_parts import as_state
+from cautious.models.simulator_checks import as_state
 from cautious.models.tabular import MDP
 
 # a class needs its base when it is defined; this file is loaded when ``ca.to_gym`` is first used

@@ -8,7 +8,6 @@ import numpy as np
 from cautious.arrays import Array, Indices
 from cautious.checks import as_number
 from cautious.errors import IncompatibleError, InputError
-from cautious.models.gym_answers import first_observed, stepped
 from cautious.models.gym_checks import (
     AtEnd,
     HasTable,
@@ -17,12 +16,14 @@ from cautious.models.gym_checks import (
     check_at_end,
     check_environment,
     entries,
+    first_observed,
     own_start,
     state_setter,
+    stepped,
     title_of,
 )
 from cautious.models.scene import Scene
-from cautious.models.simulator_parts import as_reward_range, checked_pairs
+from cautious.models.simulator_checks import as_reward_range, checked_pairs
 from cautious.models.simulators import Known
 
 # environments may hand their seed to generators that take no more

@@ -16,10 +16,9 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_distribution, as_number
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models.log_counts import Layout, counted_arrays, layout_of
-from cautious.models.log_labels import as_written, names_of, number_of
-from cautious.models.logs import Log, read_log
+from cautious.models.logs import Log, as_written, names_of, number_of, read_log
 from cautious.models.scene import Scene
-from cautious.models.simulator_parts import as_reward_range
+from cautious.models.simulator_checks import as_reward_range
 from cautious.models.tabular import MDP
 
 Untried = Literal["forbid", "pessimistic", "optimistic"]

@@ -1,4 +1,4 @@
-"""A log: rows (state, action, reward, next state) of something that ran, in the order of time."""
+"""A log: rows (state, action, reward, next state) of something that ran, in the order of time, and its labels."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ import numpy as np
 
 from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.errors import InputError
+from cautious.models.names import free_name
 from cautious.tables import read_columns
 from cautious.tables.row_order import rows_by_episode
 
@@ -114,3 +115,28 @@ def _check_episodes(log: Log, first: Indices) -> None:
         at = int(follows[int(np.argmax(torn))])
         led, found = (log.state_labels[code] for code in (log.next_states[at - 1], log.states[at]))
         raise log.refusal(at, f"the episode goes on in state {found!r:.80}, but the row before it led to {led!r:.80}")
+
+
+def names_of(labels: tuple[Hashable, ...], extra: tuple[str, ...]) -> tuple[str, ...]:
+    """Names for labels and added states: their texts; where two look the same, 1 and "1", as Python writes them."""
+    names = tuple(str(label) for label in labels)
+    if len(set(names)) < len(names):
+        names = tuple(repr(label) for label in labels)
+    for name in extra:
+        names = (*names, free_name(name, names))
+    return names
+
+
+def as_written(labels: tuple[Hashable, ...], label: Hashable) -> Hashable:
+    """The label, or where it is a text that is none, the only one that is written so."""
+    alike = [known for known in labels if isinstance(label, str) and str(known) == label]
+    return alike[0] if label not in labels and len(alike) == 1 else label
+
+
+def number_of(kind: str, labels: tuple[Hashable, ...], label: Hashable) -> int:
+    """The place of a label; ``kind`` says what of, for the message."""
+    try:
+        return labels.index(label)
+    except ValueError:
+        some = ", ".join(f"{known!r:.40}" for known in labels[:5])
+        raise InputError(f"{kind} {label!r:.80} is not in the log; it has {len(labels)}, such as {some}") from None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cautious.models.texts import check_texts
+from cautious.models.names import check_texts
 
 
 @dataclass(frozen=True)

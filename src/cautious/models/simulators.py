@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
 from cautious.models.scene import Scene
-from cautious.models.simulator_parts import checked_pairs
+from cautious.models.simulator_checks import checked_pairs
 
 
 @runtime_checkable

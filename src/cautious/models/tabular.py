@@ -16,18 +16,19 @@ from cautious.checks import as_array, as_distribution, as_mask, as_number, check
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models.encodings import (
     are_probabilities,
+    check_returns,
     check_rows,
     frozen,
+    given_square,
     is_in_order,
     reward_moments,
     transition_rows,
     weighted_rows,
 )
 from cautious.models.formats import registry
-from cautious.models.reward_sizes import check_returns, given_square
+from cautious.models.names import model_names
 from cautious.models.scene import Scene
 from cautious.models.simulators import Known, TableSimulator
-from cautious.models.texts import model_names
 
 NEAR_ONE = 1 - 1e-6
 

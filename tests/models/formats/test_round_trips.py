@@ -66,7 +66,7 @@ def test_same_model_same_bytes(tmp_path, suffix):
 
 
 def test_a_large_mat_file_has_sparse_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr("cautious.models.formats.matlab.LARGEST_DENSE", 0)
+    monkeypatch.setattr("cautious.models.formats.toolbox.LARGEST_DENSE", 0)
     for name in ("plain", "rewards of outcomes"):
         mdp = example(name, start=0)
         mdp.save(tmp_path / "model.mat")

@@ -9,19 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from cautious import storage as _storage
 from cautious.arrays import Array
 from cautious.checks import as_count, as_distribution
-from cautious.errors import FileError, InputError
+from cautious.errors import FileError, IncompatibleError, InputError
+from cautious.models.encodings import row_of_entries
+from cautious.models.names import model_names
 from cautious.models.scene import Scene
-from cautious.models.texts import model_names
-
-if TYPE_CHECKING:
-    from cautious.models.tabular import MDP
+from cautious.models.tabular import MDP
 
 FORMAT = "cautious companion"
 VERSION = 1
@@ -65,7 +64,7 @@ def place(path: Path) -> Path:
     return path.with_name(path.name + ".json")
 
 
-def text_of(mdp: "MDP", labels: Sequence[str] | None = None) -> bytes:
+def text_of(mdp: MDP, labels: Sequence[str] | None = None) -> bytes:
     """The companion of a model as JSON."""
     header = {"format": FORMAT, "version": VERSION, **facts_of(mdp)}
     header["start"] = _start_of(mdp)
@@ -73,7 +72,7 @@ def text_of(mdp: "MDP", labels: Sequence[str] | None = None) -> bytes:
     return (json.dumps(header, indent=1) + "\n").encode()
 
 
-def facts_of(mdp: "MDP") -> dict[str, Any]:
+def facts_of(mdp: MDP) -> dict[str, Any]:
     """The small facts about a model."""
     return {
         "n_states": mdp.n_states,
@@ -85,7 +84,7 @@ def facts_of(mdp: "MDP") -> dict[str, Any]:
     }
 
 
-def _start_of(mdp: "MDP") -> Any:
+def _start_of(mdp: MDP) -> Any:
     if np.all(mdp.start == 1 / mdp.n_states):
         return "uniform"
     support = np.flatnonzero(mdp.start)
@@ -93,7 +92,7 @@ def _start_of(mdp: "MDP") -> Any:
 
 
 @contextmanager
-def replacing(path: Path, mdp: "MDP", labels: Sequence[str] | None = None) -> Iterator[BinaryIO]:
+def replacing(path: Path, mdp: MDP, labels: Sequence[str] | None = None) -> Iterator[BinaryIO]:
     """A stream for a file, whose companion is written with it: neither takes its place before both are complete."""
     with _storage.replacing(place(path)) as beside, _storage.replacing(path) as stream:
         beside.write(text_of(mdp, labels))
@@ -163,3 +162,30 @@ def scene_from(stored: Mapping[str, Any]) -> Scene:
     lists: dict[str, Any] = {key: tuple(str(item) for item in stored[key]) for key in ("grid", "action_arrows")}
     words: dict[str, Any] = {key: str(stored[key]) for key in ("title", "story", "step", "reward_unit")}
     return Scene(**words, **lists)
+
+
+def refuse_spread(mdp: MDP, what: str) -> None:
+    """Refuse rewards (S, A) with a spread that only ``reward_square`` tells, and models without transitions."""
+    mdp.require_transitions(f"writing {what}")
+    if tells_spread(mdp):
+        excess = mdp.reward_square - mdp.rewards**2
+        state, action = divmod(int(np.argmax(excess)), mdp.n_actions)
+        raise IncompatibleError(
+            f"{what} cannot hold reward_square, which at ({state}, {action}) is {excess[state, action]:g} above the "
+            "squared mean; save as .umb or .npz"
+        )
+
+
+def tells_spread(mdp: MDP) -> bool:
+    """Whether ``reward_square`` says more than the rewards, be it by one digit: what is read back must be the same."""
+    if mdp.outcome_rewards is not None:
+        return False
+    with np.errstate(over="ignore"):
+        return not np.array_equal(mdp.reward_square, mdp.rewards**2)
+
+
+def outcome_rewards(mdp: MDP) -> Array:
+    """What each stored transition pays."""
+    if mdp.outcome_rewards is not None:
+        return mdp.outcome_rewards
+    return np.asarray(mdp.rewards.ravel()[row_of_entries(mdp.transitions)])

@@ -1,10 +1,11 @@
-"""Reading tables with one outcome per row: csv, Parquet, Arrow; those of Petrik's libraries among them.
+"""Tables with one outcome per row: csv, Parquet, Arrow; those of Petrik's libraries among them.
 
 Columns: state, action, next_state, probability, reward; or idstatefrom, idaction, idstateto, probability, reward, and
 perhaps idoutcome, when a table holds many models. Labels are anything; whole numbers 0 to n-1 are numbers, not names.
+Models are written with the columns of Petrik's libraries, and a companion for the rest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import numpy as np
 
 from cautious.arrays import Array, Codes, Mask
 from cautious.checks import SUM_TOLERANCE
-from cautious.errors import FileError, InputError
+from cautious.errors import FileError, InputError, MissingExtraError
+from cautious.models.encodings import row_of_entries
 from cautious.models.formats import companion
 from cautious.models.formats.building import About, model, pair_rows
+from cautious.models.formats.companion import outcome_rewards, refuse_spread
 from cautious.models.formats.reader_options import Given, settled_discount, settled_start
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 from cautious.tables import Columns, read_columns
+from cautious.tables.arrow_files import PARQUET
 from cautious.tables.columns import find_columns, open_source
 from cautious.tables.hints import cost_note, guesses, listed, unused
 
@@ -28,6 +32,8 @@ NUMBERS = ("probability", "reward")
 PETRIK = {"state": "idstatefrom", "action": "idaction", "next_state": "idstateto", "outcome": "idoutcome"}
 OPTIONAL = ("outcome", "reward")
 NEEDED = ("state", "action", "next_state", "probability", "reward")
+COLUMNS = ("idstatefrom", "idaction", "idstateto", "probability", "reward")
+BLOCK = 100_000
 
 
 def read(path: Path, given: Given) -> MDP:
@@ -146,3 +152,48 @@ def _numbered(path: Path, labels: tuple[Any, ...], count: int | None) -> tuple[t
 
 def _at(codes: Codes, at: Codes | None) -> Codes:
     return codes if at is None else at[codes]
+
+
+def write_csv(path: Path, mdp: MDP) -> None:
+    """Write a model as a csv file; numbers have all their digits."""
+    refuse_spread(mdp, "a csv file")
+    with companion.replacing(path, mdp) as stream:
+        stream.write((",".join(COLUMNS) + "\n").encode())
+        for rows in _blocks(_columns(mdp)):
+            stream.write("".join([f"{s},{a},{t},{p!r},{r!r}\n" for s, a, t, p, r in rows]).encode())
+
+
+def _blocks(columns: dict[str, Any]) -> Iterator[Iterator[tuple[Any, ...]]]:
+    for low in range(0, columns["reward"].size, BLOCK):
+        yield zip(*(columns[name][low : low + BLOCK].tolist() for name in COLUMNS), strict=True)
+
+
+def write_arrow(path: Path, mdp: MDP) -> None:
+    """Write a model as a Parquet or Arrow file (extra ``data``)."""
+    refuse_spread(mdp, "a Parquet or Arrow file")
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingExtraError(
+            f'{path}: Parquet and Arrow files need pyarrow; install it with: pip install "cautious[data]"'
+        ) from None
+    table = pa.table(_columns(mdp))
+    with companion.replacing(path, mdp) as stream:
+        if path.suffix.lower() in PARQUET:
+            parquet.write_table(table, stream)
+        else:
+            with pa.ipc.new_file(stream, table.schema) as writer:
+                writer.write_table(table)
+
+
+def _columns(mdp: MDP) -> dict[str, Any]:
+    row = row_of_entries(mdp.transitions)
+    values = (
+        row // mdp.n_actions,
+        row % mdp.n_actions,
+        mdp.transitions.indices.astype(np.int64),
+        mdp.transitions.data,
+        outcome_rewards(mdp),
+    )
+    return dict(zip(COLUMNS, values, strict=True))

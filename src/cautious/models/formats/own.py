@@ -19,7 +19,7 @@ from cautious.models.formats.companion import scene_from
 from cautious.models.formats.reader_options import Given, settled_discount, settled_start
 from cautious.models.formats.toolbox import read_npz
 from cautious.models.logged import LoggedMDP
-from cautious.models.simulator_parts import as_reward_range
+from cautious.models.simulator_checks import as_reward_range
 from cautious.models.tabular import MDP
 
 NAME = "files of cautious"

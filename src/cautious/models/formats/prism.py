@@ -1,24 +1,30 @@
-"""Reading explicit models of PRISM and Storm: ``model.tra``, and what lies beside it.
+"""Explicit models of PRISM and Storm: ``model.tra``, and what lies beside it.
 
     .tra     PRISM:  # Transitions (MDP), S C T   then   state choice next probability [action]
              Storm:  mdp   then the same lines; a chain (S T, or dtmc) has no choices
 
 Rewards of states are paid on leaving them, rewards of transitions per outcome. The first state is the label "init".
+Models are written with the companion for what these files cannot hold: rewards that depend on the state alone go to
+.srew, all others to .trew, and numbers are written with all their digits.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cautious import storage as _storage
 from cautious.arrays import Array
 from cautious.checks import SUM_TOLERANCE
-from cautious.errors import FileError
+from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion, prism_parts
-from cautious.models.formats.actions import action_of_choices
-from cautious.models.formats.building import About, model, pair_rows, require_pairs
+from cautious.models.formats.building import About, action_of_choices, model, pair_rows, require_pairs
+from cautious.models.formats.companion import outcome_rewards, refuse_spread
 from cautious.models.formats.reader_options import Given, one_state, settled_discount, settled_reward, settled_start
 from cautious.models.formats.text import Columns, header_lines, line_of, opened, read_columns
 from cautious.models.outcome_lists import OutcomeList
@@ -28,6 +34,8 @@ NAME = "PRISM explicit files"
 KIND = re.compile(r"#.*\((\w+)\)")
 LINE = {3: "state, choice, next state, probability and perhaps an action", 2: "state, next state, probability"}
 REWARD_LINE = {3: "state, choice, next state and reward", 2: "state, next state and reward"}
+WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+BLOCK = 100_000
 
 
 def read(path: Path, given: Given) -> MDP:
@@ -203,3 +211,60 @@ def _first_state(path: Path, n_states: int) -> tuple[Array | None, str | None]:
     if mask is None or count != 1:
         return None, f"{source.name} marks {count} states as init, not one"
     return one_state(n_states, int(np.argmax(mask))), None
+
+
+def write(path: Path, mdp: MDP) -> None:
+    """Write a model as ``path`` and the files beside it."""
+    refuse_spread(mdp, "explicit files of PRISM")
+    first = np.flatnonzero(mdp.start)
+    if first.size != 1:
+        raise IncompatibleError(
+            f"explicit files of PRISM start in one state, this model in {first.size}; save as .umb or .npz, or make a "
+            "model with one more state that leads to these"
+        )
+    named = mdp.action_names is not None and all(WORD.fullmatch(name) for name in mdp.action_names)
+    labels = list(mdp.action_names or ()) if named else [f"a{a}" for a in range(mdp.n_actions)]
+    by_state = state_rewards(mdp)
+    with ExitStack() as files:
+        # every file is complete on the disk before the first takes its place
+        streams = {
+            suffix: files.enter_context(_storage.replacing(path.with_suffix(suffix)))
+            for suffix in (".trew", ".srew", ".lab")
+        }
+        main = files.enter_context(companion.replacing(path, mdp, labels))
+        n_choices, rows = int(mdp.allowed.sum()), mdp.transitions
+        main.write(f"# Transitions (MDP)\n{mdp.n_states} {n_choices} {rows.nnz}\n".encode())
+        for block in _lines(mdp, rows.data, labels):
+            main.write(block)
+        streams[".lab"].write(f'# Labels\n0="init" 1="deadlock"\n{first[0]}: 0\n'.encode())
+        paid = {} if by_state is None else {s: x for s, x in enumerate(by_state.tolist()) if x != 0}
+        lines = "".join(f"{s} {x!r}\n" for s, x in paid.items())
+        head = '# Reward structure "reward"\n'
+        streams[".srew"].write(f"{head}# State rewards\n{mdp.n_states} {len(paid)}\n{lines}".encode())
+        n_paid = rows.nnz if by_state is None else 0
+        streams[".trew"].write(f"{head}# Transition rewards\n{mdp.n_states} {n_choices} {n_paid}\n".encode())
+        if by_state is None:
+            for block in _lines(mdp, outcome_rewards(mdp), None):
+                streams[".trew"].write(block)
+
+
+def state_rewards(mdp: MDP) -> Array | None:
+    """Rewards (S,) if they depend on the state alone."""
+    if mdp.outcome_rewards is not None:
+        return None
+    column = np.take_along_axis(mdp.rewards, mdp.allowed.argmax(axis=1)[:, None], axis=1)
+    return column[:, 0] if np.array_equal(np.where(mdp.allowed, column, 0.0), mdp.rewards) else None
+
+
+def _lines(mdp: MDP, values: Array, labels: list[str] | None) -> Iterator[bytes]:
+    """Lines ``state choice next value [action]`` of all transitions, some thousands at a time."""
+    n_actions, rows = mdp.n_actions, mdp.transitions
+    choice = np.cumsum(mdp.allowed, axis=1).ravel() - 1
+    for low in range(0, rows.shape[0], BLOCK):
+        high = min(low + BLOCK, rows.shape[0])
+        begin, end = int(rows.indptr[low]), int(rows.indptr[high])
+        row = np.repeat(np.arange(low, high), np.diff(rows.indptr[low : high + 1]))
+        columns = (row // n_actions, choice[row], rows.indices[begin:end], values[begin:end])
+        words = repeat("") if labels is None else (f" {labels[a]}" for a in (row % n_actions).tolist())
+        entries = zip(*(column.tolist() for column in columns), words, strict=False)
+        yield "".join([f"{s} {c} {t} {x!r}{word}\n" for s, c, t, x, word in entries]).encode()

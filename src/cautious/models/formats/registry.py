@@ -43,20 +43,20 @@ class Format:
 
 _TABLE = "transitions and rewards per outcome, labels"
 _REST = "discount, start, names, scene"
-_READ_TABLE, _WRITE_ARROW = "outcome_tables.read", "outcome_tables_writer.write_arrow"
+_READ_TABLE, _WRITE_ARROW = "outcome_tables.read", "outcome_tables.write_arrow"
 
 FORMATS = (
     Format("cautious", (".npz", ""), "everything", "", "own.read", "own.write"),
-    Format("UMB (Storm, PRISM, Modest)", (".umb",), "everything", "", "umb.read", "umb_writer.write"),
+    Format("UMB (Storm, PRISM, Modest)", (".umb",), "everything", "", "umb.read", "umb.write"),
     Format(
         "PRISM explicit, Storm explicit",
         (".tra",),
         "transitions, rewards, actions, one start state (.tra .lab .srew .trew)",
         "discount, names, scene",
         "prism.read",
-        "prism_writer.write",
+        "prism.write",
     ),
-    Format("table of outcomes, Petrik csv", (".csv",), _TABLE, _REST, _READ_TABLE, "outcome_tables_writer.write_csv"),
+    Format("table of outcomes, Petrik csv", (".csv",), _TABLE, _REST, _READ_TABLE, "outcome_tables.write_csv"),
     Format("table, Parquet", PARQUET, _TABLE, _REST, _READ_TABLE, _WRITE_ARROW),
     Format("table, Arrow", ARROW, _TABLE, _REST, _READ_TABLE, _WRITE_ARROW),
     Format(
@@ -64,8 +64,8 @@ FORMATS = (
         (".mat",),
         "transitions, rewards, discount",
         _REST,
-        "matlab.read",
-        "matlab.write",
+        "toolbox.read_matlab",
+        "toolbox.write_matlab",
     ),
 )
 

@@ -1,13 +1,25 @@
-"""Names and words of a model, which must be texts that a file can hold."""
+"""Names of states and actions, which must be texts that a file can hold.
+
+Importers add two states: "end", where episodes end, and "untried", where unknown pairs lead.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import count
 from typing import Any
 
 from cautious.checks import as_names
 from cautious.errors import InputError
 
+END, UNTRIED = "end", "untried"
 SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """The name of an added state: as wanted, or "end 2", "end 3", ... where the model has a state called that."""
+    if wanted not in taken:
+        return wanted
+    return next(name for number in count(2) if (name := f"{wanted} {number}") not in taken)
 
 
 def model_names(name: str, value: Any, count: int) -> tuple[str, ...]:
