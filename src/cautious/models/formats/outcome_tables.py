@@ -40,22 +40,19 @@ def read(path: Path, given: Given) -> MDP:
     """The model of a table."""
     given.refuse_others(path, NAME, "reward", "outcome", "columns", "normalise")
     beside = companion.read(path)
-    discount = settled_discount(path, given, None if beside is None else beside.discount)
+    discount = settled_discount(path, given, beside.discount)
     names = called_in(path, given.columns)
     table = read_columns(path, labels=FAMILIES, numbers=NUMBERS, optional=OPTIONAL, names=names)
     _require_rewards(path, table, given.reward, names)
     _require_probabilities(table)
     keep = _chosen(path, table, given.outcome)
     codes, numbers = _taken(table, keep)
-    state_names, state_at = _numbered(path, table.labels["states"], None if beside is None else beside.n_states)
-    action_names, action_at = _numbered(path, table.labels["actions"], None if beside is None else beside.n_actions)
-    n_states, n_actions = len(table.labels["states"]), len(table.labels["actions"])
-    if beside is not None:
-        beside.require_size(path, n_states, n_actions)
-        n_actions, state_names, action_names = beside.n_actions, beside.state_names, beside.action_names
-    stored = None if beside is None else beside.start(path)
-    start = settled_start(path, given, stored, n_states, state_names)
-    shape = (n_states, n_actions)
+    state_names, state_at = _numbered(path, table.labels["states"], beside.n_states)
+    action_names, action_at = _numbered(path, table.labels["actions"], beside.n_actions)
+    shape = beside.sizes(path, len(table.labels["states"]), len(table.labels["actions"]))
+    if beside.n_states is not None:
+        state_names, action_names = beside.state_names, beside.action_names
+    start = settled_start(path, given, beside.start(path), shape[0], state_names)
     outcomes = OutcomeList(
         pair_rows(path, _at(codes.pop("state"), state_at), _at(codes.pop("action"), action_at), shape),
         _at(codes.pop("next_state"), state_at),
@@ -68,8 +65,8 @@ def read(path: Path, given: Given) -> MDP:
         start,
         state_names,
         action_names,
-        scene=None if beside is None else beside.scene,
-        per_outcome=beside is not None and beside.per_outcome,
+        scene=beside.scene,
+        per_outcome=beside.per_outcome,
         normalise=given.normalise,
     )
     return model(path, outcomes, None, about)

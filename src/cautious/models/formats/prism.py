@@ -26,7 +26,7 @@ from cautious.models.formats import companion, prism_parts
 from cautious.models.formats.building import About, action_of_choices, model, pair_rows, require_pairs
 from cautious.models.formats.companion import outcome_rewards, refuse_spread
 from cautious.models.formats.reader_options import Given, one_state, settled_discount, settled_reward, settled_start
-from cautious.models.formats.text import Columns, header_lines, line_of, opened, read_columns
+from cautious.models.formats.text import LineColumns, header_lines, opened, read_columns
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 
@@ -42,26 +42,25 @@ def read(path: Path, given: Given) -> MDP:
     """The model of a ``.tra`` and the files of the same name beside it."""
     given.refuse_others(path, NAME, "reward", "normalise")
     beside = companion.read(path)
-    discount = settled_discount(path, given, None if beside is None else beside.discount)
-    columns, n_states, after = _transitions(path)
+    discount = settled_discount(path, given, beside.discount)
+    columns, n_states = _transitions(path)
     chain = columns.whole.shape[0] == 2
     state, target = columns.whole[0], columns.whole[-1]
     choice = np.zeros(state.size, np.int32) if chain else columns.whole[1]
     for what, values in (("the state is", state), ("the next state is", target)):
-        prism_parts.refuse_outside(path, after, what, values, n_states)
-    _require_probabilities(path, after, columns.real)
+        columns.refuse_outside(what, values, n_states)
+    _require_probabilities(columns)
     require_pairs(path, n_states, int(choice.max()) + 1, state.size)
-    reward, state_reward = _rewards(path, given, columns, n_states, numbered=beside is None)
-    known = None if beside is None else beside.labels
-    action, words = action_of_choices(path, state, choice, columns.word, columns.words, known)
-    n_actions = len(words) if words is not None else int(choice.max()) + 1
-    names, action_names = _names(path, beside, n_states), words
-    if beside is not None:
-        beside.require_size(path, n_states, n_actions)
-        n_actions, action_names = beside.n_actions, beside.action_names
-    stored, missing = _first_state(path, n_states) if beside is None else (beside.start(path), None)
+    is_alone = beside.n_states is None
+    reward, state_reward = _rewards(path, given, columns, n_states, numbered=is_alone)
+    action, words = action_of_choices(path, state, choice, columns.word, columns.words, beside.labels)
+    shape = beside.sizes(path, n_states, len(words) if words is not None else int(choice.max()) + 1)
+    names, action_names = beside.state_names, beside.action_names
+    stored, missing = beside.start(path), None
+    if is_alone:
+        names, action_names = prism_parts.read_state_names(path.with_suffix(".sta"), n_states), words
+        stored, missing = _first_state(path, n_states)
     start = settled_start(path, given, stored, n_states, names, missing)
-    shape = (n_states, n_actions)
     outcomes = OutcomeList(pair_rows(path, state, action, shape), target, columns.real, reward)
     del columns, state, target, choice, action, reward
     about = About(
@@ -70,8 +69,8 @@ def read(path: Path, given: Given) -> MDP:
         start,
         names,
         action_names,
-        scene=None if beside is None else beside.scene,
-        per_outcome=beside is not None and beside.per_outcome,
+        scene=beside.scene,
+        per_outcome=beside.per_outcome,
         normalise=given.normalise,
     )
     return model(path, outcomes, None if state_reward is None else state_reward[:, None], about)
@@ -85,8 +84,8 @@ def labels(path: Path) -> dict[str, Any]:
     return prism_parts.read_labels(source, claimed if claimed is not None else _transitions(path)[1])
 
 
-def _transitions(path: Path) -> tuple[Columns, int, int]:
-    """The lines of a ``.tra``, the number of states, and after how many lines they begin."""
+def _transitions(path: Path) -> tuple[LineColumns, int]:
+    """The lines of a ``.tra``, and the number of states."""
     with opened(path) as stream:
         claimed, n_whole, after = _header(path, stream)
         columns = read_columns(path, stream, after, n_whole, LINE[n_whole], words=n_whole == 3)
@@ -96,15 +95,14 @@ def _transitions(path: Path) -> tuple[Columns, int, int]:
     n_states = int(max(columns.whole[0].max(), columns.whole[-1].max())) + 1 if claimed is None else claimed
     if n_states > n_lines:
         raise FileError(f"{path}: {n_states} states but only {n_lines} transitions; every state needs one")
-    return columns, n_states, after
+    return columns, n_states
 
 
-def _require_probabilities(path: Path, after: int, values: Array) -> None:
-    bad = ~((values >= 0) & (values <= 1 + SUM_TOLERANCE))
+def _require_probabilities(columns: LineColumns) -> None:
+    bad = ~((columns.real >= 0) & (columns.real <= 1 + SUM_TOLERANCE))
     if bad.any():
         entry = int(np.argmax(bad))
-        line = line_of(path, after, entry)
-        raise FileError(f"{path}, line {line}: the probability is {values[entry]}; expected 0 to 1")
+        raise columns.refusal(entry, f"the probability is {columns.real[entry]}; expected 0 to 1")
 
 
 def _header(path: Path, stream: BinaryIO) -> tuple[int | None, int, int]:
@@ -137,7 +135,7 @@ def _require_kind(path: Path, line: int, word: str) -> int:
 
 
 def _rewards(
-    path: Path, given: Given, columns: Columns, n_states: int, *, numbered: bool
+    path: Path, given: Given, columns: LineColumns, n_states: int, *, numbered: bool
 ) -> tuple[Array | None, Array | None]:
     """The reward of each line, and of each state (S,), of the structure that was asked for."""
     found = prism_parts.structures(path, numbered=numbered)
@@ -150,37 +148,36 @@ def _rewards(
 
 
 def _state_rewards(path: Path, n_states: int) -> Array | None:
-    found, after = prism_parts.read_rewards(path, n_states, 1, "state and reward")
-    prism_parts.refuse_outside(path, after, "the state is", found.whole[0], n_states)
-    prism_parts.refuse_repeated(path, after, found.whole[0])
+    found = prism_parts.read_rewards(path, n_states, 1, "state and reward")
+    found.refuse_outside("the state is", found.whole[0], n_states)
+    prism_parts.refuse_repeated(found, found.whole[0])
     rewards = np.zeros(n_states)
     rewards[found.whole[0]] = found.real
     return rewards if found.real.any() else None
 
 
-def _line_rewards(path: Path, columns: Columns, n_states: int) -> Array | None:
+def _line_rewards(path: Path, columns: LineColumns, n_states: int) -> Array | None:
     """The reward of each transition; those that are not listed pay nothing."""
     n_whole = columns.whole.shape[0]
-    found, after = prism_parts.read_rewards(path, n_states, n_whole, REWARD_LINE[n_whole])
+    found = prism_parts.read_rewards(path, n_states, n_whole, REWARD_LINE[n_whole])
     if not found.real.any():
         return None
     if np.array_equal(found.whole, columns.whole):
         return found.real
     for row, what in ((0, "the state is"), (n_whole - 1, "the next state is")):
-        prism_parts.refuse_outside(path, after, what, found.whole[row], n_states)
+        found.refuse_outside(what, found.whole[row], n_states)
     n_choices = 1 if n_whole == 2 else int(columns.whole[1].max()) + 1
     if n_whole == 3:
-        prism_parts.refuse_outside(path, after, "the choice is", found.whole[1], n_choices)
+        found.refuse_outside("the choice is", found.whole[1], n_choices)
     listed, wanted = _keys(found.whole, n_states, n_choices), _keys(columns.whole, n_states, n_choices)
-    prism_parts.refuse_repeated(path, after, listed)
+    prism_parts.refuse_repeated(found, listed)
     order = np.argsort(listed)
     listed = listed[order]
     place = np.minimum(np.searchsorted(listed, wanted), listed.size - 1)
     hit = listed[place] == wanted
     strange = ~np.isin(listed, wanted)
     if strange.any():
-        line = line_of(path, after, int(order[strange].min()))
-        raise FileError(f"{path}, line {line}: a reward for a transition that the model does not have")
+        raise found.refusal(int(order[strange].min()), "a reward for a transition that the model does not have")
     return np.where(hit, found.real[order][place], 0.0)
 
 
@@ -192,13 +189,6 @@ def _keys(whole: NDArray[Any], n_states: int, n_choices: int) -> NDArray[np.int6
     keys *= n_states
     keys += whole[-1]
     return keys
-
-
-def _names(path: Path, beside: companion.Companion | None, n_states: int) -> tuple[str, ...] | None:
-    source = path.with_suffix(".sta")
-    if beside is not None:
-        return beside.state_names
-    return prism_parts.read_state_names(source, n_states) if source.exists() else None
 
 
 def _first_state(path: Path, n_states: int) -> tuple[Array | None, str | None]:

@@ -64,12 +64,10 @@ def toolbox_model(path: Path, given: Given, matrices: list[Any], rewards: Any, d
     given.refuse_others(path, NAME, "normalise")
     beside = companion.read(path)
     n_states, n_actions = matrices[0].shape[0], len(matrices)
-    if beside is not None:
-        beside.require_size(path, n_states, n_actions)
+    beside.sizes(path, n_states, n_actions)
     held = float(discount.item()) if isinstance(discount, np.ndarray) and discount.size == 1 else None
-    names = None if beside is None else beside.state_names
-    start = settled_start(path, given, None if beside is None else beside.start(path), n_states, names)
-    rate = settled_discount(path, given, held if beside is None else beside.discount)
+    start = settled_start(path, given, beside.start(path), n_states, beside.state_names)
+    rate = settled_discount(path, given, held if beside.discount is None else beside.discount)
     return of_file(
         path,
         lambda: MDP(
@@ -77,10 +75,10 @@ def toolbox_model(path: Path, given: Given, matrices: list[Any], rewards: Any, d
             _reward_form(path, rewards, n_states, n_actions),
             rate,
             start,
-            state_names=names,
-            action_names=None if beside is None else beside.action_names,
+            state_names=beside.state_names,
+            action_names=beside.action_names,
             normalise=given.normalise,
-            scene=None if beside is None else beside.scene,
+            scene=beside.scene,
         ),
     )
 
