@@ -187,6 +187,13 @@ def as_count(name: str, value: Any, low: int = 1) -> int:
     return int(value)
 
 
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse anything but one of two or more texts."""
+    if not isinstance(value, str) or value not in choices:
+        *others, last = (f'"{choice}"' for choice in choices)
+        raise InputError(f"{name} is {value!r:.80}; expected {', '.join(others)} or {last}")
+
+
 def as_names(name: str, value: Any, count: int) -> tuple[str, ...]:
     """``count`` different names."""
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):

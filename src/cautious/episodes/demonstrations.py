@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_number
+from cautious.checks import as_number, check_choice
 from cautious.episodes.records import Episode, read_records
 from cautious.episodes.space import Space, space_of
 from cautious.episodes.tables import read_table
@@ -140,8 +140,7 @@ def demonstrations(
     >>> problem = ca.Problem(swim, ca.KL(prior), caution=1.0)
     """
     share = as_number("smoothing", smoothing, 0.0, 1.0, open_ends=")")
-    if not isinstance(at_end, str) or at_end not in FOLLOWS:
-        raise InputError(f'at_end is {at_end!r}; expected "absorb", "restart" or "cut"')
+    check_choice("at_end", at_end, tuple(FOLLOWS))
     space = space_of(model)
     if space.at_end is not None and at_end not in (space.at_end, "cut"):
         raise IncompatibleError(f'at_end is "{at_end}", but the simulator was made with at_end="{space.at_end}"')

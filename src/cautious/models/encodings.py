@@ -234,7 +234,7 @@ def check_returns(rewards: Array, outcome_rewards: Array | None, discount: float
     if largest > limit:
         raise InputError(
             f"rewards{place}: rewards up to {largest:g} at discount {discount:g} add up to more than "
-            f"{LARGEST_RETURN:g}, beyond double precision; pay them in other units"
+            f"{LARGEST_RETURN:g}, beyond double precision; rescale the rewards"
         )
 
 

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from cautious.arrays import Array, Indices
-from cautious.checks import SUM_TOLERANCE, as_count, as_number
+from cautious.checks import SUM_TOLERANCE, as_count, as_number, check_choice
 from cautious.errors import InputError
-from cautious.models.gym_checks import AtEnd, check_at_end
+from cautious.models.gym_checks import AT_END, AtEnd
 from cautious.models.outcome_lists import MergedOutcomes, OutcomeList, is_single, merged_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
@@ -274,12 +274,9 @@ class ExploredMDP(MDP):
         scene: Scene | None,
     ) -> None:
         super().__init__(
-            outcomes.transitions,
-            outcomes.rewards,
-            discount,
-            start,
-            allowed=outcomes.allowed,
-            reward_square=outcomes.reward_square,
+            **outcomes._asdict(),
+            discount=discount,
+            start=start,
             state_names=_names(states),
             action_names=_names(actions),
             scene=scene,
@@ -360,7 +357,7 @@ def from_function(
         if not callable(function) and not (name == "callback" and callback is None):
             raise InputError(f"{name} must be a function, found {function!r:.80}")
     if at_end is not None:
-        check_at_end(at_end)
+        check_choice("at_end", at_end, AT_END)
     first = _first_states(initial_states)
     found = Exploration(actions, outcomes, as_count("max_states", max_states), at_end)
     with Watch(callback, progress) as watch:

@@ -16,6 +16,7 @@ from cautious.errors import IncompatibleError, InputError, MissingExtraError
 RESET = "(observation, info)"
 STEP = "(observation, reward, terminated, truncated, info)"
 AtEnd = Literal["absorb", "restart"]
+AT_END = ("absorb", "restart")
 SetState = Callable[[Any, int], Any]
 # tables (S, A) are made of every observation, reachable or not
 MOST_PAIRS = 10**8
@@ -203,12 +204,6 @@ def wrappers_of(env: Any) -> Iterator[Any]:
 def entries(level: Any) -> Iterable[Any]:
     """What a level of a table ``P`` holds, be it keyed by number or a list."""
     return level.values() if isinstance(level, Mapping) else level
-
-
-def check_at_end(at_end: Any) -> None:
-    """Refuse anything but the two rules for ends."""
-    if not isinstance(at_end, str) or at_end not in ("absorb", "restart"):
-        raise InputError(f'at_end is {at_end!r}; expected "absorb" or "restart"')
 
 
 def given_start(env: Any, start: Any) -> Array | None:

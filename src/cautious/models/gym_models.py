@@ -14,14 +14,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.checks import SUM_TOLERANCE, as_number
+from cautious.checks import SUM_TOLERANCE, as_number, check_choice
 from cautious.errors import InputError
 from cautious.models.gym_checks import (
+    AT_END,
     AtEnd,
     HasTable,
     SetState,
     Wrappers,
-    check_at_end,
     check_environment,
     given_start,
     observed_state,
@@ -84,7 +84,7 @@ def from_gym(
     """
     changes = check_environment(env, "from_gym")
     discount = as_number("discount", discount, 0, 1, open_ends=")")
-    check_at_end(at_end)
+    check_choice("at_end", at_end, AT_END)
     if set_state is not None and not callable(set_state):
         raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
     wrappers = understood_wrappers(env)
@@ -98,12 +98,9 @@ def from_gym(
     merged = merged_outcomes((n_states, n_actions), _with_ends(outcomes, n_actions, first, at_end))
     named = naming_of(env, at_end, "observations" in changes or bool(wrappers.of_actions))
     return MDP(
-        merged.transitions,
-        merged.rewards,
-        discount,
-        np.append(first, np.zeros(n_states - first.size)),
-        allowed=merged.allowed,
-        reward_square=merged.reward_square,
+        **merged._asdict(),
+        discount=discount,
+        start=np.append(first, np.zeros(n_states - first.size)),
         state_names=named.state_names,
         action_names=named.action_names,
         scene=named.scene,

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.checks import as_number
+from cautious.checks import as_number, check_choice
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.gym_checks import (
+    AT_END,
     AtEnd,
     HasTable,
     SetState,
     ToyText,
-    check_at_end,
     check_environment,
     entries,
     first_observed,
@@ -69,7 +69,7 @@ class GymSimulator:
     ) -> None:
         changes = check_environment(env, "GymSimulator")
         self.discount = as_number("discount", discount, 0, 1, open_ends=")")
-        check_at_end(at_end)
+        check_choice("at_end", at_end, AT_END)
         if set_state is not None and not callable(set_state):
             raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
         self.env, self.at_end = env, at_end

@@ -182,7 +182,7 @@ def _triples(log: Log, layout: Layout, width: int) -> _Triples:
         raise log.refusal(
             row,
             f"the reward is {log.rewards[row]:g}; where rewards of a state and action differ, or episodes restart, "
-            f"they are squared and summed, which goes up to {LARGEST_SQUARED:g}: pay them in other units",
+            f"they are squared and summed, which goes up to {LARGEST_SQUARED:g}: rescale the rewards",
         )
     # averages of equal numbers must be that number; the largest have no sums and squares, and then all of them are so
     with np.errstate(over="ignore"):

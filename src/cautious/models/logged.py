@@ -13,8 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_distribution, as_number
+from cautious.checks import as_distribution, as_number, check_choice
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
+from cautious.models.gym_checks import AT_END, AtEnd
 from cautious.models.log_counts import Layout, counted_arrays, layout_of
 from cautious.models.logs import Log, as_written, names_of, number_of, read_log
 from cautious.models.scene import Scene
@@ -22,7 +23,6 @@ from cautious.models.simulator_checks import as_reward_range
 from cautious.models.tabular import MDP
 
 Untried = Literal["forbid", "pessimistic", "optimistic"]
-AtEnd = Literal["absorb", "restart"]
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,10 @@ def from_transitions(
     [[1.0, 0.0], [0.0, 1.0]]
     """
     as_number("discount", discount, 0, 1, open_ends=")")
-    _check_choice("untried", untried, ("forbid", "pessimistic", "optimistic"))
-    _check_choice("at_end", at_end, ("absorb", "restart"))
+    if untried is not None:
+        check_choice("untried", untried, ("forbid", "pessimistic", "optimistic"))
+    if at_end is not None:
+        check_choice("at_end", at_end, AT_END)
     log = read_log(table, names)
     if log.ended.any() and at_end is None:
         raise InputError('the log has rows that end an episode: say what follows, at_end="absorb" or at_end="restart"')
@@ -215,11 +217,6 @@ def from_transitions(
         state_names=names_of(log.state_labels, layout.extra_names),
         action_names=names_of(log.action_labels, ()),
     )
-
-
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value is not None and value not in choices:
-        raise InputError(f"{name} is {value!r:.80}; expected {', '.join(repr(choice) for choice in choices)}")
 
 
 def _promised(log: Log, reward_range: Any) -> tuple[float, float]:

@@ -81,7 +81,7 @@ def test_contradictions_are_refused(tmp_path, suffix):
         ca.read_model(path, discount=0.9)
     with pytest.raises(ca.InputError, match=r"starts \(state 2\), and start= says otherwise"):
         ca.read_model(path, start=1)
-    with pytest.raises(ca.InputError, match=r"outcome= means nothing|no column tells"):
+    with pytest.raises(ca.InputError, match=r"keyword outcome is not supported|no column tells"):
         ca.read_model(path, outcome=3)
 
 

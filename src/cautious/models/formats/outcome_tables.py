@@ -87,7 +87,7 @@ def _require_rewards(path: Path, table: Columns, reward: Any, names: Mapping[str
     is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
     if reward is not None and not (is_number and reward == 0):
         raise InputError(
-            f"{path}: reward={reward!r:.80} means nothing for {NAME}; only reward=0, where nothing is paid"
+            f"{path}: reward={reward!r:.80} is not supported by {NAME}; only reward=0, where nothing is paid"
         )
     if reward is not None and "reward" in table.numbers:
         raise InputError(f"{path}: reward=0 was given, but the table has a column of rewards")

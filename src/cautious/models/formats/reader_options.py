@@ -28,11 +28,11 @@ class Given:
     normalise: bool = False
 
     def refuse_others(self, path: Path, format_name: str, *allowed: str) -> None:
-        """Refuse keywords that mean nothing in a format."""
+        """Refuse keywords that a format does not support."""
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in ("discount", "start", *allowed) and value is not None and value is not False:
-                raise InputError(f"{path}: {field.name}= means nothing for {format_name}; found {value!r}")
+                raise InputError(f"{path}: keyword {field.name} is not supported by {format_name}; found {value!r}")
 
 
 def settled_discount(path: Path, given: Given, stored: Any) -> float:
