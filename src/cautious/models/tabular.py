@@ -14,6 +14,7 @@ from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_array, as_distribution, as_mask, as_number, check_shape, did_you_mean
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
+from cautious.models import files
 from cautious.models.encodings import (
     are_probabilities,
     check_returns,
@@ -25,7 +26,6 @@ from cautious.models.encodings import (
     transition_rows,
     weighted_rows,
 )
-from cautious.models.formats import registry
 from cautious.models.names import model_names
 from cautious.models.scene import Scene
 from cautious.models.simulators import Known, TableSimulator
@@ -289,7 +289,7 @@ class MDP:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that ``ca.read_model`` reads; the suffix says the format, ``.npz`` is ours."""
-        registry.save(path, self)
+        files.save(path, self)
 
     def __repr__(self) -> str:
         density = f"{self.transitions.nnz} transitions"

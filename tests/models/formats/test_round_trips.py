@@ -8,7 +8,7 @@ import pytest
 from sample_models import OPTIONS, assert_same, example
 
 import cautious as ca
-from cautious.models.formats.registry import FORMATS
+from cautious.models.files import FORMATS
 
 SUFFIXES = [suffix for one in FORMATS for suffix in one.suffixes if suffix]
 SPREAD = dict.fromkeys(("spread", "hardly any spread"), r"reward_square, which at \(0, 0\) is .* above")
@@ -127,4 +127,4 @@ def test_formats_are_loaded_when_they_are_needed():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     has_scipy_io, *modules = done.stdout.split()
     formats = [name for name in modules if name.startswith("cautious.models.formats.")]
-    assert (has_scipy_io, formats) == ("False", ["cautious.models.formats.registry"])
+    assert (has_scipy_io, formats) == ("False", ["cautious.models.formats.reader_options"])

@@ -18,7 +18,7 @@ from cautious.models.encodings import row_of_entries
 from cautious.models.formats import companion
 from cautious.models.formats.building import About, model, pair_rows
 from cautious.models.formats.companion import outcome_rewards, refuse_spread
-from cautious.models.formats.reader_options import Given, settled_discount, settled_start
+from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 from cautious.tables import Columns, read_columns
@@ -36,7 +36,7 @@ COLUMNS = ("idstatefrom", "idaction", "idstateto", "probability", "reward")
 BLOCK = 100_000
 
 
-def read(path: Path, given: Given) -> MDP:
+def read(path: Path, given: ReaderOptions) -> MDP:
     """The model of a table."""
     given.refuse_others(path, NAME, "reward", "outcome", "columns", "normalise")
     beside = companion.read(path)

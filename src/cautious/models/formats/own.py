@@ -16,7 +16,7 @@ from cautious import storage as _storage
 from cautious.checks import as_count
 from cautious.errors import FileError, InputError
 from cautious.models.formats.companion import scene_from
-from cautious.models.formats.reader_options import Given, settled_discount, settled_start
+from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.formats.toolbox import read_npz
 from cautious.models.logged import LoggedMDP
 from cautious.models.simulator_checks import as_reward_range
@@ -25,7 +25,7 @@ from cautious.models.tabular import MDP
 NAME = "files of cautious"
 
 
-def read(path: Path, given: Given) -> MDP:
+def read(path: Path, given: ReaderOptions) -> MDP:
     """The model in a file written by ``mdp.save``, or of P and R in one of ``np.savez``."""
     if not _storage.is_ours(path):
         return read_npz(path, given)

@@ -25,7 +25,13 @@ from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion, prism_parts
 from cautious.models.formats.building import About, action_of_choices, model, pair_rows, require_pairs
 from cautious.models.formats.companion import outcome_rewards, refuse_spread
-from cautious.models.formats.reader_options import Given, one_state, settled_discount, settled_reward, settled_start
+from cautious.models.formats.reader_options import (
+    ReaderOptions,
+    one_state,
+    settled_discount,
+    settled_reward,
+    settled_start,
+)
 from cautious.models.formats.text import LineColumns, header_lines, opened, read_columns
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
@@ -38,7 +44,7 @@ WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BLOCK = 100_000
 
 
-def read(path: Path, given: Given) -> MDP:
+def read(path: Path, given: ReaderOptions) -> MDP:
     """The model of a ``.tra`` and the files of the same name beside it."""
     given.refuse_others(path, NAME, "reward", "normalise")
     beside = companion.read(path)
@@ -135,7 +141,7 @@ def _require_kind(path: Path, line: int, word: str) -> int:
 
 
 def _rewards(
-    path: Path, given: Given, columns: LineColumns, n_states: int, *, numbered: bool
+    path: Path, given: ReaderOptions, columns: LineColumns, n_states: int, *, numbered: bool
 ) -> tuple[Array | None, Array | None]:
     """The reward of each line, and of each state (S,), of the structure that was asked for."""
     found = prism_parts.structures(path, numbered=numbered)

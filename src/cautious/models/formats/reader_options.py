@@ -17,7 +17,7 @@ LISTED = 10
 
 
 @dataclass(frozen=True)
-class Given:
+class ReaderOptions:
     """The keywords of ``ca.read_model``; None where nothing was given."""
 
     discount: float | None = None
@@ -35,7 +35,7 @@ class Given:
                 raise InputError(f"{path}: keyword {field.name} is not supported by {format_name}; found {value!r}")
 
 
-def settled_discount(path: Path, given: Given, stored: Any) -> float:
+def settled_discount(path: Path, given: ReaderOptions, stored: Any) -> float:
     """The discount of the file or of the caller."""
     if given.discount is None:
         if stored is None:
@@ -47,7 +47,7 @@ def settled_discount(path: Path, given: Given, stored: Any) -> float:
     return wanted
 
 
-def settled_reward(path: Path, given: Given, names: Sequence[str]) -> int | None:
+def settled_reward(path: Path, given: ReaderOptions, names: Sequence[str]) -> int | None:
     """Which of the reward structures is meant; None where there is none."""
     if given.reward is not None and given.reward not in names:
         raise InputError(f"{path}: reward={given.reward!r} is none of its rewards: {list(names)}")
@@ -60,7 +60,7 @@ def settled_reward(path: Path, given: Given, names: Sequence[str]) -> int | None
 
 def settled_start(
     path: Path,
-    given: Given,
+    given: ReaderOptions,
     stored: Array | None,
     n_states: int,
     names: tuple[str, ...] | None,

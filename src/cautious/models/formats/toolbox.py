@@ -19,7 +19,7 @@ from cautious.arrays import Array
 from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion
 from cautious.models.formats.companion import refuse_spread
-from cautious.models.formats.reader_options import Given, of_file, settled_discount, settled_start
+from cautious.models.formats.reader_options import ReaderOptions, of_file, settled_discount, settled_start
 from cautious.models.formats.text import opened
 from cautious.models.tabular import MDP
 
@@ -29,7 +29,7 @@ FREE_BYTES = 2**24
 LARGEST_DENSE = 2**22
 
 
-def read_npz(path: Path, given: Given) -> MDP:
+def read_npz(path: Path, given: ReaderOptions) -> MDP:
     """The model of P (A, S, S) and R in a file of ``np.savez``."""
     arrays = _storage.read_arrays(path, WANTED)
     matrices = matrices_of(path, "P", arrays.get("P"))
@@ -59,7 +59,7 @@ def matrices_of(path: Path, name: str, value: Any) -> list[Any]:
     return list(matrices)
 
 
-def toolbox_model(path: Path, given: Given, matrices: list[Any], rewards: Any, discount: Any) -> MDP:
+def toolbox_model(path: Path, given: ReaderOptions, matrices: list[Any], rewards: Any, discount: Any) -> MDP:
     """The model of one matrix per action, with what the caller and a companion say."""
     given.refuse_others(path, NAME, "normalise")
     beside = companion.read(path)
@@ -102,7 +102,7 @@ def _reward_form(path: Path, value: Any, n_states: int, n_actions: int) -> Any:
     return matrices
 
 
-def read_matlab(path: Path, given: Given) -> MDP:
+def read_matlab(path: Path, given: ReaderOptions) -> MDP:
     """The model of P (S, S, A) and R in a file of MATLAB."""
     found = _load_matlab(path)
     p, r = (_actions_first(found.get(name)) for name in ("P", "R"))

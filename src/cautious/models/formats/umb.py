@@ -24,7 +24,13 @@ from cautious.errors import FileError
 from cautious.models.formats import companion, umb_archive
 from cautious.models.formats.building import About, action_of_choices, model, pair_rows
 from cautious.models.formats.companion import tells_spread
-from cautious.models.formats.reader_options import Given, one_state, settled_discount, settled_reward, settled_start
+from cautious.models.formats.reader_options import (
+    ReaderOptions,
+    one_state,
+    settled_discount,
+    settled_reward,
+    settled_start,
+)
 from cautious.models.formats.umb_archive import Archive
 from cautious.models.outcome_lists import OutcomeList, index_kind
 from cautious.models.scene import Scene
@@ -39,7 +45,7 @@ DOUBLE = {"type": "double", "size": 64}
 LEVEL = 4
 
 
-def read(path: Path, given: Given) -> MDP:
+def read(path: Path, given: ReaderOptions) -> MDP:
     """The model of a UMB file."""
     given.refuse_others(path, NAME, "reward", "normalise")
     archive = umb_archive.read(path, lambda name: not name.startswith(("annotations/aps/", "valuations/")))
@@ -155,7 +161,7 @@ def _annotations(archive: Archive, group: str) -> dict[str, dict[str, Any]]:
 
 
 def _rewards(
-    archive: Archive, given: Given, counts: Mapping[str, int], state_of: NDArray[Any]
+    archive: Archive, given: ReaderOptions, counts: Mapping[str, int], state_of: NDArray[Any]
 ) -> tuple[Array | None, Array | None]:
     """Rewards of choices, those of their states included, and of branches, of the structure that was asked for."""
     path, found = archive.path, _annotations(archive, "rewards")
