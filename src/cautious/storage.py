@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from cautious.errors import FileError
+from cautious.errors import FileError, InputError
 
 VERSION = 1
 HEADER = "header.json"
@@ -93,6 +93,19 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     with _opened(path, "npz") as archive:
         infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         return {name: _read_array(path, archive, infos[name]) for name in names if name in infos}
+
+
+@contextmanager
+def errors_of_file(path: Any, *damage: type[Exception]) -> Iterator[None]:
+    """What is wrong with the content of a file is an error of the file; ``damage`` is what missing parts raise."""
+    try:
+        yield
+    except FileError:
+        raise
+    except InputError as error:
+        raise FileError(f"{path}: {error}") from None
+    except damage as error:
+        raise FileError(f"{path}: incomplete or damaged ({error!r})") from None
 
 
 def as_path(path: Any) -> Path:

@@ -20,7 +20,7 @@ from cautious.arrays import Array, Indices
 from cautious.checks import SUM_TOLERANCE, as_count, as_number, check_choice
 from cautious.errors import InputError
 from cautious.models.gym_checks import AT_END, AtEnd
-from cautious.models.outcome_lists import MergedOutcomes, OutcomeList, is_single, merged_outcomes
+from cautious.models.outcome_lists import MergedOutcomes, OutcomeList, has_no_axes, merged_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 
@@ -50,7 +50,7 @@ class ExplorationProgress:
     seconds: float
 
 
-class Watch:
+class ProgressReporter:
     """Calls back now and then, and draws a bar on standard error where one is wanted and can be seen."""
 
     def __init__(self, callback: Callable[[ExplorationProgress], Any] | None, progress: bool) -> None:
@@ -69,7 +69,7 @@ class Watch:
             )
             self._task = self._bar.add_task("", total=None, figures="")
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "ProgressReporter":
         if self._bar is not None:
             self._bar.start()
         return self
@@ -80,7 +80,7 @@ class Watch:
         if self._bar is not None:
             self._bar.stop()
 
-    def look(self, found: int, explored: int, outcomes: int) -> None:
+    def report(self, found: int, explored: int, outcomes: int) -> None:
         """Tell, if the last time was long enough ago or everything is explored."""
         now = time.perf_counter()
         if now - self._told < EVERY_SECONDS and explored < found:
@@ -106,7 +106,7 @@ class Exploration:
         self.pair_state, self.pair_action, self.pair_size = array("q"), array("q"), array("q")
         self.next_state, self.chance, self.pay = array("q"), array("d"), array("d")
 
-    def explore(self, first: Mapping[Hashable, float], watch: Watch) -> None:
+    def explore(self, first: Mapping[Hashable, float], reporter: ProgressReporter) -> None:
         """Find every state that can be reached."""
         for state in first:
             self._add(state)
@@ -114,10 +114,10 @@ class Exploration:
         while explored < len(self.states):
             self._expand(explored, self.states[explored])
             explored += 1
-            watch.look(len(self.states), explored, len(self.chance))
+            reporter.report(len(self.states), explored, len(self.chance))
 
     def _expand(self, number: int, state: Hashable) -> None:
-        offered = _asked(self.actions, "actions", state)
+        offered = _called(self.actions, "actions", state)
         if not offered:
             if self.at_end is None:
                 raise InputError(
@@ -137,7 +137,7 @@ class Exploration:
         """Take in the outcomes of a pair; gives how many there are."""
         numbers, chance, pay = self.numbers, self.chance, self.pay
         begun, total = len(chance), 0.0
-        for outcome in _asked(self.outcomes, "outcomes", state, action):
+        for outcome in _called(self.outcomes, "outcomes", state, action):
             try:
                 probability, next_state, reward = outcome
                 chance.append(probability)
@@ -218,7 +218,7 @@ class Exploration:
         return merged_outcomes((n_states, n_actions), found.plus(more))
 
 
-def _asked(function: Any, name: str, *arguments: Any) -> list[Any]:
+def _called(function: Any, name: str, *arguments: Any) -> list[Any]:
     """What a user's function lists; what it raises says for which state."""
     try:
         listed = function(*arguments)
@@ -232,7 +232,7 @@ def _asked(function: Any, name: str, *arguments: Any) -> list[Any]:
 
 def is_listable(value: Any) -> bool:
     """Whether a value can be gone through; a text could, letter by letter, and is not meant to."""
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not is_single(value)
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not has_no_axes(value)
 
 
 def _call(name: str, *arguments: Any) -> str:
@@ -360,8 +360,8 @@ def from_function(
         check_choice("at_end", at_end, AT_END)
     first = _first_states(initial_states)
     found = Exploration(actions, outcomes, as_count("max_states", max_states), at_end)
-    with Watch(callback, progress) as watch:
-        found.explore(first, watch)
+    with ProgressReporter(callback, progress) as reporter:
+        found.explore(first, reporter)
     start = np.zeros(len(found.states))
     start[: len(first)] = list(first.values())
     return ExploredMDP(found.merged(start), discount, start, found.numbers, found.action_numbers, scene)

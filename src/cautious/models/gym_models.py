@@ -31,7 +31,7 @@ from cautious.models.gym_checks import (
 )
 from cautious.models.gym_enumeration import ENDED, first_states, settable, tried_outcomes
 from cautious.models.names import END, free_name
-from cautious.models.outcome_lists import OutcomeList, is_single, merged_outcomes
+from cautious.models.outcome_lists import OutcomeList, has_no_axes, merged_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 
@@ -144,7 +144,7 @@ def _entry(what: str, level: Any, key: Any) -> Any:
 
 
 def _as_list(what: str, value: Any) -> Any:
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or is_single(value):
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or has_no_axes(value):
         raise InputError(f"{what} is {value!r:.60}; expected P[state][action], mappings or lists of outcomes")
     return value
 

@@ -110,9 +110,9 @@ def _check_episodes(log: Log, first: Indices) -> None:
     if over.any():
         at = int(follows[int(np.argmax(over))]) - 1
         raise log.refusal(at, "this row ends its episode, but it is not the last one of it")
-    torn = log.next_states[follows - 1] != log.states[follows]
-    if torn.any():
-        at = int(follows[int(np.argmax(torn))])
+    broken = log.next_states[follows - 1] != log.states[follows]
+    if broken.any():
+        at = int(follows[int(np.argmax(broken))])
         led, found = (log.state_labels[code] for code in (log.next_states[at - 1], log.states[at]))
         raise log.refusal(at, f"the episode goes on in state {found!r:.80}, but the row before it led to {led!r:.80}")
 

@@ -64,7 +64,7 @@ class MergedOutcomes(NamedTuple):
     allowed: Mask
 
 
-def is_single(value: Any) -> bool:
+def has_no_axes(value: Any) -> bool:
     """Whether a value is an array without axes, which says that it can be gone through and cannot."""
     return isinstance(value, np.ndarray) and value.ndim == 0
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from cautious.arrays import Array
 from cautious.errors import FileError
-from cautious.models.formats.reader_options import of_file
 from cautious.models.outcome_lists import OutcomeList, index_kind, merged_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
+from cautious.storage import errors_of_file
 
 # tables (S, A) are only made when the outcomes can justify their size
 MOST_PAIRS = 2**31
@@ -66,7 +66,7 @@ def _one_choice_each(state: NDArray[Any], choice: NDArray[Any], word: NDArray[An
 
 
 @dataclass(frozen=True)
-class About:
+class ModelFacts:
     """All else about a model. ``per_outcome``: whether equal rewards of a pair's outcomes stay rewards of outcomes."""
 
     shape: tuple[int, int]
@@ -90,7 +90,7 @@ def pair_rows(path: Path, state: NDArray[Any], action: NDArray[Any], shape: tupl
     return rows
 
 
-def model(path: Path, outcomes: OutcomeList, pair_reward: Array | None, about: About) -> MDP:
+def build_model(path: Path, outcomes: OutcomeList, pair_reward: Array | None, about: ModelFacts) -> MDP:
     """The model; ``pair_reward`` (S, A) or (S, 1) is paid beside the rewards of the outcomes."""
     found = merged_outcomes(about.shape, outcomes, pair_reward=pair_reward, per_outcome=about.per_outcome)
     stuck = ~found.allowed.any(axis=1)
@@ -100,9 +100,8 @@ def model(path: Path, outcomes: OutcomeList, pair_reward: Array | None, about: A
         raise FileError(f"{path}: state {name} has no transition; a state where everything ends leads to itself")
     is_by_pair = found.rewards.shape == about.shape
     square = about.reward_square if is_by_pair and found.reward_square is None else found.reward_square
-    return of_file(
-        path,
-        lambda: MDP(
+    with errors_of_file(path):
+        return MDP(
             found.transitions,
             found.rewards,
             about.discount,
@@ -113,8 +112,7 @@ def model(path: Path, outcomes: OutcomeList, pair_reward: Array | None, about: A
             action_names=about.action_names,
             normalise=about.normalise,
             scene=about.scene,
-        ),
-    )
+        )
 
 
 def require_pairs(path: Path, n_states: int, n_actions: int, n_outcomes: int) -> None:

@@ -25,6 +25,7 @@ from cautious.models.tabular import MDP
 FORMAT = "cautious companion"
 VERSION = 1
 LARGEST = 256 * 2**20
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Companion:
         """The distribution (S,) of the first state; the sizes must have been compared before."""
         if self.n_states is None:
             return None
-        with of_companion(place(path)):
+        with _storage.errors_of_file(place(path), *DAMAGE):
             if self.stored_start == "uniform":
                 return np.full(self.n_states, 1 / self.n_states)
             states = np.array([as_count("start", state, 0) for state in self.stored_start["states"]], dtype=np.int64)
@@ -68,17 +69,6 @@ class Companion:
             start = np.zeros(self.n_states)
             start[states] = self.stored_start["weights"]
             return as_distribution("start", start, (self.n_states,), "(S,)")
-
-
-@contextmanager
-def of_companion(source: Path) -> Iterator[None]:
-    """What is wrong with a companion is an error of that file."""
-    try:
-        yield
-    except InputError as error:
-        raise FileError(f"{source}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise FileError(f"{source}: incomplete or damaged ({error!r})") from None
 
 
 def place(path: Path) -> Path:
@@ -132,7 +122,7 @@ def read(path: Path) -> Companion:
     def names(key: str, count: int) -> tuple[str, ...] | None:
         return None if stored[key] is None else model_names(key, stored[key], count)
 
-    with of_companion(source):
+    with _storage.errors_of_file(source, *DAMAGE):
         n_states, n_actions = as_count("n_states", stored["n_states"]), as_count("n_actions", stored["n_actions"])
         if stored["rewards"] not in ("pairs", "outcomes"):
             raise InputError(f"rewards is {stored['rewards']!r}, expected 'pairs' or 'outcomes'")
@@ -156,10 +146,10 @@ def scene_from(stored: Mapping[str, Any]) -> Scene:
     return Scene(**words, **lists)
 
 
-def refuse_spread(mdp: MDP, what: str) -> None:
+def refuse_reward_square(mdp: MDP, what: str) -> None:
     """Refuse rewards (S, A) with a spread that only ``reward_square`` tells, and models without transitions."""
     mdp.require_transitions(f"writing {what}")
-    if tells_spread(mdp):
+    if holds_reward_square(mdp):
         excess = mdp.reward_square - mdp.rewards**2
         state, action = divmod(int(np.argmax(excess)), mdp.n_actions)
         raise IncompatibleError(
@@ -168,7 +158,7 @@ def refuse_spread(mdp: MDP, what: str) -> None:
         )
 
 
-def tells_spread(mdp: MDP) -> bool:
+def holds_reward_square(mdp: MDP) -> bool:
     """Whether ``reward_square`` says more than the rewards, be it by one digit: what is read back must be the same."""
     if mdp.outcome_rewards is not None:
         return False

@@ -16,8 +16,8 @@ from cautious.checks import SUM_TOLERANCE
 from cautious.errors import FileError, InputError, MissingExtraError
 from cautious.models.encodings import row_of_entries
 from cautious.models.formats import companion
-from cautious.models.formats.building import About, model, pair_rows
-from cautious.models.formats.companion import outcome_rewards, refuse_spread
+from cautious.models.formats.building import ModelFacts, build_model, pair_rows
+from cautious.models.formats.companion import outcome_rewards, refuse_reward_square
 from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
@@ -59,7 +59,7 @@ def read(path: Path, given: ReaderOptions) -> MDP:
         numbers.pop("probability"),
         numbers.pop("reward", None),
     )
-    about = About(
+    about = ModelFacts(
         shape,
         discount,
         start,
@@ -69,7 +69,7 @@ def read(path: Path, given: ReaderOptions) -> MDP:
         per_outcome=beside.per_outcome,
         normalise=given.normalise,
     )
-    return model(path, outcomes, None, about)
+    return build_model(path, outcomes, None, about)
 
 
 def called_in(path: Path, columns: Mapping[str, str] | None) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _at(codes: Codes, at: Codes | None) -> Codes:
 
 def write_csv(path: Path, mdp: MDP) -> None:
     """Write a model as a csv file; numbers have all their digits."""
-    refuse_spread(mdp, "a csv file")
+    refuse_reward_square(mdp, "a csv file")
     with companion.replacing(path, mdp) as stream:
         stream.write((",".join(COLUMNS) + "\n").encode())
         for rows in _blocks(_columns(mdp)):
@@ -167,7 +167,7 @@ def _blocks(columns: dict[str, Any]) -> Iterator[Iterator[tuple[Any, ...]]]:
 
 def write_arrow(path: Path, mdp: MDP) -> None:
     """Write a model as a Parquet or Arrow file (extra ``data``)."""
-    refuse_spread(mdp, "a Parquet or Arrow file")
+    refuse_reward_square(mdp, "a Parquet or Arrow file")
     try:
         import pyarrow as pa
         import pyarrow.parquet as parquet

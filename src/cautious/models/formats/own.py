@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cautious import storage as _storage
 from cautious.checks import as_count
-from cautious.errors import FileError, InputError
+from cautious.errors import FileError
 from cautious.models.formats.companion import scene_from
 from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.formats.toolbox import read_npz
@@ -65,7 +65,7 @@ def model_to_storage(mdp: MDP) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> MDP:
     """Rebuild a model from its stored parts, with every check a new model gets."""
-    try:
+    with _storage.errors_of_file(path, KeyError, TypeError, ValueError):
         n_states, n_actions = (as_count(key, header[key]) for key in ("n_states", "n_actions"))
         scene = header["scene"]
         rows = _rows(path, arrays, n_states, n_actions)
@@ -95,12 +95,6 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             mdp = MDP(**parts)
         mdp.known_transitions = bool(header.get("known_transitions", True))
         return mdp
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, FileError):
-            raise
-        if isinstance(error, InputError):
-            raise FileError(f"{path}: {error}") from None
-        raise FileError(f"{path}: the model's header is incomplete or damaged ({error!r})") from None
 
 
 def _says_nothing(square: NDArray[Any], rewards: NDArray[Any]) -> bool:

@@ -23,8 +23,8 @@ from cautious.arrays import Array
 from cautious.checks import SUM_TOLERANCE
 from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion, prism_parts
-from cautious.models.formats.building import About, action_of_choices, model, pair_rows, require_pairs
-from cautious.models.formats.companion import outcome_rewards, refuse_spread
+from cautious.models.formats.building import ModelFacts, action_of_choices, build_model, pair_rows, require_pairs
+from cautious.models.formats.companion import outcome_rewards, refuse_reward_square
 from cautious.models.formats.reader_options import (
     ReaderOptions,
     one_state,
@@ -69,7 +69,7 @@ def read(path: Path, given: ReaderOptions) -> MDP:
     start = settled_start(path, given, stored, n_states, names, missing)
     outcomes = OutcomeList(pair_rows(path, state, action, shape), target, columns.real, reward)
     del columns, state, target, choice, action, reward
-    about = About(
+    about = ModelFacts(
         shape,
         discount,
         start,
@@ -79,7 +79,7 @@ def read(path: Path, given: ReaderOptions) -> MDP:
         per_outcome=beside.per_outcome,
         normalise=given.normalise,
     )
-    return model(path, outcomes, None if state_reward is None else state_reward[:, None], about)
+    return build_model(path, outcomes, None if state_reward is None else state_reward[:, None], about)
 
 
 def labels(path: Path) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _first_state(path: Path, n_states: int) -> tuple[Array | None, str | None]:
 
 def write(path: Path, mdp: MDP) -> None:
     """Write a model as ``path`` and the files beside it."""
-    refuse_spread(mdp, "explicit files of PRISM")
+    refuse_reward_square(mdp, "explicit files of PRISM")
     first = np.flatnonzero(mdp.start)
     if first.size != 1:
         raise IncompatibleError(

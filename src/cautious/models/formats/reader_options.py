@@ -1,17 +1,16 @@
 """What a file says and what the caller says about the same thing: one of the two is needed, both must agree."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from cautious.arrays import Array
 from cautious.checks import as_distribution, as_number, did_you_mean
-from cautious.errors import FileError, InputError
+from cautious.errors import InputError
 
-Result = TypeVar("Result")
 # names that a message lists
 LISTED = 10
 
@@ -119,13 +118,3 @@ def one_state(n_states: int, state: int) -> Array:
 def _told(start: Array) -> str:
     support = np.flatnonzero(start)
     return f"state {support[0]}" if support.size == 1 else f"{support.size} states"
-
-
-def of_file(path: Path, work: Callable[[], Result]) -> Result:
-    """The result of some work on what a file holds; what is wrong with it is an error of the file."""
-    try:
-        return work()
-    except FileError:
-        raise
-    except InputError as error:
-        raise FileError(f"{path}: {error}") from None

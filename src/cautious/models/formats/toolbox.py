@@ -18,8 +18,8 @@ from cautious import storage as _storage
 from cautious.arrays import Array
 from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion
-from cautious.models.formats.companion import refuse_spread
-from cautious.models.formats.reader_options import ReaderOptions, of_file, settled_discount, settled_start
+from cautious.models.formats.companion import refuse_reward_square
+from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.formats.text import opened
 from cautious.models.tabular import MDP
 
@@ -68,9 +68,8 @@ def toolbox_model(path: Path, given: ReaderOptions, matrices: list[Any], rewards
     held = float(discount.item()) if isinstance(discount, np.ndarray) and discount.size == 1 else None
     start = settled_start(path, given, beside.start(path), n_states, beside.state_names)
     rate = settled_discount(path, given, held if beside.discount is None else beside.discount)
-    return of_file(
-        path,
-        lambda: MDP(
+    with _storage.errors_of_file(path):
+        return MDP(
             matrices,
             _reward_form(path, rewards, n_states, n_actions),
             rate,
@@ -79,8 +78,7 @@ def toolbox_model(path: Path, given: ReaderOptions, matrices: list[Any], rewards
             action_names=beside.action_names,
             normalise=given.normalise,
             scene=beside.scene,
-        ),
-    )
+        )
 
 
 def _reward_form(path: Path, value: Any, n_states: int, n_actions: int) -> Any:
@@ -140,7 +138,7 @@ def _actions_first(value: Any) -> Any:
 
 def write_matlab(path: Path, mdp: MDP) -> None:
     """Write a model as a MATLAB file."""
-    refuse_spread(mdp, "a MATLAB file")
+    refuse_reward_square(mdp, "a MATLAB file")
     if not mdp.allowed.all():
         state, action = np.argwhere(~mdp.allowed)[0]
         raise IncompatibleError(

@@ -22,8 +22,8 @@ from cautious import storage as _storage
 from cautious.arrays import Array, Mask
 from cautious.errors import FileError
 from cautious.models.formats import companion, umb_archive
-from cautious.models.formats.building import About, action_of_choices, model, pair_rows
-from cautious.models.formats.companion import tells_spread
+from cautious.models.formats.building import ModelFacts, action_of_choices, build_model, pair_rows
+from cautious.models.formats.companion import holds_reward_square
 from cautious.models.formats.reader_options import (
     ReaderOptions,
     one_state,
@@ -62,7 +62,7 @@ def read(path: Path, given: ReaderOptions) -> MDP:
     pairs = pair_rows(path, state_of, action, shape)
     names = archive.strings(f"{OURS}/state-names", n_states)
     stored, missing = _start(archive, n_states)
-    about = About(
+    about = ModelFacts(
         shape,
         discount,
         settled_start(path, given, stored, n_states, names, missing),
@@ -76,7 +76,7 @@ def read(path: Path, given: ReaderOptions) -> MDP:
     pair_reward = _table(of_choices, state_of, action, n_states, n_actions)
     outcomes = OutcomeList(pairs[choice_of], target, probability, reward)
     del archive, state_of, choice_of, action, pairs, target, probability, reward, of_choices
-    return model(path, outcomes, pair_reward, about)
+    return build_model(path, outcomes, pair_reward, about)
 
 
 def labels(path: Path) -> dict[str, Mask]:
@@ -229,20 +229,15 @@ def _ours(archive: Archive) -> Mapping[str, Any]:
 
 
 def _scene(archive: Archive, ours: Mapping[str, Any]) -> Scene | None:
-    stored = ours.get("scene")
-    if stored is None:
-        return None
-    try:
-        return companion.scene_from(stored)
-    except (KeyError, TypeError) as error:
-        raise FileError(f"{archive.path}: the scene is damaged ({error!r})") from None
+    with _storage.errors_of_file(archive.path, KeyError, TypeError):
+        return None if ours.get("scene") is None else companion.scene_from(ours["scene"])
 
 
 def write(path: Path, mdp: MDP) -> None:
     """Write a model as one UMB file."""
     mdp.require_transitions("writing a UMB file")
     index, members = _index(mdp), _members(mdp)
-    if tells_spread(mdp):
+    if holds_reward_square(mdp):
         _annotate(index, members, "reward-square", "choices", mdp.reward_square[mdp.allowed])
     if np.count_nonzero(mdp.start) != 1:
         _annotate(index, members, "start", "states", mdp.start)
