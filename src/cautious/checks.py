@@ -223,6 +223,24 @@ def as_mask(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Mask
     return np.array(raw, dtype=np.bool_)
 
 
+def as_allowed(value: Any, shape: tuple[int, int]) -> Mask:
+    """The pairs that exist (S, A), at least one per state; None for all."""
+    if value is None:
+        return np.ones(shape, dtype=np.bool_)
+    allowed = as_mask("allowed", value, shape, "(S, A)")
+    stuck = ~states_of(allowed)
+    if stuck.any():
+        raise InputError(f"allowed[{first_bad(stuck)[0]}] forbids every action; each state needs at least one")
+    return allowed
+
+
+def one_state(n_states: int, state: int) -> Array:
+    """The distribution (S,) with all mass on one state."""
+    distribution = np.zeros(n_states)
+    distribution[state] = 1.0
+    return distribution
+
+
 def _at(where: tuple[int, ...]) -> str:
     return "[" + ", ".join(str(i) for i in where) + "]" if where else ""
 

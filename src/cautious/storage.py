@@ -105,7 +105,7 @@ def errors_of_file(path: Any, *damage: type[Exception]) -> Iterator[None]:
     except InputError as error:
         raise FileError(f"{path}: {error}") from None
     except damage as error:
-        raise FileError(f"{path}: incomplete or damaged ({error!r})") from None
+        raise FileError(f"{path}: the header is incomplete or damaged ({error!r})") from None
 
 
 def as_path(path: Any) -> Path:

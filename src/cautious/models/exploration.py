@@ -20,7 +20,7 @@ from cautious.arrays import Array, Indices
 from cautious.checks import SUM_TOLERANCE, as_count, as_number, check_choice
 from cautious.errors import InputError
 from cautious.models.gym_checks import AT_END, AtEnd
-from cautious.models.outcome_lists import MergedOutcomes, OutcomeList, has_no_axes, merged_outcomes
+from cautious.models.outcome_lists import MergedOutcomes, OutcomeList, has_no_axes, merged_outcomes, staying_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 
@@ -207,14 +207,11 @@ class Exploration:
         if not self.ends:
             return merged_outcomes((n_states, n_actions), found)
         # where episodes end, every action does the same
-        ends = np.array(self.ends, dtype=np.int64)
-        after = (ends[:, None] * n_actions + np.arange(n_actions)).ravel()
-        if self.at_end == "absorb":
-            more = OutcomeList(after, after // n_actions, np.ones(after.size), np.zeros(after.size))
-        else:
+        more = staying_outcomes(np.array(self.ends, dtype=np.int64), n_actions)
+        if self.at_end == "restart":
             places = np.flatnonzero(start)
-            again = np.tile(places, after.size)
-            more = OutcomeList(np.repeat(after, places.size), again, start[again], np.zeros(again.size))
+            again = np.tile(places, more.rows.size)
+            more = OutcomeList(np.repeat(more.rows, places.size), again, start[again], np.zeros(again.size))
         return merged_outcomes((n_states, n_actions), found.plus(more))
 
 

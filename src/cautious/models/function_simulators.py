@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.checks import as_count, as_distribution, as_number
+from cautious.checks import as_allowed, as_count, as_distribution, as_number, one_state
 from cautious.errors import InputError
 from cautious.models.names import model_names
-from cautious.models.simulator_checks import as_allowed, as_outcome, as_reward_range, as_state, checked_pairs
+from cautious.models.simulator_checks import as_outcome, as_reward_range, as_state, checked_pairs
 from cautious.models.simulators import Known
 
 Step = Callable[[int, int, np.random.Generator], tuple[int, float]]
@@ -96,6 +96,4 @@ def _as_start(start: Any, n_states: int) -> Array:
         return np.full(n_states, 1 / n_states)
     if np.ndim(start) > 0:
         return as_distribution("start", start, (n_states,), "(S,)")
-    distribution = np.zeros(n_states)
-    distribution[as_state("start", start, n_states)] = 1.0
-    return distribution
+    return one_state(n_states, as_state("start", start, n_states))

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.checks import as_distribution
+from cautious.checks import as_distribution, one_state
 from cautious.errors import IncompatibleError, InputError, MissingExtraError
 
 RESET = "(observation, info)"
@@ -208,13 +208,12 @@ def entries(level: Any) -> Iterable[Any]:
 
 def given_start(env: Any, start: Any) -> Array | None:
     """First states (S,) by a caller's word: a distribution, or one observation; None says nothing."""
+    count = int(env.observation_space.n)
     if start is None:
         return None
     if np.ndim(start) > 0:
-        return as_distribution("start", start, (int(env.observation_space.n),), "(S,), one chance per observation")
-    chances = np.zeros(int(env.observation_space.n))
-    chances[observed_state("start", start, env.observation_space)] = 1.0
-    return chances
+        return as_distribution("start", start, (count,), "(S,), one chance per observation")
+    return one_state(count, observed_state("start", start, env.observation_space))
 
 
 def own_start(env: Any, changes: set[str]) -> Array | None:

@@ -31,7 +31,7 @@ from cautious.models.gym_checks import (
 )
 from cautious.models.gym_enumeration import ENDED, first_states, settable, tried_outcomes
 from cautious.models.names import END, free_name
-from cautious.models.outcome_lists import OutcomeList, has_no_axes, merged_outcomes
+from cautious.models.outcome_lists import OutcomeList, has_no_axes, merged_outcomes, staying_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 
@@ -190,8 +190,7 @@ def _with_ends(outcomes: OutcomeList, n_actions: int, first: Array, at_end: AtEn
     # in a state that nothing leads to, and in the one after the end, every action stays and pays 0
     n_states = first.size + (at_end == "absorb")
     idle = np.setdiff1d(np.arange(n_states), outcomes.rows // n_actions)
-    rows = (idle[:, None] * n_actions + np.arange(n_actions)).ravel()
-    return outcomes.plus(OutcomeList(rows, rows // n_actions, np.ones(rows.size), np.zeros(rows.size)))
+    return outcomes.plus(staying_outcomes(idle, n_actions))
 
 
 @runtime_checkable

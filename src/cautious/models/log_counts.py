@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.checks import states_of
-from cautious.errors import InputError
 from cautious.models.logs import Log
 from cautious.models.names import END, UNTRIED
 
@@ -80,8 +79,6 @@ def layout_of(
         untried_state = n_labels + (end is not None)
     extra = (end is not None) + (untried_state is not None)
     n_states = n_labels + extra
-    if n_states * n_actions * (n_states + 1) > np.iinfo(np.int64).max:
-        raise InputError(f"{n_states} states and {n_actions} actions are too many to be counted")
     ends = np.append(ends, np.zeros(extra, dtype=np.bool_))
     if end is not None:
         ends[end] = True

@@ -10,12 +10,10 @@ from cautious.checks import (
     as_array,
     as_count,
     as_floats,
-    as_mask,
     as_number,
     check_finite,
     check_shape,
     first_bad,
-    states_of,
 )
 from cautious.errors import InputError
 
@@ -42,17 +40,6 @@ def checked_pairs(allowed: Mask, states: Any, actions: Any) -> tuple[Indices, In
         where = first_bad(forbidden)
         raise InputError(f"action {whole[1][where]} is not allowed in state {whole[0][where]}")
     return whole
-
-
-def as_allowed(value: Any, shape: tuple[int, int]) -> Mask:
-    """The pairs that exist (S, A), at least one per state; None for all."""
-    if value is None:
-        return np.ones(shape, dtype=np.bool_)
-    allowed = as_mask("allowed", value, shape, "(S, A)")
-    stuck = ~states_of(allowed)
-    if stuck.any():
-        raise InputError(f"allowed[{first_bad(stuck)[0]}] has no true entry; every state needs an action")
-    return allowed
 
 
 def as_reward_range(value: Any, name: str = "reward_range") -> tuple[float, float]:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from cautious._core import planning, trailing_passes
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_array, as_distribution, as_mask, as_number, check_shape, did_you_mean
+from cautious.checks import as_allowed, as_array, as_distribution, as_number, check_shape, did_you_mean
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models import files
 from cautious.models.encodings import (
@@ -90,15 +90,7 @@ class MDP:
         rows, self.n_actions, tolerance = transition_rows(transitions)
         self.n_states = int(rows.shape[1])
         shape = (self.n_states, self.n_actions)
-        if allowed is None:
-            self.allowed: Mask = np.ones(shape, dtype=np.bool_)
-        else:
-            self.allowed = as_mask("allowed", allowed, shape, "(S, A)")
-            stuck = ~self.allowed.any(axis=1)
-            if stuck.any():
-                raise InputError(
-                    f"allowed[{int(np.argmax(stuck))}] forbids every action; each state needs at least one"
-                )
+        self.allowed = as_allowed(allowed, shape)
         self.state_names = None if state_names is None else model_names("state_names", state_names, self.n_states)
         self.action_names = None if action_names is None else model_names("action_names", action_names, self.n_actions)
         self.transitions = check_rows(rows, self.allowed, tolerance, normalise, self._pair_words)

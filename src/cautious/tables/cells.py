@@ -17,7 +17,6 @@ from cautious.errors import InputError
 
 Values = Any
 NUMBERS = (int, float, np.number, np.bool_, Decimal, Fraction)
-MOST_LABELS = 2**31
 NO_LABEL = -1
 FLAGS = {"0": False, "1": True, "false": False, "true": True}
 
@@ -80,10 +79,7 @@ class Coding(dict[Any, int]):
             raise InputError(f"is {cell!r:.80}; expected a label")
         if isinstance(label, np.generic):
             label = label.item()
-        code = self[cell] = self.labels.setdefault(label, len(self.labels))
-        if code >= MOST_LABELS:
-            raise InputError(f"is the label number {code + 1}; at most {MOST_LABELS} are possible")
-        return code
+        return self.setdefault(cell, self.labels.setdefault(label, len(self.labels)))
 
     def codes(self, values: Values) -> Codes:
         """Codes (n,) of the values."""
@@ -158,10 +154,11 @@ def as_flags(values: Values, is_text: bool) -> Mask:
     """True or false (n,): booleans, 0 and 1, or in text files also "true" and "false"."""
     if is_text:
         texts = values.to_pylist() if isinstance(values, ArrowArray) else values
-        try:
-            return np.fromiter((FLAGS[text.strip().lower()] for text in texts), np.bool_, len(texts))
-        except KeyError:
-            raise _first_bad(texts, _flag) from None
+        spelled = [text.strip().lower() for text in texts]
+        for at, text in enumerate(spelled):
+            if text not in FLAGS:
+                raise BadCell(at, f"is {texts[at]!r:.80}; expected true or false, 1 or 0")
+        return np.fromiter(map(FLAGS.__getitem__, spelled), np.bool_, len(spelled))
     numbers = as_numbers(values, is_text)
     bad = (numbers != 0) & (numbers != 1)
     if bad.any():
@@ -222,12 +219,6 @@ def _object_number(value: Any) -> float:
         return float(value)
     except OverflowError:
         raise InputError(f"is {value!r:.80}; expected a number of double precision") from None
-
-
-def _flag(text: str) -> bool:
-    if text.strip().lower() not in FLAGS:
-        raise InputError(f"is {text!r:.80}; expected true or false, 1 or 0")
-    return FLAGS[text.strip().lower()]
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:

@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 
 from cautious import storage as _storage
 from cautious.arrays import Array
-from cautious.checks import SUM_TOLERANCE
+from cautious.checks import SUM_TOLERANCE, one_state
 from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion, prism_parts
 from cautious.models.formats.building import ModelFacts, action_of_choices, build_model, pair_rows, require_pairs
 from cautious.models.formats.companion import outcome_rewards, refuse_reward_square
 from cautious.models.formats.reader_options import (
     ReaderOptions,
-    one_state,
     settled_discount,
     settled_reward,
     settled_start,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.checks import as_distribution, as_number, did_you_mean
+from cautious.checks import as_distribution, as_number, did_you_mean, one_state
 from cautious.errors import InputError
 
 # names that a message lists
@@ -106,13 +106,6 @@ def _known_states(start: str, n_states: int, names: tuple[str, ...] | None) -> s
     hint = did_you_mean(start, names) or ";"
     more = f" and {n_states - LISTED:,} more" if n_states > LISTED else ""
     return f"{hint} the states are {', '.join(names[:LISTED])}{more}"
-
-
-def one_state(n_states: int, state: int) -> Array:
-    """All mass (S,) on one state."""
-    start = np.zeros(n_states)
-    start[state] = 1.0
-    return start
 
 
 def _told(start: Array) -> str:

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from cautious import storage as _storage
 from cautious.arrays import Array, Mask
+from cautious.checks import one_state
 from cautious.errors import FileError
 from cautious.models.formats import companion, umb_archive
 from cautious.models.formats.building import ModelFacts, action_of_choices, build_model, pair_rows
 from cautious.models.formats.companion import holds_reward_square
 from cautious.models.formats.reader_options import (
     ReaderOptions,
-    one_state,
     settled_discount,
     settled_reward,
     settled_start,
