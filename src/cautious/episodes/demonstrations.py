@@ -126,8 +126,8 @@ def demonstrations(
         forbids whatever was not seen.
     at_end
         What follows the last step. "absorb": the last state goes on for ever (the last pair, where its action is the
-        last thing known; the extra state of a ``ca.GymSimulator``). "restart": a fresh episode. "cut": nobody knows,
-        the recording stopped. Records whose marks say that they were not terminated count as cut in any case.
+        last thing known; the extra state of a ``ca.GymSimulator``). "restart": a fresh episode. "cut": it is not
+        known, the recording stopped. Records whose marks say that they were not terminated count as cut in any case.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def _seen(read: list[Episode], space: Space, at_end: AtEnd) -> tuple[sp.csr_arra
     first = np.cumsum(lengths) - lengths
     steps = np.arange(owner.size) - first[owner]
     entries = np.concatenate([_entries(one, n_actions) for one in read])
-    # powers that underflow are steps nobody cares about
+    # powers that underflow belong to steps without weight
     with np.errstate(under="ignore"):
         weights, left = (1 - gamma) * np.power(gamma, steps), np.power(gamma, lengths)
     seen = _table(weights, owner, entries, (lengths.size, size))

@@ -19,8 +19,7 @@ from cautious.episodes.space import Labels, Space
 from cautious.errors import FileError, InputError
 from cautious.tables import Columns, read_columns
 from cautious.tables.cells import NO_LABEL
-from cautious.tables.columns import open_source
-from cautious.tables.row_order import rows_by_episode, step_numbers
+from cautious.tables.columns import open_source, rows_by_episode, step_numbers
 
 NEEDED = ("episode", "state")
 COLUMNS = ("episode", "step", "state", "action", "reward")

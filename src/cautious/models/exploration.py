@@ -216,7 +216,7 @@ class Exploration:
 
 
 def _called(function: Any, name: str, *arguments: Any) -> list[Any]:
-    """What a user's function lists; what it raises says for which state."""
+    """The list that a user's function returns; what it raises gets a note with the call."""
     try:
         listed = function(*arguments)
         if is_listable(listed):
@@ -228,7 +228,7 @@ def _called(function: Any, name: str, *arguments: Any) -> list[Any]:
 
 
 def is_listable(value: Any) -> bool:
-    """Whether a value can be gone through; a text could, letter by letter, and is not meant to."""
+    """True for what can be iterated over, except texts, whose letters are not meant."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not has_no_axes(value)
 
 
@@ -243,8 +243,7 @@ def _pair(state: Hashable, action: Hashable) -> str:
 def unhashable(what: str, value: Any, error: TypeError) -> InputError:
     """The error about a state or action that cannot be a key."""
     return InputError(
-        f"{what} is {value!r:.80}, which cannot be told apart from others ({error}); use something hashable, such as a "
-        "tuple"
+        f"{what} is {value!r:.80}, which is not hashable ({error}); use something hashable, such as a tuple"
     )
 
 
@@ -331,7 +330,7 @@ def from_function(
         Draw a progress bar on standard error.
 
     The names of states and actions are their ``str()``, or their ``repr()`` where that tells apart what ``str()`` does
-    not. Without a name of their own (an object that prints its address) they go by number.
+    not. Without a name of their own (an object that prints its address) they are numbered.
 
     Examples
     --------

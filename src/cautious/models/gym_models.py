@@ -30,9 +30,8 @@ from cautious.models.gym_checks import (
     understood_wrappers,
 )
 from cautious.models.gym_enumeration import ENDED, first_states, settable, tried_outcomes
-from cautious.models.names import END, free_name
 from cautious.models.outcome_lists import OutcomeList, has_no_axes, merged_outcomes, staying_outcomes
-from cautious.models.scene import Scene
+from cautious.models.scene import END, Scene, free_name
 from cautious.models.tabular import MDP
 
 LAKE_MOVES = ("left", "down", "right", "up")

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.checks import states_of
 from cautious.models.logs import Log
-from cautious.models.names import END, UNTRIED
+from cautious.models.scene import END, UNTRIED
 
 # the squares of so large rewards can still be summed over any number of rows
 LARGEST_SQUARED = 1e148

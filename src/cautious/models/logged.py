@@ -1,7 +1,7 @@
 """``ca.from_transitions``: the model that a log describes, with its counts.
 
 Everything happens as often as it was seen: P(s' | s, a) = n(s, a, s') / n(s, a), rewards are averages. What was never
-seen is not known, and what to think of it is a choice (``untried``).
+seen is not known, and how to treat it is a choice (``untried``).
 """
 
 import warnings
@@ -160,7 +160,7 @@ def from_transitions(
     discount
         In [0, 1).
     untried
-        What to think of pairs that the log never tried; needed when there are any. "forbid": they do not exist; in a
+        How to treat pairs that the log never tried; needed when there are any. "forbid": they do not exist; in a
         state that was reached and never left, nothing can be forbidden: it pays the lowest reward for ever, with a
         warning. "pessimistic": they lead to a state ``untried`` that pays the lowest reward for ever; "optimistic":
         the highest.
@@ -239,7 +239,7 @@ def _check_untried(log: Log, untried: str | None, stuck: Indices, unknown: Indic
         what = f"{pairs} never tried, such as {tried}" if unknown.size else ""
         left = f"{stuck_states} reached and never left, such as {first}" if stuck.size else ""
         raise InputError(
-            f"{' and '.join(filter(None, (what, left)))}: say what to think of them, "
+            f"{' and '.join(filter(None, (what, left)))}: choose how to treat them, "
             'untried="forbid", "pessimistic" or "optimistic"'
         )
     if untried == "forbid" and stuck.size:

@@ -8,9 +8,9 @@ import numpy as np
 
 from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.errors import InputError
-from cautious.models.names import free_name
+from cautious.models.scene import free_name
 from cautious.tables import read_columns
-from cautious.tables.row_order import rows_by_episode
+from cautious.tables.columns import rows_by_episode
 
 ORDER = ("state", "action", "reward", "next_state")
 FAMILIES = {"state": "state", "action": "action", "next_state": "state", "episode": "episode", "step": "step"}

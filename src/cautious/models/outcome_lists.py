@@ -71,7 +71,7 @@ class MergedOutcomes(NamedTuple):
 
 
 def has_no_axes(value: Any) -> bool:
-    """Whether a value is an array without axes, which says that it can be gone through and cannot."""
+    """True for an array without axes, which claims to be iterable and is not."""
     return isinstance(value, np.ndarray) and value.ndim == 0
 
 

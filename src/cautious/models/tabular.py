@@ -26,8 +26,7 @@ from cautious.models.encodings import (
     transition_rows,
     weighted_rows,
 )
-from cautious.models.names import model_names
-from cautious.models.scene import Scene
+from cautious.models.scene import Scene, model_names
 from cautious.models.simulators import Known, TableSimulator
 
 NEAR_ONE = 1 - 1e-6
@@ -40,7 +39,8 @@ class MDP:
     ----------
     transitions
         (S, A, S) array, sparse (S*A, S) with row ``s*A + a``, or a sequence of A matrices (S, S). A float64 CSR matrix
-        whose rows are sorted and sum to one, or a float64 array without zeros, is used without a copy: leave it be.
+        whose rows are sorted and sum to one, or a float64 array without zeros, is used without a copy and must not be
+        changed.
     rewards
         (S, A), or per outcome: (S, A, S), sparse (S*A, S) where missing means zero, or A matrices (S, S).
     discount

@@ -1,4 +1,4 @@
-"""``read_columns``: the columns you want, from any table.
+"""``read_columns``: the columns you want, from any table; ``rows_by_episode``: the order of rows that belong together.
 
 Labels (states, actions, episodes: anything hashable) become codes 0 to n-1 beside the list of distinct labels; columns
 of one family, such as state and next state, share their codes. Numbers become float64. Nothing is repaired: a missing
@@ -15,7 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious.arrays import Array, Codes, Mask
+from cautious.arrays import Array, Codes, Indices, Mask
+from cautious.checks import first_bad
 from cautious.errors import IncompatibleError, InputError
 from cautious.storage import as_path
 from cautious.tables.arrow_files import ARROW, PARQUET, ArrowFile, ArrowMemory, ArrowTable
@@ -29,6 +30,7 @@ KINDS = (
     "tuple of arrays, an array with a row per row, or the path of a csv, Parquet or Arrow file"
 )
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+STEP = re.compile(r"\+?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -224,3 +226,40 @@ def _in_order(coding: Coding, is_text: bool) -> tuple[tuple[Hashable, ...], Code
     rank = np.full(len(labels) + 1, NO_LABEL, dtype=np.int32)
     rank[order] = np.arange(len(labels), dtype=np.int32)
     return tuple(labels[place] for place in order), rank
+
+
+def rows_by_episode(table: Columns) -> tuple[Indices, Indices]:
+    """Rows (n,) by the first appearance of their episode, then by step, then as they stand; and where episodes begin.
+
+    Without a column of steps the order of the rows counts. Steps count up by one within an episode: a missing row would
+    shift the discount of all that follow.
+    """
+    _, first, which = np.unique(table.codes["episode"], return_index=True, return_inverse=True)
+    episode = first[which]
+    if "step" not in table.codes:
+        order = np.argsort(episode, kind="stable")
+        return order, np.flatnonzero(np.diff(episode[order], prepend=-1))
+    steps = step_numbers(table)
+    order = np.lexsort((steps, episode))
+    begins = np.diff(episode[order], prepend=-1) != 0
+    jump = np.where(begins, 1, np.diff(steps[order], prepend=0))
+    if np.any(jump != 1):
+        (at,) = first_bad(jump != 1)
+        before, here = steps[order[at - 1]], steps[order[at]]
+        raise table.refusal(int(order[at]), f"step {here} follows step {before} of this episode; steps count up by one")
+    return order, np.flatnonzero(begins)
+
+
+def step_numbers(table: Columns) -> Indices:
+    """The step of each row (n,)."""
+    codes, labels = table.codes["step"], table.labels["step"]
+    bad = np.array([not _is_step(label) for label in labels])[codes]
+    if bad.any():
+        (row,) = first_bad(bad)
+        raise table.refusal(row, f"the step is {labels[codes[row]]!r:.80}; expected a whole number of at least 0")
+    return np.array([int(str(label)) for label in labels], dtype=np.int64)[codes]
+
+
+def _is_step(label: Hashable) -> bool:
+    is_whole = isinstance(label, int | str) and not isinstance(label, bool)
+    return is_whole and STEP.fullmatch(str(label)) is not None

@@ -18,8 +18,7 @@ from cautious.arrays import Array
 from cautious.checks import as_count, as_distribution
 from cautious.errors import FileError, IncompatibleError, InputError
 from cautious.models.encodings import row_of_entries
-from cautious.models.names import model_names
-from cautious.models.scene import Scene
+from cautious.models.scene import Scene, model_names
 from cautious.models.tabular import MDP
 
 FORMAT = "cautious companion"

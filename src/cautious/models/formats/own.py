@@ -76,7 +76,7 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             if outcome.shape != rows.data.shape:
                 raise FileError(f"{path}: outcome_rewards has shape {outcome.shape}, expected {rows.data.shape}")
             rewards, square = sp.csr_array((outcome, rows.indices, rows.indptr), shape=rows.shape), None
-        elif _says_nothing(square, rewards):
+        elif _follows_from(square, rewards):
             square = None
         parts: dict[str, Any] = {
             "transitions": rows,
@@ -97,8 +97,8 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
         return mdp
 
 
-def _says_nothing(square: NDArray[Any], rewards: NDArray[Any]) -> bool:
-    """Whether second moments follow from the rewards; those of the largest are infinite, and nobody's to give."""
+def _follows_from(square: NDArray[Any], rewards: NDArray[Any]) -> bool:
+    """True if second moments follow from the rewards; the squares of the largest rewards are infinite."""
     with np.errstate(over="ignore"):
         return bool(np.array_equal(square, rewards**2))
 

@@ -47,7 +47,7 @@ class LineColumns:
 
 
 def count_lines(path: Path) -> int:
-    """Lines of a file, at most; nobody has to believe the counts it claims."""
+    """An upper bound on the lines of a file; the counts that its header claims are not trusted."""
     with opened(path) as stream:
         return 1 + sum(piece.count(b"\n") for piece in iter(lambda: stream.read(PIECE), b""))
 
