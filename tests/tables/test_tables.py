@@ -144,6 +144,15 @@ def test_many_rows_over_chunks(tmp_path):
     assert found.where(n - 1) == f"{path}, line {n + 1}"
 
 
+def test_a_row_of_a_file_that_is_gone_goes_by_its_number(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a\nx\n\ny\n")
+    found = read_columns(path, labels={"a": "a"})
+    assert found.where(1) == f"{path}, line 4"
+    path.unlink()
+    assert found.where(1) == f"{path}, row 1 (counted from 0)"
+
+
 def test_any_hashable_is_a_label():
     places = [(0, 1), "x", 2, None, 2.5]
     found = read_columns({"a": [*places[:3], 2.0]}, labels={"a": "a"})

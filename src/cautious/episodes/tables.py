@@ -13,9 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from cautious.arrays import Indices
-from cautious.checks import first_bad
 from cautious.episodes.records import Episode
-from cautious.episodes.space import Labels, Space
+from cautious.episodes.space import Space
 from cautious.errors import FileError, InputError
 from cautious.tables import Columns, read_columns
 from cautious.tables.cells import NO_LABEL
@@ -24,7 +23,6 @@ from cautious.tables.columns import open_source, rows_by_episode, step_numbers
 NEEDED = ("episode", "state")
 COLUMNS = ("episode", "step", "state", "action", "reward")
 LABELS = {name: name for name in ("episode", "step", "state", "action")}
-UNKNOWN = -2
 FileName = str | os.PathLike[str]
 
 
@@ -33,10 +31,10 @@ def read_table(path: FileName, space: Space) -> list[Episode]:
     table = read_columns(path, labels=LABELS, optional=("step", "action"), may_be_empty=("action",), names=_names(path))
     order, starts = rows_by_episode(table)
     _check_first_steps(table, order[starts])
-    states = _numbers(table, "state", space.states)[order]
+    states = table.numbered("state", "state", lambda label: space.states.from_text(str(label)))[order]
     if "action" not in table.codes:
         return [Episode(part, None, None, True) for part in np.split(states, starts[1:])]
-    actions = _numbers(table, "action", space.actions)[order]
+    actions = table.numbered("action", "action", lambda label: space.actions.from_text(str(label)))[order]
     return list(_with_actions(table, order, starts, states, actions, space))
 
 
@@ -58,22 +56,6 @@ def _names(path: FileName) -> dict[str, str]:
             raise FileError(f"{path}: no column {name!r}; a table of episodes needs {' and '.join(NEEDED)}")
     names.pop("reward", None)
     return names
-
-
-def _numbers(table: Columns, column: str, labels: Labels) -> Indices:
-    """The numbers (n,) in the model of what a column names; ``NO_LABEL`` where it is empty."""
-    found = np.full(len(table.labels[column]) + 1, NO_LABEL, dtype=np.int64)
-    refused: dict[int, InputError] = {}
-    for code, label in enumerate(table.labels[column]):
-        try:
-            found[code] = labels.from_text(str(label))
-        except InputError as error:
-            found[code], refused[code] = UNKNOWN, error
-    numbers = found[table.codes[column]]
-    if refused:
-        (row,) = first_bad(numbers == UNKNOWN)
-        raise table.refusal(row, str(refused[int(table.codes[column][row])]))
-    return numbers
 
 
 def _check_first_steps(table: Columns, rows: Indices) -> None:

@@ -55,6 +55,24 @@ class Columns:
         """An error about a row, to be raised: a ``FileError`` when the table is a file."""
         return self.source.error(f"{self.where(row)}: {problem}")
 
+    def numbered(self, column: str, family: str, number: Callable[[Any], int]) -> Indices:
+        """The number (n,) of the label in each row; ``NO_LABEL`` where the cell is empty.
+
+        ``number`` raises an ``InputError`` about a label that has none; the first row with such a label is refused.
+        """
+        labels, codes = self.labels[family], self.codes[column]
+        found = np.full(len(labels) + 1, NO_LABEL, dtype=np.int64)
+        refused: dict[int, str] = {}
+        for code, label in enumerate(labels):
+            try:
+                found[code] = number(label)
+            except InputError as error:
+                refused[code] = str(error)
+        if refused:
+            (row,) = first_bad(np.isin(codes, list(refused)))
+            raise self.refusal(row, refused[int(codes[row])])
+        return found[codes]
+
 
 def read_columns(
     table: Any,
@@ -252,14 +270,11 @@ def rows_by_episode(table: Columns) -> tuple[Indices, Indices]:
 
 def step_numbers(table: Columns) -> Indices:
     """The step of each row (n,)."""
-    codes, labels = table.codes["step"], table.labels["step"]
-    bad = np.array([not _is_step(label) for label in labels])[codes]
-    if bad.any():
-        (row,) = first_bad(bad)
-        raise table.refusal(row, f"the step is {labels[codes[row]]!r:.80}; expected a whole number of at least 0")
-    return np.array([int(str(label)) for label in labels], dtype=np.int64)[codes]
+    return table.numbered("step", "step", _step_number)
 
 
-def _is_step(label: Hashable) -> bool:
+def _step_number(label: Hashable) -> int:
     is_whole = isinstance(label, int | str) and not isinstance(label, bool)
-    return is_whole and STEP.fullmatch(str(label)) is not None
+    if not is_whole or not STEP.fullmatch(str(label)):
+        raise InputError(f"the step is {label!r:.80}; expected a whole number of at least 0")
+    return int(str(label))

@@ -50,10 +50,14 @@ class CsvFile(Source):
 
     def where(self, row: int) -> str:
         """File and line; of a row over several lines, the last one."""
-        with self._opened() as reader:
-            # the header is a row as well
-            next(islice(filter(None, reader), row + 1, None), None)
-            return f"{self.path}, line {reader.line_num}"
+        try:
+            with self._opened() as reader:
+                # the header is a row as well
+                next(islice(filter(None, reader), row + 1, None), None)
+                return f"{self.path}, line {reader.line_num}"
+        except FileError:
+            # the file is gone or no longer the same
+            return super().where(row)
 
     def chunks(self, places: list[int]) -> Iterator[list[Any]]:
         """Texts: as Arrow arrays or as tuples."""
