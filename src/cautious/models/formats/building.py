@@ -5,7 +5,7 @@ uses a word twice, the words are the actions. Otherwise an action is the number 
 nothing about the model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious.arrays import Array
+from cautious.arrays import Array, Mask
+from cautious.checks import SUM_TOLERANCE
 from cautious.errors import FileError
 from cautious.models.outcome_lists import OutcomeList, index_kind, merged_outcomes
 from cautious.models.scene import Scene
@@ -121,3 +122,19 @@ def require_pairs(path: Path, n_states: int, n_actions: int, n_outcomes: int) ->
         raise FileError(
             f"{path}: {n_states} states times {n_actions} actions are too many pairs for {n_outcomes} outcomes"
         )
+
+
+def require_probabilities(values: Array, refusal: Callable[[int, str], Exception]) -> None:
+    """Refuse what is no probability; ``refusal`` makes the error about an entry."""
+    bad = ~((values >= 0) & (values <= 1 + SUM_TOLERANCE))
+    if bad.any():
+        entry = int(np.argmax(bad))
+        raise refusal(entry, f"the probability is {values[entry]}; expected 0 to 1")
+
+
+def initial_state(marked: Mask | None, source: str) -> tuple[Array | None, str | None]:
+    """The start (S,) in the only state that is marked as initial; or None, and why there is none."""
+    count = 0 if marked is None else int(marked.sum())
+    if marked is None or count != 1:
+        return None, f"{source} marks {count} states as initial, not one"
+    return np.asarray(marked, dtype=np.float64), None

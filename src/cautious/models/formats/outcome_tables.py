@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Codes, Mask
-from cautious.checks import SUM_TOLERANCE
 from cautious.errors import FileError, InputError, MissingExtraError
 from cautious.models.encodings import row_of_entries
 from cautious.models.formats import companion
-from cautious.models.formats.building import ModelFacts, build_model, pair_rows
+from cautious.models.formats.building import ModelFacts, build_model, pair_rows, require_probabilities
 from cautious.models.formats.companion import outcome_rewards, refuse_reward_square
 from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.outcome_lists import OutcomeList
@@ -44,7 +43,7 @@ def read(path: Path, given: ReaderOptions) -> MDP:
     names = called_in(path, given.columns)
     table = read_columns(path, labels=FAMILIES, numbers=NUMBERS, optional=OPTIONAL, names=names)
     _require_rewards(path, table, given.reward, names)
-    _require_probabilities(table)
+    require_probabilities(table.numbers["probability"], table.refusal)
     keep = _chosen(path, table, given.outcome)
     codes, numbers = _taken(table, keep)
     state_names, state_at = _numbered(path, table.labels["states"], beside.n_states)
@@ -99,14 +98,6 @@ def _require_rewards(path: Path, table: Columns, reward: Any, names: Mapping[str
             f"columns={{'reward': {meant!r}}}{cost_note(meant)}, or that nothing is paid, reward=0 (a column of zeros "
             "says so as well)"
         )
-
-
-def _require_probabilities(table: Columns) -> None:
-    values = table.numbers["probability"]
-    bad = (values < 0) | (values > 1 + SUM_TOLERANCE)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise table.refusal(row, f"the probability is {values[row]}; expected 0 to 1")
 
 
 def _chosen(path: Path, table: Columns, outcome: Any) -> Mask | None:

@@ -20,10 +20,17 @@ from numpy.typing import NDArray
 
 from cautious import storage as _storage
 from cautious.arrays import Array
-from cautious.checks import SUM_TOLERANCE, one_state
 from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion, prism_parts
-from cautious.models.formats.building import ModelFacts, action_of_choices, build_model, pair_rows, require_pairs
+from cautious.models.formats.building import (
+    ModelFacts,
+    action_of_choices,
+    build_model,
+    initial_state,
+    pair_rows,
+    require_pairs,
+    require_probabilities,
+)
 from cautious.models.formats.companion import outcome_rewards, refuse_reward_square
 from cautious.models.formats.reader_options import (
     ReaderOptions,
@@ -54,7 +61,7 @@ def read(path: Path, given: ReaderOptions) -> MDP:
     choice = np.zeros(state.size, np.int32) if chain else columns.whole[1]
     for what, values in (("the state is", state), ("the next state is", target)):
         columns.refuse_outside(what, values, n_states)
-    _require_probabilities(columns)
+    require_probabilities(columns.real, columns.refusal)
     require_pairs(path, n_states, int(choice.max()) + 1, state.size)
     is_alone = beside.n_states is None
     reward, state_reward = _rewards(path, given, columns, n_states, numbered=is_alone)
@@ -101,13 +108,6 @@ def _transitions(path: Path) -> tuple[LineColumns, int]:
     if n_states > n_lines:
         raise FileError(f"{path}: {n_states} states but only {n_lines} transitions; every state needs one")
     return columns, n_states
-
-
-def _require_probabilities(columns: LineColumns) -> None:
-    bad = ~((columns.real >= 0) & (columns.real <= 1 + SUM_TOLERANCE))
-    if bad.any():
-        entry = int(np.argmax(bad))
-        raise columns.refusal(entry, f"the probability is {columns.real[entry]}; expected 0 to 1")
 
 
 def _header(path: Path, stream: BinaryIO) -> tuple[int | None, int, int]:
@@ -201,11 +201,7 @@ def _first_state(path: Path, n_states: int) -> tuple[Array | None, str | None]:
     source = path.with_suffix(".lab")
     if not source.exists():
         return None, f"{source.name} with the label init is not beside it"
-    mask = prism_parts.read_labels(source, n_states).get("init")
-    count = 0 if mask is None else int(mask.sum())
-    if mask is None or count != 1:
-        return None, f"{source.name} marks {count} states as init, not one"
-    return one_state(n_states, int(np.argmax(mask))), None
+    return initial_state(prism_parts.read_labels(source, n_states).get("init"), source.name)
 
 
 def write(path: Path, mdp: MDP) -> None:

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from cautious import storage as _storage
 from cautious.arrays import Array, Mask
-from cautious.checks import one_state
 from cautious.errors import FileError
 from cautious.models.formats import companion, umb_archive
-from cautious.models.formats.building import ModelFacts, action_of_choices, build_model, pair_rows
+from cautious.models.formats.building import ModelFacts, action_of_choices, build_model, initial_state, pair_rows
 from cautious.models.formats.companion import holds_reward_square
 from cautious.models.formats.reader_options import (
     ReaderOptions,
@@ -202,11 +201,7 @@ def _start(archive: Archive, n_states: int) -> tuple[Array | None, str | None]:
         weights = archive.array(f"annotations/{OURS}/start/states/values.bin", "<f8", n_states)
         if weights is not None:
             return np.array(weights), None
-    mask = archive.bits("state-is-initial.bin", n_states)
-    count = 0 if mask is None else int(mask.sum())
-    if mask is None or count != 1:
-        return None, f"it marks {count} states as initial, not one"
-    return one_state(n_states, int(np.argmax(mask))), None
+    return initial_state(archive.bits("state-is-initial.bin", n_states), "it")
 
 
 def _table(
