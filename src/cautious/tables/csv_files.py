@@ -96,8 +96,10 @@ class CsvFile(Source):
                 arrow_csv.ParseOptions(quote_char=False),
                 arrow_csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted),
             ):
-                yield batch.columns
                 done += batch.num_rows
+                yield batch.columns
+                # pyarrow keeps what it has freed
+                pa.default_memory_pool().release_unused()
         except (pa.ArrowInvalid, OSError):
             # the csv module says what is wrong, and with which line
             return done, False
