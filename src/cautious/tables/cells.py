@@ -31,29 +31,18 @@ class BadCell(Exception):
 
 @runtime_checkable
 class ArrowArray(Protocol):
-    """What we use of ``pyarrow.Array``."""
+    """What tells a ``pyarrow.Array`` from other values."""
 
     null_count: int
-
-    def __getitem__(self, place: int) -> Any:
-        """One entry."""
-        ...
 
     def dictionary_encode(self) -> Any:
         """Distinct values, and which one each entry is."""
         ...
 
-    def cast(self, target_type: Any) -> Any:
-        """The same values in another type."""
-        ...
 
-    def to_numpy(self, zero_copy_only: bool = True) -> NDArray[Any]:
-        """As a NumPy array; missing integers become NaN."""
-        ...
-
-    def to_pylist(self) -> list[Any]:
-        """As Python objects."""
-        ...
+def is_arrow(values: Values) -> bool:
+    """True for an Arrow array, whether or not pyarrow is installed."""
+    return isinstance(values, ArrowArray)
 
 
 class Coding(dict[Any, int]):
@@ -83,7 +72,7 @@ class Coding(dict[Any, int]):
 
     def codes(self, values: Values) -> Codes:
         """Codes (n,) of the values."""
-        if isinstance(values, ArrowArray):
+        if is_arrow(values):
             return self._arrow(values)
         if isinstance(values, np.ndarray) and values.dtype != object:
             distinct, inverse = np.unique(_plain(values), return_inverse=True)
@@ -145,7 +134,7 @@ def as_numbers(values: Values, is_text: bool) -> Array:
     bad = ~np.isfinite(numbers)
     if bad.any():
         at = int(np.argmax(bad))
-        found = values[at].as_py() if isinstance(values, ArrowArray) else values[at]
+        found = values[at].as_py() if is_arrow(values) else values[at]
         raise BadCell(at, "is missing" if is_missing(found) else f"is {found!s:.80}; expected a finite number")
     return numbers
 
@@ -153,7 +142,7 @@ def as_numbers(values: Values, is_text: bool) -> Array:
 def as_flags(values: Values, is_text: bool) -> Mask:
     """True or false (n,): booleans, 0 and 1, or in text files also "true" and "false"."""
     if is_text:
-        texts = values.to_pylist() if isinstance(values, ArrowArray) else values
+        texts = values.to_pylist() if is_arrow(values) else values
         spelled = [text.strip().lower() for text in texts]
         for at, text in enumerate(spelled):
             if text not in FLAGS:
@@ -168,7 +157,7 @@ def as_flags(values: Values, is_text: bool) -> Mask:
 
 
 def _numbers_of_texts(values: Values) -> Array:
-    if isinstance(values, ArrowArray):
+    if is_arrow(values):
         try:
             return np.asarray(values.cast("float64"))
         except ValueError:
@@ -184,7 +173,7 @@ def _numbers_of_texts(values: Values) -> Array:
 
 
 def _numbers_of_objects(values: Values) -> Array:
-    if isinstance(values, ArrowArray):
+    if is_arrow(values):
         values = values.to_numpy(zero_copy_only=False)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         return values.astype(np.float64)
