@@ -79,7 +79,9 @@ class Evidence:
         self.ends, lost = self.logged.layout.ends, folds.lost
         self.known = np.repeat(self.ends | lost, self.shape[1])
         # the state that pairs lead to which were never tried is an idea: nobody is ever there
-        self.real = np.arange(self.shape[0]) != (-1 if self.logged.layout.pit is None else self.logged.layout.pit)
+        self.real = np.arange(self.shape[0]) != (
+            -1 if self.logged.layout.untried_state is None else self.logged.layout.untried_state
+        )
         self.chosen = folds.model(folds.first, folds.counts(folds.first))
         self.proving = folds.model(folds.second, self.planned)
         self.share = policy_occupancy(self.chosen, self.policy).occupancy.ravel()[: self.planned.size]
