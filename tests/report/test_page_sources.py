@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.report.neutral_comparison import compare
-from cautious.report.overview import write_overview
+from cautious.report.frontier_page import write_overview
 from cautious.report.plots import plot_behaviour
-from cautious.report.proofs import certificate_words
+from cautious.report.sentences import certificate_words
 from cautious.report.text_tables import busiest_table, changed_states, solution_table
+from cautious.report.trade_off import compare_with_neutral
 from cautious.report.words import number, time_steps
 from page_reader import read
 
@@ -123,7 +123,7 @@ def test_where_nothing_can_be_done_any_action_is():
     # another action there is no difference
     other = quiet.policy.copy()
     other[1] = other[1, ::-1]
-    assert changed_states(dataclasses.replace(compare(quiet, episodes=2), neutral_policy=other)) == []
+    assert changed_states(dataclasses.replace(compare_with_neutral(quiet, episodes=2), neutral_policy=other)) == []
 
 
 @pytest.mark.usefixtures("quick_pictures")

@@ -22,7 +22,7 @@ def demo(
     """
     import cautious as ca
     from cautious.report.canvas import require_matplotlib
-    from cautious.report.overview import write_overview
+    from cautious.report.frontier_page import write_overview
     from cautious.report.solution_page import write_report
     from cautious.report.text_tables import frontier_table
     from cautious.report.writing import make_folder

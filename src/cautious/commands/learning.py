@@ -193,8 +193,8 @@ def _write(
 ) -> dict[str, Path]:
     """Write what was asked for; gives what was written."""
     from cautious.report.plots import plot_history, save_figure
-    from cautious.report.policy_file import write_policy
     from cautious.report.solution_page import write_report
+    from cautious.report.writing import write_policy
 
     files = {}
     if out is not None:

@@ -10,7 +10,7 @@ from cautious import PeakExposure, Problem, SafeSet
 from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import requirements
 from cautious.certificate.policy_evaluation import evaluate_policy
-from cautious.report.carriers import Requirement
+from cautious.report.requirements import Requirement
 from cautious.report.words import number
 from cautious.risks.base import terms_of
 

@@ -57,8 +57,8 @@ def solve(
     Example: cautious solve gym:FrozenLake-v1 --discount 0.99 --at-end absorb
     """
     import cautious as ca
-    from cautious.report.policy_file import write_policy
     from cautious.report.solution_page import write_report
+    from cautious.report.writing import write_policy
 
     check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
@@ -111,7 +111,7 @@ def frontier(
     """
     import cautious as ca
     from cautious.frontiers import POINTS
-    from cautious.report.overview import write_overview
+    from cautious.report.frontier_page import write_overview
     from cautious.report.plots import plot_frontier, save_figure
     from cautious.report.text_tables import frontier_table
 

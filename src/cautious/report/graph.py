@@ -18,13 +18,13 @@ from cautious.report.text_tables import busiest_states, doing
 from cautious.report.words import percent, short, state_name
 from cautious.solution import Solution
 
-NODES = 12
-# rarer ways, and more of them, would be a thicket
-LEAST_CHANCE = 0.05
-WAYS_OUT = 3
-# the numbering of the states is an order people know: another one must be worth it
-MUCH_SHORTER = 0.7
-LEFT, RIGHT, HALF = 0.24, 0.76, 0.36
+MAX_NODES = 12
+# more arrows, and rarer ones, could not be told apart
+MIN_TRANSITION_PROBABILITY = 0.05
+MAX_ARROWS_PER_NODE = 3
+# the numbering of the states is an order people know: another one must be that much shorter
+MAX_RELATIVE_LENGTH = 0.7
+BOX_LEFT, BOX_RIGHT, BOX_HALF_HEIGHT = 0.24, 0.76, 0.36
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class FlowGraph:
     others: int
 
 
-def flow_graph(solution: Solution, count: int = NODES) -> FlowGraph:
+def flow_graph(solution: Solution, count: int = MAX_NODES) -> FlowGraph:
     """The busiest states in the order they are drawn, and the flows between them."""
     mass = shares_of_time(solution)
     states = np.array(busiest_states(mass, count), dtype=np.int64)
@@ -68,7 +68,7 @@ def _order(flow: Array, states: Indices) -> list[int]:
     ties = flow + flow.T
     order: list[int] = np.argsort(states).tolist()
     numbered, best = order, _length(ties, order)
-    enough = MUCH_SHORTER * best
+    enough = MAX_RELATIVE_LENGTH * best
     improved = True
     while improved:
         improved = False
@@ -98,7 +98,7 @@ def draw_graph(axes: Any, solution: Solution, graph: FlowGraph, theme: Theme) ->
     axes.set_axis_off()
     for row in range(count):
         _box(axes, solution, graph, row, theme)
-    shown = main_ways(graph)
+    shown = shown_transitions(graph)
     strongest = float(graph.flow[shown].max(initial=1e-300))
     ends = _ports(shown)
     for start, end in np.argwhere(shown).tolist():
@@ -106,18 +106,18 @@ def draw_graph(axes: Any, solution: Solution, graph: FlowGraph, theme: Theme) ->
         _way(axes, start, end, ends[start, end], count, weight, theme)
 
 
-def main_ways(graph: FlowGraph) -> Mask:
-    """(k, k): the likeliest ways out of each box, and staying, where their chance is not too small."""
-    likely = (graph.flow >= LEAST_CHANCE * graph.share[:, None]) & (graph.flow > 0)
+def shown_transitions(graph: FlowGraph) -> Mask:
+    """(k, k): the likeliest transitions out of each box, and staying, where their probability is not too small."""
+    likely = (graph.flow >= MIN_TRANSITION_PROBABILITY * graph.share[:, None]) & (graph.flow > 0)
     away = np.where(np.eye(graph.share.size, dtype=bool), 0.0, graph.flow)
     rank = np.argsort(np.argsort(-away, axis=1, kind="stable"), axis=1)
-    return np.asarray(likely & ((rank < WAYS_OUT) | np.eye(graph.share.size, dtype=bool)))
+    return np.asarray(likely & ((rank < MAX_ARROWS_PER_NODE) | np.eye(graph.share.size, dtype=bool)))
 
 
 def _box(axes: Any, solution: Solution, graph: FlowGraph, row: int, theme: Theme) -> None:
     from matplotlib.patches import Rectangle
 
-    corner, width, height = (LEFT, row - HALF), RIGHT - LEFT, 2 * HALF
+    corner, width, height = (BOX_LEFT, row - BOX_HALF_HEIGHT), BOX_RIGHT - BOX_LEFT, 2 * BOX_HALF_HEIGHT
     named = row < len(graph.states)
     edge: dict[str, Any] = {"edgecolor": theme.wall, "linewidth": 0.8, "linestyle": "-" if named else "--"}
     axes.add_patch(Rectangle(corner, width, height, facecolor=theme.paper, zorder=3, **edge))
@@ -130,10 +130,10 @@ def _box(axes: Any, solution: Solution, graph: FlowGraph, row: int, theme: Theme
             doing(solution.mdp, solution.policy, graph.states[row]),
         )
     style: dict[str, Any] = {"color": theme.ink, "fontsize": 9, "va": "center", "zorder": 5, "parse_math": False}
-    axes.text(RIGHT - 0.012, row - 0.16, percent(float(graph.share[row])), ha="right", **style)
+    axes.text(BOX_RIGHT - 0.012, row - 0.16, percent(float(graph.share[row])), ha="right", **style)
     # letters can be wider than we think: the name must not run into the share, nor the action out of the box
     for text, shift, room in ((short(name, 26), -0.16, 0.77 * width), (short(action, 33), 0.16, width)):
-        written = axes.text(LEFT + 0.012, row + shift, text, ha="left", **style)
+        written = axes.text(BOX_LEFT + 0.012, row + shift, text, ha="left", **style)
         written.set_clip_path(Rectangle(corner, room, height, transform=axes.transData))
 
 
@@ -163,7 +163,7 @@ def _spread(row: int, ways: Sequence[tuple[int, int, dict[tuple[int, int], float
     for place, way in enumerate(ways):
         if way is not None:
             start, end, heights = way
-            heights[start, end] = row + HALF * (2 * (place + 1) / (len(ways) + 1) - 1)
+            heights[start, end] = row + BOX_HALF_HEIGHT * (2 * (place + 1) / (len(ways) + 1) - 1)
 
 
 def _way(
@@ -174,7 +174,7 @@ def _way(
 
     far = abs(start - end)
     reach = 0.04 + 0.26 * np.sqrt(far / max(3, count - 1)) if far else 0.06
-    side, sign = (RIGHT, 1) if end >= start else (LEFT, -1)
+    side, sign = (BOX_RIGHT, 1) if end >= start else (BOX_LEFT, -1)
     bend = side + sign * reach
     points = [(side, heights[0]), (bend, heights[0]), (bend, heights[1]), (side, heights[1])]
     path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])

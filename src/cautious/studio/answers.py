@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from cautious.frontiers import Frontier
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
-from cautious.report.words import action_name, fits_grid, number, percent, risk_words, scene_of, state_name
+from cautious.report.sentences import risk_words
+from cautious.report.words import action_name, fits_grid, number, percent, scene_of, state_name
 from cautious.solution import Solution
 from cautious.status import Status
 from cautious.studio.messages import RiskChoice, Statement

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cautious.errors import InputError
-from cautious.report.policy_file import write_policy
+from cautious.report.writing import write_policy
 from cautious.risks.base import Risk
 from cautious.risks.divergence import KL, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet

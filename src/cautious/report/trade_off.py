@@ -1,10 +1,10 @@
-"""What caution buys: return given up and risk removed from one caution to another.
+"""The trade-off between return and risk: a policy beside the risk-neutral one and those of neighbouring cautions.
 
 Of two cautions a < b with best policies, the return given up per unit of risk removed lies between a and b: at a the
 step did not pay, at b it does. To first order one more unit of caution lowers the best objective by the risk.
 
-Beside the risk-neutral policy, the neighbours of a solution are the only problems a report solves, and it gives each of
-them only seconds.
+The risk-neutral policy and the neighbours of a solution are the only problems a report solves, and it gives each of the
+neighbours only seconds.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,25 @@ from itertools import pairwise
 
 import numpy as np
 
-from cautious.report.accuracy import settled, shown_return, shown_risk
-from cautious.report.words import is_learned, number
+from cautious.arrays import Array
+from cautious.evaluation.evaluate import Evaluation, default_horizon, evaluate
+from cautious.occupancy import policy_occupancy
+from cautious.planning import plan
+from cautious.report.accuracy import rounding_of_risk, settled, shown_return, shown_risk
+from cautious.report.words import is_learned, is_neutral, number
 from cautious.solution import Solution
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer
 from cautious.status import Status
 
+EPISODES = 2000
+# discounts near one have horizons nobody waits for; the page says where the episodes were cut
+MAX_HORIZON = 5000
 # what a neighbour may take; it is not tried if the solution itself took much longer
-NEIGHBOUR_SECONDS, LONG_SECONDS = 4.0, 20.0
-FACTORS = (0.5, 2.0)
-# relative changes below this may be none: solutions are known up to their tolerance, and this is the usual one
-UNSURE = 1e-6
+NEIGHBOUR_SECONDS, MAX_OWN_SECONDS = 4.0, 20.0
+NEIGHBOUR_FACTORS = (0.5, 2.0)
+# smaller relative changes may be none: solutions are known up to their tolerance, and this is the usual one
+MIN_RELATIVE_CHANGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Point:
     caution: float
     expected_return: float
     risk: float
-    unsure: float = UNSURE
+    unsure: float = MIN_RELATIVE_CHANGE
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ def point(solution: Solution) -> Point | None:
 
 def certain_change(solution: Solution) -> float:
     """Relative changes above this are none of the tolerance's."""
-    return float(np.fmin(UNSURE, solution.tolerance))
+    return float(np.fmin(MIN_RELATIVE_CHANGE, solution.tolerance))
 
 
 def steps(points: Sequence[Point | None]) -> list[Step]:
@@ -103,7 +110,7 @@ def refusal(solution: Solution) -> str | None:
         return "The neighbouring cautions were not tried: that would take samples."
     if solution.status is not Status.SOLVED:
         return "The neighbouring cautions were not solved: this one is not proved best itself."
-    if solution.seconds > LONG_SECONDS:
+    if solution.seconds > MAX_OWN_SECONDS:
         return f"The neighbouring cautions were not solved: this one took {number(solution.seconds, 2)} s."
     return None
 
@@ -115,7 +122,7 @@ def neighbours(solution: Solution) -> list[Point]:
     """
     assert solution.problem is not None
     found = []
-    for factor in FACTORS:
+    for factor in NEIGHBOUR_FACTORS:
         problem = solution.problem.with_caution(factor * solution.caution)
         request = Request(solution.tolerance, NEIGHBOUR_SECONDS)
         one = answer(problem, request, solution)
@@ -124,3 +131,46 @@ def neighbours(solution: Solution) -> list[Point]:
             break
         found.append(here)
     return found
+
+
+@dataclass(frozen=True)
+class NeutralComparison:
+    """A solution's policy and the risk-neutral one: episodes of both (``chosen``, ``neutral``), return and risk exact.
+
+    ``neutral_risk`` is None when the solution does not know its problem.
+    """
+
+    solution: Solution
+    chosen: Evaluation
+    neutral: Evaluation
+    neutral_policy: Array
+    neutral_return: float
+    neutral_risk: float | None
+    neutral_occupancy: Array
+
+    @property
+    def neutral_point(self) -> Point | None:
+        """The risk-neutral policy as a point of caution 0, where its risk is known and finite."""
+        if self.neutral_risk is None or not np.isfinite(self.neutral_risk):
+            return None
+        return Point(0.0, self.neutral_return, self.neutral_risk, certain_change(self.solution))
+
+
+def compare_with_neutral(solution: Solution, episodes: int = EPISODES, seed: int = 0) -> NeutralComparison:
+    """Simulate the solution's policy and the best risk-neutral one, in the solution's model."""
+    mdp = solution.mdp
+    mdp.require_transitions("a comparison")
+    horizon = min(MAX_HORIZON, default_horizon(mdp.discount))
+    chosen = evaluate(mdp, solution.policy, episodes=episodes, horizon=horizon, seed=seed)
+    if is_neutral(solution):
+        own = (solution.policy, solution.expected_return, shown_risk(solution), solution.occupancy)
+        return NeutralComparison(solution, chosen, chosen, *own)
+    policy = plan(mdp, mdp.rewards).policy(mdp.n_actions)
+    found = policy_occupancy(mdp, policy)
+    neutral = evaluate(mdp, policy, episodes=episodes, horizon=horizon, seed=seed)
+    earned = float(np.sum(found.occupancy * mdp.rewards)) / (1 - mdp.discount)
+    risk = None
+    if solution.problem is not None:
+        rounding = rounding_of_risk(solution.problem, found.occupancy, found.error)
+        risk = settled(solution.problem.risk_value(found.occupancy), rounding)
+    return NeutralComparison(solution, chosen, neutral, policy, earned, risk, found.occupancy)
