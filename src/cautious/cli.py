@@ -7,10 +7,12 @@ The library is imported inside the commands, so that ``--help`` answers at once.
 """
 
 import os
+import re
+import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from typing import Annotated, Any
@@ -18,14 +20,16 @@ from typing import Annotated, Any
 import typer
 
 import cautious
-from cautious.commands import comparing, completion, demo, learning, paper, shared, solving, studio
-from cautious.commands import model_files as models
-from cautious.commands import worlds_and_bench as catalogue
-from cautious.commands.usage import usage
+from cautious.commands import built_in, completion, learning, model_files, shared, solving, studio
 from cautious.errors import CautiousError, SimulatorError, SolveError
 
 # typer brings its own copy of click: the base of its errors about the command line is reached through a public one
 USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+# options that take several values, separated by commas, and those whose one value may hold blanks
+LIST_OPTIONS = ("--cautions", "--methods", "--reward-range")
+TEXT_OPTIONS = ("--risk", "--start")
+# errors that follow when the shell splits a value: a part is left over, or looks like an option
+SPLIT_VALUE_ERROR = re.compile(r"unexpected extra argument|No such option: -[0-9.]")
 
 
 class Interrupted(Exception):
@@ -56,16 +60,16 @@ for command in (
     learning.learn,
     solving.frontier,
     solving.evaluate,
-    comparing.compare,
-    models.check,
-    models.convert,
-    catalogue.worlds,
-    demo.demo,
+    solving.compare,
+    model_files.check,
+    model_files.convert,
+    built_in.worlds,
+    built_in.demo,
     studio.studio,
-    paper.paper,
+    built_in.paper,
 ):
     app.command()(_interruptible(command))
-app.command(context_settings=catalogue.PASS_ON)(_interruptible(catalogue.bench))
+app.command(context_settings=built_in.PASS_ON)(_interruptible(built_in.bench))
 
 
 def _tell_version(wanted: bool) -> None:
@@ -99,7 +103,7 @@ def main() -> None:
     except (Interrupted, KeyboardInterrupt):
         sys.exit(failed("Interrupted", "interrupted", shared.INTERRUPTED))
     except USAGE_ERROR as error:
-        sys.exit(failed("UsageError", usage(error, arguments), shared.WRONG_INPUT))
+        sys.exit(failed("UsageError", usage_message(error, arguments), shared.WRONG_INPUT))
     except (SolveError, SimulatorError) as error:
         sys.exit(failed(type(error).__name__, str(error), shared.LIMIT))
     except (CautiousError, OSError) as error:
@@ -140,3 +144,42 @@ def drop_unwritten() -> None:
 def _warn(message: Warning | str, *place: Any, **more: Any) -> None:
     """A warning in one line: where in the library it was raised helps nobody here."""
     sys.stderr.write(f"cautious: warning: {' '.join(str(message).split())}\n")
+
+
+def usage_message(error: Any, arguments: Sequence[str]) -> str:
+    """What is wrong with the line, and where to look."""
+    place = "cautious" if error.ctx is None else error.ctx.command_path
+    message = error.format_message().rstrip(".")
+    hint = split_value(arguments) if SPLIT_VALUE_ERROR.search(message) else ""
+    return f"{message}{hint} ({place} --help shows how)"
+
+
+def split_value(arguments: Sequence[str]) -> str:
+    """How to write the value that the shell took apart, as in ``--cautions 0 1 10``; empty where none is."""
+    for at, word in enumerate(arguments):
+        if word not in (*LIST_OPTIONS, *TEXT_OPTIONS):
+            continue
+        parts = _parts(word, arguments[at + 1 :])
+        if len(parts) > 1 and word in LIST_OPTIONS:
+            return f"; separate values by commas, as in {word} {','.join(part.strip(',') for part in parts)}"
+        if len(parts) > 1:
+            return f"; a value with blanks needs quotes, as in {word} {shlex.quote(' '.join(parts))}"
+    return ""
+
+
+def _parts(option: str, rest: Sequence[str]) -> list[str]:
+    """The words after an option that may all be its value: up to the next option, or to what is no number."""
+    parts: list[str] = []
+    for word in rest:
+        number = _is_number(word)
+        if (word.startswith("-") and not number) or (option in ("--cautions", "--reward-range") and not number):
+            break
+        parts.append(word)
+    return parts
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return bool([float(part) for part in word.strip(",").split(",")])
+    except ValueError:
+        return False

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.commands.problems import Said, source_of
+from cautious.commands.problems import ModelOptions, source_of
 from cautious.problem_files.model_entries import SOURCES
 
 FORMATS = (".npz", ".umb", ".tra", ".csv", ".parquet", ".arrow", ".mat")
@@ -111,7 +111,7 @@ def test_states_can_be_named_in_a_risk(run, folder):
 
 
 WRONG = {
-    "no such thing": (("solve", "maz"), "'maz' is neither a world nor a file nor gym:NAME; did you mean maze?"),
+    "no such thing": (("solve", "maz"), "'maz' is neither a world nor a file nor gym:NAME; did you mean 'maze'?"),
     "no such file": (("check", "gone.tra"), "gone.tra: no such file"),
     "unknown format": (("solve", "examples"), "examples"),
     "discount of a world": (("solve", "maze", "--discount", "0.9"), "maze is a world"),
@@ -157,8 +157,8 @@ def test_wrong_input_is_one_line_and_exit_code_two(run, folder, case):
 
 def test_options_are_words_of_problem_files():
     every = {key for keys in SOURCES.values() for key in keys}
-    assert set(vars(Said())) <= every
-    assert Said(0.9, start="3").given == {"discount": 0.9, "start": 3}
+    assert set(vars(ModelOptions())) <= every
+    assert ModelOptions(0.9, start="3").given == {"discount": 0.9, "start": 3}
 
 
 def test_compare_prints_rows_and_exit_codes(run):

@@ -4,6 +4,7 @@ Nothing is written when standard error is not a terminal, or with --quiet or --j
 second shows nothing either.
 """
 
+import math
 import sys
 from threading import Timer
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cautious import Progress
+    from cautious import LearningProgress, Progress
     from cautious.comparison.compare import Turn
 
 DELAY_SECONDS = 0.5
@@ -101,3 +102,24 @@ class CompareBar(Bar):
         from cautious.comparison.results import label
 
         self.show(label(turn.method, turn.whose), turn.number - 1, turn.total, f"{turn.number} of {turn.total}")
+
+
+class LearningBar(Bar):
+    """The callback of a learner."""
+
+    def __call__(self, progress: "LearningProgress") -> None:
+        """After every piece of work."""
+        self.show(f"{progress.method}, {progress.phase}", progress.samples, progress.total, learning_figures(progress))
+
+
+def learning_figures(progress: "LearningProgress") -> str:
+    """What the bar says: samples, speed, objective, gap, time left."""
+    parts = [f"{progress.samples:,} of {progress.total:,}", f"{progress.samples_per_second:,.0f}/s"]
+    parts += [
+        f"{name} {value:.4g}"
+        for name, value in (("objective", progress.objective), ("gap", progress.gap))
+        if math.isfinite(value)
+    ]
+    if progress.samples_per_second > 0:
+        parts.append(f"{(progress.total - progress.samples) / progress.samples_per_second:,.0f} s left")
+    return "  ".join(parts)
