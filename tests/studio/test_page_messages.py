@@ -9,7 +9,7 @@ import pytest
 
 import cautious as ca
 from cautious.studio.messages import EXPORTS, LARGEST_MESSAGE, RISKS, Export, Open, Solve, parse, read_statement
-from cautious.studio.painted_grids import EXAMPLES
+from cautious.studio.scenario import EXAMPLES
 from studio.conftest import solve_message, statement
 
 

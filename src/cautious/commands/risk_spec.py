@@ -7,8 +7,7 @@ import numpy as np
 
 from cautious import KL, CVaR, Entropy, InputError, PeakExposure, Quadratic, Risk, SafeSet, TotalVariation, Variance
 from cautious.commands.shared import RISK_FORMS
-from cautious.problem_files.array_values import array_from_file
-from cautious.problem_files.risk_entries import refuse_bare_demonstrations
+from cautious.problem_files.risk_entries import array_from_file, refuse_bare_demonstrations
 
 PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
     "kl": KL,

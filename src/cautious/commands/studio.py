@@ -29,7 +29,7 @@ def studio(
     import webbrowser
 
     from cautious import InputError
-    from cautious.studio.painted_grids import EXAMPLES
+    from cautious.studio.scenario import EXAMPLES
     from cautious.studio.server import Studio, address, close, listen, require_server, serve
 
     require_server()

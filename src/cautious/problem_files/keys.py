@@ -49,7 +49,7 @@ NOWHERE: Mapping[str, str] = MappingProxyType({})
 
 
 def allow(table: Any, where: str, keys: Iterable[str], places: Mapping[str, str] = NOWHERE) -> None:
-    """Refuse what is not a table, and the first key that is not known; ``places`` are those of keys known elsewhere."""
+    """Refuse what is not a table, and the first unknown key; ``places`` says where keys of other tables belong."""
     if not isinstance(table, Mapping):
         raise InputError(f"{where} must be a table, found {table!r}")
     known = list(keys)
@@ -57,6 +57,13 @@ def allow(table: Any, where: str, keys: Iterable[str], places: Mapping[str, str]
         if key not in known:
             hint = f"it belongs {places[key]}; " if key in places else _nearest(key, known)
             raise InputError(f"{where} has an unknown key {key!r}; {hint}allowed: {', '.join(known)}")
+
+
+def require(table: Mapping[str, Any], where: str, keys: Iterable[str], hint: str = "") -> None:
+    """Refuse a table without one of these keys."""
+    for key in keys:
+        if key not in table:
+            raise InputError(f"{where} needs {key}{hint}")
 
 
 def one_of(where: str, value: Any, choices: Iterable[str]) -> str:

@@ -7,12 +7,12 @@ fields of a risk or of the pays that are left out have the defaults of their cla
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
 from cautious.errors import InputError
-from cautious.problem_files.keys import allow, one_of
-from cautious.studio.painted_grids import LARGEST_SIDE, MARKS, Grid, Pays
+from cautious.problem_files.keys import allow, one_of, require
+from cautious.studio.scenario import LARGEST_SIDE, MARKS, Grid, Pays, RiskChoice, Statement
 from cautious.worlds.grids import WALL
 
 LARGEST_MESSAGE = 256 * 1024
@@ -24,30 +24,6 @@ LARGEST_NUMBER = 2**53
 RISKS = ("own", "none", "safe", "peak", "variance", "cvar", "kl", "tv", "entropy")
 HABITS = ("careful", "random")
 EXPORTS = ("report", "policy", "problem")
-
-
-@dataclass(frozen=True)
-class RiskChoice:
-    """One of the risks a page offers; each looks at its own parameter and ignores the others."""
-
-    kind: str = "none"
-    slack: float = 0.05
-    level: float = 0.9
-    habit: str = "careful"
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A whole problem; ``grid`` None is the model that was opened, whose danger the page marks by state."""
-
-    grid: Grid | None
-    risk: RiskChoice
-    caution: float
-    danger: tuple[int, ...] = ()
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON says it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -110,9 +86,7 @@ def statement_in(text: Any) -> Statement:
 def read_statement(content: Any) -> Statement:
     """A statement from JSON."""
     allow(content, "the statement", ("grid", "risk", "caution", "danger"))
-    for key in ("grid", "risk", "caution"):
-        if key not in content:
-            raise InputError(f"the statement needs {key}")
+    require(content, "the statement", ("grid", "risk", "caution"))
     grid = None if content["grid"] is None else _grid(content["grid"])
     caution = _number("caution", content["caution"], 0.0, LARGEST_CAUTION)
     return Statement(grid, _risk(content["risk"]), caution, _danger(content.get("danger", []), grid))
@@ -175,9 +149,7 @@ def _json(name: str, text: str) -> Any:
 
 def _complete(content: Any, where: str, keys: tuple[str, ...]) -> None:
     allow(content, where, keys)
-    for key in keys:
-        if key not in content:
-            raise InputError(f"{where} needs {key}")
+    require(content, where, keys)
 
 
 def _number(name: str, value: Any, low: float, high: float) -> float:

@@ -14,8 +14,7 @@ from cautious.errors import FileError, MissingExtraError
 from cautious.problem import Problem
 from cautious.studio import answers, messages
 from cautious.studio.guard import Guard
-from cautious.studio.messages import RiskChoice, Statement
-from cautious.studio.painted_grids import EXAMPLES, LARGEST_SIDE
+from cautious.studio.scenario import EXAMPLES, LARGEST_SIDE
 from cautious.studio.session import Session
 from cautious.studio.websocket import Conversation
 
@@ -32,15 +31,6 @@ MEDIA = {
 }
 # read once: a request can name no other file
 FILES = {path.name: path for path in sorted((Path(__file__).parent / "static").iterdir()) if path.suffix in MEDIA}
-
-# the natural risk of the worlds that can be painted, and of the others a caution at which something happens
-START = {
-    "maze": (RiskChoice("variance"), 10.0),
-    "drift": (RiskChoice("kl"), 1.0),
-    "bridge": (RiskChoice("peak"), 1.0),
-    "rooms": (RiskChoice("peak"), 5.0),
-    "blank": (RiskChoice("none"), 1.0),
-}
 
 
 def require_server() -> None:
@@ -66,12 +56,12 @@ class Studio:
 
     def warm(self) -> None:
         """Load what the first answer needs while the browser still opens."""
-        first = Statement(EXAMPLES["maze"], *START["maze"])
-        self.pool.submit(Session(time_limit_seconds=self.time_limit_seconds).solve, first, lambda: False)
+        session = Session(time_limit_seconds=self.time_limit_seconds)
+        self.pool.submit(session.solve, EXAMPLES["maze"], lambda: False)
 
     def hello(self) -> str:
         """What a page is told first."""
-        examples = {name: Statement(grid, *START[name]).plain() for name, grid in EXAMPLES.items()}
+        examples = {name: statement.plain() for name, statement in EXAMPLES.items()}
         head = {
             "type": "hello",
             "examples": examples,

@@ -11,8 +11,7 @@ from cautious.solvers.base import Progress, Workspace
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer
 from cautious.status import Status
-from cautious.studio.messages import Statement
-from cautious.studio.scenario import Scenario, place_of
+from cautious.studio.scenario import Scenario, Statement, place_of
 
 # a curve on a screen needs no more
 CURVE_TOLERANCE = 1e-4
@@ -95,6 +94,6 @@ class Session:
         key, kept = replace(statement, caution=0.0), self._kept
         if kept is None or kept.key != key:
             place = kept.place if kept is not None and kept.is_at(key) else place_of(statement, self.opened)
-            recipe = place.risk(statement.risk)
-            kept = self._kept = _Kept(key, place, recipe, Problem(place.mdp, recipe), Workspace())
+            risk = place.risk(statement.risk)
+            kept = self._kept = _Kept(key, place, risk, Problem(place.mdp, risk), Workspace())
         return kept

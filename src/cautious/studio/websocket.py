@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from cautious.errors import CautiousError, InputError
 from cautious.studio import answers
-from cautious.studio.exports import export
-from cautious.studio.messages import Export, Message, Open, Solve, Statement, parse
+from cautious.studio.messages import Export, Message, Open, Solve, parse
+from cautious.studio.scenario import Statement
 from cautious.studio.session import Session
 
 PATIENCE = 0.25
@@ -157,7 +157,7 @@ class Conversation:
     def _file(self, message: Export) -> bytes:
         statement = message.statement
         solution = self.session.answered(statement, lambda: self.closed)
-        name, media, content = export(message.what, statement, self.session.place(statement), solution)
+        name, media, content = answers.export(message.what, statement, self.session.place(statement), solution)
         head = {"type": "file", "number": message.number, "name": name, "media": media}
         return answers.pack(head, content)
 
