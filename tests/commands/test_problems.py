@@ -139,7 +139,7 @@ WRONG = {
         "cannot write maze.txt: the suffix says the format, one of .npz",
     ),
     "folder of out": (("convert", "maze", "no/maze.npz"), "there is no folder no"),
-    "methods": (("compare", "maze", "--methods", "CLARABELL"), "did you mean 'clarabel'?"),
+    "methods": (("compare", "maze", "--methods", "CLARABELL"), "did you mean 'CLARABEL'?"),
 }
 
 
