@@ -18,7 +18,7 @@ from studio.conftest import from_anywhere, statement, unpack
 
 def answered(session, asked):
     solution = session.solve(asked, lambda: False)
-    return solution, unpack(answers.solution_message(5, solution, session.place(asked), asked.risk, 0.01))
+    return solution, unpack(answers.solution_message(5, solution, session.scenario(asked), asked.risk, 0.01))
 
 
 def test_the_arrays_of_a_map_come_in_place():
@@ -74,7 +74,7 @@ def test_every_world_can_be_opened(name):
 def exported(what, asked, session=None):
     session = Session() if session is None else session
     solution = session.answered(asked, lambda: False)
-    return solution, answers.export(what, asked, session.place(asked), solution)
+    return solution, answers.export(what, asked, session.scenario(asked), solution)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in RISKS if kind != "own"])

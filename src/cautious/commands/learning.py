@@ -1,7 +1,7 @@
 """``learn``: a policy from samples alone."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +86,12 @@ def learn(
         raise ca.InputError(f"--workers is {workers}; expected at least 1")
     board = None if tensorboard is None else ca.TensorBoard(tensorboard)
     with LearningBar("learning", quiet or as_json) as bar, _pool(workers) as executor:
+
+        def tell(progress: "LearningProgress") -> None:
+            bar(progress)
+            if board is not None:
+                board(progress)
+
         bar.show(f"reading {problem}")
         source, chosen, price = sampled(problem, replace(options, reward_range=reward_range), risk, caution)
         bar.show("learning")
@@ -98,7 +104,7 @@ def learn(
             seed,
             checkpoint,
             # nothing is drawn from a log, so that there is no progress to report
-            None if isinstance(source, ca.LoggedMDP) else _both(bar, board),
+            None if isinstance(source, ca.LoggedMDP) else tell,
             executor,
             checkpoint_seconds=checkpoint_every,
             call_timeout_seconds=call_timeout,
@@ -145,17 +151,6 @@ def sampled(
     chosen = None if risk is None else parse_risk(risk)
     price = (0.0 if chosen is None else 1.0) if caution is None else caution
     return GymSimulator(gym_environment(given["gym"]), given["discount"], given["at_end"]), chosen, price
-
-
-def _both(bar: LearningBar, board: "Callable[[LearningProgress], None] | None") -> "Callable[[LearningProgress], None]":
-    if board is None:
-        return bar
-
-    def tell(progress: "LearningProgress") -> None:
-        bar(progress)
-        board(progress)
-
-    return tell
 
 
 @contextmanager

@@ -148,7 +148,7 @@ def _inks(shades: Array) -> Array:
 
 
 def _colour_limit(sizes: Array) -> tuple[float, bool]:
-    """Where colours end, and whether that leaves some sizes out: a few giants must not make all the others alike."""
+    """Where the colour scale ends, and whether larger sizes are cut: a few must not hide all other differences."""
     top, most = float(sizes.max()), float(np.quantile(sizes, 0.98))
     return (most, True) if top > 4 * most > 0 else (top, False)
 

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 
 import numpy as np
@@ -48,7 +47,7 @@ NOT_VISITED = "—"
 
 @dataclass(frozen=True)
 class Run:
-    """Solutions of neighbouring cautions that do the same."""
+    """Solutions of neighbouring cautions with the same policy."""
 
     solutions: tuple[Solution, ...]
 
@@ -70,7 +69,7 @@ class Run:
 
 
 def runs(solutions: Sequence[Solution]) -> list[Run]:
-    """The solutions, neighbours that do the same put together."""
+    """The solutions, neighbours with the same policy grouped."""
     found: list[list[Solution]] = []
     for one in solutions:
         if found and np.abs(one.occupancy - found[-1][0].occupancy).sum() / 2 <= MIN_TIME_CHANGE:
@@ -82,7 +81,7 @@ def runs(solutions: Sequence[Solution]) -> list[Run]:
 
 @dataclass(frozen=True)
 class Choices:
-    """What is done as a table, its cells (row, column) that are news, and in words what the table does not have."""
+    """The actions per state and caution as a table, its changed cells (row, column), and what it leaves out in words."""
 
     table: Table
     changed: frozenset[tuple[int, int]]
@@ -141,13 +140,10 @@ def write_overview(
 
 def _header(solutions: Sequence[Solution], found: Sequence[Run], title: str) -> str:
     proved = sum(one.status is Status.SOLVED for one in solutions)
-    tone, verdict = ("good", "all proved best")
-    if proved < len(solutions):
-        tone, verdict = "warn", f"{proved} of {len(solutions)} proved best"
+    verdict = "all proved best" if proved == len(solutions) else f"{proved} of {len(solutions)} proved best"
     verdict += " for the counted model" * is_logged(solutions[-1].mdp)
-    badge = f'<span class="badge {tone}">{verdict}</span>'
-    answer = pieces.paragraphs([_answer(solutions, found)], "lead")
-    return f"<header>\n<h1>{escape(title)}: what caution costs and buys</h1>\n{badge}\n{answer}\n</header>"
+    answer = _answer(solutions, found)
+    return pieces.header(f"{title}: what caution costs and buys", verdict, answer, good=proved == len(solutions))
 
 
 def _answer(solutions: Sequence[Solution], found: Sequence[Run]) -> str:
@@ -264,29 +260,29 @@ def choices(found: Sequence[Run]) -> Choices:
     for row, state in enumerate(states):
         cells = [choice(mdp, run.first.policy, state) if share[state] > 0 else NOT_VISITED for run, share in columns]
         rows.append((state_name(mdp, state), *cells))
-        changed |= {(row, column + 1) for column in _news(cells)}
+        changed |= {(row, column + 1) for column in _changed_cells(cells)}
     table = Table("", ("state", *(f"caution {run.name}" for run in shown)), tuple(rows))
     words = _words(most, differs, states, len(found), len(shown))
     return Choices(table, frozenset(changed), words, any(NOT_VISITED in row[1:] for row in rows))
 
 
 def in_order(mdp: MDP, states: Sequence[int]) -> list[int]:
-    """The states in the order of the model; where that is the order of the letters, 2 comes before 10 all the same."""
+    """The states in the order of the model; where that is alphabetical, numbers in names are sorted by their value."""
     numbered = sorted(states)
     names = [state_name(mdp, state) for state in numbered]
     if names != sorted(names):
         return numbered
-    return sorted(numbered, key=lambda state: _counting(state_name(mdp, state)))
+    return sorted(numbered, key=lambda state: _natural_order(state_name(mdp, state)))
 
 
-def _counting(name: str) -> list[tuple[int, str]]:
-    """What to sort a name by so that its numbers count: of two, the longer one is the larger."""
+def _natural_order(name: str) -> list[tuple[int, str]]:
+    """A sort key by which numbers inside names are compared as numbers: of two, the longer one is the larger."""
     parts = re.split(r"0*([0-9]+)", name)
     return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)]
 
 
 def changing_states(solutions: Sequence[Solution], shares: Array) -> Mask:
-    """States (S,) where some policy does something else than the one before it that came there.
+    """States (S,) where some policy acts differently from the last policy before it that visits the state.
 
     ``shares`` of time, one row (S,) per solution.
     """
@@ -301,7 +297,7 @@ def changing_states(solutions: Sequence[Solution], shares: Array) -> Mask:
 
 
 def choice(mdp: MDP, policy: Array, state: int) -> str:
-    """What a policy (S, A) does in a state, in few words: actions that are rare or third are left out."""
+    """The two likeliest actions of a policy (S, A) in a state, for a narrow column; rare ones are left out."""
     usable = policy[state][mdp.allowed[state]]
     if is_idle(mdp, policy, state) or (usable.size > 1 and np.ptp(usable) < 1e-9):
         return "any"
@@ -314,8 +310,8 @@ def choice(mdp: MDP, policy: Array, state: int) -> str:
     return ", ".join(parts) + (", …" if len(order) > 2 else "")
 
 
-def _news(cells: Sequence[str]) -> list[int]:
-    """Places of cells that differ from the last one before them that says anything."""
+def _changed_cells(cells: Sequence[str]) -> list[int]:
+    """Indices of the cells that differ from the last one before them where the state is visited."""
     known = [place for place, cell in enumerate(cells) if cell != NOT_VISITED]
     return [place for last, place in pairwise(known) if cells[place] != cells[last]]
 

@@ -65,7 +65,7 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 
 
 def document(title: str, body: str) -> bytes:
-    """A whole page, UTF-8; the policy forbids it to load anything that is not inside it."""
+    """A whole page, UTF-8; its content policy forbids the browser to load anything that is not inside it."""
     policy = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -74,6 +74,13 @@ def document(title: str, body: str) -> bytes:
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n"
         f"<footer>Written by cautious {version('cautious')}.</footer>\n</main>\n</body>\n</html>\n"
     ).encode()
+
+
+def header(title: str, verdict: str, lead: str, *parts: str, good: bool) -> str:
+    """The top of a page: its title, a badge with the verdict, and the answer in a sentence."""
+    badge = f'<span class="badge {"good" if good else "warn"}">{escape(verdict)}</span>'
+    content = [f"<h1>{escape(title)}</h1>", badge, paragraphs([lead], "lead"), *parts]
+    return "<header>\n" + "\n".join(content) + "\n</header>"
 
 
 def section(title: str, *parts: str) -> str:

@@ -5,7 +5,6 @@ Each section is a function that returns HTML, or an empty text when it has nothi
 
 import dataclasses
 import os
-from html import escape
 
 import numpy as np
 
@@ -150,18 +149,14 @@ def _same_model(one: MDP, other: MDP) -> bool:
 
 
 def _header(solution: Solution, comparison: NeutralComparison | None) -> str:
-    tone = "good" if solution.status is Status.SOLVED else "warn"
     facts = [("expected return", amount(shown_return(solution), solution.mdp))]
     if not is_neutral(solution):
         facts += [(f"risk: {solution.risk_label}", number(shown_risk(solution))), ("caution", number(solution.caution))]
     if solution.status is not Status.INFEASIBLE:
         what = "first-order gap" if solution.certificate.kind == "stationary" else "gap to the best possible"
         facts.append((what, amount(solution.gap, solution.mdp, 2) if np.isfinite(solution.gap) else "not known"))
-    title = escape(scene_of(solution.mdp).title)
-    return (
-        f'<header>\n<h1>{title}</h1>\n<span class="badge {tone}">{escape(verdict(solution))}</span>\n'
-        f"{pieces.paragraphs([answer_sentence(solution, comparison)], 'lead')}\n{pieces.cards(facts)}\n</header>"
-    )
+    answer, good = answer_sentence(solution, comparison), solution.status is Status.SOLVED
+    return pieces.header(scene_of(solution.mdp).title, verdict(solution), answer, pieces.cards(facts), good=good)
 
 
 def _requirements(solution: Solution) -> str:

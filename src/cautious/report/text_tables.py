@@ -169,12 +169,12 @@ def busiest_table(solution: Solution, count: int = 10) -> Table:
     for state in busiest_states(shares, count):
         running += float(shares[state])
         name, share = state_name(solution.mdp, state), percent(float(shares[state]))
-        rows.append((name, share, percent(running), doing(solution.mdp, solution.policy, state)))
+        rows.append((name, share, percent(running), likeliest_actions(solution.mdp, solution.policy, state)))
     return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
 
 
 def is_idle(mdp: MDP, policy: Array, state: int) -> bool:
-    """Whether a policy (S, A) takes one action in a state that none leaves, and all pay the same there."""
+    """Whether the action makes no difference: one action is taken, none leaves the state, all earn the same reward."""
     actions = np.flatnonzero(mdp.allowed[state])
     if actions.size < 2 or not mdp.known_transitions or policy[state].max() < 1 - 1e-9:
         return False
@@ -182,7 +182,7 @@ def is_idle(mdp: MDP, policy: Array, state: int) -> bool:
     return bool(stays.min() > 1 - 1e-12 and np.ptp(mdp.rewards[state, actions]) == 0)
 
 
-def doing(mdp: MDP, policy: Array, state: int, count: int = 1) -> str:
+def likeliest_actions(mdp: MDP, policy: Array, state: int, count: int = 1) -> str:
     """The ``count`` likeliest actions of a policy (S, A) in a state, in words; after the first only notable ones."""
     if is_idle(mdp, policy, state):
         return "any"
@@ -214,8 +214,8 @@ def changes_table(comparison: NeutralComparison, states: Sequence[int]) -> Table
         (
             state_name(solution.mdp, state),
             percent(float(mass[state])),
-            doing(solution.mdp, solution.policy, state, 2),
-            doing(solution.mdp, comparison.neutral_policy, state, 2),
+            likeliest_actions(solution.mdp, solution.policy, state, 2),
+            likeliest_actions(solution.mdp, comparison.neutral_policy, state, 2),
         )
         for state in states
     )

@@ -36,7 +36,7 @@ MIN_RELATIVE_CHANGE = 1e-6
 
 @dataclass(frozen=True)
 class Point:
-    """What a caution leads to; relative changes up to ``unsure`` may be none."""
+    """Return and risk of a caution; relative changes up to ``unsure`` may be an effect of the tolerance."""
 
     caution: float
     expected_return: float
@@ -81,7 +81,7 @@ def point(solution: Solution) -> Point | None:
 
 
 def certain_change(solution: Solution) -> float:
-    """Relative changes above this are none of the tolerance's."""
+    """Larger relative changes are real, not an effect of the tolerance."""
     return float(np.fmin(MIN_RELATIVE_CHANGE, solution.tolerance))
 
 
@@ -92,7 +92,7 @@ def steps(points: Sequence[Point | None]) -> list[Step]:
 
 
 def steady(points: Sequence[Point]) -> list[Point]:
-    """The points, each figure as in the one before where it does not change: drawings would enlarge the difference."""
+    """The points, without changes below the tolerance, which a drawing would enlarge."""
     found = list(points[:1])
     for here in points[1:]:
         step = Step(found[-1], here)

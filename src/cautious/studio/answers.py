@@ -46,7 +46,7 @@ def has_map(mdp: MDP) -> bool:
     return fits_grid(mdp) and max(len(grid), len(grid[0])) <= LARGEST_SIDE
 
 
-def solution_message(asked: int, solution: Solution, place: Scenario, choice: RiskChoice, seconds: float) -> bytes:
+def solution_message(asked: int, solution: Solution, scenario: Scenario, choice: RiskChoice, seconds: float) -> bytes:
     """The answer to a statement."""
     d = solution.occupancy
     risk = solution.policy_risk
@@ -62,13 +62,13 @@ def solution_message(asked: int, solution: Solution, place: Scenario, choice: Ri
         "risk_infinite": risk is not None and math.isinf(risk),
         "objective": _plain(solution.objective),
         "gap": _plain(solution.gap),
-        "danger_share": float(d[place.danger].sum()) if place.danger.size else None,
+        "danger_share": float(d[scenario.danger].sum()) if scenario.danger.size else None,
         "method": solution.method,
         "seconds": seconds,
         "shape": list(solution.policy.shape),
     }
     if not has_map(solution.mdp):
-        return pack(head | {"table": busiest(solution, place)}, b"")
+        return pack(head | {"table": busiest(solution, scenario)}, b"")
     return pack(head, _floats(solution.policy) + _floats(d))
 
 
@@ -94,11 +94,11 @@ def proof_sentence(solution: Solution, choice: RiskChoice) -> str:
     return f"{reason}: so far proved {within}."
 
 
-def busiest(solution: Solution, place: Scenario) -> list[dict[str, Any]]:
+def busiest(solution: Solution, scenario: Scenario) -> list[dict[str, Any]]:
     """The states where the policy is most of the time, and what it does there."""
     mdp, share = solution.mdp, solution.occupancy.sum(axis=1)
     first = np.argsort(-share, kind="stable")[:MAX_ROWS]
-    dangerous = set(place.danger.tolist())
+    dangerous = set(scenario.danger.tolist())
     rows = []
     for state in dict.fromkeys([*first.tolist(), *sorted(dangerous)[:MAX_ROWS]]):
         chances = solution.policy[state]
@@ -154,14 +154,12 @@ def opened_words(problem: Problem, name: str) -> dict[str, Any]:
 
 def never_left(mdp: MDP) -> list[int]:
     """States in which every action stays."""
-    rows = mdp.transitions
-    stays = np.diff(rows.indptr) == 1
-    stays[stays] = rows.indices[rows.indptr[:-1][stays]] == np.flatnonzero(stays) // mdp.n_actions
-    by_state = (stays.reshape(mdp.shape) | ~mdp.allowed).all(axis=1)
-    return np.flatnonzero(by_state).tolist()
+    pairs = np.arange(mdp.n_states * mdp.n_actions)
+    stays = np.asarray(mdp.transitions[pairs, pairs // mdp.n_actions]).reshape(mdp.shape) > 1 - 1e-12
+    return np.flatnonzero((stays | ~mdp.allowed).all(axis=1)).tolist()
 
 
-def export(what: str, statement: Statement, place: Scenario, solution: Solution) -> tuple[str, str, bytes]:
+def export(what: str, statement: Statement, scenario: Scenario, solution: Solution) -> tuple[str, str, bytes]:
     """Name, media type and content of a file."""
     # the writers of the library want a path; the only ones they get are made here
     with tempfile.TemporaryDirectory(prefix="cautious-studio-") as folder:
@@ -173,15 +171,15 @@ def export(what: str, statement: Statement, place: Scenario, solution: Solution)
             path = Path(folder) / "policy.csv"
             write_policy(solution, path)
             return path.name, "text/csv", path.read_bytes()
-        return "problem.zip", "application/zip", _problem_archive(statement, place, Path(folder))
+        return "problem.zip", "application/zip", _problem_archive(statement, scenario, Path(folder))
 
 
-def _problem_archive(statement: Statement, place: Scenario, folder: Path) -> bytes:
+def _problem_archive(statement: Statement, scenario: Scenario, folder: Path) -> bytes:
     if statement.risk.kind == "own":
         raise InputError("the risk is the one of the problem you opened, so its own file is the one to solve again")
-    place.mdp.save(folder / "model.npz")
+    scenario.mdp.save(folder / "model.npz")
     lines = [HOW_TO, f"caution = {statement.caution!r}", "", "[model]", 'file = "model.npz"']
-    risk = place.risk(statement.risk)
+    risk = scenario.risk(statement.risk)
     if risk is not None:
         lines += ["", *written_risk(risk, folder)]
     (folder / "problem.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")

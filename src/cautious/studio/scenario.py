@@ -141,8 +141,8 @@ class Scenario:
         return np.asarray((1 - HABIT_EXPLORATION) * policy + HABIT_EXPLORATION * uniform_policy(mdp.allowed))
 
 
-def place_of(statement: Statement, opened: Problem | None) -> Scenario:
-    """Where a statement takes place: on its grid, or in the model that was opened."""
+def scenario_of(statement: Statement, opened: Problem | None) -> Scenario:
+    """The scenario of a statement: its grid, or the model that was opened."""
     if statement.grid is not None:
         mdp = statement.grid.model()
         return Scenario(mdp, cells_marked(mdp, DANGER))

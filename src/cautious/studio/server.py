@@ -20,8 +20,8 @@ from cautious.studio.websocket import Conversation
 
 MISSING = 'the studio needs starlette, uvicorn and websockets; install them with: pip install "cautious[studio]"'
 HOST = "127.0.0.1"
-MOST_PAGES = 64
-LONGEST_GOODBYE = 1.0
+MAX_PAGES = 64
+MAX_CLOSE_SECONDS = 1.0
 PAGE = "index.html"
 MEDIA = {
     ".html": "text/html; charset=utf-8",
@@ -54,7 +54,7 @@ class Studio:
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max(2, os.cpu_count() or 1)))
     pages: int = 0
 
-    def warm(self) -> None:
+    def preload(self) -> None:
         """Load what the first answer needs while the browser still opens."""
         session = Session(time_limit_seconds=self.time_limit_seconds)
         self.pool.submit(session.solve, EXAMPLES["maze"], lambda: False)
@@ -91,21 +91,21 @@ def application(studio: Studio, port: int) -> Any:
 
         return answer
 
-    async def talk(wire: Any) -> None:
-        await wire.accept()
-        if studio.pages >= MOST_PAGES:
-            await wire.close(1013, f"{MOST_PAGES} pages are open, which is the limit; close one")
+    async def converse(page: Any) -> None:
+        await page.accept()
+        if studio.pages >= MAX_PAGES:
+            await page.close(1013, f"{MAX_PAGES} pages are open, which is the limit; close one")
             return
         studio.pages += 1
         try:
             session = Session(studio.opened, studio.time_limit_seconds)
-            await Conversation(wire, session, studio.pool, studio.hello()).run()
+            await Conversation(page, session, studio.pool, studio.hello()).run()
         finally:
             studio.pages -= 1
 
     routes = [Route("/" if name == PAGE else f"/{name}", fixed(path)) for name, path in FILES.items()]
     guard = Middleware(Guard, port=port, token=studio.token)
-    return Starlette(routes=[*routes, WebSocketRoute("/talk", talk)], middleware=[guard])
+    return Starlette(routes=[*routes, WebSocketRoute("/talk", converse)], middleware=[guard])
 
 
 def listen(port: int) -> socket.socket:
@@ -146,7 +146,7 @@ def serve(studio: Studio, place: socket.socket) -> None:
     """Answer until Ctrl-C."""
     import uvicorn
 
-    studio.warm()
+    studio.preload()
     try:
         uvicorn.Server(configuration(application(studio, place.getsockname()[1]))).run(sockets=[place])
     except KeyboardInterrupt:
@@ -159,5 +159,5 @@ def close(studio: Studio) -> bool:
     """End the threads; False where one is in the middle of a long step and may take a while."""
     ending = threading.Thread(target=studio.pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
     ending.start()
-    ending.join(LONGEST_GOODBYE)
+    ending.join(MAX_CLOSE_SECONDS)
     return not ending.is_alive()
