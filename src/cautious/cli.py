@@ -92,53 +92,41 @@ def main() -> None:
     """Run the command line; errors are one line on standard error, and an exit code."""
     completion.rejoin(os.environ)
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    failed = Failure("--debug" in sys.argv[1:], "--json" in arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             code = app(arguments or ["--help"], prog_name="cautious", standalone_mode=False)
-        # a full disk shows here, where it can still be told
+        # a full disk shows here, where it can still be reported
         sys.stdout.flush()
-        sys.exit(code)
     except (Interrupted, KeyboardInterrupt):
-        sys.exit(failed("Interrupted", "interrupted", shared.INTERRUPTED))
+        code = _fail("Interrupted", "interrupted", shared.INTERRUPTED)
     except USAGE_ERROR as error:
-        sys.exit(failed("UsageError", usage_message(error, arguments), shared.WRONG_INPUT))
+        code = _fail("UsageError", usage_message(error, arguments), shared.WRONG_INPUT)
     except (SolveError, SimulatorError) as error:
-        sys.exit(failed(type(error).__name__, str(error), shared.LIMIT))
+        code = _fail(type(error).__name__, str(error), shared.LIMIT)
     except (CautiousError, OSError) as error:
-        sys.exit(failed(type(error).__name__, str(error), shared.WRONG_INPUT))
+        code = _fail(type(error).__name__, str(error), shared.WRONG_INPUT)
     except Exception as error:
-        text = f"unexpected {type(error).__name__}: {error} (--debug shows where)"
-        sys.exit(failed(type(error).__name__, text, 1))
+        code = _fail(type(error).__name__, f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1)
+    sys.exit(code)
 
 
-class Failure:
-    """Says what went wrong, to people and to programs."""
-
-    def __init__(self, debug: bool, as_json: bool) -> None:
-        self.debug, self.as_json = debug, as_json
-
-    def __call__(self, kind: str, text: str, code: int) -> int:
-        """Say it; gives the exit code."""
-        if self.debug:
-            traceback.print_exc()
-        line = " ".join(text.split())
-        if self.as_json:
-            # a full disk or a closed pipe is told on standard error
-            with suppress(OSError):
-                shared.print_json({"error": {"kind": kind, "message": line, "exit_code": code}})
-        sys.stderr.write(f"cautious: {line}\n")
-        drop_unwritten()
-        return code
-
-
-def drop_unwritten() -> None:
-    """Give up what standard output does not take, or Python tries again at its end and fails with a code of its own."""
+def _fail(kind: str, text: str, code: int) -> int:
+    """Report an error to people and to programs; returns the exit code."""
+    if "--debug" in sys.argv[1:]:
+        traceback.print_exc()
+    line = " ".join(text.split())
+    if "--json" in sys.argv[1:]:
+        # a full disk or a closed pipe is reported on standard error
+        with suppress(OSError):
+            shared.print_json({"error": {"kind": kind, "message": line, "exit_code": code}})
+    sys.stderr.write(f"cautious: {line}\n")
     try:
         sys.stdout.flush()
     except OSError:
+        # otherwise Python tries to write the rest again when it exits, and fails with an exit code of its own
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def _warn(message: Warning | str, *place: Any, **more: Any) -> None:

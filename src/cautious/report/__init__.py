@@ -1,1 +1,1 @@
-"""Reports: tables, drawings and HTML pages of Solutions. They draw; only ``trade`` solves, and only neighbours."""
+"""Reports: tables, drawings and HTML pages of Solutions. Only ``trade_off`` solves, and only neighbouring cautions."""
