@@ -33,7 +33,7 @@ SPLIT_VALUE_ERROR = re.compile(r"unexpected extra argument|No such option: -[0-9
 
 
 class Interrupted(Exception):
-    """Ctrl-C in a command; typer would leave at once, and say nothing."""
+    """Ctrl-C in a command; typer itself would exit without a message."""
 
 
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
@@ -130,12 +130,12 @@ def _fail(kind: str, text: str, code: int) -> int:
 
 
 def _warn(message: Warning | str, *place: Any, **more: Any) -> None:
-    """A warning in one line: where in the library it was raised helps nobody here."""
+    """Print a warning in one line, without its place in the library."""
     sys.stderr.write(f"cautious: warning: {' '.join(str(message).split())}\n")
 
 
 def usage_message(error: Any, arguments: Sequence[str]) -> str:
-    """What is wrong with the line, and where to look."""
+    """What is wrong with the command that was typed, and which help to read."""
     place = "cautious" if error.ctx is None else error.ctx.command_path
     message = error.format_message().rstrip(".")
     hint = split_value(arguments) if SPLIT_VALUE_ERROR.search(message) else ""
@@ -143,7 +143,7 @@ def usage_message(error: Any, arguments: Sequence[str]) -> str:
 
 
 def split_value(arguments: Sequence[str]) -> str:
-    """How to write the value that the shell took apart, as in ``--cautions 0 1 10``; empty where none is."""
+    """How to write a value that the shell split, as in ``--cautions 0 1 10``; empty where none was split."""
     for at, word in enumerate(arguments):
         if word not in (*LIST_OPTIONS, *TEXT_OPTIONS):
             continue
@@ -156,7 +156,7 @@ def split_value(arguments: Sequence[str]) -> str:
 
 
 def _parts(option: str, rest: Sequence[str]) -> list[str]:
-    """The words after an option that may all be its value: up to the next option, or to what is no number."""
+    """The words after an option that may all belong to its value: up to the next option, or the first non-number."""
     parts: list[str] = []
     for word in rest:
         number = _is_number(word)

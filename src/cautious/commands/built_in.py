@@ -16,7 +16,7 @@ from cautious.commands.progress import Bar, SolveBar
 from cautious.commands.shared import AsJson, Quiet, exit_code, print_json, print_table, summary, this_command
 
 DEMO_CAUTIONS = (0.0, 1.0, 10.0, 50.0)
-# options of a benchmark are its own: they are passed on as they are
+# a benchmark reads its own options: they are passed on unchanged
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -70,7 +70,7 @@ def demo(
 
     require_matplotlib()
     make_folder(out)
-    # one start cell, where the short way and the safe way part: each map then shows one way through the maze
+    # with one start cell, at the fork of the short and the safe route, each map shows a single route
     mdp = ca.worlds.maze(start_at_s=True)
     index, pages = out / "report.html", {}
     with SolveBar(quiet or as_json, points=len(DEMO_CAUTIONS)) as bar:
@@ -157,13 +157,13 @@ def bench(
         )
     if name not in known:
         raise ca.InputError(f"there is no benchmark {name!r}; benchmarks/ has {', '.join(known)}")
-    # benchmarks share helpers, as scripts of one folder do
+    # benchmarks import helpers from their own folder
     sys.path.insert(0, str(folder))
     run = runpy.run_path(str(folder / f"{name}.py"), run_name="cautious_benchmark")["main"]
     if given.args and len(inspect.signature(run).parameters) < 2:
         raise ca.InputError(f"the benchmark {name!r} takes no further options, found {' '.join(given.args)}")
     if isinstance(sys.stdout, TextIOWrapper):
-        # a line appears when it is measured, in a pipe or a file as well
+        # each line is written when it is measured, also to a pipe or a file
         sys.stdout.reconfigure(line_buffering=True)
     started = time.perf_counter()
     result = run(quick, given.args) if given.args else run(quick)

@@ -103,7 +103,7 @@ def learn(
             method,
             seed,
             checkpoint,
-            # nothing is drawn from a log, so that there is no progress to report
+            # nothing is sampled from a log, so there is no progress to report
             None if isinstance(source, ca.LoggedMDP) else tell,
             executor,
             checkpoint_seconds=checkpoint_every,

@@ -48,7 +48,7 @@ def policy_from_rows(path: Path, mdp: MDP) -> Array:
 
 
 def _numbers(rows: Columns, column: str, names: list[str]) -> Any:
-    """What a column names, as numbers (n,) of the model."""
+    """The states or actions (n,) of the model that a column names."""
     places = {name: place for place, name in enumerate(names)}
     labels = [str(label) for label in rows.labels[column]]
     found = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
@@ -91,7 +91,7 @@ def evaluated_risk(problem: Problem, policy: Array) -> tuple[float | None, list[
 
 
 def watched_sets(problem: Problem) -> dict[str, Mask]:
-    """The sets of states (S,) that the risk is about, by name."""
+    """Masks (S,) of the states outside safe sets and of the danger sets, by name."""
     terms = () if problem.unbound_risk is None else terms_of(problem.unbound_risk)
     safe = [risk.states for _, risk in terms if isinstance(risk, SafeSet)]
     outside = "states outside the safe set"

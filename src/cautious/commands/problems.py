@@ -70,7 +70,7 @@ class ModelOptions:
 
     @property
     def given(self) -> dict[str, Any]:
-        """Those that were, by the words of a problem file."""
+        """The options that were given, under their keys in a problem file."""
         words = {key: value for key, value in asdict(self).items() if value is not None}
         if self.start is not None and self.start.isdecimal():
             words["start"] = int(self.start)
@@ -127,7 +127,7 @@ def _own_problem(name: str, options: ModelOptions) -> "Problem":
 
 
 def model_table(name: str, options: ModelOptions) -> dict[str, Any]:
-    """What ``[model]`` of a problem file would say."""
+    """The ``[model]`` table of a problem file that means the same."""
     from cautious import InputError
     from cautious.problem_files.model_entries import SOURCES
 
@@ -138,13 +138,13 @@ def model_table(name: str, options: ModelOptions) -> dict[str, Any]:
             raise InputError(f"{option(key)} is for {' or '.join(fitting)}; {name} is {KINDS[source]}")
     table = {source: name.removeprefix(GYM) if source == "gym" else name} | options.given
     if source in ("file", "transitions") and options.start is not None:
-        # states of a file may be called 1, 2, 3: the name counts before the number
+        # states of a file may be called 1, 2, 3: a name takes precedence over a number
         table["start"] = options.start
     return table
 
 
 def source_of(name: str) -> str:
-    """Which kind of thing a name is: a word of ``[model]``."""
+    """What a name is, as a key of ``[model]``: world, file, gym or transitions."""
     from cautious import FileError, InputError, worlds
     from cautious.checks import did_you_mean
     from cautious.problem_files.model_entries import TABLE_SUFFIXES, holds_transitions
@@ -167,7 +167,7 @@ def source_of(name: str) -> str:
 
 
 def gym_table(name: str, options: ModelOptions) -> dict[str, Any]:
-    """The table of a gym: problem, complete."""
+    """The ``[model]`` table of a gym: problem; its discount and end of episodes are required."""
     from cautious import InputError
 
     table = model_table(name, options)
@@ -192,10 +192,10 @@ def _model(name: str, options: ModelOptions) -> "MDP":
 
 
 def start_note(name: str, options: ModelOptions, mdp: "MDP") -> str | None:
-    """That the start is uniform where nobody chose that; None where somebody chose, or may have.
+    """A note that the start is uniform by default; None where a start was chosen, or may have been.
 
-    A world and an environment start where they start, and the files of other formats may hold a start: only a problem
-    file and a plain table are known to leave it open.
+    Worlds and environments have a start of their own, and the files of other formats may hold one: only a problem file
+    and a plain table are known to have none.
     """
     from cautious.problem_files.model_entries import TABLE_SUFFIXES
 
@@ -212,5 +212,5 @@ def start_note(name: str, options: ModelOptions, mdp: "MDP") -> str | None:
 
 
 def option(key: str) -> str:
-    """A word of a problem file as an option."""
+    """The command-line option of a key of a problem file."""
     return "--" + key.replace("_", "-")

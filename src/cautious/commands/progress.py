@@ -1,4 +1,4 @@
-"""What is going on, on standard error: a spinner, a bar and the time, gone when the work is done.
+"""Progress on standard error: a spinner, a bar and the time, erased when the work is done.
 
 Nothing is written when standard error is not a terminal, or with --quiet or --json; work that takes less than half a
 second shows nothing either.
@@ -20,7 +20,7 @@ DELAY_SECONDS = 0.5
 
 
 class Bar:
-    """A bar around some work; it pulses while nothing says how much there is.
+    """A progress bar around some work; it pulses while the amount of work is unknown.
 
     A ``console`` shows it at once, wherever that is.
     """
@@ -53,7 +53,7 @@ class Bar:
         return self
 
     def show(self, what: str, done: float = 0.0, total: float | None = None, figures: str = "") -> None:
-        """Say what is being done and how far it is."""
+        """Show what is being done and how much of it is done."""
         if self.wanted:
             self._bar.update(self._task, description=what, completed=done, total=total, figures=figures)
 

@@ -57,7 +57,7 @@ def as_bytes(text: str | None) -> float | None:
 
 
 def whole_number(option: str, text: str) -> int:
-    """``1e6``, ``1_000_000`` or ``1000000``."""
+    """A whole number of at least 1, written as ``1e6``, ``1_000_000`` or ``1000000``."""
     from cautious import InputError
 
     try:
@@ -83,7 +83,7 @@ def numbers_in(option: str, text: str, expected: str, count: int | None = None) 
 
 
 def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None] = ()) -> None:
-    """Refuse before any work what could only fail after it: a folder that is not there, a missing extra."""
+    """Refuse now, before any work, outputs that could not be written: no such folder, or a missing extra."""
     from cautious import FileError
     from cautious.report.canvas import require_matplotlib
 
@@ -133,12 +133,12 @@ def summary(solution: "Solution") -> dict[str, Any]:
 
 
 def this_command() -> str:
-    """What was typed, for a page that says how to make it again."""
+    """The command that was typed, for a page that says how to reproduce it."""
     return shlex.join(["cautious", *sys.argv[1:]])
 
 
 def plain(value: float | None) -> float | None:
-    """JSON has no infinities."""
+    """The value for JSON: None where it is missing or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 

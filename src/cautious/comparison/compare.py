@@ -239,7 +239,7 @@ class Peers:
         return ComparisonRow(name, owner, status, objective, bound, gap, found["wall_seconds"], note)
 
     def _pickled(self) -> bytes:
-        """The problem for a child, where neither how the risk was written nor where the model is from plays a part."""
+        """The bound problem for a child process, without the unbound risk and without the log behind its model."""
         mdp = self.problem.mdp
         # a risk that does not count, at caution 0 or weight 0, may hold functions that cannot be sent
         bare = self.problem.part(self.problem.reward, self.problem.terms)
@@ -270,5 +270,5 @@ def status_and_note(status: str) -> tuple[str, str]:
 
 
 def finite(value: float) -> float | None:
-    """None for what is not."""
+    """The value, or None where it is not finite."""
     return float(value) if np.isfinite(value) else None

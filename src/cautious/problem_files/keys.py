@@ -7,7 +7,7 @@ from typing import Any
 
 from cautious.errors import InputError
 
-# what other tools, papers and people call what we call otherwise, and what it may mean here, likeliest first
+# words of other tools and papers, and the keys or kinds they may mean here, likeliest first
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("names", "rename", "mapping"), ("columns",)),
     **dict.fromkeys(("gamma", "discounting"), ("discount",)),
@@ -37,7 +37,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("std", "standard_deviation", "volatility"), ("Variance",)),
     **dict.fromkeys(("l2", "euclidean"), ("Quadratic",)),
 }
-# where keys live that are often written one table too early or too late
+# the table of each key, for errors about keys that were written in the wrong table
 TOP = "at the top of the file, above [model]"
 PLACES: Mapping[str, str] = {
     "caution": TOP,
@@ -82,13 +82,13 @@ def text(where: str, value: Any, what: str = "a name") -> str:
 
 
 def refuse_percent(where: str, value: Any) -> None:
-    """Refuse 95 where 0.95 is meant; any other number is left to those who know what it may be."""
+    """Refuse 95 where 0.95 is meant; other numbers are checked where they are used."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 2 <= value <= 100:
         raise InputError(f"{where} is {value:g}; it lies between 0 and 1: {value:g} % is written {value / 100:g}")
 
 
 def _nearest(word: str, known: list[str]) -> str:
-    """A question that names the known word that was meant: by another name of it, its beginning, or its letters."""
+    """A question that names the key that was probably meant: a synonym, one with this beginning, or a similar one."""
     lower, said = {one.lower(): one for one in known}, word.lower()
     meant = [one for one in SYNONYMS.get(said, ()) if one in known]
     begun = [one for key, one in lower.items() if len(said) > 2 and key.startswith(said)]

@@ -112,13 +112,13 @@ def _demonstrations(name: str, table: Mapping[str, Any], folder: Path, mdp: MDP)
 
 
 def refuse_bare_demonstrations(name: str, value: Any) -> None:
-    """Episodes are no array: how they end and how they are smoothed must be said."""
+    """Refuse the bare name of a file of episodes: their end and their smoothing must be given too."""
     if isinstance(value, str) and value.lower().endswith(".csv"):
         raise InputError(f"{name} is {value!r}; episodes need their smoothing and end: {DEMONSTRATIONS_FORM}")
 
 
 def array_from_file(name: str, text: str, folder: Path, *, solutions: bool) -> Any:
-    """An array named ``x.npy`` or ``x.npz:member``, or a Solution named ``x.npz`` where ``solutions`` are welcome."""
+    """An array named ``x.npy`` or ``x.npz:member``, or a Solution named ``x.npz`` where ``solutions`` are allowed."""
     file, _, member = text.partition(":")
     path = folder / file
     try:

@@ -81,7 +81,7 @@ def runs(solutions: Sequence[Solution]) -> list[Run]:
 
 @dataclass(frozen=True)
 class Choices:
-    """The actions per state and caution as a table, its changed cells (row, column), and what it leaves out in words."""
+    """The actions per state and caution as a table, its changed cells (row, column), and a sentence on what it omits."""
 
     table: Table
     changed: frozenset[tuple[int, int]]

@@ -25,9 +25,9 @@ from cautious.solvers.solve import answer
 from cautious.status import Status
 
 EPISODES = 2000
-# discounts near one have horizons nobody waits for; the page says where the episodes were cut
+# for discounts near one the episodes are cut here, and the page says so
 MAX_HORIZON = 5000
-# what a neighbour may take; it is not tried if the solution itself took much longer
+# time limit of a neighbour, and the time of the solution itself beyond which none is tried
 NEIGHBOUR_SECONDS, MAX_OWN_SECONDS = 4.0, 20.0
 NEIGHBOUR_FACTORS = (0.5, 2.0)
 # smaller relative changes may be none: solutions are known up to their tolerance, and this is the usual one
@@ -46,19 +46,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Step:
-    """From one caution to a larger one."""
+    """The step from one caution to a larger one."""
 
     before: Point
     after: Point
 
     @property
     def given_up(self) -> float:
-        """Return lost."""
+        """The return that the step gives up."""
         return self._change(self.before.expected_return, self.after.expected_return)
 
     @property
     def removed(self) -> float:
-        """Risk less."""
+        """The risk that the step removes."""
         return self._change(self.before.risk, self.after.risk)
 
     @property
@@ -73,7 +73,7 @@ class Step:
 
 
 def point(solution: Solution) -> Point | None:
-    """None when the risk is unknown or infinite."""
+    """Return and risk of a solution; None when the risk is unknown or infinite."""
     risk = shown_risk(solution)
     if risk is None or not np.isfinite(risk) or not np.isfinite(solution.expected_return):
         return None
@@ -86,7 +86,7 @@ def certain_change(solution: Solution) -> float:
 
 
 def steps(points: Sequence[Point | None]) -> list[Step]:
-    """Between neighbours; unknown points are left out."""
+    """The steps between neighbouring points; unknown points are left out."""
     known = [one for one in points if one is not None]
     return [Step(before, after) for before, after in pairwise(known)]
 

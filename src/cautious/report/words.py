@@ -23,12 +23,12 @@ RISKS = {
     "Entropy": "the concentration of the behaviour (negative entropy), in nats",
 }
 
-# from here on a power of ten is easier to read than all the digits
+# larger numbers are easier to read with a power of ten than with all their digits
 LARGEST_WITH_ALL_DIGITS = 1e8
 
 
 def number(value: float | None, digits: int = 5) -> str:
-    """A number for people: few digits, few signs for what is missing or infinite."""
+    """A number in few digits; "n/a" where it is missing, a sign where it is infinite."""
     if value is None or math.isnan(value):
         return "n/a"
     if math.isinf(value):
@@ -52,7 +52,7 @@ def unit_after(mdp: MDP, before: str = ", ") -> str:
 
 
 def time_steps(count: str, mdp: MDP) -> str:
-    """So many steps, by the name of a step: 20 days, 3 slots of 20 minutes."""
+    """A number of steps, by the name of a step: 20 days, 3 slots of 20 minutes."""
     first, *rest = scene_of(mdp).step.split(" ")
     if not re.fullmatch(r"[A-Za-z]+", first):
         return f"{count} steps"

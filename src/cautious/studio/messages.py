@@ -27,31 +27,15 @@ EXPORTS = ("report", "policy", "problem")
 
 
 @dataclass(frozen=True)
-class Solve:
-    """Asks for the best policy, and for the frontier after it."""
+class Message:
+    """What a page asks: "solve" (best policy, then the frontier), "open" (read a saved statement), or a file to export.
 
+    ``kind`` is "solve", "open" or one of ``EXPORTS``.
+    """
+
+    kind: str
     number: int
     statement: Statement
-
-
-@dataclass(frozen=True)
-class Export:
-    """Asks for a file about the best policy."""
-
-    number: int
-    statement: Statement
-    what: str
-
-
-@dataclass(frozen=True)
-class Open:
-    """Asks what a saved statement says."""
-
-    number: int
-    statement: Statement
-
-
-Message = Solve | Export | Open
 
 
 def parse(text: str) -> Message:
@@ -65,22 +49,16 @@ def parse(text: str) -> Message:
     kind = one_of("type", content.get("type"), keys)
     _complete(content, "the message", ("type", "number", *keys[kind]))
     number = _whole("number", content["number"], 0, LARGEST_NUMBER)
-    if kind == "open":
-        return Open(number, statement_in(content["text"]))
-    statement = read_statement(content["statement"])
-    if kind == "solve":
-        return Solve(number, statement)
-    return Export(number, statement, one_of("what", content["what"], EXPORTS))
-
-
-def statement_in(text: Any) -> Statement:
-    """The statement in a saved file."""
-    if not isinstance(text, str):
-        raise InputError(f"text must be the content of a saved grid, found {_found(text)}")
-    saved = read_statement(_json("the file", text))
+    if kind == "export":
+        kind = one_of("what", content["what"], EXPORTS)
+    if kind != "open":
+        return Message(kind, number, read_statement(content["statement"]))
+    if not isinstance(content["text"], str):
+        raise InputError(f"text must be the content of a saved grid, found {_found(content['text'])}")
+    saved = read_statement(_json("the file", content["text"]))
     if saved.grid is None:
         raise InputError("the file has no grid: it was saved from a model that cannot be painted")
-    return saved
+    return Message(kind, number, saved)
 
 
 def read_statement(content: Any) -> Statement:

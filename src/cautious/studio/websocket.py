@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from cautious.errors import CautiousError, InputError
 from cautious.studio import answers
-from cautious.studio.messages import Export, Message, Open, Solve, parse
+from cautious.studio.messages import Message, parse
 from cautious.studio.scenario import Statement
 from cautious.studio.session import Session
 
@@ -47,8 +47,8 @@ class Conversation:
     def __init__(self, socket: Socket, session: Session, pool: Executor, greeting: str) -> None:
         self.socket, self.session, self.pool = socket, session, pool
         self.greeting = greeting
-        self.newest: Solve | None = None
-        self.files: deque[Export] = deque()
+        self.newest: Message | None = None
+        self.files: deque[Message] = deque()
         self.wake = asyncio.Event()
         self.closed = False
         # the statement whose curve the page has, without its caution
@@ -80,11 +80,11 @@ class Conversation:
                 await self._send(answers.error_message(number, str(error)))
 
     async def _take(self, message: Message) -> None:
-        if isinstance(message, Open):
+        if message.kind == "open":
             statement = message.statement.plain()
             await self._send(json.dumps({"type": "opened", "statement": statement}))
             return
-        if isinstance(message, Solve):
+        if message.kind == "solve":
             self.newest = message
         elif len(self.files) < MAX_FILES:
             self.files.append(message)
@@ -97,14 +97,14 @@ class Conversation:
             await self.wake.wait()
             self.wake.clear()
             while not self.closed and (self.newest is not None or self.files):
-                message: Solve | Export = self.files.popleft() if self.newest is None else self.newest
+                message: Message = self.files.popleft() if self.newest is None else self.newest
                 if message is self.newest:
                     self.newest = None
                 await self._answer(message)
 
-    async def _answer(self, message: Solve | Export) -> None:
+    async def _answer(self, message: Message) -> None:
         try:
-            if isinstance(message, Export):
+            if message.kind != "solve":
                 await self._send(await self._in_thread(self._file, message))
                 return
             await self._send(await self._in_thread(self._solution, message))
@@ -143,7 +143,7 @@ class Conversation:
     def _has_work(self) -> bool:
         return self.closed or self.newest is not None or bool(self.files)
 
-    def _solution(self, message: Solve) -> bytes:
+    def _solution(self, message: Message) -> bytes:
         started = time.perf_counter()
         statement = message.statement
 
@@ -155,10 +155,10 @@ class Conversation:
         scenario = self.session.scenario(statement)
         return answers.solution_message(message.number, solution, scenario, statement.risk, seconds)
 
-    def _file(self, message: Export) -> bytes:
+    def _file(self, message: Message) -> bytes:
         statement = message.statement
         solution = self.session.answered(statement, lambda: self.closed)
-        name, media, content = answers.export(message.what, statement, self.session.scenario(statement), solution)
+        name, media, content = answers.export(message.kind, statement, self.session.scenario(statement), solution)
         head = {"type": "file", "number": message.number, "name": name, "media": media}
         return answers.pack(head, content)
 
