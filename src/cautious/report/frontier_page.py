@@ -81,7 +81,7 @@ def runs(solutions: Sequence[Solution]) -> list[Run]:
 
 @dataclass(frozen=True)
 class Choices:
-    """The actions per state and caution as a table, its changed cells (row, column), and a sentence on what it omits."""
+    """Actions per state and caution as a table, its changed cells (row, column), and a sentence on what is left out."""
 
     table: Table
     changed: frozenset[tuple[int, int]]

@@ -24,8 +24,7 @@ from cautious.report.text_tables import (
     busiest_table,
     changed_states,
     changes_table,
-    comparison_table,
-    estimates_table,
+    figures_table,
     steps_table,
 )
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral
@@ -171,9 +170,9 @@ def _requirements(solution: Solution) -> str:
 
 def _figures(solution: Solution, comparison: NeutralComparison | None) -> str:
     """Mean and risk, next to the risk-neutral policy."""
+    table = pieces.table(figures_table(solution, comparison))
     if comparison is None:
-        estimates = pieces.table(estimates_table(solution))
-        return pieces.section("This policy", estimates, pieces.paragraphs([NO_MODEL], "soft"))
+        return pieces.section("This policy", table, pieces.paragraphs([NO_MODEL], "soft"))
     title = "This policy" if is_neutral(solution) else "Next to the risk-neutral policy"
     chosen, mdp = comparison.chosen, solution.mdp
     computed = "are computed from the model"
@@ -188,7 +187,7 @@ def _figures(solution: Solution, comparison: NeutralComparison | None) -> str:
         notes.append(NO_RISK_DATA)
     if chosen.quantiles[LOW_QUANTILE] < comparison.neutral.quantiles[LOW_QUANTILE]:
         notes.insert(0, STEPS_NOT_EPISODES)
-    return pieces.section(title, pieces.table(comparison_table(comparison)), pieces.paragraphs(notes, "soft"))
+    return pieces.section(title, table, pieces.paragraphs(notes, "soft"))
 
 
 def _behaviour(solution: Solution, comparison: NeutralComparison | None) -> str:

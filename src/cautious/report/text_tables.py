@@ -51,25 +51,26 @@ class Table:
 
 def solution_table(solution: Solution) -> Table:
     """The figures of a solution."""
-    # a bound that samples did not give is not infinite but not known
-    bounds = [number(solution.upper_bound, 8), number(solution.gap, 3)]
-    if is_learned(solution):
-        values = (solution.upper_bound, solution.gap)
-        bounds = [text if np.isfinite(value) else "not known" for text, value in zip(bounds, values, strict=True)]
+
+    def bound(value: float, digits: int) -> str:
+        # a bound that samples did not give is not infinite but not known
+        return "not known" if is_learned(solution) and not np.isfinite(value) else number(value, digits)
+
+    risk_rows = [
+        (f"risk ({solution.risk_label})", number(shown_risk(solution), 8)),
+        ("caution", number(solution.caution)),
+    ]
     rows = [
         ("status", solution.status.name),
         ("objective", number(shown_objective(solution), 8)),
         ("expected return", number(shown_return(solution), 8)),
-        (f"risk ({solution.risk_label})", number(shown_risk(solution), 8)),
-        ("caution", number(solution.caution)),
-        ("upper bound", bounds[0]),
-        ("gap", bounds[1]),
+        *([] if is_neutral(solution) else risk_rows),
+        ("upper bound", bound(solution.upper_bound, 8)),
+        ("gap", bound(solution.gap, 3)),
         ("proof", solution.certificate.kind),
         ("method", solution.method),
         ("seconds", number(solution.seconds, 3)),
     ]
-    if is_neutral(solution):
-        del rows[3:5]
     return Table("", ("figure", "value"), tuple(rows))
 
 
@@ -117,38 +118,32 @@ def steps_table(steps: Iterable[Step], unit: str = "") -> Table:
     return Table("", ("caution", f"return given up{unit}", "risk removed", f"return per unit of risk{unit}"), rows)
 
 
-def estimates_table(solution: Solution) -> Table:
-    """Mean and risk of a policy that was learned without a model."""
-    unit = unit_after(solution.mdp)
-    figures: list[tuple[str, float | None]] = [(f"expected return (estimate){unit}", shown_return(solution))]
-    if not is_neutral(solution):
-        figures.append((f"risk: {solution.risk_label} (estimate)", shown_risk(solution)))
-        figures.append((f"objective: return - caution * risk (estimate){unit}", shown_objective(solution)))
-    return Table("", ("figure", "this policy"), tuple((name, number(value)) for name, value in figures))
-
-
-def comparison_table(comparison: NeutralComparison) -> Table:
-    """Mean and risk of the policy, next to the risk-neutral one."""
-    solution, chosen, neutral = comparison.solution, comparison.chosen, comparison.neutral
-    known, unit = source(solution), unit_after(solution.mdp)
+def figures_table(solution: Solution, comparison: NeutralComparison | None) -> Table:
+    """Mean and risk of the policy, next to the risk-neutral one; estimates where it was learned without a model."""
+    kind, unit = "estimate" if comparison is None else source(solution), unit_after(solution.mdp)
+    neutral_return = None if comparison is None else comparison.neutral_return
+    neutral_risk = None if comparison is None else comparison.neutral_risk
+    risk = shown_risk(solution)
     figures: list[tuple[str, float | None, float | None]] = [
-        (f"expected return ({known}){unit}", shown_return(solution), comparison.neutral_return)
+        (f"expected return ({kind}){unit}", shown_return(solution), neutral_return)
     ]
-    risk, other_risk = shown_risk(solution), comparison.neutral_risk
     if is_neutral(solution):
         if solution.problem is not None and risk is not None:
             figures.append((f"risk, which played no part: {solution.problem.risk_label}", risk, None))
     elif solution.status is not Status.INFEASIBLE:
-        worth = None if other_risk is None else comparison.neutral_return - solution.caution * other_risk
-        figures.append((f"risk: {solution.risk_label} ({known})", risk, other_risk))
-        figures.append((f"objective: return - caution * risk{unit}", shown_objective(solution), worth))
-    own, other = (None if one.exact_variance is None else one.exact_variance**0.5 for one in (chosen, neutral))
-    figures.append((f"standard deviation of the return ({known}){unit}", own, other))
-    figures += [
-        (f"{level} % quantile of the return (simulated){unit}", chosen.quantiles[level], neutral.quantiles[level])
-        for level in (5, 50, 95)
-    ]
-    if is_neutral(solution):
+        worth = None
+        if neutral_return is not None and neutral_risk is not None:
+            worth = neutral_return - solution.caution * neutral_risk
+        figures.append((f"risk: {solution.risk_label} ({kind})", risk, neutral_risk))
+        figures.append((f"objective: return - caution * risk ({kind}){unit}", shown_objective(solution), worth))
+    if comparison is not None:
+        both = comparison.chosen, comparison.neutral
+        own, other = (None if one.exact_variance is None else one.exact_variance**0.5 for one in both)
+        figures.append((f"standard deviation of the return ({kind}){unit}", own, other))
+        for level in (5, 50, 95):
+            name = f"{level} % quantile of the return (simulated){unit}"
+            figures.append((name, both[0].quantiles[level], both[1].quantiles[level]))
+    if comparison is None or is_neutral(solution):
         return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
     rows = tuple((name, number(one), number(other)) for name, one, other in figures)
     return Table("", ("figure", "this policy", "risk-neutral policy"), rows)
