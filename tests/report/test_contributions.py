@@ -145,11 +145,3 @@ def test_requirements_have_a_limit_and_what_was_reached():
     assert [row.reached for row in rows] == pytest.approx(returns)
     assert -np.log(returns - 1).sum() == pytest.approx(solution.risk)
     assert barrier_requirements(solved("Variance", 0)) == []
-
-
-def test_a_loaded_infeasible_solution_names_what_cannot_be_met(infeasible_solution, tmp_path):
-    infeasible_solution.save(tmp_path / "s.npz")
-    rows = barrier_requirements(ca.load(tmp_path / "s.npz"))
-    # which states are safe is not in the file
-    assert [dataclasses.replace(row, states=(0,)) for row in rows] == barrier_requirements(infeasible_solution)
-    assert rows[0].reached < rows[0].limit

@@ -1,5 +1,7 @@
 """Requirements in words: what is asked, what is reached, and what the risk-neutral policy does to them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,11 @@ def test_caution_that_changes_nothing_is_said_once(pump, tmp_path):
     lead = read(tmp_path / "page.html")[1].words.split("expected return")[0]
     assert "the same policy as without caution; no policy" in lead
     assert "risk-neutral" not in lead
+
+
+def test_a_loaded_infeasible_solution_names_what_cannot_be_met(infeasible_solution, tmp_path):
+    infeasible_solution.save(tmp_path / "s.npz")
+    rows = barrier_requirements(ca.load(tmp_path / "s.npz"))
+    # which states are safe is not in the file
+    assert [dataclasses.replace(row, states=(0,)) for row in rows] == barrier_requirements(infeasible_solution)
+    assert rows[0].reached < rows[0].limit
