@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.commands.problems import ModelOptions, source_of
+from cautious.commands.problems import MODEL_OPTIONS, model_table, source_of
 from cautious.problem_files.model_entries import SOURCES
 
 FORMATS = (".npz", ".umb", ".tra", ".csv", ".parquet", ".arrow", ".mat")
@@ -157,8 +157,9 @@ def test_wrong_input_is_one_line_and_exit_code_two(run, folder, case):
 
 def test_options_are_words_of_problem_files():
     every = {key for keys in SOURCES.values() for key in keys}
-    assert set(vars(ModelOptions())) <= every
-    assert ModelOptions(0.9, start="3").given == {"discount": 0.9, "start": 3}
+    assert {*MODEL_OPTIONS, "reward_range"} <= every
+    asked = {"discount": 0.9, "start": "3"}
+    assert model_table("gym:Taxi-v4", asked) == {"gym": "Taxi-v4", "discount": 0.9, "start": 3}
 
 
 def test_compare_prints_rows_and_exit_codes(run):

@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +29,7 @@ from cautious.commands.shared import (
     SolutionFile,
     check_outputs,
     exit_code,
+    numbers_in,
     plain,
     print_files,
     print_json,
@@ -82,6 +82,9 @@ def learn(
 
     check_outputs([out, checkpoint, policy_csv], [report, plot])
     budget = whole_number("--samples", samples)
+    if reward_range is not None:
+        limits = numbers_in("--reward-range", reward_range, "two numbers such as -10,5", 2)
+        options = {**options, "reward_range": limits}
     if workers < 1:
         raise ca.InputError(f"--workers is {workers}; expected at least 1")
     board = None if tensorboard is None else ca.TensorBoard(tensorboard)
@@ -93,7 +96,7 @@ def learn(
                 board(progress)
 
         bar.show(f"reading {problem}")
-        source, chosen, price = sampled(problem, replace(options, reward_range=reward_range), risk, caution)
+        source, chosen, price = sampled(problem, options, risk, caution)
         bar.show("learning")
         solution = ca.learn(
             source,
@@ -146,7 +149,7 @@ def sampled(
         source = found.mdp if isinstance(found.mdp, LoggedMDP) else found.mdp.simulator()
         return source, found.unbound_risk, found.caution
     given = gym_table(name, options)
-    if options.start is not None:
+    if "start" in options:
         raise InputError(f"--start means nothing here: {name} is sampled, and starts where it starts")
     chosen = None if risk is None else parse_risk(risk)
     price = (0.0 if chosen is None else 1.0) if caution is None else caution

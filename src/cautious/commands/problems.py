@@ -3,17 +3,16 @@
 import inspect
 import re
 import tomllib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from functools import wraps
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cautious.commands import completion
-from cautious.commands.shared import numbers_in
 
 if TYPE_CHECKING:
     from cautious import MDP, Problem, Risk
@@ -58,28 +57,9 @@ MODEL_OPTIONS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class ModelOptions:
-    """The options that say more about a model than PROBLEM does; None where nothing was given."""
-
-    discount: float | None = None
-    at_end: str | None = None
-    start: str | None = None
-    untried: str | None = None
-    reward_range: str | None = None
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The options that were given, under their keys in a problem file."""
-        words = {key: value for key, value in asdict(self).items() if value is not None}
-        if self.start is not None and self.start.isdecimal():
-            words["start"] = int(self.start)
-        if self.reward_range is not None:
-            words["reward_range"] = numbers_in("--reward-range", self.reward_range, "two numbers such as -10,5", 2)
-        return words
-
-
-NO_OPTIONS = ModelOptions()
+# the options that were given, under their keys in a problem file
+ModelOptions = Mapping[str, Any]
+NO_OPTIONS: ModelOptions = MappingProxyType({})
 
 
 def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -89,8 +69,8 @@ def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def call(**given: Any) -> None:
-        options = ModelOptions(**{name: given.pop(name) for name in MODEL_OPTIONS})
-        command(**given, options=options)
+        options = {name: given.pop(name) for name in MODEL_OPTIONS}
+        command(**given, options={name: value for name, value in options.items() if value is not None})
 
     # typer reads the options of a command off its signature
     parameters = [declared if one.name == "options" else [one] for one in signature.parameters.values()]
@@ -117,7 +97,7 @@ def _own_problem(name: str, options: ModelOptions) -> "Problem":
     from cautious import read_problem as read_file
 
     if Path(name).suffix.lower() == ".toml":
-        for key in options.given:
+        for key in options:
             raise InputError(f"{option(key)} is not for a problem file: give {key} in {name}, [model]")
         return read_file(name)
     if name in worlds.names():
@@ -132,14 +112,14 @@ def model_table(name: str, options: ModelOptions) -> dict[str, Any]:
     from cautious.problem_files.model_entries import SOURCES
 
     source = source_of(name)
-    for key in options.given:
+    for key in options:
         if key not in SOURCES[source]:
             fitting = [KINDS[one] for one, keys in SOURCES.items() if key in keys]
             raise InputError(f"{option(key)} is for {' or '.join(fitting)}; {name} is {KINDS[source]}")
-    table = {source: name.removeprefix(GYM) if source == "gym" else name} | options.given
-    if source in ("file", "transitions") and options.start is not None:
-        # states of a file may be called 1, 2, 3: a name takes precedence over a number
-        table["start"] = options.start
+    table = {source: name.removeprefix(GYM), **options}
+    if source == "gym" and options.get("start", "").isdecimal():
+        # states of a file may have names such as 1, 2, 3; those of an environment are numbers
+        table["start"] = int(options["start"])
     return table
 
 
@@ -200,7 +180,7 @@ def start_note(name: str, options: ModelOptions, mdp: "MDP") -> str | None:
     from cautious.problem_files.model_entries import TABLE_SUFFIXES
 
     is_uniform = mdp.n_states > 1 and bool((mdp.start == mdp.start[0]).all())
-    if not is_uniform or options.start is not None:
+    if not is_uniform or "start" in options:
         return None
     path, advice = Path(name), None
     if path.suffix.lower() == ".toml":

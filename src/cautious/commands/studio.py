@@ -35,7 +35,7 @@ def studio(
     require_server()
     if not 0 < time_limit <= 3600:
         raise InputError(f"--time-limit is {time_limit:g}; it must be a number of seconds above 0 and at most 3600")
-    painted = problem in EXAMPLES and not options.given
+    painted = problem in EXAMPLES and not options
     here = Studio(None if painted else read_problem(problem, options), problem, time_limit)
     place = listen(port)
     where = address(here, place)
