@@ -18,7 +18,7 @@ from cautious.learning.loop import LearningProgress
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
 from cautious.peers import roster
-from cautious.peers.timing import repeated
+from cautious.peers.timing import finite, repeated
 from cautious.peers.workers import Worker
 from cautious.problem import Problem
 from cautious.solution import Solution
@@ -267,8 +267,3 @@ def status_and_note(status: str) -> tuple[str, str]:
     if " over " in f" {status}":
         return "time limit", status.replace("over", "stopped after")
     return status, ""
-
-
-def finite(value: float) -> float | None:
-    """The value, or None where it is not finite."""
-    return float(value) if np.isfinite(value) else None

@@ -40,9 +40,12 @@ def judged(found: EvaluatedPolicy, bound: float, claimed: float | None = None) -
     """What a policy is worth, what no policy exceeds, and the relative gap; None for what is not finite."""
     gap = (bound + found.error - found.objective) / max(1.0, abs(found.objective))
     figures = {"objective": found.objective, "upper_bound": bound + found.error, "gap": gap}
-    return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()} | {
-        "claimed": claimed
-    }
+    return {name: finite(value) for name, value in figures.items()} | {"claimed": claimed}
+
+
+def finite(value: float) -> float | None:
+    """The value, or None where it is not finite."""
+    return float(value) if np.isfinite(value) else None
 
 
 NO_ANSWER: dict[str, Any] = {"objective": None, "upper_bound": None, "gap": None, "claimed": None}

@@ -18,7 +18,6 @@ from cautious.studio.scenario import EXAMPLES, LARGEST_SIDE
 from cautious.studio.session import Session
 from cautious.studio.websocket import Conversation
 
-MISSING = 'the studio needs starlette, uvicorn and websockets; install them with: pip install "cautious[studio]"'
 HOST = "127.0.0.1"
 MAX_PAGES = 64
 MAX_CLOSE_SECONDS = 1.0
@@ -40,7 +39,9 @@ def require_server() -> None:
         import uvicorn  # noqa: F401
         import websockets  # noqa: F401
     except ImportError:
-        raise MissingExtraError(MISSING) from None
+        raise MissingExtraError(
+            'the studio needs starlette, uvicorn and websockets; install them with: pip install "cautious[studio]"'
+        ) from None
 
 
 @dataclass
@@ -75,13 +76,11 @@ class Studio:
 
 def application(studio: Studio, port: int) -> Any:
     """The ASGI application."""
-    try:
-        from starlette.applications import Starlette
-        from starlette.middleware import Middleware
-        from starlette.responses import Response
-        from starlette.routing import Route, WebSocketRoute
-    except ImportError:
-        raise MissingExtraError(MISSING) from None
+    require_server()
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.responses import Response
+    from starlette.routing import Route, WebSocketRoute
 
     def fixed(path: Path) -> Any:
         content, media = path.read_bytes(), MEDIA[path.suffix]
