@@ -11,7 +11,6 @@ from cautious.report.frontier_page import (
     MAX_ROWS,
     NOT_VISITED,
     changing_states,
-    choice,
     choices,
     in_order,
     runs,
@@ -19,6 +18,7 @@ from cautious.report.frontier_page import (
     write_overview,
 )
 from cautious.report.plots import plot_behaviour, plot_side_by_side
+from cautious.report.text_tables import likeliest_actions
 from cautious.report.trade_off import point, steps
 from cautious.report.words import number
 from page_reader import read
@@ -265,16 +265,16 @@ def test_few_words_for_a_choice(pump):
     for chances, words in (
         ({"run": 1.0}, "run"),
         ({"run": 0.995, "service": 0.005}, "run"),
-        ({"run": 0.25, "service": 0.75}, "service 75 %, run 25 %"),
-        ({"run": 0.25, "service": 0.45, "replace": 0.3}, "service 45 %, replace 30 %, …"),
-        ({"run": 1 / 3, "service": 1 / 3, "replace": 1 / 3}, "any"),
+        ({"run": 0.25, "service": 0.75}, "service (75 %), run (25 %)"),
+        ({"run": 0.25, "service": 0.45, "replace": 0.3}, "service (45 %), replace (30 %), others"),
+        ({"run": 1 / 3, "service": 1 / 3, "replace": 1 / 3}, "any, equally likely"),
     ):
         policy[state] = [chances.get(name, 0.0) for name in names]
-        assert choice(pump, policy, state) == words
+        assert likeliest_actions(pump, policy, state) == words
     # one action is no choice
     broken = pump.state_names.index("broken")
     policy[broken] = [name == "replace" for name in names]
-    assert choice(pump, policy, broken) == "replace"
+    assert likeliest_actions(pump, policy, broken) == "replace"
 
 
 def test_the_ends_are_always_shown(pump_points):

@@ -22,9 +22,15 @@ from cautious.report.plots import plot_behaviour, plot_frontier
 from cautious.report.reproduction_code import frontier_reproduction
 from cautious.report.requirements import requirement_words
 from cautious.report.sentences import KINDS, problem_words
-from cautious.report.text_tables import MIN_POLICY_CHANGE, Table, busiest_states, frontier_table, is_idle, steps_table
+from cautious.report.text_tables import (
+    MIN_POLICY_CHANGE,
+    Table,
+    busiest_states,
+    frontier_table,
+    likeliest_actions,
+    steps_table,
+)
 from cautious.report.words import (
-    action_name,
     amount,
     fits_grid,
     is_logged,
@@ -258,7 +264,10 @@ def choices(found: Sequence[Run]) -> Choices:
     columns = [(run, share) for run, share in zip(found, shares, strict=True) if run in shown]
     rows, changed = [], set()
     for row, state in enumerate(states):
-        cells = [choice(mdp, run.first.policy, state) if share[state] > 0 else NOT_VISITED for run, share in columns]
+        cells = [
+            likeliest_actions(mdp, run.first.policy, state) if share[state] > 0 else NOT_VISITED
+            for run, share in columns
+        ]
         rows.append((state_name(mdp, state), *cells))
         changed |= {(row, column + 1) for column in _changed_cells(cells)}
     table = Table("", ("state", *(f"caution {run.name}" for run in shown)), tuple(rows))
@@ -294,20 +303,6 @@ def changing_states(solutions: Sequence[Solution], shares: Array) -> Mask:
         before[here] = one.policy[here]
         seen |= here
     return differs
-
-
-def choice(mdp: MDP, policy: Array, state: int) -> str:
-    """The two likeliest actions of a policy (S, A) in a state, for a narrow column; rare ones are left out."""
-    usable = policy[state][mdp.allowed[state]]
-    if is_idle(mdp, policy, state) or (usable.size > 1 and np.ptp(usable) < 1e-9):
-        return "any"
-    order = [
-        int(action) for action in np.argsort(-policy[state], kind="stable") if policy[state, action] > MIN_POLICY_CHANGE
-    ]
-    if len(order) < 2:
-        return action_name(mdp, int(np.argmax(policy[state])))
-    parts = [f"{action_name(mdp, action)} {100 * policy[state, action]:.0f} %" for action in order[:2]]
-    return ", ".join(parts) + (", …" if len(order) > 2 else "")
 
 
 def _changed_cells(cells: Sequence[str]) -> list[int]:

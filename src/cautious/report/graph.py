@@ -127,7 +127,7 @@ def _box(axes: Any, solution: Solution, graph: FlowGraph, row: int, theme: Theme
         axes.add_patch(Rectangle(corner, filled, height, facecolor=theme.chosen, alpha=0.3, zorder=4, linewidth=0))
         name, action = (
             state_name(solution.mdp, graph.states[row]),
-            likeliest_actions(solution.mdp, solution.policy, graph.states[row]),
+            likeliest_actions(solution.mdp, solution.policy, graph.states[row], 1),
         )
     style: dict[str, Any] = {"color": theme.ink, "fontsize": 9, "va": "center", "zorder": 5, "parse_math": False}
     axes.text(BOX_RIGHT - 0.012, row - 0.16, percent(float(graph.share[row])), ha="right", **style)

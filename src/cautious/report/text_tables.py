@@ -164,7 +164,7 @@ def busiest_table(solution: Solution, count: int = 10) -> Table:
     for state in busiest_states(shares, count):
         running += float(shares[state])
         name, share = state_name(solution.mdp, state), percent(float(shares[state]))
-        rows.append((name, share, percent(running), likeliest_actions(solution.mdp, solution.policy, state)))
+        rows.append((name, share, percent(running), likeliest_actions(solution.mdp, solution.policy, state, 1)))
     return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
 
 
@@ -177,17 +177,19 @@ def is_idle(mdp: MDP, policy: Array, state: int) -> bool:
     return bool(stays.min() > 1 - 1e-12 and np.ptp(mdp.rewards[state, actions]) == 0)
 
 
-def likeliest_actions(mdp: MDP, policy: Array, state: int, count: int = 1) -> str:
-    """The ``count`` likeliest actions of a policy (S, A) in a state, in words; after the first only notable ones."""
+def likeliest_actions(mdp: MDP, policy: Array, state: int, count: int = 2) -> str:
+    """The ``count`` likeliest actions of a policy (S, A) in a state with their shares; rare ones do not count."""
     if is_idle(mdp, policy, state):
         return "any"
     usable = policy[state][mdp.allowed[state]]
     if usable.size > 1 and np.ptp(usable) < 1e-9:
         return "any, equally likely"
-    first, *others = np.argsort(-policy[state], kind="stable")[:count].tolist()
-    shown = [first, *(action for action in others if policy[state, action] > MIN_POLICY_CHANGE)]
-    chances = [percent(float(policy[state, action])).replace(".00 %", " %") for action in shown]
-    return ", ".join(f"{action_name(mdp, action)} ({chance})" for action, chance in zip(shown, chances, strict=True))
+    first, *others = np.argsort(-policy[state], kind="stable").tolist()
+    if policy[state, first] >= 1 - MIN_POLICY_CHANGE:
+        return action_name(mdp, first)
+    notable = [first, *(action for action in others if policy[state, action] > MIN_POLICY_CHANGE)]
+    shown = [f"{action_name(mdp, action)} ({100 * policy[state, action]:.0f} %)" for action in notable[:count]]
+    return ", ".join(shown + ["others"] * (len(notable) > count))
 
 
 def changed_states(comparison: NeutralComparison) -> list[int]:
@@ -209,8 +211,8 @@ def changes_table(comparison: NeutralComparison, states: Sequence[int]) -> Table
         (
             state_name(solution.mdp, state),
             percent(float(mass[state])),
-            likeliest_actions(solution.mdp, solution.policy, state, 2),
-            likeliest_actions(solution.mdp, comparison.neutral_policy, state, 2),
+            likeliest_actions(solution.mdp, solution.policy, state),
+            likeliest_actions(solution.mdp, comparison.neutral_policy, state),
         )
         for state in states
     )
