@@ -298,9 +298,8 @@ def test_a_peers_answer_is_certified(risk, solver):
 
 
 @pytest.mark.parametrize("solver", rows.PLANNERS)
-def test_a_risk_neutral_package_agrees(solver):
-    if roster.missing(solver) is not None:
-        pytest.skip(f"{solver} is not installed")
+def test_a_risk_neutral_package_agrees(solver, require_package):
+    require_package(solver)
     mdp = case.model("grid", 25, 0.9)
     found = planners.attempt(ca.Problem(mdp), planners.prepare(mdp, solver))[1]()
     assert -1e-12 <= found["gap"] <= 1e-7

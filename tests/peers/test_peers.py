@@ -53,9 +53,8 @@ def test_cone_solvers_agree_where_actions_differ_by_state(name):
 
 
 @pytest.mark.parametrize("solver", roster.PLANNERS)
-def test_planners_agree_where_actions_differ_by_state(solver):
-    if roster.missing(solver) is not None:
-        pytest.skip(f"{solver} is not installed")
+def test_planners_agree_where_actions_differ_by_state(solver, require_package):
+    require_package(solver)
     problem = ca.Problem(masked())
     wanted = ca.solve(problem, tolerance=1e-9).require()
     found = planners.attempt(problem, planners.prepare(problem.mdp, solver))[1]()

@@ -55,7 +55,6 @@ def test_the_watch_sees_what_is_added():
         block = np.ones(16_000_000)
         time.sleep(0.2)
         assert watch.exceeded
-        assert watch.most is not None
         assert 100e6 < watch.most < 300e6
         assert block.sum() == block.size
 
@@ -69,21 +68,12 @@ def test_a_peak_that_is_gone_again_is_seen():
         block = np.ones(20_000_000)
         time.sleep(0.1)
         del block
-    assert watch.most is not None
     assert 120e6 < watch.most < 250e6
-
-
-def test_where_the_system_says_nothing(monkeypatch, tmp_path):
-    monkeypatch.setattr("cautious.runtime.memory.STATUS", tmp_path / "none")
-    watch = MemoryWatch(limit=1)
-    assert not watch.exceeded
-    assert watch.most is None
-    assert Clock(None).memory.most is None
 
 
 def test_memory_is_reported_and_saved(tmp_path):
     solution = ca.solve(ca.Problem(MAZE))
-    assert solution.memory_bytes is None or solution.memory_bytes >= 0
+    assert solution.memory_bytes >= 0
     solution.save(tmp_path / "s.npz")
     assert ca.load(tmp_path / "s.npz").memory_bytes == solution.memory_bytes
 

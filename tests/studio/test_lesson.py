@@ -20,7 +20,7 @@ def shown(asked):
 def test_the_lesson():
     price = statement("bridge", "peak", 0.0)
     earned, danger, _ = shown(price)
-    assert f"return {earned:.2f}, and {danger:.1f} % of the discounted time" in LESSON.replace("\n   ", " ")
+    assert f"the return is {earned:.2f}, and {danger:.1f} % of the discounted time" in LESSON.replace("\n   ", " ")
     assert shown(replace(price, caution=0.7))[1] > 30
     turned, danger, _ = shown(replace(price, caution=1.0))
     assert f"the way round costs {earned - turned:.1f} points" in LESSON
