@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
+from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.task import Task
 from cautious.models.tabular import MDP
@@ -49,7 +50,7 @@ class Result:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Run(ABC):
+class Run(Resumable, ABC):
     """One run of a method; see the module's text. Everything that ``advance`` changes is in ``storage``."""
 
     done: bool = False
@@ -61,7 +62,7 @@ class Run(ABC):
         A draw may raise, and the piece is then done again: nothing but ``Draws`` may change before the last draw.
         """
 
-    def look_every(self, samples: int) -> None:  # noqa: B027
+    def look_every(self, samples: int) -> None:
         """Keep pieces of work to this many samples, where they would be longer, for those who look in between."""
 
     @abstractmethod
@@ -71,14 +72,6 @@ class Run(ABC):
     @abstractmethod
     def result(self) -> Result:
         """What has been learned so far."""
-
-    @abstractmethod
-    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """JSON numbers and arrays that ``restore`` turns into this very run."""
-
-    @abstractmethod
-    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Continue where ``storage`` was taken, bit for bit."""
 
 
 class Method(ABC):

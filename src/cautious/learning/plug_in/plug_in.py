@@ -101,6 +101,9 @@ class Found:
 class PlugInRun(Run):
     """The pieces in order: draw a stage, solve, ..., draw the second fold, bound the optimum, solve all counts."""
 
+    stored_numbers = ("stage", "drawn", "drawing", "done", "bound")
+    stored_arrays = ("sizes",)
+
     def __init__(self, method: PlugIn, task: Task, draws: Draws, samples: int) -> None:
         self.method, self.task, self.draws = method, task, draws
         first = max(int(FIRST_FOLD * samples), min(samples, task.pairs))
@@ -207,35 +210,29 @@ class PlugInRun(Run):
         )
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """JSON numbers and arrays for ``restore``."""
-        header: dict[str, Any] = {"stage": self.stage, "drawn": self.drawn, "drawing": self.drawing}
-        header |= {"done": self.done, "bound": float(self.bound)}
-        arrays: dict[str, Any] = {"sizes": self.sizes}
+        """Also the counts, the start and the latest solve."""
+        header, arrays = super().storage()
         if self.start is not None:
             arrays["start"] = self.start
         for number, fold in enumerate(self.folds):
             arrays |= {f"{name}{number}": array for name, array in fold.arrays().items()}
         if self.found is not None:
             arrays |= {"policy": self.found.policy, "multipliers": self.found.multipliers}
-            numbers = (self.found.objective, self.found.risk)
-            header |= {"numbers": [float(number) for number in numbers], "status": self.found.status}
+            header |= {"numbers": [self.found.objective, self.found.risk], "status": self.found.status}
         return header, arrays
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Continue where ``storage`` was taken."""
-        self.stage, self.drawn, self.drawing = int(header["stage"]), int(header["drawn"]), bool(header["drawing"])
-        self.done, self.bound = bool(header["done"]), float(header["bound"])
-        self.sizes = np.array(arrays["sizes"], dtype=np.int64)
-        self.start = np.array(arrays["start"]) if "start" in arrays else None
+        """Also the counts, the start and the latest solve."""
+        super().restore(header, arrays)
+        self.start = arrays["start"].copy() if "start" in arrays else None
         self.folds = [
             Counts.from_arrays(self.task.shape, arrays[f"triples{number}"], arrays[f"rewards{number}"])
             for number in range(len(self.folds))
         ]
-        self.found = None
         if "policy" in arrays:
-            objective, risk = (float(number) for number in header["numbers"])
-            policy, multipliers = np.array(arrays["policy"]), np.array(arrays["multipliers"])
-            self.found = Found(policy, multipliers, objective, risk, str(header["status"]))
+            objective, risk = header["numbers"]
+            policy, multipliers = arrays["policy"].copy(), arrays["multipliers"].copy()
+            self.found = Found(policy, multipliers, objective, risk, header["status"])
 
 
 def _physical_memory() -> int:

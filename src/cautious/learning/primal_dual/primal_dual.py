@@ -69,6 +69,8 @@ class PrimalDualRun(Run):
     ``tried``: for every leg so far the numbers that suit its policy, and what it seemed worth.
     """
 
+    stored_numbers = ("tried", "at", "spent", "calls", "done", "bound")
+
     def __init__(self, task: Task, draws: Draws, samples: int) -> None:
         self.task, self.draws = task, draws
         self.proof_samples = 0 if task.scalars else int(PROOF_SHARE * samples)
@@ -110,7 +112,7 @@ class PrimalDualRun(Run):
         elif self.last:
             self._prove()
         elif self.trial is None:
-            self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
+            self.trial = self._new_trial()
         elif not self.trial.done:
             self.trial.advance()
         else:
@@ -142,6 +144,9 @@ class PrimalDualRun(Run):
         sweeps = self.sweeps
         v = sweeps.multipliers()
         return Proof(self.task, self.draws, sweeps.usable_table, v, sweeps.critic(v), self.proof_samples)
+
+    def _new_trial(self) -> Trial:
+        return Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
 
     def _end_leg(self, trial: Trial) -> None:
         """The trial says which numbers suit the policy, and what is gained by them; the tables say the rest better."""
@@ -204,10 +209,10 @@ class PrimalDualRun(Run):
         )
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The leg, and what was tried before."""
-        header, arrays = self.sweeps.storage()
-        header |= {"tried": self.tried, "at": self.at, "spent": self.spent, "calls": self.calls, "done": self.done}
-        header["bound"] = float(self.bound)
+        """Also the sweeps, and the proof or trial that is going on."""
+        header, arrays = super().storage()
+        sweeps_header, sweeps_arrays = self.sweeps.storage()
+        header, arrays = header | sweeps_header, arrays | sweeps_arrays
         for name, part in (("proof", self.proof), ("trial", self.trial)):
             if part is not None:
                 header[name], found = part.storage()
@@ -216,15 +221,13 @@ class PrimalDualRun(Run):
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         """The same leg again, where it was."""
-        self.tried = [(list(at), float(worth)) for at, worth in header["tried"]]
-        self.spent, self.done = int(header["spent"]), bool(header["done"])
-        self.draws.calls = int(header["calls"])
-        self._begin_leg([float(t) for t in header["at"]])
+        super().restore(header, arrays)
+        self.draws.calls = self.calls
+        self._begin_leg(self.at)
         self.sweeps.restore(header, arrays)
-        self.bound = float(header["bound"])
         if "proof" in header:
             self.proof = self._new_proof()
             self.proof.restore(header["proof"], part_of(arrays, "proof."))
         if "trial" in header:
-            self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
+            self.trial = self._new_trial()
             self.trial.restore(header["trial"], part_of(arrays, "trial."))

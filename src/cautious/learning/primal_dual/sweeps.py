@@ -14,6 +14,7 @@ import numpy as np
 from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
+from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.primal_dual.risk_subgradients import Multiplied, Slope, slope_of
 from cautious.learning.scalar_risk_rewards import Payoff
@@ -24,7 +25,6 @@ from cautious.risks.base import Risk
 from cautious.risks.separable import EntropicRisk
 
 DRAW_COUNTERS = 2**40
-ARRAYS = ("q", "q_bar", "big_q", "log_pi", "d", "d_bar", "x", "y_bar", "v", "v_bar", "paid", "drawn")
 
 # one choice for all risks, sizes and discounts. Longer runs take larger sweeps, not more of them
 MOST_SWEEPS = 2500
@@ -38,8 +38,11 @@ SETTLING = 100.0
 MEMORY = 5
 
 
-class Sweeps:
+class Sweeps(Resumable):
     """The tables of one run; rewards and values inside are in units of the payoff's range, starting at its low end."""
+
+    stored_numbers = ("sweep", "used")
+    stored_arrays = ("q", "q_bar", "big_q", "log_pi", "d", "d_bar", "x", "y_bar", "v", "v_bar", "paid", "drawn")
 
     def __init__(self, task: Task, draws: Draws, start: Array, payoff: Payoff, samples: int) -> None:
         self.task, self.draws, self.xi, self.payoff = task, draws, start, payoff
@@ -200,18 +203,15 @@ class Sweeps:
         return lines_below(self.task, problem.terms, witnesses, self.usable_table)
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """As ``Run.storage``."""
-        arrays = {name: getattr(self, name).copy() for name in ARRAYS}
-        arrays |= {f"slope{k}": slope.memory.copy() for k, slope in enumerate(self.slopes)}
-        return {"sweep": self.sweep, "used": self.used}, arrays
+        """Also what the slopes keep."""
+        header, arrays = super().storage()
+        return header, arrays | {f"slope{k}": slope.memory.copy() for k, slope in enumerate(self.slopes)}
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """As ``Run.restore``."""
-        for name in ARRAYS:
-            setattr(self, name, arrays[name].copy())
+        """Also what the slopes keep."""
+        super().restore(header, arrays)
         for k, slope in enumerate(self.slopes):
             slope.memory = arrays[f"slope{k}"].copy()
-        self.sweep, self.used = int(header["sweep"]), int(header["used"])
 
 
 def _in_closed_form(risk: Risk) -> TypeGuard[EntropicRisk]:

@@ -18,8 +18,7 @@ from cautious.errors import IncompatibleError, InputError
 from cautious.learning.checkpoints import part_of
 from cautious.learning.draws import Draws
 from cautious.learning.method import Method, Point, Result, Run
-from cautious.learning.printed.algorithm_1 import AlgorithmOne
-from cautious.learning.printed.algorithm_1_state import Saddle, mean_rewards, reward_scale
+from cautious.learning.printed.algorithm_1 import AlgorithmOne, AlgorithmOneRun, mean_rewards, reward_scale
 from cautious.learning.printed.block_ascent import Output
 from cautious.learning.printed.gradient_bounds import bounded
 from cautious.learning.printed.variance_surrogate import COUPLING_SHARE, Surrogate, simplex_gradient
@@ -82,6 +81,9 @@ class AlgorithmTwoRun(Run):
     those of the round that would be delivered now.
     """
 
+    stored_numbers = ("drawn", "done")
+    stored_arrays = ("moments", "d", "previous", "multipliers", "record")
+
     def __init__(self, method: AlgorithmTwo, task: Task, draws: Draws, samples: int) -> None:
         self.method, self.task, self.draws, self.samples = method, task, draws, samples
         low, width = reward_scale(task)
@@ -99,7 +101,7 @@ class AlgorithmTwoRun(Run):
         self.previous = self.d
         self.multipliers = np.full(task.shape[0], low / (1 - task.discount))
         self.record = np.zeros((0, len(COLUMNS)))
-        self.saddle: Saddle | None = None
+        self.inner: AlgorithmOneRun | None = None
         self.mu = self.d
 
     def advance(self) -> None:
@@ -107,12 +109,10 @@ class AlgorithmTwoRun(Run):
         if self.drawn < self.first:
             self._draw_every_pair()
         else:
-            if self.saddle is None:
-                self._open_round()
-            assert self.saddle is not None
-            self.saddle.advance()
-            if self.saddle.done:
-                self._close_round(self.saddle)
+            inner = self._open_round() if self.inner is None else self.inner
+            inner.advance()
+            if inner.done:
+                self._close_round(inner)
         self.done = self.drawn >= self.first and len(self.record) >= self.rounds
 
     def _draw_every_pair(self) -> None:
@@ -127,35 +127,33 @@ class AlgorithmTwoRun(Run):
         self.moments = self.moments + [np.bincount(places, power, self.moments.shape[1]) for power in powers]
         self.drawn = end
 
-    def _open_round(self) -> None:
+    def _open_round(self) -> AlgorithmOneRun:
         left = self.samples - self.first
         k = len(self.record)
         share = left * (k + 1) // self.rounds - left * k // self.rounds
         surrogate, method = self._surrogate(), self.method.inner
         self.mu = surrogate.best_mu(self.previous)
         terms = [bounded(w, risk, self.task.allowed, method.limits) for w, risk in surrogate.terms(self.mu)]
-        self.saddle = method.saddle(self.task, self.draws, terms, share)
+        self.inner = AlgorithmOneRun(method, self.task, self.draws, terms, share)
+        return self.inner
 
-    def _close_round(self, saddle: Saddle) -> None:
-        self.moments = self.moments + saddle.moments
+    def _close_round(self, inner: AlgorithmOneRun) -> None:
+        self.moments = self.moments + inner.moments
         low, width = reward_scale(self.task)
-        self.previous, surrogate, k = saddle.occupancy, self._surrogate(), len(self.record)
+        self.previous, surrogate, k = inner.occupancy, self._surrogate(), len(self.record)
         phi = width * surrogate.value(self.previous, self.mu) + low / (1 - self.task.discount)
         gradient = width * surrogate.gradient_in_mu(self.previous, self.mu)
         still = float(np.sum(simplex_gradient(gradient, self.mu, self.task.allowed) ** 2))
         objective = self._worth(self.previous)[0]
         chosen = objective > self.record[:, 1].max(initial=-np.inf) if self.picked is None else k <= self.picked
         if chosen:
-            self.d, self.multipliers = self.previous, saddle.multipliers
+            self.d, self.multipliers = self.previous, inner.multipliers
         self.record = np.vstack([self.record, [phi, objective, still]])
-        self.saddle = None
+        self.inner = None
 
     def _surrogate(self) -> Surrogate:
         """Phi with the moments as estimated now, for rewards in [0, 1]."""
-        tried, _, squares = self.moments
-        shape = self.task.shape
-        square = np.where(tried > 0, squares / np.maximum(tried, 1), 0.5).reshape(shape)
-        reward = mean_rewards(self.moments, shape)
+        reward, square = mean_rewards(self.moments, self.task.shape)
         return Surrogate(reward, square, self.task.allowed, self.caution, self.coupling, self.task.discount)
 
     def _worth(self, d: Array) -> tuple[float, float, float]:
@@ -170,7 +168,7 @@ class AlgorithmTwoRun(Run):
 
     def point(self) -> Point:
         """The latest average by the estimated moments; its violation of the flow needs the model and is not known."""
-        d = self.previous if self.saddle is None else self.saddle.occupancy
+        d = self.previous if self.inner is None else self.inner.occupancy
         objective, variance, _ = self._worth(d)
         ((caution, _),) = self.task.weighted
         return Point(self.draws.used, objective, caution * variance / self.task.caution)
@@ -208,21 +206,15 @@ class AlgorithmTwoRun(Run):
         }
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Own numbers, and those of the round that is going on."""
-        header: dict[str, Any] = {"drawn": self.drawn, "done": self.done, "inner": None}
-        names = ("moments", "d", "previous", "multipliers", "record")
-        arrays = {name: getattr(self, name).copy() for name in names}
-        if self.saddle is not None:
-            header["inner"], inner = self.saddle.storage()
-            arrays |= {f"inner.{name}": array for name, array in inner.items()}
-        return header, arrays
+        """Also those of the round that is going on."""
+        header, arrays = super().storage()
+        if self.inner is None:
+            return header | {"inner": None}, arrays
+        inner_header, inner_arrays = self.inner.storage()
+        return header | {"inner": inner_header}, arrays | {f"inner.{key}": a for key, a in inner_arrays.items()}
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """The inverse."""
-        self.drawn, self.done = int(header["drawn"]), bool(header["done"])
-        self.moments, self.d, self.previous = arrays["moments"], arrays["d"], arrays["previous"]
-        self.multipliers, self.record = arrays["multipliers"], arrays["record"]
+        """Also those of the round that is going on."""
+        super().restore(header, arrays)
         if header["inner"] is not None:
-            self._open_round()
-            assert self.saddle is not None
-            self.saddle.restore(header["inner"], part_of(arrays, "inner."))
+            self._open_round().restore(header["inner"], part_of(arrays, "inner."))

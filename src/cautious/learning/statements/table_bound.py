@@ -8,12 +8,11 @@ expectations of X = r + gamma v(s'). With d the unknown occupancy of the best po
 where E is at most the mean plus w_i plus log(1/delta)/lam (``widths``), and the sum at most its largest term.
 """
 
-from typing import Any
-
 import numpy as np
 
 from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
+from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.statements.affine_lower_bounds import SLACK, Lines
 from cautious.learning.statements.confidence import UPPER_DELTA, mean_above, padded_range
@@ -27,11 +26,14 @@ START_DELTA = 0.1 * UPPER_DELTA
 MEAN_DELTA = (UPPER_DELTA - START_DELTA) / len(RATES)
 
 
-class Proof:
+class Proof(Resumable):
     """``each`` samples of every pair of ``domain``; sums of X - guess and of its square, (S*A,).
 
     ``v`` (S,) and ``guess`` (S*A,) must not depend on these samples.
     """
+
+    stored_numbers = ("drawn",)
+    stored_arrays = ("sums", "squares")
 
     def __init__(self, task: Task, draws: Draws, domain: Mask, v: Array, guess: Array, samples: int) -> None:
         self.task, self.draws, self.domain = task, draws, domain
@@ -93,15 +95,6 @@ class Proof:
         if self.task.known.start is not None:
             return float(self.task.known.start @ self.v)
         return start_above(self.draws.start_states(START_DRAWS), self.v, START_DELTA)
-
-    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """JSON numbers and arrays for ``restore``."""
-        return {"drawn": self.drawn}, {"sums": self.sums.copy(), "squares": self.squares.copy()}
-
-    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Continue where ``storage`` was taken."""
-        self.drawn = int(header["drawn"])
-        self.sums, self.squares = arrays["sums"].copy(), arrays["squares"].copy()
 
 
 def start_above(states: Indices, v: Array, delta: float) -> float:
