@@ -8,10 +8,11 @@ The user-facing recipes of the paper's Examples 1 and 2 (``SafeSet``, ``TaskFloo
 """
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,12 +27,24 @@ from cautious.risks.epigraph import Epigraph
 
 @dataclass(frozen=True)
 class FeatureRisk(ConicRisk):
-    """``features`` (m, S*A) sparse; ``names`` say what each number is."""
+    """``features`` (m, S*A) sparse; ``names`` say what each number is.
+
+    ``sign`` is 1 where the risk rises with its numbers, -1 where it falls.
+    """
 
     features: sp.csr_array
     names: tuple[str, ...]
     shape: tuple[int, int]
     title: str
+    sign: ClassVar[int]
+
+    @abstractmethod
+    def outer(self, numbers: Array) -> float:
+        """The risk as a function of its numbers (m,)."""
+
+    def value(self, d: Array) -> float:
+        """The risk of the numbers of d."""
+        return self.outer(self.numbers(d))
 
     @property
     def label(self) -> str:
@@ -57,14 +70,15 @@ class LogBarrier(FeatureRisk):
     """Keeps every number strictly above its floor."""
 
     floors: Array
+    sign = -1
 
     def slack(self, d: Array) -> Array:
         """How far each number is above its floor; (m,)."""
         return self.numbers(d) - self.floors
 
-    def value(self, d: Array) -> float:
+    def outer(self, numbers: Array) -> float:
         """- sum of logs of the slacks."""
-        slack = self.slack(d)
+        slack = numbers - self.floors
         return float(-np.log(slack).sum()) if np.all(slack > 0) else np.inf
 
     def gradient(self, d: Array) -> Array:
@@ -74,6 +88,15 @@ class LogBarrier(FeatureRisk):
     def saturated_gradient(self, d: Array, least: Array) -> Array:
         """The gradient with every slack taken as at least this (m,), so that it stays bounded."""
         return -self.weighted(1 / np.maximum(self.slack(d), least))
+
+    def witness_at(self, d: Array, active: Mask) -> Array:
+        """1/slack, with no slack below a thousandth of the size of its requirement."""
+        return np.asarray(1 / np.maximum(self.slack(d), 1e-3 * self.scales))
+
+    def simple_witness(self, active: Mask) -> Array:
+        """1/slack where each number is the largest possible."""
+        most = np.array([row.toarray().ravel()[active.ravel()].max(initial=0.0) for row in self.features])
+        return np.asarray(1 / np.maximum(most - self.floors, 1e-9))
 
     def cut(self, witness: Any, active: Mask) -> Cut:
         """Tangents of the logarithms; the witness is w = 1/slack (m,)."""
@@ -110,14 +133,23 @@ class WorstOf(FeatureRisk):
     """The largest of the numbers."""
 
     smooth = False
+    sign = 1
 
-    def value(self, d: Array) -> float:
+    def outer(self, numbers: Array) -> float:
         """The largest number."""
-        return float(self.numbers(d).max())
+        return float(numbers.max())
 
     def gradient(self, d: Array) -> Array:
         """The first feature that attains it."""
-        return self.weighted(np.eye(len(self.names))[int(np.argmax(self.numbers(d)))])
+        return self.weighted(self.witness_at(d, d > 0))
+
+    def witness_at(self, d: Array, active: Mask) -> Array:
+        """All weight on the first number that attains the maximum."""
+        return np.asarray(np.eye(len(self.names))[int(np.argmax(self.numbers(d)))])
+
+    def simple_witness(self, active: Mask) -> Array:
+        """Equal weights."""
+        return np.ones(len(self.names))
 
     def cut(self, witness: Any, active: Mask) -> Cut:
         """Any weights give a line; they are normalised here, whatever the solver sent."""

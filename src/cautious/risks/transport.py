@@ -102,6 +102,18 @@ class TransportRisk(ConicRisk):
         """Potentials of the cheapest transport."""
         return self._table(self.best_transport(d.sum(axis=1))[1])
 
+    def witness_at(self, d: Array, active: Mask) -> Array:
+        """Potentials of the cheapest transport."""
+        return self.best_transport(d.sum(axis=1))[1]
+
+    def simple_witness(self, active: Mask) -> Array:
+        """Potentials zero."""
+        return np.zeros(active.shape[0])
+
+    def largest_change(self, n: int) -> float:
+        """That mass moved over the largest distance."""
+        return self.diameter / n
+
     def refined(self, witness: Any, active: Mask) -> "TransportRisk | None":
         """The same risk with more arcs, where these potentials show that they pay; None when all are there."""
         return None

@@ -18,7 +18,7 @@ from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.primal_dual.risk_subgradients import Multiplied, Slope, slope_of
 from cautious.learning.scalar_risk_rewards import Payoff
-from cautious.learning.statements.affine_lower_bounds import Lines, lines_below, witness_at
+from cautious.learning.statements.affine_lower_bounds import Lines, lines_below
 from cautious.learning.task import Task
 from cautious.occupancy import occupancy_policy, uniform_policy
 from cautious.risks.base import Risk
@@ -197,7 +197,7 @@ class Sweeps(Resumable):
         d, problem = np.maximum(self.occupancy(), 1e-6 / self.pairs), self.task.problem
         weighted = {id(slope.risk): slope.weights() for slope in self.slopes if isinstance(slope, Multiplied)}
         witnesses = [
-            weighted[id(risk)] if id(risk) in weighted else witness_at(risk, d, self.usable_table)
+            weighted[id(risk)] if id(risk) in weighted else risk.witness_at(d, self.usable_table)
             for _, risk in problem.terms
         ]
         return lines_below(self.task, problem.terms, witnesses, self.usable_table)

@@ -9,11 +9,9 @@ from scipy.special import logsumexp
 from cautious.arrays import Array, Mask
 from cautious.learning.statements.confidence import bound_by_user, known_terms, padded_range
 from cautious.learning.task import Task
-from cautious.risks.base import Cut, Risk, Tangents
-from cautious.risks.features import LogBarrier, WorstOf
+from cautious.risks.base import Risk
 from cautious.risks.scalar import Variance
-from cautious.risks.separable import EntropicRisk, SeparableRisk
-from cautious.risks.transport import TransportRisk
+from cautious.risks.separable import EntropicRisk
 
 Terms = Sequence[tuple[float, Risk | None]]
 SLACK = 1e-9
@@ -47,7 +45,7 @@ def sure_bound(task: Task) -> float:
     for _, risk in terms:
         permitted = None if risk is None else risk.permitted()
         domain &= True if permitted is None else permitted
-    witnesses = [None if risk is None else simple_witness(risk, domain) for _, risk in terms]
+    witnesses = [None if risk is None else risk.simple_witness(domain) for _, risk in terms]
     found = lines_below(task, terms, witnesses, domain)
     # ``lines_below`` takes a term it cannot bind for a distance; what a user's own ``bind`` makes may be negative
     if found is None or not domain.any() or any(bound_by_user(recipe) for _, recipe in task.weighted):
@@ -57,34 +55,6 @@ def sure_bound(task: Task) -> float:
     scalars = sum(-weight * high for weight, risk in task.scalars if not isinstance(risk, Variance))
     bound = found.bound(np.full(task.shape, high), domain, task.discount) - scalars
     return bound + SLACK * abs(bound)
-
-
-def simple_witness(risk: Risk, domain: Mask) -> object:
-    """A line that is below the risk everywhere and not far below it somewhere."""
-    if isinstance(risk, LogBarrier):
-        reach = np.array([row.toarray().ravel()[domain.ravel()].max(initial=0.0) for row in risk.features])
-        return 1 / np.maximum(reach - risk.floors, 1e-9)
-    if isinstance(risk, WorstOf):
-        return np.ones(len(risk.names))
-    if isinstance(risk, TransportRisk):
-        return np.zeros(domain.shape[0])
-    if isinstance(risk, SeparableRisk):
-        return np.zeros(np.count_nonzero(risk.active_entries(domain)))
-    return Tangents((np.asarray(domain / max(1.0, float(np.count_nonzero(domain)))),))
-
-
-def witness_at(risk: Risk, d: Array, domain: Mask) -> object:
-    """A line that touches the risk at an occupancy, or nearly."""
-    if isinstance(risk, LogBarrier):
-        return 1 / np.maximum(risk.slack(d), 1e-3 * risk.scales)
-    if isinstance(risk, WorstOf):
-        return np.eye(len(risk.names))[int(np.argmax(risk.numbers(d)))]
-    if isinstance(risk, TransportRisk):
-        return risk.gradient(d)[:, 0]
-    if isinstance(risk, SeparableRisk):
-        slope = risk.gradient(d)
-        return (slope[:, 0] if risk.on_states else slope)[risk.active_entries(domain)]
-    return Tangents((d,))
 
 
 def lines_below(task: Task, terms: Terms, witnesses: Sequence[object], domain: Mask) -> Lines | None:
@@ -101,7 +71,7 @@ def lines_below(task: Task, terms: Terms, witnesses: Sequence[object], domain: M
             continue
         if not risk.convex:
             return None
-        line: Cut = risk.cut(witness, domain)
+        line = risk.cut(witness, domain)
         price = price + (1 - task.discount) * weight * line.slope
         intercept += weight * line.intercept
     return Lines(price, intercept, caution, log_prior / caution if caution else log_prior)
