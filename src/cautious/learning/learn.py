@@ -10,7 +10,7 @@ from cautious.errors import IncompatibleError, InputError
 from cautious.learning.learned_solution import learned_solution
 from cautious.learning.loop import LearningCallback, Loop, Settings
 from cautious.learning.method import Method
-from cautious.learning.plug_in.from_log import check_for_log, learn_from_log
+from cautious.learning.plug_in.from_log import learn_from_log
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.learning.primal_dual.primal_dual import PrimalDual
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
@@ -80,15 +80,15 @@ def learn(
     ('estimated', True)
     """
     if isinstance(simulator, LoggedMDP):
-        check_for_log(
-            {
-                "samples": (samples, SAMPLES),
-                "method": (method, "plug-in" if method == "plug-in" else "auto"),
-                "checkpoint": (checkpoint, None),
-                "callback": (callback, None),
-                "executor": (executor, None),
-            }
-        )
+        for name, given, default in (
+            ("samples", samples, SAMPLES),
+            ("method", None if method == "plug-in" else method, "auto"),
+            ("checkpoint", checkpoint, None),
+            ("callback", callback, None),
+            ("executor", executor, None),
+        ):
+            if given is not None and given != default:
+                raise IncompatibleError(f"{name} is for simulators: nothing is drawn from a log; leave it out")
         with threadpool_limits(limits=1):
             return learn_from_log(simulator, risk, caution, seed)
     task = make_task(simulator, risk, caution, samples, seed)

@@ -104,9 +104,10 @@ class Task:
             scene=self.known.scene,
         )
 
-    def check(self) -> None:
-        """Refuse a risk that is none, or whose data do not fit."""
-        _ = self._bound
+    @property
+    def risk_label(self) -> str:
+        """What reports call the risk; "none" where it plays no part."""
+        return "none" if not self.weighted or self.unbound_risk is None else self.unbound_risk.label
 
     def fingerprint(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be continued; a risk is known by its values at two places."""
@@ -169,41 +170,39 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
         )
     if risk is not None and caution == 0:
         warnings.warn("caution is 0: the risk plays no part", CautiousWarning, stacklevel=3)
-    shape = (int(simulator.n_states), int(simulator.n_actions))
-    allowed = (
-        np.ones(shape, dtype=np.bool_)
-        if known.allowed is None
-        else as_mask("simulator.known.allowed", known.allowed, shape, "(S, A)")
-    )
-    if known.start is not None:
-        as_distribution("simulator.known.start", known.start, shape[:1], "(S,)")
-    task = Task(
-        simulator,
-        risk,
-        as_number("caution", caution, 0.0),
-        as_count("samples", samples),
-        as_count("seed", seed, 0),
-        allowed,
-        known,
-    )
-    # binding checks the kind of risk and its data
-    task.check()
+    task = checked_task(simulator, risk, caution, samples, seed, known)
     if task.scalars and isinstance(simulator, TableSimulator) and simulator.hides_spread:
         raise IncompatibleError(
             f"{task.scalars[0][1].label} looks at the spread of rewards, and this model only knows it through "
             "reward_square: its simulator pays the averages; give rewards (S, A, S) or sparse (S*A, S)"
-        )
-    size = max(abs(end) for end in task.reward_range)
-    if size > 0 and not SMALLEST_REWARDS <= size <= LARGEST_REWARDS:
-        raise InputError(
-            f"simulator.reward_range is {task.reward_range}; its larger end must be zero or of size "
-            f"{SMALLEST_REWARDS:g} to {LARGEST_REWARDS:g}: pay rewards in other units"
         )
     if task.samples > MOST_SAMPLES:
         raise InputError(f"samples is {task.samples}; at most {MOST_SAMPLES} can be counted exactly")
     if task.samples < task.pairs:
         raise InputError(
             f"samples is {task.samples}; each of the {task.pairs} state-action pairs must be tried at least once"
+        )
+    return task
+
+
+def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, seed: int, known: Known) -> Task:
+    """The task, with its numbers and its risk checked."""
+    shape = (int(simulator.n_states), int(simulator.n_actions))
+    if known.allowed is None:
+        allowed = np.ones(shape, dtype=np.bool_)
+    else:
+        allowed = as_mask("simulator.known.allowed", known.allowed, shape, "(S, A)")
+    if known.start is not None:
+        as_distribution("simulator.known.start", known.start, shape[:1], "(S,)")
+    caution, samples = as_number("caution", caution, 0.0), as_count("samples", samples)
+    task = Task(simulator, risk, caution, samples, as_count("seed", seed, 0), allowed, known)
+    # binding checks the kind of risk and its data
+    _ = task._bound
+    size = max(abs(end) for end in task.reward_range)
+    if size > 0 and not SMALLEST_REWARDS <= size <= LARGEST_REWARDS:
+        raise InputError(
+            f"reward_range is {task.reward_range}; its larger end must be zero or of size {SMALLEST_REWARDS:g} to "
+            f"{LARGEST_REWARDS:g}: rescale the rewards"
         )
     return task
 

@@ -1,7 +1,7 @@
 """Plug-in learning: count transitions, solve the counted model exactly.
 
 Samples come in two folds. The first is drawn in stages: evenly over all pairs, then where a better estimate changes the
-policy most. The second has sizes fixed by the first; it proves what no policy exceeds (``verification``). The final
+policy most. The second has sizes fixed by the first; it proves what no policy exceeds (``fold_bound``). The final
 policy is the best one of the model counted from both.
 """
 
@@ -30,7 +30,7 @@ from cautious.learning.plug_in.transition_counts import (
 )
 from cautious.learning.scalar_risk_rewards import scalars_of
 from cautious.learning.statements.affine_lower_bounds import sure_bound
-from cautious.learning.statements.fold_bound import Folds, optimum_below
+from cautious.learning.statements.fold_bound import optimum_below
 from cautious.learning.task import Task, start_distribution
 from cautious.occupancy import uniform_policy
 from cautious.problem import Problem
@@ -156,8 +156,8 @@ class PlugInRun(Run):
         below = self.bound
         if self.method.prove:
             fresh = None if self.task.known.start is not None else self.draws.start_states
-            folds = Folds(self.folds[0], self.folds[1], self._known_start, fresh)
-            below = min(below, optimum_below(self.task, folds, self.draws.stopping))
+            found = optimum_below(self.task, self.folds, self._known_start, fresh, self.draws.stopping)
+            below = min(below, found)
         problem = counted_problem(self.task, self._all, self._known_start)
         self.found = _found(problem, solved(problem, FINAL_TOLERANCE, self._warm, self.draws))
         self.bound, self.done = below, True

@@ -68,8 +68,7 @@ class AlgorithmTwo(Method):
         """Needs the variance on its own."""
         if len(task.weighted) == 1 and isinstance(task.weighted[0][1], Variance):
             return None
-        found = "no risk" if not task.weighted or task.unbound_risk is None else task.unbound_risk.label
-        return f'Algorithm 2 is for Variance on its own, found {found}; method="plug-in" takes any risk'
+        return f'Algorithm 2 is for Variance on its own, found {task.risk_label}; method="plug-in" takes any risk'
 
     def begin(self, task: Task, draws: Draws, samples: int) -> "AlgorithmTwoRun":
         """A run that draws every pair a few times, then goes through the rounds."""

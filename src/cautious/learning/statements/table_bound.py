@@ -1,11 +1,11 @@
 """What no policy exceeds, with confidence, for a learner that keeps tables only.
 
 The learner's multipliers v and the lines below the risks are fixed; fresh samples of every pair replace the
-expectations of X = r + gamma v(s'). With d the unknown occupancy of the best policy (see ``verification``),
+expectations of X = r + gamma v(s'). With d the unknown occupancy of the best policy (see ``fold_bound``),
 
     optimum  =  <xi, v> + sum_i d_i ( E[X | i] - price_i - v(s_i) ) / (1-gamma) - intercepts,
 
-where E is at most the mean plus w_i plus log(1/delta)/lam (``widths``), and the sum at most its largest term.
+where E is at most the mean plus w_i plus log(1/delta)/lam (``error_widths``), and the sum at most its largest term.
 """
 
 import numpy as np
@@ -15,8 +15,8 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.statements.affine_lower_bounds import SLACK, Lines
-from cautious.learning.statements.confidence import UPPER_DELTA, mean_above, padded_range
-from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, reach_above
+from cautious.learning.statements.confidence import UPPER_DELTA, padded_range, sample_mean_above
+from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, hoeffding_rate
 from cautious.learning.task import START_DRAWS, Task
 
 PIECE = 400_000
@@ -76,29 +76,22 @@ class Proof(Resumable):
             return np.inf
         gamma, n = self.task.discount, np.full(self.guess.size, float(self.drawn))
         low, high = padded_range(self.task)
-        top, bottom = high + gamma * float(self.v.max()), low + gamma * float(self.v.min())
-        above = reach_above(top, bottom, self.guess)
-        typical = np.sqrt(8 * np.log(1 / MEAN_DELTA) * self.drawn) / max(top - bottom, SMALLEST)
+        high, low = high + gamma * float(self.v.max()), low + gamma * float(self.v.min())
+        typical = hoeffding_rate(MEAN_DELTA, self.drawn, max(high - low, SMALLEST))
         start = self._start()
         found: list[float] = []
         for factor in RATES:
-            plan = ErrorPlan(float(typical * factor), top - bottom, above, n)
+            plan = ErrorPlan(typical * factor, low, high, self.guess, n)
             mean = self.guess + self.sums / n + plan.widths(self.squares)
             gain = mean.reshape(self.task.shape) - self.v[:, None]
-            spent = np.log(1 / MEAN_DELTA) / plan.rate / (1 - gamma)
+            spent = plan.spent(MEAN_DELTA) / (1 - gamma)
             size = float(np.abs(gain[self.domain]).max()) / (1 - gamma) + float(np.abs(self.v).max())
             found.append(start + lines.bound(gain, self.domain, gamma) + spent + SLACK * size)
         return float(min(found))
 
     def _start(self) -> float:
         """<xi, v>, or a bound of it from fresh first states."""
+        v = self.v
         if self.task.known.start is not None:
-            return float(self.task.known.start @ self.v)
-        return start_above(self.draws.start_states(START_DRAWS), self.v, START_DELTA)
-
-
-def start_above(states: Indices, v: Array, delta: float) -> float:
-    """A bound of <xi, v> from first states that v does not depend on."""
-    values = v[states]
-    mean, variance = np.asarray(values.mean()), np.asarray(values.var(ddof=1))
-    return float(mean_above(mean, variance, np.asarray(values.size), float(v.min()), float(v.max()), delta))
+            return float(self.task.known.start @ v)
+        return sample_mean_above(v[self.draws.start_states(START_DRAWS)], v.min(), v.max(), START_DELTA)
