@@ -90,7 +90,7 @@ class Sweeps(Resumable):
         """One sweep. Nothing changes before the samples have arrived."""
         rate = 1 / np.sqrt(1 + self.sweep / SETTLING)
         count = self._plan()
-        next_states, payoffs = self._draw(count)
+        next_states, payoffs = self._draw()
         sampling.gather_samples(
             self._n, self._w, next_states, payoffs, self.d, self.v, self.task.discount, rate, self.q, self._inflow
         )
@@ -121,26 +121,20 @@ class Sweeps(Resumable):
             count -= 1
         return count
 
-    def _draw(self, count: int) -> tuple[Indices, Array]:
-        table = self.draws.table
-        if table is None:
-            rows = np.empty(count, dtype=np.int64)
-            sampling.list_pairs(self._n, rows)
-            next_states, rewards = self.draws.sample(rows // self.task.shape[1], rows % self.task.shape[1])
-            return next_states, (self.payoff(rewards) - self.low) / self.scale
-        self.draws.count(count)
-        next_states, payoffs = np.empty(count, dtype=np.int64), np.empty(count)
-        paid = (self._table_payoffs, table.pays_per_outcome)
-        counter = DRAW_COUNTERS + self.used
-        sampling.draw_samples(*table.sums, *paid, self._n, self.seed, counter, next_states, payoffs)
-        return next_states, payoffs
+    def _draw(self) -> tuple[Indices, Array]:
+        if self.draws.table is not None:
+            return self.draws.sample_pairs(self._n, (self.seed, DRAW_COUNTERS + self.used), self._table_payoffs)
+        next_states, rewards = self.draws.sample_pairs(self._n)
+        return next_states, self._scaled_payoff(rewards)
+
+    def _scaled_payoff(self, rewards: Array) -> Array:
+        return np.asarray((self.payoff(rewards) - self.low) / self.scale)
 
     @cached_property
     def _table_payoffs(self) -> Array:
         """The payoffs of a table simulator, per outcome or per pair."""
-        table = self.draws.table
-        assert table is not None
-        return np.asarray((self.payoff(table.pay) - self.low) / self.scale)
+        assert self.draws.table is not None
+        return self._scaled_payoff(self.draws.table.pay)
 
     def _slope(self, rate: float) -> Array:
         """What all terms but the divergences on pairs take off the advantages; (S*A,)."""

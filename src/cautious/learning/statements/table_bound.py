@@ -10,8 +10,7 @@ where E is at most the mean plus w_i plus log(1/delta)/lam (``error_widths``), a
 
 import numpy as np
 
-from cautious._core import sampling
-from cautious.arrays import Array, Indices, Mask
+from cautious.arrays import Array, Mask
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.statements.affine_lower_bounds import SLACK, Lines
@@ -51,24 +50,12 @@ class Proof(Resumable):
     def advance(self) -> None:
         """A few samples of every pair."""
         count = min(self.each - self.drawn, max(1, PIECE // self.pairs.size))
+        next_states, rewards = self.draws.sample_pairs(np.where(self.domain.ravel(), count, 0))
         rows = np.repeat(self.pairs, count)
-        next_states, rewards = self._draw(rows, count)
         error = rewards + self.task.discount * self.v[next_states] - self.guess[rows]
         self.sums += np.bincount(rows, weights=error, minlength=self.sums.size)
         self.squares += np.bincount(rows, weights=error**2, minlength=self.sums.size)
         self.drawn += count
-
-    def _draw(self, rows: Indices, count: int) -> tuple[Indices, Array]:
-        table, n_actions = self.draws.table, self.task.shape[1]
-        if table is None:
-            return self.draws.sample(rows // n_actions, rows % n_actions)
-        next_states, rewards = np.empty(rows.size, dtype=np.int64), np.empty(rows.size)
-        wanted = np.where(self.domain.ravel(), count, 0)
-        self.draws.count(rows.size)
-        seed = self.draws.kernel_seed()
-        paid = (table.pay, table.pays_per_outcome)
-        sampling.draw_samples(*table.sums, *paid, wanted, seed, 0, next_states, rewards)
-        return next_states, rewards
 
     def bound(self, lines: Lines) -> float:
         """No policy exceeds this, with probability at least 1 - UPPER_DELTA; infinite without samples."""
