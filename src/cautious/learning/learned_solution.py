@@ -12,7 +12,6 @@ from cautious.learning.method import Method, Result
 from cautious.learning.statements.confidence import CONFIDENCE, bound_by_user, known_terms, objective_at_least
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task
-from cautious.models.tabular import MDP
 from cautious.occupancy import PolicyOccupancy
 from cautious.problem import Problem
 from cautious.risks.base import ConicRisk
@@ -25,8 +24,8 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
     """The policy, what it seems to be worth, and what is sure about it."""
     result, trial = ending.result, ending.trial
     at_least = -np.inf if trial is None else objective_at_least(task, result, trial)
-    if result.mdp is not None:
-        estimate = counted_estimate(task, result.mdp, result.policy)
+    if result.problem is not None:
+        estimate = counted_estimate(result.problem, result.policy)
     else:
         estimate = _tried(task, result, trial)
     facts = {
@@ -115,13 +114,12 @@ def _statement(task: Task, ending: Ending, at_least: float) -> str:
     return f"{claim}, and at most {gap:.3g} below that of the best policy." if np.isfinite(gap) else f"{claim}."
 
 
-def counted_estimate(task: Task, mdp: MDP, policy: Array) -> dict[str, Any]:
+def counted_estimate(problem: Problem, policy: Array) -> dict[str, Any]:
     """Estimates from the counted model."""
-    problem = Problem(mdp, task.unbound_risk, task.caution)
     found = evaluate_policy(problem, policy)
     d = found.occupancy.occupancy
     return {
-        "mdp": mdp,
+        "mdp": problem.mdp,
         "objective": found.objective,
         "expected_return": found.expected_return,
         "risk": found.risk,

@@ -14,7 +14,7 @@ from cautious.arrays import Array
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.task import Task
-from cautious.models.tabular import MDP
+from cautious.problem import Problem
 
 NAN = float("nan")
 
@@ -37,7 +37,7 @@ class Result:
     ``policy`` (S, A), zero on pairs that do not exist. ``occupancy`` (S, A) the learner's own estimate, sums to one.
     ``multipliers`` (S,). ``payoff`` (S, A): the mean reward seen, less the scalar terms' share. ``scalars``: the number
     t of each scalar term of the task, in its order. ``optimum_below``: no policy exceeds this, with the confidence the
-    method promises. ``mdp``: the counted model, where there is one.
+    method promises. ``problem``: the one in the counted model, where there is one.
     """
 
     policy: Array
@@ -46,7 +46,7 @@ class Result:
     payoff: Array
     scalars: tuple[float, ...] = ()
     optimum_below: float = np.inf
-    mdp: MDP | None = None
+    problem: Problem | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
 

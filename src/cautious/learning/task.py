@@ -77,10 +77,14 @@ class Task:
         return tuple((w, risk) for w, risk in self.weighted if isinstance(risk, Variance | CVaR))
 
     @cached_property
+    def others(self) -> tuple[tuple[float, Risk], ...]:
+        """The terms that look at the occupancy alone."""
+        return tuple((w, risk) for w, risk in self.weighted if not isinstance(risk, Variance | CVaR))
+
+    @cached_property
     def problem(self) -> Problem:
-        """The other terms, bound to the stand-in; caution is inside the weights."""
-        rest = tuple((w, risk) for w, risk in self.weighted if not isinstance(risk, Variance | CVaR))
-        return Problem(self.stand_in, Sum(rest) if rest else None, 1.0)
+        """The terms that look at the occupancy alone, bound to the stand-in; caution is inside the weights."""
+        return Problem(self.stand_in, Sum(self.others) if self.others else None, 1.0)
 
     @cached_property
     def stand_in(self) -> MDP:

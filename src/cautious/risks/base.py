@@ -181,6 +181,10 @@ class ScalarRisk(Risk):
     def best(self, d: Array) -> float:
         """A minimising t for an occupancy."""
 
+    def best_in_model_units(self, d: Array) -> float:
+        """The minimising t in the units of the model's rewards or losses, where ``best`` has others."""
+        return self.best(d)
+
     @abstractmethod
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """(table (S, A), offset): <d, table> + offset <= risk(d) for every d whose best number is in the range."""

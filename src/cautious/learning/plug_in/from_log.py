@@ -59,7 +59,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
         payoff=problem.mdp.rewards,
         optimum_below=sure_bound(task),
     )
-    estimate = counted_estimate(task, logged, policy)
+    estimate = counted_estimate(Problem(logged, risk, task.caution), policy)
     n_rows = logged.log.n_rows
     history = History(
         samples=np.array([n_rows], dtype=np.float64),

@@ -19,16 +19,16 @@ from cautious.errors import IncompatibleError
 from cautious.learning.draws import Draws
 from cautious.learning.exact_solves import best_outcome
 from cautious.learning.method import NAN, Method, Point, Result, Run
-from cautious.learning.plug_in.sample_allocation import directed
 from cautious.learning.plug_in.transition_counts import (
     BYTES_PER_TRIPLE,
     Counts,
     counted_mdp,
     draw_piece,
+    next_moments,
     shared_sizes,
     uniform_sizes,
 )
-from cautious.learning.scalar_risk_rewards import scalars_of
+from cautious.learning.scalar_risk_rewards import Payoff, scalars_of
 from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.statements.fold_bound import optimum_below
 from cautious.learning.task import Task, start_distribution
@@ -148,7 +148,7 @@ class PlugInRun(Run):
         last = self.stage + 2 == len(self.budgets)
         provable = self.method.prove and last and self.budgets[-1] >= PROVABLE * self.task.pairs
         even = EVEN_PROOF if provable else EVEN_LATER
-        share = directed(self.task, problem, counts, solution, even)
+        share = _shares_of_next_samples(self.task, problem, counts, solution, even)
         self.found, self.stage, self.drawn, self.drawing = _found(problem, solution), self.stage + 1, 0, True
         self.sizes = shared_sizes(share, self.budgets[self.stage])
 
@@ -205,7 +205,7 @@ class PlugInRun(Run):
             payoff=problem.mdp.rewards,
             scalars=scalars_of(problem, now.occupancy.occupancy),
             optimum_below=self.bound,
-            mdp=problem.mdp,
+            problem=problem,
             facts=facts,
         )
 
@@ -271,3 +271,25 @@ def _found(problem: Problem, solution: Solution) -> Found:
     policy = np.where(strays[:, None], rows, solution.policy)
     status = solution.certificate.statement
     return Found(policy, solution.multipliers, solution.objective, solution.risk, status)
+
+
+def _shares_of_next_samples(task: Task, problem: Problem, counts: Counts, solution: Solution, even: float) -> Array:
+    """Where to draw next, (S*A,): even everywhere, and more on pairs that a nearly best policy uses.
+
+    A pair counts by the root of its state's occupancy, by the standard deviation of reward plus next value, and by how
+    little worse it seems than the best action, compared with what the samples leave open.
+    """
+    v, allowed = solution.multipliers, task.allowed
+    payoff = Payoff(task.scalars, scalars_of(problem, solution.occupancy), task.discount)
+    variance = next_moments(counts, payoff, v)[1]
+    square = np.ones(task.shape) if variance is None else variance.reshape(task.shape)
+    # few samples may show no variance at all: every pair keeps a tenth of the average
+    square = np.maximum(square, 0.1 * float(square[allowed].mean()) + 1e-300)
+    open_square = square / np.maximum(counts.per_pair, 1).reshape(task.shape)
+    advantage = np.where(allowed, solution.adjusted_reward + task.discount * problem.mdp.expect_next(v), -np.inf)
+    loss = advantage.max(axis=1, keepdims=True) - advantage
+    doubt = open_square + np.where(allowed, open_square, np.inf).min(axis=1, keepdims=True)
+    share = np.sqrt(solution.occupancy.sum(axis=1)[:, None] * square) / (1 + loss**2 / doubt)
+    share = np.where(allowed, share, 0.0).ravel()
+    flat = allowed.ravel() / task.pairs
+    return flat if not share.sum() > 0 else even * flat + (1 - even) * share / share.sum()

@@ -7,6 +7,7 @@ mean is McDiarmid's inequality, except for entropies, where ``divergence_above``
 """
 
 import math
+from contextlib import suppress
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +23,6 @@ from cautious.models.simulator_checks import padded
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import state_sums
 from cautious.risks.features import FeatureRisk
-from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.separable import EntropicRisk
 
 CONFIDENCE = 0.95
@@ -86,17 +86,12 @@ def known_terms(task: Task) -> tuple[tuple[float, Risk | None], ...]:
 
     Priors given as policies, and a user's risk with a ``bind`` of its own, mean something only in the true model.
     """
-    stand_in = task.stand_in
     found: list[tuple[float, Risk | None]] = []
-    for weight, recipe in task.weighted:
-        if isinstance(recipe, Variance | CVaR):
-            continue
+    for weight, recipe in task.others:
         bound: Risk | None = None
         if not bound_by_user(recipe):
-            try:
-                bound = recipe.bind(stand_in)
-            except IncompatibleError:
-                bound = None
+            with suppress(IncompatibleError):
+                bound = recipe.bind(task.stand_in)
         found.append((weight, bound))
     return tuple(found)
 
