@@ -170,16 +170,21 @@ def counted_mdp(task: Task, counts: Counts, start: Array) -> MDP:
 
     A pair that was never tried is taken to stay where it is at the lowest reward.
     """
-    order = np.argsort(counts.keys)
-    rows, columns, number = counts.pairs[order], counts.next_states[order], counts.count[order].astype(np.float64)
-    first, shift, square = counts.first[order], counts.shift[order], counts.square[order]
-    untried = np.flatnonzero(task.allowed.ravel() & (counts.per_pair == 0))
-    if untried.size:
-        place = np.searchsorted(rows, untried)
-        rows, columns = np.insert(rows, place, untried), np.insert(columns, place, untried // task.shape[1])
-        number, first = np.insert(number, place, 1.0), np.insert(first, place, task.reward_range[0])
-        shift, square = np.insert(shift, place, 0.0), np.insert(square, place, 0.0)
     size, n_states = task.allowed.size, task.shape[0]
+    untried = np.flatnonzero(task.allowed.ravel() & (counts.per_pair == 0))
+    once, nothing = np.ones(untried.size), np.zeros(untried.size)
+    keys = np.concatenate([counts.keys, untried * n_states + untried // task.shape[1]])
+    order = np.argsort(keys)
+    rows, columns = np.divmod(keys[order], n_states)
+    number, first, shift, square = (
+        np.concatenate([seen, added])[order]
+        for seen, added in (
+            (counts.count.astype(np.float64), once),
+            (counts.first, task.reward_range[0] * once),
+            (counts.shift, nothing),
+            (counts.square, nothing),
+        )
+    )
     pointer = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=size))])
     per_pair = np.bincount(rows, weights=number, minlength=size)
     chance = number / per_pair[rows]

@@ -7,7 +7,6 @@ way between the present occupancy and the average one; a transport plan costs a 
 for several sweeps.
 """
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -22,23 +21,18 @@ BARRIER_FLOOR = 0.01
 TRANSPORT_PLANS = 500
 
 
-class Slope(ABC):
-    """One term of the risk; ``weight`` is its (1-gamma) c in the learner's units, ``memory`` what it keeps."""
+class Slope:
+    """One term of the risk, here a smooth one; ``weight`` is its (1-gamma) c in the learner's units.
+
+    ``memory`` is what it keeps between sweeps.
+    """
 
     def __init__(self, weight: float, risk: Any) -> None:
         self.weight, self.risk = weight, risk
         self.memory = np.empty(0)
 
-    @abstractmethod
     def at(self, d: Array, average: Array, rate: float, sweep: int) -> Array:
         """The slope (S, A) at an occupancy, with entries above zero."""
-
-
-class Gradient(Slope):
-    """Smooth risks."""
-
-    def at(self, d: Array, average: Array, rate: float, sweep: int) -> Array:
-        """The gradient."""
         return np.asarray(self.risk.gradient(d), dtype=np.float64)
 
 
@@ -93,5 +87,5 @@ def slope_of(weight: float, risk: Risk, sweeps: int) -> Slope:
     if isinstance(risk, LogBarrier):
         return Saturated(weight, risk)
     if risk.smooth:
-        return Gradient(weight, risk)
+        return Slope(weight, risk)
     return Kinked(weight, risk, max(1, sweeps // TRANSPORT_PLANS) if isinstance(risk, TransportRisk) else 1)
