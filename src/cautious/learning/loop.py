@@ -6,7 +6,7 @@ samples, which is what makes a statement about it possible.
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -122,7 +122,7 @@ class Loop:
         return Ending(
             self.learner.result(),
             self.trial if finished else None,
-            self._history(),
+            History(**columns(self.rows)),
             self.draws.used,
             self.clock.seconds,
             stopped=not self._over,
@@ -215,7 +215,7 @@ class Loop:
     def _save(self) -> None:
         if self.settings.checkpoint is None:
             return
-        parts = {"learner": self.learner.storage(), "history": ({}, self._columns())}
+        parts = {"learner": self.learner.storage(), "history": ({}, columns(self.rows))}
         if self.trial is not None:
             parts["trial"] = self.trial.storage()
         counters = {"used": self.draws.used, "calls": self.draws.calls}
@@ -223,18 +223,17 @@ class Loop:
 
     def _resume(self, kept: Checkpoint) -> None:
         self.learner.restore(*kept.parts["learner"])
-        columns = kept.parts["history"][1]
+        history = kept.parts["history"][1]
         self.rows = [
             Point(int(row[0]), *(float(value) for value in row[1:]))
-            for row in zip(*(columns[name] for name in COLUMNS), strict=True)
+            for row in zip(*(history[name] for name in COLUMNS), strict=True)
         ]
         if "trial" in kept.parts:
             self.trial = self._new_trial()
             self.trial.restore(*kept.parts["trial"])
         self.draws.used, self.draws.calls = int(kept.counters["used"]), int(kept.counters["calls"])
 
-    def _columns(self) -> dict[str, Array]:
-        return {name: np.array([getattr(row, name) for row in self.rows], dtype=np.float64) for name in COLUMNS}
 
-    def _history(self) -> History:
-        return History(**self._columns())
+def columns(rows: Sequence[Point]) -> dict[str, Array]:
+    """The columns of the history, by name."""
+    return {name: np.array([getattr(row, name) for row in rows], dtype=np.float64) for name in COLUMNS}

@@ -167,14 +167,9 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
             "ca.GymSimulator of a Gymnasium environment"
         )
     check_members(simulator)
-    known = simulator.known if isinstance(simulator, TellsMore) else Known()
-    if not isinstance(known, Known):
-        raise IncompatibleError(
-            f"simulator.known must be a cautious.models.simulators.Known, found {type(known).__name__}"
-        )
     if risk is not None and caution == 0:
         warnings.warn("caution is 0: the risk plays no part", CautiousWarning, stacklevel=3)
-    task = checked_task(simulator, risk, caution, samples, seed, known)
+    task = checked_task(simulator, risk, caution, samples, seed)
     if task.scalars and isinstance(simulator, TableSimulator) and simulator.hides_spread:
         raise IncompatibleError(
             f"{task.scalars[0][1].label} looks at the spread of rewards, and this model only knows it through "
@@ -189,8 +184,13 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
     return task
 
 
-def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, seed: int, known: Known) -> Task:
+def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, seed: int) -> Task:
     """The task, with its numbers and its risk checked."""
+    known = simulator.known if isinstance(simulator, TellsMore) else Known()
+    if not isinstance(known, Known):
+        raise IncompatibleError(
+            f"simulator.known must be a cautious.models.simulators.Known, found {type(known).__name__}"
+        )
     shape = (int(simulator.n_states), int(simulator.n_actions))
     if known.allowed is None:
         allowed = np.ones(shape, dtype=np.bool_)

@@ -9,8 +9,8 @@ from cautious.arrays import Array, Indices
 from cautious.errors import InputError
 from cautious.history import History
 from cautious.learning.learned_solution import counted_estimate, estimated_solution, proved_gap
-from cautious.learning.loop import Ending
-from cautious.learning.method import Result
+from cautious.learning.loop import Ending, columns
+from cautious.learning.method import Point, Result
 from cautious.learning.scalar_risk_rewards import scalars_of
 from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.statements.confidence import CONFIDENCE, known_terms
@@ -19,7 +19,6 @@ from cautious.learning.statements.log_folds import split
 from cautious.learning.task import Task, checked_task
 from cautious.models.log_counts import counted_arrays
 from cautious.models.logged import LoggedMDP
-from cautious.models.simulators import Known
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
@@ -61,13 +60,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
     )
     estimate = counted_estimate(Problem(logged, risk, task.caution), policy)
     n_rows = logged.log.n_rows
-    history = History(
-        samples=np.array([n_rows], dtype=np.float64),
-        objective=np.array([estimate["objective"]]),
-        risk=np.array([estimate["risk"]]),
-        gap=np.array([proved_gap(result, at_least)]),
-        violation=np.array([np.nan]),
-    )
+    latest = Point(n_rows, estimate["objective"], estimate["risk"], proved_gap(result, at_least))
     facts = {
         "return_at_least": return_at_least,
         "rows for the policy": int(folds.first.rows.size),
@@ -76,7 +69,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
         "assumes": INDEPENDENT if logged.evidence.independent_rows else ASSUMES,
     }
     statement = _statement(found, at_least, return_at_least, apart) + (ANY_POLICY if sure else "")
-    ending = Ending(result, None, history, n_rows, time.monotonic() - began, stopped=False)
+    ending = Ending(result, None, History(**columns([latest])), n_rows, time.monotonic() - began, stopped=False)
     return estimated_solution(task, ending, estimate, "plug-in", at_least, statement, facts)
 
 
@@ -90,8 +83,7 @@ def _task(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Ta
         )
     if logged.log.n_rows < 3:
         raise InputError(f"the log has {logged.log.n_rows} rows; a statement about a policy needs at least 3")
-    known = Known(logged.allowed, logged.start, logged.state_names, logged.action_names)
-    return checked_task(logged.simulator(), risk, caution, logged.log.n_rows, seed, known)
+    return checked_task(logged.simulator(), risk, caution, logged.log.n_rows, seed)
 
 
 def _first_model(logged: LoggedMDP, rows: Indices, apart: bool) -> MDP:

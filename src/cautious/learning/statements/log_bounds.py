@@ -21,12 +21,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cautious.arrays import Array, Indices
+from cautious.arrays import Array
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.affine_lower_bounds import SLACK
 from cautious.learning.statements.confidence import known_terms, mean_above, padded_range
 from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, hoeffding_rate
-from cautious.learning.statements.log_folds import Folds
+from cautious.learning.statements.log_folds import Fold, Folds
 from cautious.learning.task import Task
 from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy, policy_values
@@ -60,12 +60,12 @@ class Evidence:
         self.folds, self.logged = folds, folds.logged
         self.gamma, self.shape = self.logged.discount, self.logged.shape
         self.policy = np.vstack([policy, np.full(self.shape[1], 1 / self.shape[1])])
-        self.planned = folds.planned.astype(np.float64)
-        self.ends, lost = self.logged.layout.ends, folds.lost
-        self.known = np.repeat(self.ends | lost, self.shape[1])
-        # the state that pairs lead to which were never tried is an idea: nobody is ever there
+        self.planned = folds.planned
+        self.ends = self.logged.layout.ends
+        self.known = np.repeat(self.ends | folds.lost, self.shape[1])
+        # the state that untried pairs lead to is an assumption of the model: no path of the true process visits it
         self.real = np.arange(self.shape[0]) != (-1 if self.logged.layout.pit is None else self.logged.layout.pit)
-        self.chosen = folds.model(folds.first, folds.counts(folds.first))
+        self.chosen = folds.model(folds.first, folds.first.count)
         self.proving = folds.model(folds.second, self.planned)
         self.share = policy_occupancy(self.chosen, self.policy).occupancy.ravel()[: self.planned.size]
 
@@ -78,15 +78,15 @@ class Evidence:
         if delta == 0:
             return floor
         first, second, mean_delta = self.folds.first, self.folds.second, (1 - NORM_SHARE) * delta
-        means1 = self._means(first.pairs, paid.first, self.folds.counts(first), paid)
+        means1 = self._means(first, paid.first, first.count, paid)
         v0 = self._first_values(means1, paid)
         # the widths that are to be expected belong into v0: the rest, u, is then small
         plan = self._plan(v0, paid, mean_delta)
         v0 = self._first_values(means1 - self._widths(plan, plan.foreseen), paid)
         plan = self._plan(v0, paid, mean_delta)
         errors = paid.second + gamma * v0[second.targets] + plan.guess[second.pairs]
-        squares = np.asarray(np.bincount(second.pairs, errors**2, minlength=self.planned.size), dtype=np.float64)
-        means = self._means(second.pairs, paid.second, self.planned, paid) - self._widths(plan, squares)
+        widths = self._widths(plan, second.sums(errors**2))
+        means = self._means(second, paid.second, self.planned, paid) - widths
         best = self._best_bound(means, v0, self._norms(NORM_SHARE * delta)) - plan.spent(mean_delta) / (1 - gamma)
         return max(floor, best - SLACK * (abs(best) + float(np.abs(v0).max()) + abs(floor)))
 
@@ -96,10 +96,10 @@ class Evidence:
         for _ in range(2):
             found = np.clip(self._values(self.chosen, means, least), least, paid.high / (1 - self.gamma))
             least = float(found[:-1][self.real].min())
-        return self._imagined(found, least)
+        return self._with_unreal(found, least)
 
-    def _imagined(self, v: Array, value: float) -> Array:
-        """The values, with this one where nobody ever is: it is free, and one between the others keeps them flat."""
+    def _with_unreal(self, v: Array, value: float) -> Array:
+        """The values, with this one in the states that no path visits: any is valid there."""
         return np.append(np.where(self.real, v[:-1], value), value)
 
     def _best_bound(self, means: Array, v0: Array, norms: Array) -> float:
@@ -121,7 +121,7 @@ class Evidence:
     def _bound(self, v: Array, means: Array, v0: Array, norms: Array) -> float:
         """<xi, v> plus the least gain of a state."""
         u = (v - v0)[:-1][self.real]
-        v = self._imagined(v, float(v0[-1] + (u.max() + u.min()) / 2))
+        v = self._with_unreal(v, float(v0[-1] + (u.max() + u.min()) / 2))
         reach = self.gamma * self.proving.expect_next(v).ravel()[: means.size]
         gain = means + reach - self.gamma * norms * float(u.max() - u.min()) / 2
         per_state = (self.policy[:-1] * gain.reshape(self.shape)).sum(axis=1) - v[:-1]
@@ -135,22 +135,19 @@ class Evidence:
     def _widths(self, plan: ErrorPlan, squares: Array | None) -> Array:
         return np.where((self.planned > 0) & ~self.known, plan.widths(squares), 0.0)
 
-    def _means(self, pairs: Indices, values: Array, expected: Array, paid: Paid) -> Array:
+    def _means(self, fold: Fold, values: Array, expected: Array, paid: Paid) -> Array:
         """Means per pair (S*A,) when what is missing of ``expected`` rows is paid the least."""
-        size = self.planned.size
-        count = np.bincount(pairs, minlength=size)
-        total = np.bincount(pairs, values, minlength=size) + np.maximum(expected - count, 0.0) * paid.low
+        total = fold.sums(values) + np.maximum(expected - fold.count, 0.0) * paid.low
         means = np.where(expected > 0, total / np.maximum(expected, 1.0), paid.low)
         at_ends = np.where(self.ends[:, None], paid.at_ends, paid.low)
         return np.where(self.known, at_ends.ravel(), means)
 
     def _plan(self, v0: Array, paid: Paid, delta: float) -> ErrorPlan:
         """How errors are bounded, all from the first fold; for a bound from below, so signs are turned."""
-        pairs, size = self.folds.first.pairs, self.planned.size
-        x1 = paid.first + self.gamma * v0[self.folds.first.targets]
-        count = np.maximum(np.bincount(pairs, minlength=size), 1)
-        mean = np.bincount(pairs, x1, minlength=size) / count
-        variance = np.bincount(pairs, (x1 - mean[pairs]) ** 2, minlength=size) / np.maximum(count - 1, 1)
+        first, count = self.folds.first, np.maximum(self.folds.first.count, 1)
+        x1 = paid.first + self.gamma * v0[first.targets]
+        mean = first.sums(x1) / count
+        variance = first.sums((x1 - mean[first.pairs]) ** 2) / np.maximum(count - 1, 1)
         top, bottom = paid.high + self.gamma * float(v0.max()), paid.low + self.gamma * float(v0.min())
         n = np.maximum(self.planned, 1.0)
         typical_n = max(1.0, float(np.median(n[self.share > 0])))
@@ -173,8 +170,8 @@ class Evidence:
         n = np.maximum(self.planned, 1.0)
         used = (self.policy[:-1].ravel() > 0) & (self.planned > 0)
         share = delta / max(1, int(used.sum())) / 2
-        missing = 1 - self.folds.counts(second) / n
-        elsewhere = np.minimum(np.bincount(second.pairs, strange, minlength=size) / n + missing, 1.0)
+        missing = 1 - second.count / n
+        elsewhere = np.minimum(second.sums(strange.astype(np.float64)) / n + missing, 1.0)
         far = mean_above(elsewhere, None, n, 0.0, 1.0, share) + elsewhere
         norms = np.sqrt(seen / n) + np.sqrt(2 * np.log(1 / share) / n) + far + 2 * missing
         return np.where(self.known, 0.0, np.minimum(norms, 2.0))
