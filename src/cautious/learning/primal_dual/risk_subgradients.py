@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious.arrays import Array
+from cautious.arrays import Array, Mask
 from cautious.risks.base import Risk
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.transport import TransportRisk
@@ -34,6 +34,10 @@ class Slope:
     def at(self, d: Array, average: Array, rate: float, sweep: int) -> Array:
         """The slope (S, A) at an occupancy, with entries above zero."""
         return np.asarray(self.risk.gradient(d), dtype=np.float64)
+
+    def witness(self, d: Array, active: Mask) -> Any:
+        """The witness of a line below the risk that touches it at an occupancy, or nearly."""
+        return self.risk.witness_at(d, active)
 
 
 class Saturated(Slope):
@@ -60,7 +64,7 @@ class Multiplied(Slope):
         weights = np.exp(level - level.max())
         return np.asarray(self.risk.weighted(weights / weights.sum()))
 
-    def weights(self) -> Array:
+    def witness(self, d: Array, active: Mask) -> Array:
         """What the multipliers have settled on, without the damping."""
         found = np.exp(self.memory - self.memory.max())
         return np.asarray(found / found.sum())

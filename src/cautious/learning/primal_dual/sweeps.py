@@ -16,7 +16,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
-from cautious.learning.primal_dual.risk_subgradients import Multiplied, Slope, slope_of
+from cautious.learning.primal_dual.risk_subgradients import Slope, slope_of
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.affine_lower_bounds import Lines, lines_below
 from cautious.learning.task import Task
@@ -189,12 +189,10 @@ class Sweeps(Resumable):
     def lines(self) -> Lines | None:
         """Lines below the risks that touch them at the average occupancy; worst cases by their multipliers."""
         d, problem = np.maximum(self.occupancy(), 1e-6 / self.pairs), self.task.problem
-        weighted = {id(slope.risk): slope.weights() for slope in self.slopes if isinstance(slope, Multiplied)}
-        witnesses = [
-            weighted[id(risk)] if id(risk) in weighted else risk.witness_at(d, self.usable_table)
-            for _, risk in problem.terms
-        ]
-        return lines_below(self.task, problem.terms, witnesses, self.usable_table)
+        witnesses = {id(slope.risk): slope.witness(d, self.usable_table) for slope in self.slopes}
+        return lines_below(
+            self.task, problem.terms, [witnesses.get(id(risk)) for _, risk in problem.terms], self.usable_table
+        )
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Also what the slopes keep."""

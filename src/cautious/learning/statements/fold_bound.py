@@ -20,6 +20,7 @@ the inequalities above must hold, so the largest bound over the grid needs no un
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,6 @@ from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.risks.scalar import Variance
 from cautious.risks.separable import SeparableRisk
-from cautious.solvers.base import Outcome
 
 PROVED_RATES = (1.0, 0.5)
 MEAN_DELTA = 0.7 * UPPER_DELTA / len(PROVED_RATES)
@@ -108,26 +108,20 @@ class _Fold:
         self.problem = Problem(self.mdp, task.unbound_risk, task.caution)
         self.convex = [(w, risk) for w, risk in self.problem.terms if not isinstance(risk, ScalarRisk)]
         self.n: Array = counts.per_pair.astype(np.float64)
-        self.solved: dict[bytes, tuple[float, Array]] = {}
+        self.solved: dict[bytes, tuple[float, Array, tuple[Any, ...] | None]] = {}
 
-    def solve(self, reward: Array) -> tuple[float, Array]:
-        """The optimum and multipliers (S,) for rewards (S*A,), beside the convex terms; solved once."""
+    def solve(self, reward: Array) -> tuple[float, Array, tuple[Any, ...] | None]:
+        """The optimum, multipliers (S,) and cuts for rewards (S*A,) beside the convex terms; solved once."""
         key = reward.tobytes()
         if key not in self.solved:
-            outcome = self._outcome(reward)
-            known = isinstance(outcome.witness, Witness)
-            v = outcome.witness.multipliers if isinstance(outcome.witness, Witness) else np.zeros(self.task.shape[0])
-            self.solved[key] = (outcome.upper if known else np.inf, _finite(v))
+            part = self.problem.part(reward.reshape(self.task.shape), self.convex)
+            outcome = best_outcome(part, TOLERANCE, self.stopping)[0]
+            if isinstance(outcome.witness, Witness):
+                v = outcome.witness.multipliers
+                self.solved[key] = outcome.upper, np.where(np.isfinite(v), v, 0.0), outcome.witness.cuts
+            else:
+                self.solved[key] = np.inf, np.zeros(self.task.shape[0]), None
         return self.solved[key]
-
-    def witness(self, reward: Array) -> Witness | None:
-        """Multipliers and lines that prove how good that policy is."""
-        found = self._outcome(reward).witness
-        return found if isinstance(found, Witness) else None
-
-    def _outcome(self, reward: Array) -> Outcome:
-        part = self.problem.part(reward.reshape(self.task.shape), self.convex)
-        return best_outcome(part, TOLERANCE, self.stopping)[0]
 
     def moments(self, payoff: Payoff, v: Array) -> tuple[Array, Array | None]:
         """As ``next_moments``."""
@@ -151,7 +145,7 @@ class _Check:
 
     def best_rate(self, payoff: Payoff) -> float:
         """The rate that promises the lowest bound, as far as the first fold can tell."""
-        _, v = self.first.solve(self.first.mean_payoff(payoff))
+        _, v, _ = self.first.solve(self.first.mean_payoff(payoff))
         spread = max(self._plan(payoff, v, 1.0).spread, SLACK * float(np.abs(v).max()))
         typical = hoeffding_rate(MEAN_DELTA, float(np.median(self.second.n[self.task.allowed.ravel()])), spread)
         rates = [typical * factor for factor in RATES]
@@ -166,9 +160,9 @@ class _Check:
         """What the bound would be if the second fold were like the first, and the multipliers v0 (S,)."""
         first = self.first
         paid = first.mean_payoff(payoff)
-        _, v = first.solve(paid)
+        _, v, _ = first.solve(paid)
         plan = self._plan(payoff, v, rate)
-        value, v = first.solve(paid + plan.widths(plan.foreseen))
+        value, v, _ = first.solve(paid + plan.widths(plan.foreseen))
         return value - payoff.offset + plan.spent(MEAN_DELTA) / (1 - self.task.discount), v
 
     def bound(self, payoff: Payoff, rate: float) -> float:
@@ -182,11 +176,8 @@ class _Check:
             # the first fold decides which widths are used; the second one cannot deliver them
             return np.inf
         widths = plan.widths(squares)
-        witness = second.witness(second.mean_payoff(payoff) + widths)
-        if witness is None:
-            return np.inf
-        v = _finite(witness.multipliers)
-        lines = lines_below(task, self.terms, self._witnesses(witness), self.domain)
+        _, v, cuts = second.solve(second.mean_payoff(payoff) + widths)
+        lines = None if cuts is None else lines_below(task, self.terms, self._witnesses(cuts), self.domain)
         if lines is None:
             return np.inf
         u = v - v0
@@ -225,10 +216,10 @@ class _Check:
         mean = np.sqrt(seen / n) + np.sqrt(np.maximum(task.shape[0] - seen, 0) * elsewhere / n)
         return np.asarray(np.minimum(mean + np.sqrt(2 * np.log(1 / delta) / n), 2.0))
 
-    def _witnesses(self, witness: Witness) -> list[object]:
+    def _witnesses(self, cuts: tuple[Any, ...]) -> list[object]:
         """The lines of the second fold's solution, on the whole domain instead of what can be reached in that model."""
         given: list[object] = []
-        for (_, risk), (_, solved), cut in zip(self.terms, self.second.convex, witness.cuts, strict=True):
+        for (_, risk), (_, solved), cut in zip(self.terms, self.second.convex, cuts, strict=True):
             if isinstance(risk, SeparableRisk) and isinstance(solved, SeparableRisk):
                 slope = np.asarray(cut, dtype=np.float64)
                 here = solved.active_entries(self.second.problem.active)
@@ -244,7 +235,3 @@ class _Check:
         if self.fresh is None:
             return float(self.second.mdp.start @ v)
         return sample_mean_above(v[self.fresh], v.min(), v.max(), START_DELTA)
-
-
-def _finite(v: Array) -> Array:
-    return np.where(np.isfinite(v), v, 0.0)
