@@ -19,7 +19,6 @@ from cautious.learning.task import Task, make_task
 from cautious.models.logged import LoggedMDP
 from cautious.models.simulators import Simulator
 from cautious.risks.base import Risk
-from cautious.risks.scalar import Variance
 from cautious.solution import Solution
 
 SAMPLES = 1_000_000
@@ -116,16 +115,14 @@ def choose(task: Task, method: str | Method) -> tuple[Method, str]:
     """The method, and why."""
     if isinstance(method, Method):
         return method, "asked for"
-    if method == "plug-in":
-        return PlugIn(), "asked for"
-    if method == "primal-dual":
-        return PrimalDual(), "asked for"
-    if method == "paper":
-        only_variance = len(task.weighted) == 1 and isinstance(task.weighted[0][1], Variance)
-        return (AlgorithmTwo() if only_variance else AlgorithmOne()), "asked for"
     if method == "auto":
         refusal = PlugIn().refusal(task)
         if refusal is None:
             return PlugIn(), "chosen because the counts fit in memory, and counting needs the fewest samples"
         return PrimalDual(), f"chosen because plug-in cannot: {refusal}"
-    raise InputError(f"method is {method!r}; the methods are {', '.join(METHODS)}, or an object such as ca.PlugIn()")
+    if method not in METHODS:
+        known = ", ".join(METHODS)
+        raise InputError(f"method is {method!r}; the methods are {known}, or an object such as ca.PlugIn()")
+    if method == "paper":
+        return (AlgorithmTwo() if AlgorithmTwo().refusal(task) is None else AlgorithmOne()), "asked for"
+    return (PlugIn() if method == "plug-in" else PrimalDual()), "asked for"

@@ -16,7 +16,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
-from cautious.learning.primal_dual.risk_subgradients import Slope, slope_of
+from cautious.learning.primal_dual.risk_subgradients import Subgradient, subgradient_of
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.affine_lower_bounds import Lines, lines_below
 from cautious.learning.task import Task
@@ -30,7 +30,7 @@ DRAW_COUNTERS = 2**40
 MOST_SWEEPS = 2500
 # share of the samples spread evenly over the pairs
 EXPLORATION = 0.5
-# of the mirror ascent, in units of 1 / reward range, divided by 1 + DAMPING * spread of the risk's pull
+# of the mirror ascent, in units of 1 / reward range, divided by 1 + DAMPING * deviation of the risk's subgradient
 POLICY_STEP, DAMPING = 4.0, 5.0
 # sweeps after which steps begin to shrink
 SETTLING = 100.0
@@ -71,7 +71,7 @@ class Sweeps(Resumable):
         self._w, self._n, self._inflow = np.empty(size), np.empty(size, dtype=np.int64), np.empty(n_states)
 
     def _take_terms(self) -> None:
-        """Divergences on pairs have their step in closed form; every other term is followed by its slope."""
+        """Divergences on pairs have their step in closed form; every other term is followed by its subgradient."""
         scaled = [(w * (1 - self.task.discount) / self.scale, risk) for w, risk in self.task.problem.terms]
         closed: list[tuple[float, EntropicRisk]] = [(w, risk) for w, risk in scaled if _in_closed_form(risk)]
         self.tau = float(sum(w for w, _ in closed))
@@ -79,7 +79,9 @@ class Sweeps(Resumable):
         if self.tau > 0:
             log_priors = [w * np.log(np.maximum(risk.prior, 1e-300)) for w, risk in closed]
             self.log_mu = np.ravel(sum(log_priors, np.zeros(self.task.shape))) / self.tau
-        self.slopes: list[Slope] = [slope_of(w, risk, self.sweeps) for w, risk in scaled if not _in_closed_form(risk)]
+        self.subgradients: list[Subgradient] = [
+            subgradient_of(w, risk, self.sweeps) for w, risk in scaled if not _in_closed_form(risk)
+        ]
 
     @property
     def done(self) -> bool:
@@ -139,12 +141,11 @@ class Sweeps(Resumable):
     def _slope(self, rate: float) -> Array:
         """What all terms but the divergences on pairs take off the advantages; (S*A,)."""
         least, total = 1e-6 / self.pairs, np.zeros(self.task.allowed.size)
-        if self.slopes:
+        if self.subgradients:
             present = np.maximum(np.repeat(self.x, self.task.shape[1]) * np.exp(self.log_pi), least)
             present, average = present.reshape(self.task.shape), self.d_bar.reshape(self.task.shape)
-            for slope in self.slopes:
-                pull = POLICY_STEP * rate
-                total += slope.weight * slope.at(present, average, pull, self.sweep).ravel()
+            for term in self.subgradients:
+                total += term.weight * term.at(present, average, POLICY_STEP * rate, self.sweep).ravel()
         if self.tau > 0:
             sampling.add_log_marginal(self.x, self.tau, least, total)
         return total
@@ -176,7 +177,7 @@ class Sweeps(Resumable):
         d, discount = self.occupancy(), self.task.discount
         adjusted = self.mean_payoff()
         for weight, risk in self.task.problem.terms:
-            slope = slope_of(weight, risk, 1).at(np.maximum(d, 1e-6 / self.pairs), d, 0.0, 0)
+            slope = subgradient_of(weight, risk, 1).at(np.maximum(d, 1e-6 / self.pairs), d, 0.0, 0)
             adjusted = adjusted - (1 - discount) * weight * slope
         worth = float(np.sum(d * adjusted)) / (1 - discount)
         return self.scale * self.v_bar + worth - self.scale * float(self.xi @ self.v_bar)
@@ -189,21 +190,21 @@ class Sweeps(Resumable):
     def lines(self) -> Lines | None:
         """Lines below the risks that touch them at the average occupancy; worst cases by their multipliers."""
         d, problem = np.maximum(self.occupancy(), 1e-6 / self.pairs), self.task.problem
-        witnesses = {id(slope.risk): slope.witness(d, self.usable_table) for slope in self.slopes}
+        witnesses = {id(term.risk): term.witness(d, self.usable_table) for term in self.subgradients}
         return lines_below(
             self.task, problem.terms, [witnesses.get(id(risk)) for _, risk in problem.terms], self.usable_table
         )
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Also what the slopes keep."""
+        """Also what the subgradients keep."""
         header, arrays = super().storage()
-        return header, arrays | {f"slope{k}": slope.memory.copy() for k, slope in enumerate(self.slopes)}
+        return header, arrays | {f"slope{k}": term.memory.copy() for k, term in enumerate(self.subgradients)}
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Also what the slopes keep."""
+        """Also what the subgradients keep."""
         super().restore(header, arrays)
-        for k, slope in enumerate(self.slopes):
-            slope.memory = arrays[f"slope{k}"].copy()
+        for k, term in enumerate(self.subgradients):
+            term.memory = arrays[f"slope{k}"].copy()
 
 
 def _in_closed_form(risk: Risk) -> TypeGuard[EntropicRisk]:
