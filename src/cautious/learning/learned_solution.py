@@ -9,7 +9,7 @@ from cautious.certificate.bounds import Certificate
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.learning.loop import Ending
 from cautious.learning.method import Method, Result
-from cautious.learning.statements.confidence import CONFIDENCE, bound_by_user, known_terms, objective_at_least
+from cautious.learning.statements.confidence import CONFIDENCE, objective_at_least
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task
 from cautious.occupancy import PolicyOccupancy
@@ -102,9 +102,7 @@ def _statement(task: Task, ending: Ending, at_least: float) -> str:
         found = ending.result.facts.get("counted model")
         if found is not None:
             why = f"In the counted model: {str(found).rstrip('.')}"
-        elif any(bound_by_user(recipe) for _, recipe in task.weighted) or not all(
-            isinstance(risk, ConicRisk) for _, risk in known_terms(task)
-        ):
+        elif task.bound_by_user or not all(isinstance(risk, ConicRisk) for _, risk in task.known_terms):
             why = "No bound is known for this risk (one of your own, or a prior given as a policy)"
         else:
             why = "The fresh samples do not exclude an infinite risk"

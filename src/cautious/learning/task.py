@@ -8,6 +8,7 @@ rewards: they are kept apart as ``scalars``, and priors given as policies are re
 import hashlib
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_count, as_distribution, as_mask, as_number
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
-from cautious.models.simulator_checks import check_members
+from cautious.models.simulator_checks import check_members, padded
 from cautious.models.simulators import Known, Simulator, TableSimulator, TellsMore
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
@@ -61,6 +62,11 @@ class Task:
         return float(low), float(high)
 
     @property
+    def padded_range(self) -> tuple[float, float]:
+        """``reward_range`` with what the check of a draw lets through for rounding."""
+        return padded(self.reward_range)
+
+    @property
     def pairs(self) -> int:
         """How many pairs exist."""
         return int(np.count_nonzero(self.allowed))
@@ -80,6 +86,26 @@ class Task:
     def others(self) -> tuple[tuple[float, Risk], ...]:
         """The terms that look at the occupancy alone."""
         return tuple((w, risk) for w, risk in self.weighted if not isinstance(risk, Variance | CVaR))
+
+    @property
+    def bound_by_user(self) -> bool:
+        """Whether a user's own code decides what some term means in a model."""
+        return any(_bound_by_user(recipe) for _, recipe in self.weighted)
+
+    @cached_property
+    def known_terms(self) -> tuple[tuple[float, Risk | None], ...]:
+        """The terms of ``others``, bound without knowing the model; None where that is impossible.
+
+        Priors given as policies, and a user's risk with a ``bind`` of its own, mean something only in the true model.
+        """
+        found: list[tuple[float, Risk | None]] = []
+        for weight, recipe in self.others:
+            bound: Risk | None = None
+            if not _bound_by_user(recipe):
+                with suppress(IncompatibleError):
+                    bound = recipe.bind(self.stand_in)
+            found.append((weight, bound))
+        return tuple(found)
 
     @cached_property
     def problem(self) -> Problem:
@@ -209,6 +235,10 @@ def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, 
             f"{LARGEST_REWARDS:g}: rescale the rewards"
         )
     return task
+
+
+def _bound_by_user(recipe: Risk) -> bool:
+    return not type(recipe).__module__.startswith("cautious.") and type(recipe).bind is not Risk.bind
 
 
 def start_distribution(task: Task, draw_starts: Callable[[int], Indices]) -> Array:

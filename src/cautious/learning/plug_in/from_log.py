@@ -13,7 +13,7 @@ from cautious.learning.loop import Ending, columns
 from cautious.learning.method import Point, Result
 from cautious.learning.scalar_risk_rewards import scalars_of
 from cautious.learning.statements.affine_lower_bounds import sure_bound
-from cautious.learning.statements.confidence import CONFIDENCE, known_terms
+from cautious.learning.statements.confidence import CONFIDENCE
 from cautious.learning.statements.log_bounds import Evidence, objective_or_return_below
 from cautious.learning.statements.log_folds import split
 from cautious.learning.task import Task, checked_task
@@ -40,7 +40,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
     task = _task(logged, risk, caution, seed)
     folds = split(logged, task.seed)
     # a prior given as a policy belongs to the whole log's model, and may know what the second fold holds
-    apart = all(term is not None for _, term in known_terms(task))
+    apart = all(term is not None for _, term in task.known_terms)
     problem = Problem(_first_model(logged, folds.first.rows, apart), risk, task.caution)
     found = solve(problem)
     policy = _everywhere(logged, problem, found.policy)

@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from cautious.arrays import Array, Mask
-from cautious.learning.statements.confidence import bound_by_user, known_terms, padded_range
 from cautious.learning.task import Task
 from cautious.risks.base import Risk
 from cautious.risks.scalar import Variance
@@ -40,7 +39,7 @@ class Lines:
 
 def sure_bound(task: Task) -> float:
     """What no policy exceeds whatever the model: every step pays the most that can be paid, risks at simple lines."""
-    terms = known_terms(task)
+    terms = task.known_terms
     domain = task.allowed.copy()
     for _, risk in terms:
         permitted = None if risk is None else risk.permitted()
@@ -48,9 +47,9 @@ def sure_bound(task: Task) -> float:
     witnesses = [None if risk is None else risk.simple_witness(domain) for _, risk in terms]
     found = lines_below(task, terms, witnesses, domain)
     # ``lines_below`` takes a term it cannot bind for a distance; what a user's own ``bind`` makes may be negative
-    if found is None or not domain.any() or any(bound_by_user(recipe) for _, recipe in task.weighted):
+    if found is None or not domain.any() or task.bound_by_user:
         return np.inf
-    high = padded_range(task)[1]
+    high = task.padded_range[1]
     # a variance is at least 0, a CVaR at least the smallest loss
     scalars = sum(-weight * high for weight, risk in task.scalars if not isinstance(risk, Variance))
     bound = found.bound(np.full(task.shape, high), domain, task.discount) - scalars

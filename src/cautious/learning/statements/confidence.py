@@ -7,19 +7,16 @@ mean is McDiarmid's inequality, except for entropies, where ``divergence_above``
 """
 
 import math
-from contextlib import suppress
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import rel_entr, xlogy
 
 from cautious.arrays import Array, Indices
-from cautious.errors import IncompatibleError
 from cautious.learning.method import Result
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.trial import OVERSHOOT, Trial
 from cautious.learning.task import Task
-from cautious.models.simulator_checks import padded
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import state_sums
 from cautious.risks.features import FeatureRisk
@@ -76,33 +73,13 @@ def sample_mean_above(values: Array, low: float, high: float, delta: float) -> f
     return -sample_mean_below(-values, -high, -low, delta)
 
 
-def bound_by_user(recipe: Risk) -> bool:
-    """Whether a user's own code decides what the risk means in a model."""
-    return not type(recipe).__module__.startswith("cautious.") and type(recipe).bind is not Risk.bind
-
-
-def known_terms(task: Task) -> tuple[tuple[float, Risk | None], ...]:
-    """The terms other than variance and CVaR, bound without knowing the model; None where that is impossible.
-
-    Priors given as policies, and a user's risk with a ``bind`` of its own, mean something only in the true model.
-    """
-    found: list[tuple[float, Risk | None]] = []
-    for weight, recipe in task.others:
-        bound: Risk | None = None
-        if not bound_by_user(recipe):
-            with suppress(IncompatibleError):
-                bound = recipe.bind(task.stand_in)
-        found.append((weight, bound))
-    return tuple(found)
-
-
 def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
     """The true objective of the tried policy is above this with probability at least 1 - LOWER_DELTA.
 
     ``result`` must not depend on the trial. Minus infinity where nothing can be said: no paths, a risk without a known
     bound, a requirement that the samples do not prove, or a policy that may use a pair which the prior forbids.
     """
-    terms = known_terms(task)
+    terms = task.known_terms
     if trial.paths == 0 or not trial.done:
         return -np.inf
     convex = [(weight, risk) for weight, risk in terms if not isinstance(risk, EntropicRisk)]
@@ -122,14 +99,9 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
     payoff = Payoff(task.scalars, result.scalars, task.discount)
     horizon = 1 / (1 - task.discount)
     values = horizon * payoff(trial.end_rewards) - penalty[trial.end_states]
-    low, high = (horizon * end for end in payoff.range(*padded_range(task)))
+    low, high = (horizon * end for end in payoff.range(*task.padded_range))
     gain = sample_mean_below(values, low - float(penalty.max()), high - float(penalty.min()), delta)
     return float(gain + bound - payoff.offset)
-
-
-def padded_range(task: Task) -> tuple[float, float]:
-    """The promised rewards, with what ``checked_rewards`` lets through."""
-    return padded(task.reward_range)
 
 
 def _floored(states: Array) -> Array:

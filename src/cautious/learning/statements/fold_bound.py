@@ -30,13 +30,7 @@ from cautious.learning.exact_solves import best_outcome
 from cautious.learning.plug_in.transition_counts import Counts, counted_mdp, next_moments
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.affine_lower_bounds import SLACK, lines_below, sure_bound
-from cautious.learning.statements.confidence import (
-    UPPER_DELTA,
-    known_terms,
-    mean_above,
-    padded_range,
-    sample_mean_above,
-)
+from cautious.learning.statements.confidence import UPPER_DELTA, mean_above, sample_mean_above
 from cautious.learning.statements.error_widths import ErrorPlan, hoeffding_rate
 from cautious.learning.task import START_DRAWS, Task
 from cautious.models.tabular import MDP
@@ -66,7 +60,7 @@ def optimum_below(
     first states, or is None where ``start`` (S,) is exact.
     """
     sure = sure_bound(task)
-    terms = known_terms(task)
+    terms = task.known_terms
     if any(risk is not None and not risk.convex for _, risk in terms) or not np.isfinite(sure):
         return sure
     if min(float(fold.per_pair[task.allowed.ravel()].min()) for fold in counts) < 2:
@@ -88,7 +82,7 @@ def _grid(task: Task, mixed: bool) -> tuple[list[tuple[float, ...]], float]:
     """Numbers for every scalar term, and what the grid can miss."""
     if not task.scalars:
         return [()], 0.0
-    low, high = padded_range(task)
+    low, high = task.padded_range
     steps = max(2, int((MIXED_GRID if mixed else PLAIN_GRID) ** (1 / len(task.scalars))))
     axes, loss = [], 0.0
     for weight, risk in task.scalars:
@@ -189,7 +183,7 @@ class _Check:
         return bound + SLACK * size if np.isfinite(bound) else np.inf
 
     def _plan(self, payoff: Payoff, v: Array, rate: float) -> ErrorPlan:
-        low, high = payoff.range(*padded_range(self.task))
+        low, high = payoff.range(*self.task.padded_range)
         high, low = high + self.task.discount * float(v.max()), low + self.task.discount * float(v.min())
         guess, variance = self.first.moments(payoff, v)
         foreseen = None if variance is None else self.second.n * variance

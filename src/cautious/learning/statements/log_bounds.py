@@ -24,7 +24,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.affine_lower_bounds import SLACK
-from cautious.learning.statements.confidence import known_terms, mean_above, padded_range
+from cautious.learning.statements.confidence import mean_above
 from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, hoeffding_rate
 from cautious.learning.statements.log_folds import Fold, Folds
 from cautious.learning.task import Task
@@ -186,7 +186,7 @@ def objective_or_return_below(
     barriers that depends on the second fold, so that both need their part of delta. With delta = 0 these are the bounds
     that hold for every policy.
     """
-    terms = known_terms(task)
+    terms = task.known_terms
     neutral = _paid(task, evidence, Payoff((), (), task.discount))
     if not all(isinstance(risk, FeatureRisk) for _, risk in terms):
         return -np.inf, evidence.value_below(neutral, delta)
@@ -200,7 +200,7 @@ def objective_or_return_below(
 
 def _paid(task: Task, evidence: Evidence, payoff: Payoff) -> Paid:
     rewards, folds = evidence.logged.log.rewards, evidence.folds
-    low, high = payoff.range(*padded_range(task))
+    low, high = payoff.range(*task.padded_range)
     at_ends = np.full(evidence.shape, float(payoff(np.zeros(1))[0]))
     return Paid(payoff(rewards[folds.first.rows]), payoff(rewards[folds.second.rows]), at_ends, low, high)
 

@@ -14,7 +14,7 @@ from cautious.arrays import Array, Mask
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.statements.affine_lower_bounds import SLACK, Lines
-from cautious.learning.statements.confidence import UPPER_DELTA, padded_range, sample_mean_above
+from cautious.learning.statements.confidence import UPPER_DELTA, sample_mean_above
 from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, hoeffding_rate
 from cautious.learning.task import START_DRAWS, Task
 
@@ -62,7 +62,7 @@ class Proof(Resumable):
         if self.drawn == 0:
             return np.inf
         gamma, n = self.task.discount, np.full(self.guess.size, float(self.drawn))
-        low, high = padded_range(self.task)
+        low, high = self.task.padded_range
         high, low = high + gamma * float(self.v.max()), low + gamma * float(self.v.min())
         typical = hoeffding_rate(MEAN_DELTA, self.drawn, max(high - low, SMALLEST))
         start = self._start()
