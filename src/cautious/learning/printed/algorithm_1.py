@@ -161,6 +161,7 @@ class AlgorithmOneRun(Run):
         self, method: AlgorithmOne, task: Task, draws: Draws, terms: Sequence[BoundedTerm], samples: int
     ) -> None:
         self.method, self.task, self.draws, self.terms = method, task, draws, terms
+        self.low, self.width = reward_scale(task)
         self.constants = method.constants(task, terms, samples)
         n_states, size = task.shape[0], task.allowed.size
         rest = 1 - task.discount
@@ -175,8 +176,7 @@ class AlgorithmOneRun(Run):
     @property
     def rewards(self) -> Array:
         """Mean reward of each pair in the samples (S, A), in the simulator's units."""
-        low, width = reward_scale(self.task)
-        return low + width * mean_rewards(self.moments, self.task.shape)[0]
+        return self.low + self.width * mean_rewards(self.moments, self.task.shape)[0]
 
     @property
     def occupancy(self) -> Array:
@@ -188,8 +188,7 @@ class AlgorithmOneRun(Run):
     @property
     def multipliers(self) -> Array:
         """The average of v in the simulator's units: the constant part of the rewards is put back."""
-        low, width = reward_scale(self.task)
-        return width * self.v_sum / max(self.count, 1) + low / (1 - self.task.discount)
+        return self.width * self.v_sum / max(self.count, 1) + self.low / (1 - self.task.discount)
 
     def look_every(self, samples: int) -> None:
         """An iteration draws one sample."""
@@ -219,13 +218,12 @@ class AlgorithmOneRun(Run):
         self.draws.count(steps)
         seed = self.draws.kernel_seed()
         model = (*table.sums, table.pay, table.pays_per_outcome, table.running_start, self.task.allowed.ravel())
-        constants = (*reward_scale(self.task), k.gamma, k.alpha, k.beta, k.m1, k.m2, k.delta, k.box)
+        constants = (self.low, self.width, k.gamma, k.alpha, k.beta, k.m1, k.m2, k.delta, k.box)
         state = (self.log_lam, self.v, self.d_sum, self.v_sum, self.moments)
         kernel.run(steps, seed, *model, *constants, *risk, *state)
 
     def _readable_steps(self, table: TableSimulator | None, steps: int) -> None:
         now, drawn = Iterate(self.log_lam, self.v, self.d_sum, self.v_sum), list[Draw]()
-        low, width = reward_scale(self.task)
         if table is None:
             picks, starts, outcome = _simulator_draws(self.draws, steps)
         else:
@@ -234,7 +232,7 @@ class AlgorithmOneRun(Run):
 
             def generate(s: int, a: int, t: int = t) -> tuple[int, float]:
                 s_next, reward = outcome(t, s, a)
-                return s_next, (reward - low) / width
+                return s_next, (reward - self.low) / self.width
 
             pick, s_bar = float(picks[t]), int(starts[t])
             now, seen = iterate(now, self.task.allowed, self.constants, self.risk_slope, pick, s_bar, generate)
@@ -252,10 +250,9 @@ class AlgorithmOneRun(Run):
 
     def point(self) -> Point:
         """The objective of the average, rewards as seen; its violation of the flow needs the model and is not known."""
-        _, width = reward_scale(self.task)
         d = self.occupancy
         expected = float(np.sum(d * self.rewards)) / (1 - self.task.discount)
-        penalty = sum(width * term.weight * term.risk.value(d) for term in self.terms)
+        penalty = sum(self.width * term.weight * term.risk.value(d) for term in self.terms)
         risk = penalty / self.task.caution if self.terms else 0.0
         return Point(self.draws.used, expected - penalty, risk)
 
@@ -273,9 +270,8 @@ class AlgorithmOneRun(Run):
 
     def _facts(self) -> dict[str, Any]:
         """The constants, for rewards in [0, 1] unless the name says otherwise."""
-        k, (_, width) = self.constants, reward_scale(self.task)
-        caution = self.task.caution / width
-        bound = width * self.method.theorem_bound(k)
+        k, caution = self.constants, self.task.caution / self.width
+        bound = self.width * self.method.theorem_bound(k)
         return {
             "algorithm": "Algorithm 1 as printed",
             "compiled": self.draws.table is not None and self.compiled is not None,

@@ -85,11 +85,13 @@ class AlgorithmTwoRun(Run):
 
     def __init__(self, method: AlgorithmTwo, task: Task, draws: Draws, samples: int) -> None:
         self.method, self.task, self.draws, self.samples = method, task, draws, samples
-        low, width = reward_scale(task)
-        ((caution, _),) = task.weighted
-        self.caution = caution * width
-        given = caution * width**2 * task.pairs * COUPLING_SHARE if method.coupling is None else method.coupling
-        self.coupling = given / width
+        self.low, self.width = reward_scale(task)
+        ((self.weight, _),) = task.weighted
+        self.caution = self.weight * self.width
+        given = method.coupling
+        if given is None:
+            given = self.weight * self.width**2 * task.pairs * COUPLING_SHARE
+        self.coupling = given / self.width
         first = max(1, int(FIRST_SHARE * samples / task.pairs)) * task.pairs
         self.first = min(first, samples)
         self.rounds = min(method.rounds, samples - self.first)
@@ -98,7 +100,7 @@ class AlgorithmTwoRun(Run):
         self.moments, self.drawn = np.zeros((3, task.allowed.size)), 0
         self.d: Array = task.allowed / task.pairs
         self.previous = self.d
-        self.multipliers = np.full(task.shape[0], low / (1 - task.discount))
+        self.multipliers = np.full(task.shape[0], self.low / (1 - task.discount))
         self.record = np.zeros((0, len(COLUMNS)))
         self.inner: AlgorithmOneRun | None = None
         self.mu = self.d
@@ -115,13 +117,12 @@ class AlgorithmTwoRun(Run):
         self.done = self.drawn >= self.first and len(self.record) >= self.rounds
 
     def _draw_every_pair(self) -> None:
-        low, width = reward_scale(self.task)
         places = np.flatnonzero(self.task.allowed)
         end = min(self.first, self.drawn + FIRST_PIECE)
         places = places[np.arange(self.drawn, end) % places.size]
         states, actions = np.divmod(places, self.task.shape[1])
         _, rewards = self.draws.sample(states, actions)
-        scaled = (rewards - low) / width
+        scaled = (rewards - self.low) / self.width
         powers = (np.ones_like(scaled), scaled, scaled**2)
         self.moments = self.moments + [np.bincount(places, power, self.moments.shape[1]) for power in powers]
         self.drawn = end
@@ -138,10 +139,9 @@ class AlgorithmTwoRun(Run):
 
     def _close_round(self, inner: AlgorithmOneRun) -> None:
         self.moments = self.moments + inner.moments
-        low, width = reward_scale(self.task)
         self.previous, surrogate, k = inner.occupancy, self._surrogate(), len(self.record)
-        phi = width * surrogate.value(self.previous, self.mu) + low / (1 - self.task.discount)
-        gradient = width * surrogate.gradient_in_mu(self.previous, self.mu)
+        phi = self.width * surrogate.value(self.previous, self.mu) + self.low / (1 - self.task.discount)
+        gradient = self.width * surrogate.gradient_in_mu(self.previous, self.mu)
         still = float(np.sum(simplex_gradient(gradient, self.mu, self.task.allowed) ** 2))
         objective = self._worth(self.previous)[0]
         chosen = objective > self.record[:, 1].max(initial=-np.inf) if self.picked is None else k <= self.picked
@@ -157,20 +157,17 @@ class AlgorithmTwoRun(Run):
 
     def _worth(self, d: Array) -> tuple[float, float, float]:
         """Objective, variance and mean reward of an occupancy by the estimated moments, in the simulator's units."""
-        low, width = reward_scale(self.task)
         surrogate = self._surrogate()
         mean = float(np.sum(d * surrogate.reward))
-        variance = width**2 * (float(np.sum(d * surrogate.square)) - mean**2)
-        ((caution, _),) = self.task.weighted
-        average = low + width * mean
-        return average / (1 - self.task.discount) - caution * variance, variance, average
+        variance = self.width**2 * (float(np.sum(d * surrogate.square)) - mean**2)
+        average = self.low + self.width * mean
+        return average / (1 - self.task.discount) - self.weight * variance, variance, average
 
     def point(self) -> Point:
         """The latest average by the estimated moments; its violation of the flow needs the model and is not known."""
         d = self.previous if self.inner is None else self.inner.occupancy
         objective, variance, _ = self._worth(d)
-        ((caution, _),) = self.task.weighted
-        return Point(self.draws.used, objective, caution * variance / self.task.caution)
+        return Point(self.draws.used, objective, self.weight * variance / self.task.caution)
 
     def result(self) -> Result:
         """The policy of the chosen round."""
@@ -186,20 +183,18 @@ class AlgorithmTwoRun(Run):
 
     def _payoff(self) -> Array:
         """r - (1 - gamma) c E[(r - m)^2] by the estimated moments, m the mean reward of the chosen round."""
-        low, width = reward_scale(self.task)
-        surrogate, mean = self._surrogate(), (self._worth(self.d)[2] - low) / width
+        surrogate, mean = self._surrogate(), (self._worth(self.d)[2] - self.low) / self.width
         spread = surrogate.square - 2 * mean * surrogate.reward + mean**2
-        return low + width * (surrogate.reward - (1 - self.task.discount) * self.caution * spread)
+        return self.low + self.width * (surrogate.reward - (1 - self.task.discount) * self.caution * spread)
 
     def _facts(self) -> dict[str, Any]:
-        (_, width), rest = reward_scale(self.task), 1 - self.task.discount
         return {
             "algorithm": "Algorithm 2, corrected",
             "rounds": len(self.record),
             "samples per round": (self.samples - self.first) // max(1, self.rounds),
             "moments of the rewards": f"estimated per pair from the samples, the first {self.first} of them equally",
-            "M, in units of return": self.coupling * width,
-            "sigma, for rewards in [0, 1]": rest * (2 + self.coupling / self.caution),
+            "M, in units of return": self.coupling * self.width,
+            "sigma, for rewards in [0, 1]": (1 - self.task.discount) * (2 + self.coupling / self.caution),
             "delta": self.method.inner.exploration,
             **{f"{name} of every round": [float(x) for x in self.record[:, i]] for i, name in enumerate(COLUMNS)},
         }
