@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 from cautious.checks import as_number
 from cautious.errors import IncompatibleError, InputError
 from cautious.learning.learned_solution import learned_solution
-from cautious.learning.loop import LearningCallback, Loop, Settings
+from cautious.learning.loop import LearningCallback, Loop
 from cautious.learning.method import Method
 from cautious.learning.plug_in.from_log import learn_from_log
 from cautious.learning.plug_in.plug_in import PlugIn
@@ -99,16 +99,17 @@ def learn(
     refusal = chosen.refusal(task)
     if refusal is not None:
         raise IncompatibleError(f"{chosen.name} cannot learn this: {refusal}")
-    settings = Settings(
-        checkpoint=checkpoint,
-        checkpoint_seconds=as_number("checkpoint_seconds", checkpoint_seconds, 0.0),
-        call_timeout_seconds=as_number("call_timeout_seconds", call_timeout_seconds, 0.0, open_ends="("),
-        callback=callback,
-        executor=executor,
-    )
     with threadpool_limits(limits=1):
-        ending = Loop(task, chosen, settings).run()
-        return learned_solution(task, chosen, why, ending)
+        loop = Loop(
+            task,
+            chosen,
+            checkpoint,
+            checkpoint_seconds=as_number("checkpoint_seconds", checkpoint_seconds, 0.0),
+            call_timeout_seconds=as_number("call_timeout_seconds", call_timeout_seconds, 0.0, open_ends="("),
+            callback=callback,
+            executor=executor,
+        )
+        return learned_solution(task, chosen, why, loop.run())
 
 
 def choose(task: Task, method: str | Method) -> tuple[Method, str]:

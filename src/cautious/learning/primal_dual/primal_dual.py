@@ -136,8 +136,8 @@ class PrimalDualRun(Run):
             self.proof.advance()
         else:
             # an infinite sure bound says that the risk's meaning in the true model is not known here
-            lines = self.sweeps.lines() if np.isfinite(self.bound) else None
-            found = np.inf if lines is None else self.proof.bound(lines)
+            risks = self.sweeps.risks_below() if np.isfinite(self.bound) else None
+            found = np.inf if risks is None else self.proof.bound(risks)
             self.bound, self.done = min(self.bound, found), True
 
     def _new_proof(self) -> Proof:
@@ -185,12 +185,12 @@ class PrimalDualRun(Run):
         return Point(self.draws.used, worth, shown, gap, self.sweeps.violation())
 
     def _thought_optimum(self) -> float:
-        sweeps, lines = self.sweeps, self.sweeps.lines()
-        if lines is None:
+        sweeps, risks = self.sweeps, self.sweeps.risks_below()
+        if risks is None:
             return np.inf
         v = sweeps.multipliers()
         gain = sweeps.critic(v).reshape(self.task.shape) - v[:, None]
-        return float(self.start @ v) + lines.bound(gain, sweeps.usable_table, self.task.discount)
+        return float(self.start @ v) + risks.bound(gain, sweeps.usable_table, self.task.discount)
 
     def result(self) -> Result:
         """The policy of the average occupancy."""

@@ -18,7 +18,7 @@ from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.primal_dual.risk_subgradients import Subgradient, subgradient_of
 from cautious.learning.scalar_risk_rewards import Payoff
-from cautious.learning.statements.affine_lower_bounds import Lines, lines_below
+from cautious.learning.statements.affine_lower_bounds import AffineLowerBound, affine_lower_bound
 from cautious.learning.task import Task
 from cautious.occupancy import occupancy_policy, uniform_policy
 from cautious.risks.base import Risk
@@ -187,11 +187,11 @@ class Sweeps(Resumable):
         shift = float(multipliers[0] - self.scale * self.v_bar[0])
         return self.low + self.scale * self.q_bar + self.task.discount * shift
 
-    def lines(self) -> Lines | None:
-        """Lines below the risks that touch them at the average occupancy; worst cases by their multipliers."""
+    def risks_below(self) -> AffineLowerBound | None:
+        """An affine function below the risks that touches them at the average occupancy, or nearly."""
         d, problem = np.maximum(self.occupancy(), 1e-6 / self.pairs), self.task.problem
         witnesses = {id(term.risk): term.witness(d, self.usable_table) for term in self.subgradients}
-        return lines_below(
+        return affine_lower_bound(
             self.task, problem.terms, [witnesses.get(id(risk)) for _, risk in problem.terms], self.usable_table
         )
 

@@ -29,7 +29,7 @@ from cautious.certificate.bounds import Witness
 from cautious.learning.exact_solves import best_outcome
 from cautious.learning.plug_in.transition_counts import Counts, counted_mdp, next_moments
 from cautious.learning.scalar_risk_rewards import Payoff
-from cautious.learning.statements.affine_lower_bounds import SLACK, lines_below, sure_bound
+from cautious.learning.statements.affine_lower_bounds import SLACK, affine_lower_bound, sure_bound
 from cautious.learning.statements.confidence import UPPER_DELTA, mean_above, sample_mean_above
 from cautious.learning.statements.error_widths import ErrorPlan, hoeffding_rate
 from cautious.learning.task import START_DRAWS, Task
@@ -171,14 +171,16 @@ class _Check:
             return np.inf
         widths = plan.widths(squares)
         _, v, cuts = second.solve(second.mean_payoff(payoff) + widths)
-        lines = None if cuts is None else lines_below(task, self.terms, self._witnesses(cuts), self.domain)
-        if lines is None:
+        if cuts is None:
+            return np.inf
+        risks = affine_lower_bound(task, self.terms, self._witnesses(cuts), self.domain)
+        if risks is None:
             return np.inf
         u = v - v0
         widths = widths + gamma * self._norms() * (float(u.max()) - float(u.min())) / 2
         gain = (second.moments(payoff, v)[0] + widths).reshape(task.shape) - v[:, None]
         spent = plan.spent(MEAN_DELTA) / (1 - gamma)
-        bound = self._start(v) + lines.bound(gain, self.domain, gamma) - payoff.offset + spent
+        bound = self._start(v) + risks.bound(gain, self.domain, gamma) - payoff.offset + spent
         size = abs(bound) + float(np.abs(v).max()) + float(np.abs(gain[self.domain]).max()) / (1 - gamma)
         return bound + SLACK * size if np.isfinite(bound) else np.inf
 

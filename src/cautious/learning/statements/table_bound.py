@@ -13,7 +13,7 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
-from cautious.learning.statements.affine_lower_bounds import SLACK, Lines
+from cautious.learning.statements.affine_lower_bounds import SLACK, AffineLowerBound
 from cautious.learning.statements.confidence import UPPER_DELTA, sample_mean_above
 from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, hoeffding_rate
 from cautious.learning.task import START_DRAWS, Task
@@ -57,7 +57,7 @@ class Proof(Resumable):
         self.squares += np.bincount(rows, weights=error**2, minlength=self.sums.size)
         self.drawn += count
 
-    def bound(self, lines: Lines) -> float:
+    def bound(self, risks: AffineLowerBound) -> float:
         """No policy exceeds this, with probability at least 1 - UPPER_DELTA; infinite without samples."""
         if self.drawn == 0:
             return np.inf
@@ -73,7 +73,7 @@ class Proof(Resumable):
             gain = mean.reshape(self.task.shape) - self.v[:, None]
             spent = plan.spent(MEAN_DELTA) / (1 - gamma)
             size = float(np.abs(gain[self.domain]).max()) / (1 - gamma) + float(np.abs(self.v).max())
-            found.append(start + lines.bound(gain, self.domain, gamma) + spent + SLACK * size)
+            found.append(start + risks.bound(gain, self.domain, gamma) + spent + SLACK * size)
         return float(min(found))
 
     def _start(self) -> float:
