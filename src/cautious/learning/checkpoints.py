@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,7 +25,7 @@ class Resumable:
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """JSON numbers and arrays that ``restore`` turns into this very state."""
-        numbers = {name: getattr(self, name) for name in self.stored_numbers}
+        numbers = {name: deepcopy(getattr(self, name)) for name in self.stored_numbers}
         return numbers, {name: getattr(self, name).copy() for name in self.stored_arrays}
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:

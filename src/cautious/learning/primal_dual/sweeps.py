@@ -52,7 +52,7 @@ class Sweeps(Resumable):
         (n_states, n_actions), size = task.shape, task.allowed.size
         self.usable: Mask = np.ascontiguousarray(task.problem.permitted.ravel())
         self.pairs = int(self.usable.sum())
-        # a leg of a very short run may have no samples at all: then it makes no sweep
+        # a stage of a very short run may have no samples at all: then it makes no sweep
         self.sweeps = min(MOST_SWEEPS, max(1, samples // max(1, self.pairs)), samples)
         self.seed = draws.kernel_seed()
         self._take_terms()
