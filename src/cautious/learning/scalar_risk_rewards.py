@@ -57,11 +57,11 @@ class Payoff:
         kinks = [-t for _, _, t in self.tails]
         points = [low, high, *kinks]
         if self.squares:
-            bend = 2 * (1 - self.discount) * sum(w for w, _ in self.squares)
+            curvature = 2 * (1 - self.discount) * sum(w for w, _ in self.squares)
             middle = 2 * (1 - self.discount) * sum(w * m for w, m in self.squares)
             # the slopes that the tails add to the payoff beyond all kinks, and just below each of them
             slopes = [0.0, *((1 - self.discount) * sum(w for _, w, t in self.tails if -t >= kink) for kink in kinks)]
-            points += [(1 + slope + middle) / bend for slope in slopes]
+            points += [(1 + slope + middle) / curvature for slope in slopes]
         found = self(np.clip(points, low, high))
         return float(found.min()), float(found.max())
 

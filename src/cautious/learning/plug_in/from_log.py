@@ -1,4 +1,4 @@
-"""Plug-in learning when all there is is a log: two folds of its rows instead of draws."""
+"""Plug-in learning from a log: two folds of its rows instead of draws."""
 
 import time
 from dataclasses import replace
@@ -124,7 +124,7 @@ def _statement(found: Solution, at_least: float, return_at_least: float, apart: 
             f"claimed about this policy with {share} confidence."
         )
     if np.isfinite(at_least):
-        # the gap is what the largest reward leaves open: true, and no news
+        # the gap is to the largest reward paid for ever, which holds for every policy: it is not mentioned
         return f"With probability at least {share}, the true objective of this policy is at least {at_least:.6g}."
     if np.isfinite(return_at_least):
         return (

@@ -146,7 +146,7 @@ def draw_piece(counts: Counts, draws: Draws, sizes: Indices, done: int) -> int:
 def next_moments(counts: Counts, payoff: Payoff, v: Array) -> tuple[Array, Array | None]:
     """Mean and sample variance (S*A,) of payoff + gamma v(s'); zero for pairs that were never tried.
 
-    A payoff that bends random rewards has no variance here: that would take fourth moments.
+    The variance of a nonlinear payoff of random rewards is None: it would take fourth moments.
     """
     n, size = counts.count.astype(np.float64), counts.shape[0] * counts.shape[1]
     per_pair = counts.per_pair
@@ -155,8 +155,8 @@ def next_moments(counts: Counts, payoff: Payoff, v: Array) -> tuple[Array, Array
     if random:
         # within a triple E[(r - t)^2] = (mean - t)^2 + spread; tails (CVaR) of random rewards are refused
         inside = np.maximum(counts.square - counts.shift**2 / n, 0.0)
-        bend = (1 - payoff.discount) * sum(weight for weight, _ in payoff.scalars)
-        paid = payoff(counts.first + counts.shift / n) - bend * inside / n
+        curvature = (1 - payoff.discount) * sum(weight for weight, _ in payoff.scalars)
+        paid = payoff(counts.first + counts.shift / n) - curvature * inside / n
     x = paid + payoff.discount * v[counts.next_states]
     mean = np.bincount(counts.pairs, weights=n * x, minlength=size) / np.maximum(per_pair, 1)
     if random and payoff.scalars:

@@ -3,7 +3,7 @@
 Let d be the occupancy of the best policy: unknown, but fixed before any sample. For any multipliers v and any lines
 risk_k >= <u_k, .> + b_k (``certificate``), and with X_v = payoff + gamma v(s'),
 
-    optimum  =  <xi, v> + sum_i d_i ( E[X_v | i] - price_i - v(s_i) ) / (1-gamma) - intercepts.
+    optimum  <=  <xi, v> + sum_i d_i ( E[X_v | i] - slope_i - v(s_i) ) / (1-gamma) - intercepts.
 
 On the second fold E[X_v | i] is replaced by the mean M_i(X_v) of the n_i samples of pair i. Split v = v0 + u with v0
 from the first fold. For v0 the error is one sum of independent terms with the fixed weights d_i, so that no union over
@@ -138,7 +138,7 @@ class _Check:
     fresh: Indices | None
 
     def best_rate(self, payoff: Payoff) -> float:
-        """The rate that promises the lowest bound, as far as the first fold can tell."""
+        """The rate with the lowest bound, as far as the first fold can tell."""
         _, v, _ = self.first.solve(self.first.mean_payoff(payoff))
         spread = max(self._plan(payoff, v, 1.0).spread, SLACK * float(np.abs(v).max()))
         typical = hoeffding_rate(MEAN_DELTA, float(np.median(self.second.n[self.task.allowed.ravel()])), spread)
@@ -146,7 +146,7 @@ class _Check:
         return min(rates, key=lambda rate: self.foreseen_bound(payoff, rate)[0])
 
     def lowest_bound(self, payoff: Payoff, rate: float) -> float:
-        """The better of two proved bounds: near its best rate the first fold can be too hopeful."""
+        """The better of two proved bounds: near its best rate the first fold can be too optimistic."""
         start = min((rate, rate / 2, rate / 4), key=lambda slower: self.foreseen_bound(payoff, slower)[0])
         return min(self.bound(payoff, start * factor) for factor in PROVED_RATES)
 

@@ -14,7 +14,7 @@ The states of the log are taken to be all there are. Where the first fold never 
 decided, and the least is paid for ever. A row that is missing of those planned (``log_folds``) is one that paid the
 least and led to the worst state: the last state of the models here stands for that. Rewards, a variance or CVaR at a
 number fixed by the first fold, and the numbers of barriers and worst cases are all values of this kind. Other risks
-bend: nothing is claimed about them here.
+are no functions of such values: nothing is claimed about them here.
 """
 
 from dataclasses import dataclass

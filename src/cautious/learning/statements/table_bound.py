@@ -1,9 +1,9 @@
 """What no policy exceeds, with confidence, for a learner that keeps tables only.
 
-The learner's multipliers v and the lines below the risks are fixed; fresh samples of every pair replace the
+The learner's multipliers v and the affine lower bound of the risks are fixed; fresh samples of every pair replace the
 expectations of X = r + gamma v(s'). With d the unknown occupancy of the best policy (see ``fold_bound``),
 
-    optimum  =  <xi, v> + sum_i d_i ( E[X | i] - price_i - v(s_i) ) / (1-gamma) - intercepts,
+    optimum  <=  <xi, v> + sum_i d_i ( E[X | i] - slope_i - v(s_i) ) / (1-gamma) - intercept,
 
 where E is at most the mean plus w_i plus log(1/delta)/lam (``error_widths``), and the sum at most its largest term.
 """
