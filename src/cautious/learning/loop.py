@@ -100,6 +100,7 @@ class Loop:
         self.probes = 0 if self.draws.table is not None else min(PROBE, task.samples // 100)
         self.rows: list[Point] = []
         self.trial: Trial | None = None
+        self.result: Result | None = None
         self.question = {} if self.checkpoint is None else task.fingerprint() | {"method": repr(self.method)}
 
     def run(self) -> Ending:
@@ -118,7 +119,7 @@ class Loop:
                 self._fail(error)
         finished = self.trial is not None and self.trial.done and self.trial.paths > 0
         return Ending(
-            self.learner.result(),
+            self.learner.result() if self.result is None else self.result,
             self.trial if finished else None,
             History(**columns(self.rows)),
             self.draws.used,
@@ -184,7 +185,9 @@ class Loop:
         self.trial.advance()
 
     def _new_trial(self) -> Trial:
-        return Trial(self.task, self.draws, self.learner.result().policy, self.trial_samples)
+        """A trial of what was learned; the learner is done, so that its result is final."""
+        self.result = self.learner.result()
+        return Trial(self.task, self.draws, self.result.policy, self.trial_samples)
 
     def _tell(self, drawn: int, seconds: float) -> None:
         if self.callback is None:
