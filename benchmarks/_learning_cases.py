@@ -12,7 +12,7 @@ from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.task import make_task
 from cautious.occupancy import policy_occupancy
 
-MANY = 10_000_000
+MEASURED_SAMPLES = 10_000_000
 CAUTION = {"neutral": 0.0, "KL": 5.0, "peak": 30.0, "peak by the goal": 30.0, "barrier": 1.0}
 
 
@@ -82,7 +82,7 @@ def cost_per_sample(problem: ca.Problem) -> dict[str, float]:
     """Nanoseconds per sample after compilation: sweeps of one sample per pair, a whole run, the NumPy loop."""
     simulator, pairs = problem.mdp.simulator(), problem.mdp.allowed.size
     ca.learn(simulator, problem.unbound_risk, problem.caution, 2 * pairs, "primal-dual")
-    samples = max(MANY, 60 * pairs)
+    samples = max(MEASURED_SAMPLES, 60 * pairs)
     started = time.perf_counter()
     ca.learn(simulator, problem.unbound_risk, problem.caution, samples, "primal-dual")
     whole = (time.perf_counter() - started) / samples
@@ -93,7 +93,7 @@ def cost_per_sample(problem: ca.Problem) -> dict[str, float]:
 def _sweep(problem: ca.Problem) -> float:
     """Seconds per sample of sweeps that draw as many samples as there are pairs."""
     pairs = problem.mdp.allowed.size
-    samples = max(20, min(2500, MANY // pairs)) * pairs
+    samples = max(20, min(2500, MEASURED_SAMPLES // pairs)) * pairs
     task = make_task(problem.mdp.simulator(), problem.unbound_risk, problem.caution, samples, 0)
     payoff = Payoff((), (), task.discount)
     sweeps = Sweeps(task, Draws(task.simulator, samples, 0), problem.mdp.start, payoff, samples)

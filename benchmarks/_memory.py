@@ -15,7 +15,7 @@ def _kilobytes(field: str) -> float:
 
 
 class Watch:
-    """Starts at what is in use now; ``beyond`` is how much more was in use at the worst moment since, in MB."""
+    """Starts at what is in use now; ``beyond`` is the peak since then on top of it, in MB."""
 
     def __init__(self) -> None:
         self.base: float | None = None

@@ -1,4 +1,4 @@
-"""Cases of the benchmark, who takes part in each, and how a row is measured.
+"""Cases of the benchmark, the solvers that take part in each, and how a row is measured.
 
 A case is measured by us and by every peer that can take it, each in a process of its own, pinned to one thread and
 stopped at a time limit. The best peer is the fastest whose answer our certificate proves within the tolerance; where
@@ -8,11 +8,14 @@ have taken clearly longer. A peer that is not installed is a row that says so.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from _workers import Row, Workers
 from cautious.peers.roster import CONES, LINEAR, QUADRATIC, missing, owner
+from cautious.peers.workers import Row, Worker
 
+CHILD = Path(__file__).resolve().with_name("_child.py")
 TOLERANCE = 1e-6
 # a solver of ours looks at its clock between steps, and is killed only when it does not
 OVERTIME_SECONDS = 60.0
@@ -88,6 +91,37 @@ class Limits:
     own_seconds: float
 
 
+class Workers:
+    """Processes that measure, one for every solver.
+
+    A full run makes a new one for every request; a quick run keeps them (``keep``), because most of its time would be
+    the import of packages.
+    """
+
+    def __init__(self, keep: bool) -> None:
+        self.keep, self.kept = keep, dict[tuple[str, bool], Worker]()
+
+    def ask(self, solver: str, request: Row, limit_seconds: float, pinned: bool) -> Row:
+        """What ``Worker.ask`` says."""
+        key = solver, pinned
+        if key not in self.kept or not self.kept[key].alive:
+            self.kept[key] = Worker([str(CHILD)], pinned)
+        found = self.kept[key].ask(request, limit_seconds)
+        if not self.keep:
+            self.kept.pop(key).close()
+        return found
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self.kept.values():
+            if worker.alive:
+                worker.close()
+
+
 def measure(workers: Workers, case: Case, solver: str, limit_seconds: float) -> Row:
     """A case by one solver in its own process; what went wrong is in ``status``."""
     empty = {"solver": solver, "seconds": None, "gap": None, "objective": None}
@@ -95,8 +129,8 @@ def measure(workers: Workers, case: Case, solver: str, limit_seconds: float) -> 
         return empty | {"status": "not installed"}
     work = "frontier" if case.table == "frontier" else "solve"
     request = asdict(case) | {"work": work, "solver": solver, "limit_seconds": limit_seconds}
-    patience = limit_seconds + (OVERTIME_SECONDS if solver == "cautious" else 0.0)
-    return empty | workers.ask(solver, request, patience, pinned=case.threads == 1)
+    deadline_seconds = limit_seconds + (OVERTIME_SECONDS if solver == "cautious" else 0.0)
+    return empty | workers.ask(solver, request, deadline_seconds, pinned=case.threads == 1)
 
 
 def proved(row: Row | None) -> bool:

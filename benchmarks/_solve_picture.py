@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from _rows import SUMS, proved
+from _rows import SUMS, Row, proved
 from _targets import pick
-from _workers import Row
 from cautious.report.canvas import GREEN, LIGHT, dress_curves, new_figure, png, title
 
 FAMILIES: dict[str, tuple[str, ...]] = {

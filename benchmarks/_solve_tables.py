@@ -6,9 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from _rows import best_of_group
+from _rows import Row, best_of_group
 from _targets import Line, growth, pick
-from _workers import Row
 from cautious.peers.roster import OWNERS
 
 OWN = ("model", "risk", "status", "gap", "seconds", "MB")

@@ -1,4 +1,4 @@
-"""What the solvers are held to, judged by code from the rows of a run.
+"""Targets of the solvers, judged by code from the rows of a run.
 
 Every target is one line: what is required, what was measured, and whether it is met; None where the run has no rows for
 it. Ratios are the best peer's time over ours, at the same certified gap. Where no peer proved its answer, ours being
@@ -11,8 +11,8 @@ from itertools import pairwise
 from math import log
 from typing import Any
 
-from _rows import PEERS, SUMS, best_of_group, proved, ratio
-from _workers import Row
+from _case import SHAPES
+from _rows import PEERS, SUMS, Row, best_of_group, proved, ratio
 from cautious.peers.roster import owner
 
 LEVEL = 0.8
@@ -104,7 +104,7 @@ def _contested(rows: Iterable[Row], group: str | None = None) -> list[Row]:
 
 
 def _at_least(least: float, group: str | None = None) -> Callable[[Row], tuple[float | None, bool]]:
-    """The ratio to the best peer (of a group); a peer without a proof is no competition."""
+    """The ratio to the best peer (of a group); a peer whose answer is not proved does not count."""
 
     def judged(row: Row) -> tuple[float | None, bool]:
         best = row["best_peer"] if group is None else best_of_group(row, group)
@@ -200,12 +200,15 @@ def _everywhere(rows: Sequence[Row]) -> list[Line]:
     small, middle = pick(compared, n_states=100), _contested(pick(compared, n_states=1000))
     garnets = pick(compared, model="garnet", n_states=10_000)
     every = tuple(risk for risk in PEERS if risk != "Wasserstein (matrix)")
+    shapes = pick(compared, model=tuple(SHAPES))
     variation = pick(garnets, risk=("TotalVariation", "TotalVariation (states)"))
     return [
         _all("every risk at 100 states", "< 0.03 s", small, _at_most("seconds", 0.03)),
         _all("every risk at 1,000 states", "at most 1.5 times the best peer's time", middle, _at_least(1 / 1.5)),
         _all("garnets of 10,000 states", "certified to 1e-6", pick(garnets, risk=every), _gap_within(1e-6)),
         _all("total variation on garnets of 10,000 states", "< 20 s", variation, _at_most("seconds", 20.0)),
+        _all("other shapes of models", "certified to 1e-6", shapes, _gap_within(1e-6)),
+        _all("other shapes of models, against the best peer", ">= 1 times", _contested(shapes), _at_least(1.0)),
     ]
 
 

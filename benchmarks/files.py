@@ -32,7 +32,7 @@ def model(n_states: int) -> ca.MDP:
 
 
 def storm_copy(path: Path) -> Path:
-    """The explicit files as Storm wants them."""
+    """The explicit files in the form that Storm reads."""
     copy = path.with_name("storm.tra")
     with path.open() as source, copy.open("w") as target:
         target.write("mdp\n")

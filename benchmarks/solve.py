@@ -20,11 +20,11 @@ from typing import Any
 
 from rich.console import Console
 
+import _case
 import _solve_picture
 import _solve_tables
-from _rows import PEERS, PLANNERS, SUMS, Case, Limits, compare
+from _rows import PEERS, PLANNERS, SUMS, Case, Limits, Row, Workers, compare
 from _targets import NEAR_ONE, lines
-from _workers import Row, Workers
 
 PACKAGES = (
     "numpy",
@@ -38,6 +38,7 @@ PACKAGES = (
     "mdpsolver",
     "stormpy",
 )
+SIZED = ("grid", "garnet")
 MATRIX_STATES = 1000
 LARGE_FRONTIERS = ("KL", "Entropy")
 QUICK_LIMITS = Limits(peer_seconds=5.0, own_seconds=10.0)
@@ -56,7 +57,11 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="100 and 400 states and few peers, under two minutes")
     parser.add_argument("--states", default="100,1000,10000", help="sizes of the comparison")
-    parser.add_argument("--models", default="grid,garnet")
+    parser.add_argument(
+        "--models",
+        default="grid,garnet,shapes",
+        help=f"grid, garnet, or shapes of one size each: {', '.join(_case.SHAPES)}; 'shapes' is all of these",
+    )
     parser.add_argument("--discounts", default="0.95,0.99")
     parser.add_argument("--risks", default=",".join(PEERS), help="some risks only, separated by commas")
     parser.add_argument("--peers", help="some peers only, separated by commas; empty for none")
@@ -76,15 +81,21 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if given.resume and given.out is None:
         parser.error("--resume needs --out: the rows to go on from")
-    unknown = set(given.risks.split(",")) - set(PEERS)
-    if unknown:
-        parser.error(f"unknown risks {sorted(unknown)}; there are {', '.join(PEERS)}")
+    for what, found, known in (
+        ("risks", given.risks, PEERS),
+        ("models", given.models, (*SIZED, "shapes", *_case.SHAPES)),
+    ):
+        unknown = set(found.split(",")) - set(known)
+        if unknown:
+            parser.error(f"unknown {what} {sorted(unknown)}; there are {', '.join(known)}")
     return given
 
 
 def cases(given: argparse.Namespace) -> Iterator[Case]:
     """The rows to measure, the cheap ones first."""
-    risks, models = given.risks.split(","), given.models.split(",")
+    risks, wanted_models = given.risks.split(","), given.models.split(",")
+    models = [model for model in wanted_models if model in SIZED]
+    shapes = [shape for shape in _case.SHAPES if shape in wanted_models or "shapes" in wanted_models]
     if given.quick:
         sizes = [("grid", 100), ("grid", 400)]
         for model, size in sizes:
@@ -97,6 +108,9 @@ def cases(given: argparse.Namespace) -> Iterator[Case]:
         for model in models:
             for discount in discounts:
                 yield from (Case("compare", model, n_states, discount, risk) for risk in fitting(risks, n_states))
+    for shape in shapes:
+        size = _case.SHAPES[shape].n_states
+        yield from (Case("compare", shape, size, discounts[0], risk) for risk in fitting(risks, size))
     if given.frontier:
         wanted = [risk for risk in risks if risk not in ("none", "Wasserstein (matrix)")]
         yield from (Case("frontier", model, 1000, discounts[0], risk) for model in models for risk in wanted)

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: the pages of this folder, three pages of the root, notebooks and gallery, both executed.
+"""Settings of Sphinx for the site: the pages of this folder, three pages of the root, notebooks and the gallery.
 
 Build it from the root of a checkout: make docs
 """
@@ -9,18 +9,25 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_site"))
-# examples run in processes of their own, and these have to find the scraper too
+# examples run in separate processes, which need the scraper too
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "_site"), os.environ.get("PYTHONPATH")]))
 
 project = "cautious"
 author = "the cautious developers"
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery", "site_pages"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+    "mathml",
+    "site_pages",
+]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext", ".page": "myst-nb"}
-# the gallery also writes its scripts as notebooks, to be downloaded
+# the gallery also writes its scripts as notebooks for download
 exclude_patterns = ["_build", "_site", "gallery", "auto_gallery/*.ipynb"]
 root_doc = "index"
 nitpicky = True
-# types of other packages have pages elsewhere, and the site is built offline
+# types of other packages are documented on other sites, and this site is built offline
 nitpick_ignore_regex = [("py:.*", ".*")]
 
 html_theme = "furo"
@@ -34,10 +41,14 @@ pygments_style = "friendly"
 highlight_language = "text"
 pygments_dark_style = "monokai"
 
-# headings are link targets under the names that GitHub gives them
+# formulas are written $...$, as GitHub reads them, and translated while the site is built
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"
+
+# headings are link targets under the same names as on GitHub
 myst_heading_anchors = 4
 
-# the reference says in words which shapes and types are meant; their annotations fill lines
+# docstrings describe shapes and types, so annotations would repeat them
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
@@ -46,7 +57,7 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_attr_annotations = False
 
-# every build executes the notebooks, and a cell that fails ends it
+# every build executes the notebooks, and a cell that fails stops the build
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
@@ -57,10 +68,10 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_gallery",
     "image_scrapers": ("gallery_figures.scrape",),
     "within_subsection_order": "gallery_figures.place",
-    # pyplot is never used: there is nothing to reset
+    # pyplot is never used, so nothing has to be reset
     "reset_modules": (),
     "capture_repr": (),
-    # a change of the library must show, even if the script is as it was
+    # examples run again even if the script did not change, because the library may have changed
     "run_stale_examples": True,
     "abort_on_example_error": True,
     "remove_config_comments": True,
@@ -69,6 +80,6 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "inspect_global_variables": False,
     "min_reported_time": 1e9,
-    # as many scripts at once as sphinx-build -j says
+    # the number of scripts at once is that of sphinx-build -j
     "parallel": True,
 }

@@ -101,7 +101,7 @@ def test_a_neighbour_that_is_too_far_away_is_given_up():
         found = run(InteriorPoint(), ca.Problem(mdp, risk, caution), target, None, Outcome(ca.Status.STALLED))
         alone = ca.solve(ca.Problem(mdp, risk, caution))
         assert found.status is ca.Status.SOLVED
-        assert found.delivered.objective == pytest.approx(alone.objective, abs=1e-6 * max(1.0, abs(alone.objective)))
+        assert found.evaluated.objective == pytest.approx(alone.objective, abs=1e-6 * max(1.0, abs(alone.objective)))
     assert shared.of("interior point, start", Neighbour).level > FIRST_LEVEL
 
 

@@ -22,6 +22,7 @@ LAYERS = [
     {"episodes"},
     {"planning"},
     {"risks"},
+    {"support"},
     {"problem"},
     {"certificate", "history"},
     {"solution"},

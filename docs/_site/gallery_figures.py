@@ -1,4 +1,4 @@
-"""What the gallery shows: every matplotlib figure that a block of a script names, saved without pyplot."""
+"""Saves the figures of the gallery: every matplotlib figure that a block of a script names, without pyplot."""
 
 from collections.abc import Mapping
 from pathlib import Path

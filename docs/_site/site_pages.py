@@ -1,9 +1,9 @@
-"""Pages that are written for GitHub, made to work on the site as they stand.
+"""Pages of the repository, which are written for GitHub, as pages of the site.
 
-Three pages live in the root of the repository: they are copied to ``auto_root``, under a suffix of their own because
-every ``.md`` below ``docs`` is a page that people edit. Links are written as paths in the repository; while Sphinx
+Three pages are in the root of the repository: they are copied to ``auto_root``, with another suffix because every
+``.md`` below ``docs`` is a page that people edit. Links are written as paths in the repository; while Sphinx
 reads a page they become paths among its sources. The sidebar follows the lists of ``index.md``. Docstrings are written
-for people in front of a prompt: the bars of an absolute value are no markup, and text after the parameters is no
+for readers at a prompt: the bars of an absolute value are not markup, and text after the parameters is not a
 parameter.
 """
 
@@ -16,7 +16,8 @@ from sphinx.application import Sphinx
 
 ROOT_PAGES = ("README", "CONTRIBUTING", "CHANGELOG")
 FOLDER = "auto_root"
-DECISIONS = "decisions/"
+# listed by the index only: in the sidebar they would take more room than all the rest
+UNLISTED = ("decisions/", "lab-notes/")
 FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
@@ -34,7 +35,12 @@ def place_on_site(path: str) -> str:
         return f"docs/{FOLDER}/{where.stem}.page"
     if where.parent == PurePosixPath("docs/gallery"):
         return f"docs/auto_gallery/{'index' if where.stem == 'GALLERY_HEADER' else where.stem}.rst"
-    return {"docs/decisions": "docs/index.md", "docs/gallery": "docs/auto_gallery/index.rst"}.get(path, path)
+    folders = {
+        "docs/decisions": "docs/index.md",
+        "docs/lab-notes": "docs/index.md",
+        "docs/gallery": "docs/auto_gallery/index.rst",
+    }
+    return folders.get(path, path)
 
 
 def links_on_site(text: str, page: str) -> str:
@@ -48,7 +54,7 @@ def links_on_site(text: str, page: str) -> str:
         target = os.path.normpath(os.path.join(folder, link))
         return f"]({os.path.relpath(place_on_site(target), new_folder)}{anchor})"
 
-    # every other part is a block of code
+    # every second part is a block of code
     parts = FENCED.split(text)
     parts[::2] = [LINK.sub(rewritten, part) for part in parts[::2]]
     return "".join(parts)
@@ -59,11 +65,8 @@ def sidebar(index: str) -> str:
     lead, *parts = SECTION.split(index)
     tables = [_table("", NAMED.findall(lead))]
     for title, body in zip(parts[::2], parts[1::2], strict=True):
-        tables.append(
-            _table(
-                f":caption: {title}", [found for found in LISTED.findall(body) if not found[1].startswith(DECISIONS)]
-            )
-        )
+        listed = [found for found in LISTED.findall(body) if not found[1].startswith(UNLISTED)]
+        tables.append(_table(f":caption: {title}", listed))
     return "\n\n".join(tables)
 
 
@@ -79,8 +82,7 @@ def read_page(app: Sphinx, docname: str, source: list[str]) -> None:
         return
     name = f"{page.stem}.md" if page.suffix == ".page" else f"docs/{page.as_posix()}"
     source[0] = links_on_site(source[0], name)
-    # the index lists them; in the sidebar they would take more room than all the rest
-    if docname.startswith(DECISIONS):
+    if docname.startswith(UNLISTED):
         source[0] = f"---\norphan: true\n---\n\n{source[0]}"
     if docname == app.config.root_doc:
         source[0] = f"{source[0]}\n\n{sidebar(source[0])}\n"

@@ -1,23 +1,26 @@
-"""
-CVaR: bad steps, and only those
-===============================
+r"""
+CVaR: only bad steps count
+==========================
 
-.. code-block:: text
+The risk ``ca.CVaR(level)`` is
 
-    ca.CVaR(level)
+.. math::
 
-    risk = mean of the loss -r over the worst share (1 - level) of the steps
+    \min_t \left(
+        t + \frac{\langle d, \mathbb{E}[(-r - t)_+]\rangle}{1 - \text{level}}
+    \right)
 
-The conditional value at risk of a step's loss. Good steps do not count, whatever they
-pay. The paper has variance here; this is its one-sided neighbour.
+The conditional value at risk of a step's loss: the mean of the loss :math:`-r` over the
+worst share :math:`1 - \text{level}` of the steps. Good steps do not count. The paper
+has variance here; this risk is the one-sided alternative.
 """
 
 # %%
 # A machine that wears
 # --------------------
-# Every week it is operated, repaired or replaced. A worn machine earns less and may
-# break down, which costs what five good weeks earn. The plant lives through its bad
-# weeks: the risk is the mean loss of the worst tenth of them, in euros.
+# Every week a machine is operated, repaired or replaced. A worn machine earns less and
+# may break down, which costs as much as five good weeks earn. The risk is the mean loss
+# of the worst tenth of the weeks, in euros.
 
 import numpy as np
 
@@ -31,8 +34,8 @@ figure = frontier.plot()
 # %%
 # What the plant does differently
 # -------------------------------
-# It repairs from wear 3 on instead of wear 5. A broken machine, if there is one, is
-# repaired instead of replaced: two cheaper weeks in the place of a very bad one.
+# It repairs from wear 3 on instead of wear 5. A broken machine is repaired instead of
+# replaced: two cheaper weeks instead of a very bad one.
 
 # sphinx_gallery_thumbnail_number = 2
 neutral, cautious = frontier[0].require(), frontier[4].require()
@@ -90,9 +93,10 @@ assert cautious.certificate.kind == "global"
 # %%
 # Against variance
 # ----------------
-# Rewards of river swim are never negative and mostly zero: every policy's worst tenth
-# of strokes earns about nothing. The tail has no reason to give up the source.
-# :doc:`Variance <plot_variance>` gives it up, because the source pays unsteadily.
+# Rewards of river swim are never negative and mostly zero: under every policy the worst
+# tenth of strokes earns about nothing. So CVaR does not change the policy, and the
+# swimmer stays at the source. With :doc:`variance <plot_variance>` the swimmer leaves
+# it, because the reward at the source varies.
 
 river = ca.worlds.river_swim()
 for risk in (ca.CVaR(0.9), ca.Variance()):
@@ -106,6 +110,6 @@ for risk in (ca.CVaR(0.9), ca.Variance()):
 # %%
 # When not to use it
 # ------------------
-# It is the tail of single steps, not of the return: many small losses in a row are no
-# tail at all. It needs the rewards of outcomes; a model that only knows mean rewards
-# per pair hides its bad steps. And a level near one looks at very few steps.
+# It is the tail of single steps, not of the return: many small losses in a row do not
+# count as a bad tail. It needs the rewards of outcomes; mean rewards per pair do not
+# show bad steps. With a level near one very few steps count.

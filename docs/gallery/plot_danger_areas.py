@@ -1,22 +1,24 @@
-"""
-PeakExposure: the most acute of several dangers
-===============================================
+r"""
+PeakExposure: the largest of several exposures
+==============================================
 
-.. code-block:: text
+The risk ``ca.PeakExposure(sets)`` is
 
-    ca.PeakExposure(sets)        risk = max over j of d(set_j)
+.. math::
 
-The largest share of discounted time spent in one of several danger areas. There is no
-limit to state, only a price; and mending one area must not spoil another.
+    \max_j d(\text{set}_j)
+
+The largest share of discounted time spent in one of several danger areas. There is a
+price but no limit, and less time in one area must not lead to more time in another.
 """
 
 # %%
 # Two wet floors
 # --------------
-# In a hall with a wall in the middle, the way from S to G leads over one of two wet
-# floors: X above, nine cells on the short way, or Y below, six cells on a detour. Wet
-# floors cost nothing by themselves. Whoever is exposed to one of them for long slips in
-# the end, so the larger exposure counts.
+# In a hall with a wall in the middle, every path from S to G crosses one of two wet
+# floors: X above, nine cells on the short path, or Y below, six cells on a longer path.
+# Wet floors have no cost in the reward. Long exposure to one of them leads to
+# accidents, so the larger exposure is the risk.
 
 import numpy as np
 
@@ -47,8 +49,8 @@ figure = frontier.plot()
 # %%
 # What the agent does differently
 # -------------------------------
-# It uses both ways. At S it draws lots, so that neither floor is used more than the
-# other.
+# It uses both paths. At S it chooses at random, so that both floors have the same
+# exposure.
 
 # sphinx_gallery_thumbnail_number = 2
 neutral, cautious = frontier[0].require(), frontier[3].require()
@@ -83,7 +85,7 @@ print("At S:", ", ".join(drawn))
 # %%
 # One area instead of two
 # -----------------------
-# Pricing X alone only moves the exposure to Y. This is what the maximum is for.
+# If only X has a price, the exposure moves to Y. The maximum prevents this.
 
 alone = ca.solve(
     ca.Problem(mdp, ca.PeakExposure(areas[:1]), caution=cautious.caution)
@@ -95,6 +97,6 @@ assert y > max(exposures(cautious))
 # %%
 # When not to use it
 # ------------------
-# The maximum does not see the other areas: below the largest exposure nothing is
-# priced. If all of them count, price their union, as one set, or add risks with
-# weights. If there is a limit that must hold, use :doc:`plot_safe_set`.
+# Exposures below the maximum have no price. If all areas count, use their union as one
+# set, or add risks with weights. If there is a limit that must hold, use
+# :doc:`plot_safe_set`.

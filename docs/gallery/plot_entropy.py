@@ -1,21 +1,22 @@
-"""
-Entropy: do not bet everything on few pairs
-===========================================
+r"""
+Entropy: do not rely on few pairs
+=================================
 
-.. code-block:: text
+The risk ``ca.Entropy()`` is
 
-    ca.Entropy()        risk = sum over pairs of d log d
+.. math::
 
-Negative entropy of the occupancy. It is the KL distance to a uniform prior, up to a
-constant: with no behaviour to stay close to, the agent stays close to all of it.
-Caution spreads the behaviour over the pairs that are nearly as good.
+    \sum_{s, a} d(s, a) \log d(s, a)
+
+The negative entropy of the occupancy. It is the KL distance to a uniform prior, up to a
+constant. Caution distributes the behaviour over the pairs that are nearly as good.
 """
 
 # %%
 # A random model
 # --------------
-# Fifty states, four actions, random rewards and successors: a world without a danger of
-# its own. What can go wrong is to believe the numbers too much.
+# The model has fifty states, four actions, and random rewards and successors. It has no
+# danger of its own, but its numbers may be wrong.
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +31,8 @@ figure = frontier.plot()
 # %%
 # What the agent does differently
 # -------------------------------
-# It spreads its time. Pairs of a state and an action, from the most used one down:
+# It distributes its time over more pairs. The figure shows the pairs of a state and an
+# action in descending order of their share:
 
 # sphinx_gallery_thumbnail_number = 2
 neutral, cautious = frontier[0].require(), frontier[3].require()
@@ -67,12 +69,13 @@ assert all(np.diff(busiest) < 0)
 
 # %%
 # "Pairs in use" have more than a hundredth of a percent of the time; "likeliest action"
-# is how often the agent does what it does most in the state it is in.
+# is the share of time in which the agent takes the likeliest action of its state.
 #
-# Is it a guard against a wrong model?
-# ------------------------------------
-# Try it. The agent knows the model from a few noisy samples of every pair, plans in
-# what it knows, and lives in the truth. Eight such lives:
+# Does it help against a wrong model?
+# -----------------------------------
+# This experiment tests it. The agent estimates the model from a few noisy samples of
+# every pair, plans in the estimated model, and acts in the true one. There are eight
+# repetitions:
 
 
 def life(samples, caution, seed):
@@ -100,8 +103,7 @@ assert results[20, 1.0].mean() < results[20, 0.0].mean()
 # %%
 # When not to use it
 # ------------------
-# As the table shows, it is a guard only where the model is poor. With a fair model it
-# costs return and buys nothing. It also spreads over bad actions, if only a little:
-# every pair keeps some probability. Where some actions must never be taken, take them
-# out of the model with ``allowed``. Where there is known behaviour, stay close to that:
-# :doc:`plot_kl_pairs`.
+# As the table shows, it helps only if the model is poor. With a good model it costs
+# return and gains nothing. Every pair keeps some probability, also bad actions. If some
+# actions must never be taken, remove them from the model with ``allowed``. If there is
+# known behaviour, stay close to it: :doc:`plot_kl_pairs`.

@@ -1,22 +1,24 @@
-"""
+r"""
 KL: stay close to demonstrations
 ================================
 
-.. code-block:: text
+The risk ``ca.KL(prior)`` is
 
-    ca.KL(prior)        risk = sum over pairs of d log( d / prior ),        prior (S, A)
+.. math::
 
-Demonstrations say what was done where. Their share of time per state and action is the
-prior, and the relative entropy to it is the risk. Doing what was hardly ever shown is
-dear.
+    \sum_{s, a} d(s, a) \log \frac{d(s, a)}{\text{prior}(s, a)}
+
+Demonstrations say which action was used in which state. Their share of time per state
+and action is the prior, and the relative entropy to it is the risk. Actions that were
+hardly ever demonstrated are expensive.
 """
 
 # %%
-# The world has drifted
+# The world has changed
 # ---------------------
-# The paper's experiment. In the past, dark cells D cost 5 points and moves slipped more
-# often. Today they only pay nothing, while light cells pay 0.3 and G pays 1. A hundred
-# walks were recorded in the past, state by state, action by action.
+# This is the paper's experiment. In the past, dark cells D cost 5 points and moves
+# slipped more often. Today dark cells have reward 0, while light cells have 0.3 and G
+# has 1. A hundred walks were recorded in the past, with states and actions.
 
 import numpy as np
 
@@ -45,8 +47,8 @@ prior = ca.demonstrations(walks, mdp, smoothing=0.05, at_end="cut")
 print(prior.statement)
 
 # %%
-# A little smoothing keeps pairs possible that were not seen by chance. Return against
-# distance from the walks:
+# A small smoothing keeps pairs possible that were not recorded by chance. The figure
+# shows return against distance from the walks:
 
 frontier = ca.frontier(mdp, ca.KL(prior), cautions=[0, 0.1, 0.3, 1, 3, 10])
 figure = frontier.plot()
@@ -54,8 +56,8 @@ figure = frontier.plot()
 # %%
 # What the agent does differently
 # -------------------------------
-# It keeps clear of the dark cells, which nothing in today's rewards forbids, and goes
-# round them on the left as the walkers did.
+# It avoids the dark cells, although today's rewards do not forbid them, and goes round
+# them on the left as the walkers did.
 
 # sphinx_gallery_thumbnail_number = 2
 neutral, cautious = frontier[0].require(), frontier[3].require()
@@ -89,9 +91,9 @@ for name, one in [("risk-neutral", neutral), ("cautious", cautious)]:
 # %%
 # The dependence on caution
 # -------------------------
-# A small caution follows the walks where that costs little. A large one copies the
-# walks, their slips and chances included: the return falls, and the dark cells get no
-# rarer.
+# With a small caution the policy follows the walks where that costs little. With a
+# large one it copies the walks, including their slips: the return falls, and the time
+# in the dark cells does not.
 
 assert frontier[5].expected_return < frontier[4].expected_return
 assert frontier[5].occupancy[dark].sum() > frontier[4].occupancy[dark].sum() - 1e-3
@@ -99,8 +101,8 @@ assert frontier[5].occupancy[dark].sum() > frontier[4].occupancy[dark].sum() - 1
 # %%
 # When not to use it
 # ------------------
-# A zero in the prior forbids a pair, exactly. Without smoothing, what was not seen by
-# chance is excluded for ever:
+# A zero in the prior forbids a pair, exactly. Without smoothing, pairs that were not
+# recorded by chance are excluded for ever:
 
 strict = ca.demonstrations(walks, mdp, smoothing=0.0, at_end="cut")
 print(
@@ -111,5 +113,5 @@ assert (strict.occupancy == 0).any()
 
 # %%
 # If actions were not recorded, use :doc:`plot_kl_states`. If small deviations should
-# stay free of charge, use :doc:`plot_quadratic`; if nothing should be forbidden,
+# cost nothing, use :doc:`plot_quadratic`; if nothing should be forbidden,
 # :doc:`plot_total_variation`.

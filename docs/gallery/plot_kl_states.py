@@ -1,24 +1,24 @@
-"""
+r"""
 KL on states: demonstrations without actions
 ============================================
 
-.. code-block:: text
+The risk ``ca.KL(prior)`` is
 
-    ca.KL(prior)        risk = sum over states of x log( x / prior ),        prior (S,)
+.. math::
 
-    x = state marginal of d
+    \sum_s x(s) \log \frac{x(s)}{\text{prior}(s)}, \quad x(s) = \sum_a d(s, a)
 
-Often only positions were recorded, not what was done. Then the prior is a share of time
-per state, and the risk compares places only. The agent is free in its actions.
+Often only positions were recorded, not actions. Then the prior is a share of time per
+state, and the risk compares states only. The agent is free in its actions.
 """
 
 # %%
 # A robot in a park
 # -----------------
-# A delivery robot drives from S to G. Nobody has told it about lawns (L); for its
-# reward they are as good as paths. But there are tracks of forty walkers, who keep to
-# the paths. What the walkers did with their feet is of no use to a robot on wheels:
-# they never slip, the robot slips in one move out of ten.
+# A delivery robot drives from S to G. Its reward does not distinguish lawns (L) from
+# paths. But there are tracks of forty walkers, who keep to the paths. The actions of
+# the walkers do not apply to a robot on wheels: they never slip, the robot slips in one
+# move out of ten.
 
 import numpy as np
 
@@ -40,8 +40,8 @@ mdp = ca.worlds.from_grid(PARK, pays=same | {"L": -0.1}, p=0.9, start="S", title
 lawn = np.flatnonzero(np.array(list("".join(PARK))) == "L")
 
 # %%
-# A track is a list of states; here each walker takes one of the three ways at random
-# and stays at G.
+# A track is a list of states; here each walker takes one of three paths at random and
+# stays at G.
 
 
 def track(rng):
@@ -61,7 +61,7 @@ print(prior.statement)
 assert prior.occupancy.shape == (mdp.n_states,)
 
 # %%
-# Return against distance from the tracks:
+# The figure shows return against distance from the tracks:
 
 frontier = ca.frontier(mdp, ca.KL(prior), cautions=[0, 0.1, 0.3, 1, 3, 10, 30])
 figure = frontier.plot()
@@ -91,9 +91,9 @@ assert cautious.expected_return > 0.95 * neutral.expected_return
 # %%
 # The dependence on caution
 # -------------------------
-# A small caution takes most of the lawn away at little cost, because there are ways
-# along the paths that are as short. A large one makes the robot imitate the walkers'
-# choice among the paths too, at a price.
+# With a small caution the time on the lawn falls by most of its amount at little cost,
+# because there are equally short routes along the paths. With a large one the robot
+# also imitates the walkers' choice among the paths, which costs return.
 
 lawns = [one.occupancy[lawn].sum() for one in frontier]
 assert lawns[0] - lawns[2] > lawns[2] - lawns[-1] > 0
@@ -102,7 +102,7 @@ assert frontier[-1].expected_return < cautious.expected_return < neutral.expecte
 # %%
 # When not to use it
 # ------------------
-# Positions do not show what was done. If the danger lies in the action, a dose or a
-# speed, record it and use :doc:`plot_kl_pairs`. And every cell off the tracks is
-# equally strange to this risk, one step or a mile away from them; if near misses should
-# count less, use :doc:`plot_wasserstein`.
+# Positions do not show actions. If the danger lies in the action, such as a dose or a
+# speed, record it and use :doc:`plot_kl_pairs`. This risk treats all cells outside the
+# tracks alike, at any distance; if cells close to the tracks should count less, use
+# :doc:`plot_wasserstein`.

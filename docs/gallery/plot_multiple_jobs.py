@@ -1,26 +1,26 @@
-"""
+r"""
 TaskFloors: meet several job requirements
 =========================================
 
-.. code-block:: text
+The risk ``ca.TaskFloors(task_rewards, floors)`` is
 
-    ca.TaskFloors(task_rewards, floors)
+.. math::
 
-    risk = - sum over j of log( return of task j - floor_j )
+    -\sum_j \log( \text{return of task } j - \text{floor}_j )
 
 One task is the reward; the others have floors that must be reached: service levels,
-budgets, fairness. A barrier for each, so that any caution above zero keeps all of them,
+budgets, fairness. Each has a barrier, so that any caution above zero keeps all floors
 strictly. Floors are discounted returns: an average ``x`` per step is the return ``x /
 (1 - discount)``.
 """
 
 # %%
-# A shop with a promise and a ramp
-# --------------------------------
-# The shop earns most when it orders rarely and lets the shelf run empty now and then.
-# Two jobs come on top. Goods must be left on the shelf at the end of 95 weeks in a
-# hundred. And the loading ramp is shared, so that the shop may take a delivery in no
-# more than 29 weeks in a hundred; a limit from above is a floor for the negative.
+# A shop with a service level and a ramp
+# --------------------------------------
+# The shop earns most when it orders rarely and lets the shelf run empty from time to
+# time. There are two further requirements. Goods must be left on the shelf at the end
+# of 95 weeks in a hundred. The loading ramp is shared, so the shop may take a delivery
+# in no more than 29 weeks in a hundred; an upper limit is a floor for the negative.
 
 import numpy as np
 
@@ -35,8 +35,8 @@ tasks = np.stack([goods_left, -delivery])
 floors = np.array([0.95, -0.29])
 
 # %%
-# The frontier starts at a small caution: at caution zero the floors do not count, and
-# their risk is infinite.
+# The frontier starts at a small caution, because at caution zero the floors have no
+# effect, and their risk is infinite.
 
 risk = ca.TaskFloors(tasks, floors / (1 - mdp.discount))
 frontier = ca.frontier(mdp, risk, cautions=[1, 3, 10, 30, 100])
@@ -108,13 +108,13 @@ assert all(habits(one)[0] > 95 and habits(one)[1] < 29 for one in frontier)
 assert neutral.expected_return > promise.expected_return > cautious.expected_return
 
 # %%
-# The promise alone makes the shop order earlier, and more. With the ramp on top it
-# fills the shelf to the last place, to gain time between orders.
+# With the first requirement alone the shop orders earlier, and more. With the second
+# one too it fills the shelf completely, to gain time between orders.
 #
 # When not to use it
 # ------------------
-# Floors that contradict each other end as ``INFEASIBLE``. The certificate names them,
-# and what the policy that comes closest reaches, as discounted returns:
+# Floors that contradict each other end as ``INFEASIBLE``. The certificate names them
+# and the values of the closest policy, as discounted returns:
 
 strict = ca.TaskFloors(tasks, np.array([0.99, -0.2]) / (1 - mdp.discount))
 solution = ca.solve(ca.Problem(mdp, strict, caution=1))

@@ -1,22 +1,24 @@
-"""
-Quadratic: spread the visits
-============================
+r"""
+Quadratic: distribute the visits evenly
+=======================================
 
-.. code-block:: text
+The risk ``ca.Quadratic(prior)`` is
 
-    ca.Quadratic(prior)        risk = 1/2 sum (d - prior)^2
+.. math::
 
-The squared distance to a prior, on pairs or, with a prior over states as here, on the
-state marginal. Smooth and gentle: small deviations are almost free, and the largest
+    \frac{1}{2} \sum (d - \text{prior})^2
+
+Half the squared distance to a prior, on pairs or, with a prior over states as here, on
+the state marginal. It is smooth: small deviations cost almost nothing, and the largest
 entry costs most.
 """
 
 # %%
 # Collecting experience in a dangerous world
 # ------------------------------------------
-# Before the world drifts (the paper's experiment), dark cells D cost 5 points. The
-# agent collects experience for later, and a prior is worth no more than the part of the
-# map it has seen. So the prior here is the even cover: the same time in every cell.
+# Before the world changes (the paper's experiment), dark cells D cost 5 points. The
+# agent collects experience for later use, which is useful only for the part of the map
+# that was visited. So the prior here is uniform: the same time in every cell.
 
 import numpy as np
 
@@ -28,7 +30,7 @@ dark = ca.worlds.dark_cells(mdp)
 even = np.full(mdp.n_states, 1 / mdp.n_states)
 
 # %%
-# Squares of small shares are tiny, so that cautions are large numbers.
+# Squares of small shares are very small, so cautions are large numbers.
 
 frontier = ca.frontier(mdp, ca.Quadratic(even), cautions=[0, 50, 100, 200, 500, 2000])
 figure = frontier.plot()
@@ -36,8 +38,7 @@ figure = frontier.plot()
 # %%
 # What the agent does differently
 # -------------------------------
-# It no longer crowds around the goal, and it does not enter the dark cells more often
-# for that.
+# It no longer stays close to the goal, and it does not enter the dark cells more often.
 
 # sphinx_gallery_thumbnail_number = 2
 neutral, cautious = frontier[0].require(), frontier[3].require()
@@ -63,7 +64,7 @@ assert cautious.occupancy[dark].sum() < neutral.occupancy[dark].sum() + 1e-3
 # %%
 # When not to use it
 # ------------------
-# The cost of a deviation does not depend on how rare the cell is in the prior. Going
-# where the prior never goes costs almost nothing, as long as it is done thinly; a prior
-# that means "never" needs :doc:`plot_kl_pairs`. The dark cells stay rare here because
-# of their reward, not because of this risk.
+# The cost of a deviation does not depend on how rare the cell is in the prior. A small
+# share of time in a cell that the prior never visits costs almost nothing; if zeros of
+# the prior mean "never", use :doc:`plot_kl_pairs`. The dark cells stay rare here
+# because of their reward, not because of this risk.

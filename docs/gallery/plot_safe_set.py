@@ -1,22 +1,24 @@
-"""
-SafeSet: keep out of a region
-=============================
+r"""
+SafeSet: limit the time outside a region
+========================================
 
-.. code-block:: text
+The risk ``ca.SafeSet(states, slack)`` is
 
-    ca.SafeSet(states, slack)        risk = -log( d(states) - (1 - slack) )
+.. math::
+
+    -\log( d(\text{states}) - (1 - \text{slack}) )
 
 A limit that must hold: the share of discounted time outside ``states`` stays below
-``slack``. The risk is a barrier. It is infinite at the limit, so any caution above zero
-keeps the limit, strictly.
+``slack``. The risk is a barrier. It is infinite at the limit, so with any caution above
+zero the limit holds strictly.
 """
 
 # %%
 # A cart and a lane of fork-lifts
 # -------------------------------
-# A cart carries goods from S to G. Between them runs a lane L of fork-lifts, three
-# cells wide, one cell at its lower end. Nothing happens to the reward in the lane, so a
-# risk-neutral cart drives straight across.
+# A cart carries goods from S to G. Between them is a lane L of fork-lifts, three cells
+# wide and one cell wide at its lower end. The reward in the lane is the same as
+# elsewhere, so a risk-neutral cart drives straight across.
 
 import numpy as np
 
@@ -38,8 +40,8 @@ marks = np.array(list("".join(FLOOR)))
 lane, outside = np.flatnonzero(marks == "L"), np.flatnonzero(marks != "L")
 
 # %%
-# The site allows at most 5 % of the time in the lane. Caution decides how far from that
-# limit the cart stays.
+# The site allows at most 5 % of the time in the lane. The caution determines the
+# distance to that limit.
 
 risk = ca.SafeSet(outside, slack=0.05)
 frontier = ca.frontier(mdp, risk, cautions=[0.01, 0.03, 0.1, 0.3, 1.0])
@@ -82,8 +84,8 @@ assert in_lane(frontier[-1]) < in_lane(frontier[0])
 # %%
 # A limit that cannot be met
 # --------------------------
-# If the cart starts in the lane, no policy can spend almost no time there. The solver
-# says so, and how close one can come.
+# If the cart starts in the lane, no policy can avoid spending time there. The
+# certificate proves this and gives the best reachable value.
 
 hopeless = ca.worlds.from_grid(
     FLOOR, pays={".": -0.1, "S": -0.1, "L": -0.1, "G": 1.0}, p=0.8, start="L"
@@ -96,7 +98,7 @@ assert solution.status is ca.Status.INFEASIBLE
 # %%
 # When not to use it
 # ------------------
-# The limit is on discounted time, on average over episodes. It does not say that no
-# single run ever breaks it, and time far in the future hardly counts. Without a limit
-# to state, only a price, use :doc:`plot_danger_areas`. For limits on other things than
-# time in places, use :doc:`plot_multiple_jobs`.
+# The limit is on discounted time, on average over episodes. It does not guarantee the
+# limit for every single run, and time far in the future hardly counts. If there is a
+# price but no limit, use :doc:`plot_danger_areas`. For limits on other things than time
+# in states, use :doc:`plot_multiple_jobs`.

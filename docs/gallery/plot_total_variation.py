@@ -1,23 +1,25 @@
-"""
+r"""
 TotalVariation: the share of time spent differently
 ===================================================
 
-.. code-block:: text
+The risk ``ca.TotalVariation(prior)`` is
 
-    ca.TotalVariation(prior)        risk = 1/2 sum |d - prior|
+.. math::
 
-How much of the time goes to other states or other actions than in behaviour that is
-known to be fine. Between zero and one, easy to explain, and nothing is forbidden.
+    \frac{1}{2} \sum \lvert d - \text{prior} \rvert
+
+The share of time spent in other states or with other actions than in behaviour that is
+known to be acceptable. It lies between zero and one, is easy to explain, and forbids
+nothing.
 """
 
 # %%
 # A desk with a house rule
 # ------------------------
-# The staff of a service desk work by a rule they know: serve slowly up to five
-# customers, fast from six on, and turn arrivals away from twelve on. The model says
-# that another rule earns more. How much is left of the gain if the desk should change
-# its ways as little as possible? A policy can be given as the prior: its occupancy in
-# this model is used.
+# The staff of a service desk follow a known rule: serve slowly up to five customers,
+# fast from six on, and reject arrivals from twelve on. In the model another rule earns
+# more. How much of the gain remains if the desk should change its behaviour as little
+# as possible? A policy can be given as the prior: its occupancy in this model is used.
 
 import numpy as np
 
@@ -30,7 +32,7 @@ rule = np.zeros(mdp.shape)
 rule[:6, SLOW] = rule[6:12, FAST] = rule[12:, REJECT_FAST] = 1.0
 
 # %%
-# Return against the share of time that is spent differently from the house rule:
+# The figure shows return against the share of time that differs from the house rule:
 
 frontier = ca.frontier(
     mdp, ca.TotalVariation(rule), cautions=[0, 1, 5, 8, 10, 12, 15, 20, 100]
@@ -92,12 +94,12 @@ assert neutral.expected_return > middle.expected_return > house.expected_return
 # %%
 # The dependence on caution
 # -------------------------
-# The distance has kinks, and so has the answer: it moves in jumps, one habit after the
-# other. With a large caution the desk follows the house rule to the letter.
+# The distance is not differentiable everywhere, so the answer changes in jumps, one
+# state after the other. With a large caution the desk follows the house rule exactly.
 #
 # When not to use it
 # ------------------
-# It does not ask how far apart two states are (:doc:`plot_wasserstein` does), nor how
-# unusual a new action is where the prior never takes it (:doc:`plot_kl_pairs` does).
-# And it does not mind how odd a deviation is: a rule with gaps, fast at 8 and slow at 9
-# as in the table, can be the best one.
+# It ignores the distance between two states (:doc:`plot_wasserstein` uses it) and how
+# unusual a new action is where the prior never takes it (:doc:`plot_kl_pairs` uses
+# that). Irregular deviations cost no more than regular ones: a rule with gaps, fast at
+# 8 and slow at 9 as in the table, can be the best one.

@@ -1,21 +1,23 @@
-"""
+r"""
 Variance: steady rewards
 ========================
 
-.. code-block:: text
+The risk ``ca.Variance()`` is
 
-    ca.Variance()        risk = <d, E[r^2]> - <d, r>^2
+.. math::
+
+    \langle d, \mathbb{E}[r^2]\rangle - {\langle d, r\rangle}^2
 
 The variance of the reward of one step drawn from the occupancy, outcomes included: the
 canonical risk of finance. It is concave in the occupancy, so local methods can miss the
-best policy; the search used here proves the global one.
+best policy; the search used here proves the global optimum.
 """
 
 # %%
 # Selling a large holding
 # -----------------------
-# A desk has ten blocks of shares to sell. Selling fast moves the price against it; what
-# is not sold yet swings with the market. Rewards are the gains and losses of each day,
+# A desk has ten blocks of shares to sell. Selling fast lowers the price; the value of
+# unsold blocks changes with the market. Rewards are the gains and losses of each day,
 # in thousand euros.
 
 import numpy as np
@@ -30,7 +32,7 @@ figure = frontier.plot()
 # %%
 # What the desk does differently
 # ------------------------------
-# It sells sooner. Blocks that are still held, on average, day by day:
+# It sells sooner. The figure shows the mean number of blocks still held on each day:
 
 # sphinx_gallery_thumbnail_number = 2
 DAYS = 15
@@ -74,9 +76,9 @@ assert cautious.certificate.kind == "global"
 # %%
 # When not to use it
 # ------------------
-# Variance punishes good surprises as well as bad ones. In river swim, the source pays a
-# lot and rarely, the bank a little and surely. Enough caution gives up nearly all of
-# the return for the sake of steadiness:
+# Variance penalises rewards above the mean as well as rewards below it. In river swim,
+# the source gives a large reward rarely, the bank a small reward with certainty. With
+# enough caution nearly all of the return is lost to avoid variation:
 
 river = ca.frontier(ca.worlds.river_swim(), ca.Variance(), cautions=[0, 20, 40])
 for one in river:
@@ -89,5 +91,5 @@ assert river[2].occupancy[0].sum() > 0.99
 assert river[2].expected_return < 0.05 * river[0].expected_return
 
 # %%
-# If only bad steps hurt, use :doc:`plot_cvar`. And this is the spread of one step, not
-# of the return of an episode; ``ca.evaluate`` gives that one.
+# If only bad steps count, use :doc:`plot_cvar`. This is the variance of one step, not
+# of the return of an episode; ``ca.evaluate`` computes the latter.

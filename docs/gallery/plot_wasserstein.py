@@ -1,26 +1,27 @@
-"""
-Wasserstein: near misses count less than far ones
-=================================================
+r"""
+Wasserstein: small distances count less than large ones
+=======================================================
 
-.. code-block:: text
+The risk ``ca.Wasserstein(prior, metric)`` is
 
-    ca.Wasserstein(prior, metric)
+.. math::
 
-    risk = cheapest transport from the state marginal of d to the prior
+    \min_{T \ge 0} \sum_{i, j} T_{ij} \thinspace \text{metric}_{ij}
 
-The distance of transport (Wasserstein-1, earth mover's). Use it when states have a
-distance of their own, such as cells of a map, stock levels or ages. Its unit is that of
-the metric: here, blocks to drive.
+The lowest cost of transport from the state marginal of :math:`d` to the prior
+(Wasserstein-1, earth mover's distance); :math:`T` is a transport plan. Use it when
+states have a distance, such as cells of a map, stock levels or ages. Its unit is that
+of the metric: here, blocks to drive.
 """
 
 # %%
 # An ambulance in town
 # --------------------
-# The ambulance is paid while it stands at the hospital H. Calls come from all of the
+# The ambulance has a reward while it is at the hospital H. Calls come from all of the
 # town, but five times as often from the quarter in the upper right. The prior is the
-# law of the calls; the metric is the way along the streets. The risk is then a number
-# that a dispatcher knows: how many blocks the car is away from the calls, on average,
-# if cars and calls are matched as well as possible.
+# distribution of the calls; the metric is the distance along the streets. The risk is
+# then the average number of blocks between the car and the calls, if cars and calls are
+# matched as well as possible.
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +47,7 @@ calls = np.where((row <= 2) & (column >= 5), 5.0, 1.0)
 calls /= calls.sum()
 
 # %%
-# Return, which is time at the hospital, against the distance:
+# The figure shows return, which is time at the hospital, against the distance:
 
 risk = ca.Wasserstein(calls, streets)
 frontier = ca.frontier(mdp, risk, cautions=[0, 1, 2, 3, 4, 6, 10])
@@ -55,7 +56,7 @@ figure = frontier.plot()
 # %%
 # What the ambulance does differently
 # -----------------------------------
-# It leaves the hospital for most of the time and cruises where the calls are.
+# It leaves the hospital for most of the time and drives where the calls are.
 
 # sphinx_gallery_thumbnail_number = 2
 neutral, cautious = frontier[0].require(), frontier[3].require()
@@ -81,10 +82,10 @@ assert cautious.occupancy[hospital].sum() < 0.5 < cautious.occupancy[quarter].su
 # %%
 # Against total variation
 # -----------------------
-# Total variation compares cell by cell and does not see how far apart cells are. For
-# it, an ambulance one street away from a call is as wrong as one at the other end of
-# the town. Up to a large caution it leaves the car at the hospital. When it moves the
-# car, at caution 20, the car is farther from the calls and earns less than with the
+# Total variation compares cell by cell and ignores the distance between cells. An
+# ambulance one street away from a call has the same risk as one at the other end of the
+# town. Up to a large caution the car stays at the hospital. When the car leaves it, at
+# caution 20, it is farther from the calls and has a smaller return than with the
 # transport distance at caution 2.
 
 distance = ca.Problem(mdp, risk).risk
@@ -101,7 +102,7 @@ assert blind[3].expected_return < frontier[2].expected_return
 # %%
 # When not to use it
 # ------------------
-# Without a meaningful distance it is the wrong tool; use :doc:`plot_total_variation` or
-# :doc:`plot_kl_states`. It compares places only: what is done there does not count.
-# Give the metric as a sparse graph where you can: with a full matrix of distances it is
-# much slower on large models (:doc:`measured </benchmarks>`).
+# If states have no meaningful distance, use :doc:`plot_total_variation` or
+# :doc:`plot_kl_states`. This risk compares states only, not actions. Give the metric as
+# a sparse graph if possible: with a full matrix of distances the solver is much slower
+# on large models (:doc:`measured </benchmarks>`).

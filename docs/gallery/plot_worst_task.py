@@ -1,21 +1,23 @@
-"""
-WorstTask: do well in the worst task
-====================================
+r"""
+WorstTask: the return of the worst task
+=======================================
 
-.. code-block:: text
+The risk ``ca.WorstTask(task_rewards)`` is
 
-    ca.WorstTask(task_rewards)        risk = max over j of -(return of task j)
+.. math::
 
-Several tasks in one world, and the agent is judged by the one it does worst. No floors
-are needed, only a price for the worst return.
+    \max_j ( -\text{return of task } j )
+
+Several tasks in one world, and the agent is judged by the task with the lowest return.
+No floors are needed, only a price for that return.
 """
 
 # %%
 # A clinic with more patients than time
 # -------------------------------------
 # Urgent and routine patients wait; one of them can be treated per slot of twenty
-# minutes. Total benefit favours the urgent class. The two tasks count the patients
-# treated, class by class.
+# minutes. Total benefit favours the urgent class. The two tasks count the treated
+# patients of each class.
 
 import numpy as np
 
@@ -26,8 +28,8 @@ mdp = ca.worlds.clinic()
 tasks = ca.worlds.clinic_tasks(mdp)
 
 # %%
-# The risk is the negative number of patients treated, discounted, in the class that
-# gets less.
+# The risk is minus the discounted number of treated patients in the class with fewer of
+# them.
 
 frontier = ca.frontier(mdp, ca.WorstTask(tasks), cautions=[0, 3, 4, 4.5, 5, 10])
 figure = frontier.plot()
@@ -35,9 +37,9 @@ figure = frontier.plot()
 # %%
 # What the clinic does differently
 # --------------------------------
-# Risk-neutral, urgent patients hardly wait, and routine ones fill their room. With
-# caution the urgent room is full for part of the time; further urgent patients then go
-# to another clinic, and it is the turn of the routine ones.
+# Under the risk-neutral policy urgent patients hardly wait, and routine patients fill
+# their room. With caution the urgent room is full for part of the time; further urgent
+# patients then go to another clinic, and routine patients are treated.
 
 # sphinx_gallery_thumbnail_number = 2
 neutral, cautious = frontier[0].require(), frontier[4].require()
@@ -98,10 +100,10 @@ print(f"{changed.size} states in all")
 # %%
 # When not to use it
 # ------------------
-# Tasks must be in the same unit, or the worst is an accident of scaling: here both
-# count patients. And within a short range of cautions it goes all the way. At 3 nothing
-# has changed; at 5 the tasks are even, whatever that costs in benefit, and more caution
-# changes nothing any more:
+# Tasks must be in the same unit, because otherwise the maximum depends on the scaling:
+# here both count patients. The policy changes completely within a short range of
+# cautions. At 3 nothing has changed; at 5 the tasks are equal, whatever that costs in
+# benefit, and more caution has no further effect:
 
 assert abs(frontier[1].expected_return - neutral.expected_return) < 1e-6
 assert abs(frontier[5].expected_return - cautious.expected_return) < 1e-3
@@ -109,4 +111,4 @@ kept = cautious.expected_return / neutral.expected_return
 print(f"price of equality: {100 * (1 - kept):.0f} % of the benefit")
 
 # %%
-# For something in between, state a floor: :doc:`plot_multiple_jobs`.
+# For a compromise, use a floor: :doc:`plot_multiple_jobs`.

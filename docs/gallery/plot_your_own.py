@@ -6,17 +6,17 @@ Risk: your own, and sums
 
     class Mine(ca.Risk): value(d), gradient(d)        risk = 2.0 * Mine() + ca.Entropy()
 
-A risk that is missing is a class with a value and a gradient. Risks add up with
-weights. If all of them are convex, the best policy is proved best, as always.
+A risk that is missing is a class with a value and a gradient. Risks can be added with
+weights. If all of them are convex, the best policy is proved optimal.
 """
 
 # %%
 # Old trees for owls
 # ------------------
-# A forest is cut when that pays most. Owls need old stands: at least 15 % of the area
-# should carry trees of seventy years or more. Falling short by a little is bad, by a
-# lot much worse, and more than enough is no gain. This is half of a squared distance, a
-# risk of nobody's list.
+# A forest is cut when that earns most. Owls need old stands: at least 15 % of the area
+# should have trees of seventy years or more. A small shortfall is bad, a large one is
+# much worse, and more than the target gains nothing. Half the squared shortfall is a
+# risk that the package does not have.
 
 from dataclasses import dataclass
 
@@ -58,9 +58,9 @@ figure = frontier.plot()
 # %%
 # What the forester does differently
 # ----------------------------------
-# First, stands that have passed the age of cutting already are left to grow old. With
-# more caution, some of those that reach it are spared too. Randomly: it is a mixture of
-# two rotations.
+# First, stands that have already passed the age of cutting are not cut. With more
+# caution, some of those that reach it are not cut either. They are chosen at random:
+# the policy is a mixture of two rotations.
 
 # sphinx_gallery_thumbnail_number = 2
 neutral, cautious = frontier[0].require(), frontier[4].require()
@@ -111,7 +111,7 @@ assert cautious.certificate.kind == "optimal"
 # %%
 # Sums
 # ----
-# A second wish: age classes of equal size, for steady work. Add the risk for it, with a
+# A second aim is age classes of equal size, for steady work. Its risk is added with a
 # weight.
 
 even = ca.Quadratic(np.full(mdp.n_states, 1 / mdp.n_states))
@@ -126,7 +126,7 @@ assert both.occupancy.sum(axis=1).max() < cautious.occupancy.sum(axis=1).max()
 # %%
 # When not to write your own
 # --------------------------
-# Limits, worst cases, distances and tails are there already, and they are solved by
-# methods that use what they are. ``Shortfall`` is known by its values and slopes alone,
-# which takes more work on large models. :doc:`Contributing </auto_root/CONTRIBUTING>`
-# shows how to tell the solver more.
+# The package has limits, maxima, distances and tails, and their solvers use the
+# structure of these risks. ``Shortfall`` is known by value and gradient only, which
+# takes more work on large models. :doc:`Contributing </auto_root/CONTRIBUTING>` shows
+# how to declare more structure.

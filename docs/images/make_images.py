@@ -41,14 +41,14 @@ def maze_picture() -> bytes:
 
 
 def tutorial_pictures() -> dict[str, bytes]:
-    """What caution costs and buys, and what the machine of the tutorial does with and without it."""
+    """The frontier of the tutorial, and its machine without and with the contract."""
     names = run_page("tutorial.md")
     both = plot_side_by_side([names["neutral"], names["solution"]], ["without the contract", "with it"])
     return {"tutorial-frontier": png(names["points"].plot(), dpi=90), "tutorial-machine": png(both, dpi=90)}
 
 
 def bridge_picture() -> bytes:
-    """Over the bridge and round it."""
+    """The policy that crosses the bridge, and the one that goes round it."""
     points = run_page("how-to/teacher.md")["points"]
     return png(plot_side_by_side([points[0], points[2]]), dpi=90)
 

@@ -1,4 +1,4 @@
-"""Run the code of a page, so that pictures are drawn of what the page talks about."""
+"""Run the code of a page, so that pictures show the results of the page."""
 
 import contextlib
 import re
@@ -11,7 +11,7 @@ BLOCK = re.compile(r"^```python$\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_page(name: str) -> dict[str, Any]:
-    """The names that the python blocks of a page leave behind; files they write are thrown away."""
+    """The variables that the python blocks of a page define; files that they write are deleted."""
     code = "\n".join(BLOCK.findall((DOCS / name).read_text()))
     names: dict[str, Any] = {"__name__": "page"}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(None):

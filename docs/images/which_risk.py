@@ -1,6 +1,6 @@
-"""Draw the pictures of docs/which-risk.md: one yard, what the cart does in it under each risk.
+"""Draw the pictures of docs/which-risk.md: the behaviour of the cart in the yard under each risk.
 
-The page's own code makes the solutions, so that pictures and numbers are of the same carts.
+The code of the page computes the solutions, so that pictures and numbers belong together.
 Run from the root of a checkout: python docs/images/which_risk.py
 """
 
@@ -20,28 +20,28 @@ HERE = Path(__file__).parent
 # up, right, down, left, as (column, row)
 MOVES = np.array([(0, -1), (1, 0), (0, 1), (-1, 0)])
 TINTS = {"D": "#f6c9ae", "E": "#f6c9ae", "A": "#cdeadf", "B": "#cdeadf"}
-# a full disc is this share of time or more; below the other one a cell has no arrow
+# shares of time: that of a full disc, and that below which a cell has no arrow
 FULL, LEAST = 0.12, 0.002
 PICTURES = {
     "risk-limits": ("neutral", "safe_set", "task_floors"),
     "risk-worst-case": ("neutral", "peak_exposure", "worst_task"),
     "risk-steps": ("neutral", "variance", "cvar"),
-    "risk-familiar": ("habit", "kl", "total_variation", "quadratic"),
+    "risk-familiar": ("earlier", "kl", "total_variation", "quadratic"),
     "risk-places": ("neutral", "wasserstein", "entropy"),
 }
 
 
 def heading(name: str, solution: ca.Solution) -> str:
-    """The risk and its caution, and what the cart earns."""
-    if name == "habit":
-        return "the habit"
+    """The risk, its caution and the return."""
+    if name == "earlier":
+        return "earlier behaviour"
     earned = f"return {solution.expected_return:.2f}"
     asked = "risk-neutral" if name == "neutral" else f"{solution.risk_label}, caution {solution.caution:g}"
     return f"{asked}\n{earned}"
 
 
 def draw(names: tuple[str, ...], solutions: dict[str, Any]) -> bytes:
-    """The yards of a few carts in a row."""
+    """Several policies side by side."""
     figure = new_figure(LIGHT, 8.4, 2.2 if len(names) == 3 else 1.75)
     for axes, name in zip(figure.subplots(1, len(names)), names, strict=True):
         draw_yard(axes, solutions[name])
@@ -50,7 +50,7 @@ def draw(names: tuple[str, ...], solutions: dict[str, Any]) -> bytes:
 
 
 def draw_yard(axes: Any, solution: ca.Solution) -> None:
-    """Bay and posts tinted; per cell a disc whose area is the share of time, and where the cart heads from there."""
+    """The map, with a disc per cell whose area is the share of time, and an arrow for the mean direction."""
     scene, time = solution.mdp.scene, solution.occupancy.sum(axis=1)
     assert scene is not None
     rows, columns = np.array(scene.cells).T
@@ -68,6 +68,6 @@ def draw_yard(axes: Any, solution: ca.Solution) -> None:
 
 if __name__ == "__main__":
     solutions = run_page("which-risk.md")
-    solutions["habit"] = ca.solve(ca.Problem(solutions["before"]))
+    solutions["earlier"] = ca.solve(ca.Problem(solutions["before"]))
     for picture, names in PICTURES.items():
         (HERE / f"{picture}.png").write_bytes(draw(names, solutions))

@@ -12,13 +12,13 @@ _HOME = {
     "MDP": "cautious.models.tabular",
     "Scene": "cautious.models.scene",
     "Simulator": "cautious.models.simulators",
-    "FunctionSimulator": "cautious.models.function_simulators",
+    "FunctionSimulator": "cautious.models.simulators",
     "GymSimulator": "cautious.models.gym_simulator",
-    "from_gym": "cautious.models.gym_tables",
+    "from_gym": "cautious.models.gym_models",
     "to_gym": "cautious.models.gym_environment",
     "from_function": "cautious.models.exploration",
     "ExploredMDP": "cautious.models.exploration",
-    "ExplorationProgress": "cautious.models.exploration_progress",
+    "ExplorationProgress": "cautious.models.exploration",
     "LoggedMDP": "cautious.models.logged",
     "from_transitions": "cautious.models.logged",
     "read_model": "cautious.models.files",
@@ -189,17 +189,15 @@ if TYPE_CHECKING:
     from cautious.learning.printed.algorithm_2 import AlgorithmTwo
     from cautious.learning.printed.block_ascent import block_ascent
     from cautious.learning.tensorboard import TensorBoard
-    from cautious.models.exploration import ExploredMDP, from_function
-    from cautious.models.exploration_progress import ExplorationProgress
+    from cautious.models.exploration import ExplorationProgress, ExploredMDP, from_function
     from cautious.models.files import read_labels, read_model
-    from cautious.models.function_simulators import FunctionSimulator
     from cautious.models.gym_environment import to_gym
+    from cautious.models.gym_models import from_gym
     from cautious.models.gym_simulator import GymSimulator
-    from cautious.models.gym_tables import from_gym
     from cautious.models.inspection import Inspection, inspect_model
     from cautious.models.logged import LoggedMDP, from_transitions
     from cautious.models.scene import Scene
-    from cautious.models.simulators import Simulator
+    from cautious.models.simulators import FunctionSimulator, Simulator
     from cautious.models.tabular import MDP
     from cautious.problem import Problem
     from cautious.problem_files.reading import read_problem

@@ -1,7 +1,7 @@
 """Array checks: every message names the datum, the first bad entry, the value found and the value allowed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import reduce
 from typing import Any
@@ -187,6 +187,13 @@ def as_count(name: str, value: Any, low: int = 1) -> int:
     return int(value)
 
 
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse anything but one of two or more texts."""
+    if not isinstance(value, str) or value not in choices:
+        *others, last = (f'"{choice}"' for choice in choices)
+        raise InputError(f"{name} is {value!r:.80}; expected {', '.join(others)} or {last}")
+
+
 def as_names(name: str, value: Any, count: int) -> tuple[str, ...]:
     """``count`` different names."""
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
@@ -216,12 +223,30 @@ def as_mask(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Mask
     return np.array(raw, dtype=np.bool_)
 
 
+def as_allowed(value: Any, shape: tuple[int, int]) -> Mask:
+    """The pairs that exist (S, A), at least one per state; None for all."""
+    if value is None:
+        return np.ones(shape, dtype=np.bool_)
+    allowed = as_mask("allowed", value, shape, "(S, A)")
+    stuck = ~states_of(allowed)
+    if stuck.any():
+        raise InputError(f"allowed[{first_bad(stuck)[0]}] forbids every action; each state needs at least one")
+    return allowed
+
+
+def one_state(n_states: int, state: int) -> Array:
+    """The distribution (S,) with all mass on one state."""
+    distribution = np.zeros(n_states)
+    distribution[state] = 1.0
+    return distribution
+
+
 def _at(where: tuple[int, ...]) -> str:
     return "[" + ", ".join(str(i) for i in where) + "]" if where else ""
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """A question that names the nearest of the first known names, whatever their case; empty where none is near."""
-    lower = {one.lower(): one for one in known[:SEARCHED]}
-    close = get_close_matches(name.lower(), lower, 1)
-    return f"; did you mean {lower[close[0]]!r}?" if close else ""
+def did_you_mean(name: Any, known: Sequence[Any], spell: Callable[[Any], str] = str.lower) -> str:
+    """A question that names the nearest of the first known names, as ``spell`` writes them; empty if none is near."""
+    spelled = {spell(one): one for one in known[:SEARCHED]}
+    close = get_close_matches(spell(name), spelled, 1)
+    return f"; did you mean {spelled[close[0]]!r}?" if close else ""

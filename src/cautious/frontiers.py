@@ -16,8 +16,9 @@ from cautious.runtime.clock import Clock
 from cautious.runtime.interruption import Interruption
 from cautious.solution import Solution
 from cautious.solvers.base import Callback, Progress, Workspace
+from cautious.solvers.choose import choose
 from cautious.solvers.request import Request
-from cautious.solvers.solve import answer, answer_ready, choose, ready
+from cautious.solvers.solve import answer, answer_ready, ready
 from cautious.status import Status
 
 # cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
@@ -113,8 +114,7 @@ def frontier(
         # which solvers fit depends on the risks that count, not on how much they do
         solvers = choose(problem)
         for caution in wanted:
-            # from the problem before, so that what does not depend on the caution is found once
-            problem = problem.with_caution(caution).surveyed()
+            problem = problem.with_caution(caution)
             before = answer_ready(problem, request, before, workspace, None if problem.neutral else solvers)
             points.append(before)
             asked = clock.stop_requested or (listening is not None and listening.stop)

@@ -1,18 +1,18 @@
 """``Problem``: maximise  <d, r> / (1 - gamma)  -  caution * risk(d)  over the occupancies of the model's policies."""
 
 from collections.abc import Sequence
-from copy import copy
 from functools import cached_property
 
 import numpy as np
 
-from cautious._core.rows import keep_safe
 from cautious.arrays import Array, Mask
 from cautious.checks import as_number, states_of
 from cautious.errors import IncompatibleError
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
-from cautious.risks.base import Risk, ScalarRisk, Sum, UnboundRisk, terms_of
+from cautious.risks.base import Risk, Sum, UnboundRisk, terms_of
+from cautious.risks.parts import Parts
+from cautious.support import Support
 
 
 class Problem:
@@ -42,107 +42,96 @@ class Problem:
             raise IncompatibleError(f"risk is the class {risk.__name__}; make one: ca.{risk.__name__}(...)")
         if risk is not None and not isinstance(risk, Risk):
             raise IncompatibleError(f"risk must be a ca.Risk or None, found {type(risk).__name__}")
-        self.mdp = mdp
-        self.caution = as_number("caution", caution, 0.0)
-        self.unbound_risk = risk
-        self.risk: Risk | None = None if risk is None else risk.bind(mdp)
+        bound = None if risk is None else risk.bind(mdp)
         if risk is not None:
-            _try_out(risk, self.risk, mdp)
-        self.reward: Array = mdp.rewards
-        self.terms: tuple[tuple[float, Risk], ...] = self._weighted()
+            _try_out(risk, bound, mdp)
+        caution = as_number("caution", caution, 0.0)
+        self._set(mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution), None)
 
-    def _weighted(self) -> tuple[tuple[float, Risk], ...]:
-        """(caution * weight, bound risk) of every term that counts."""
-        terms = () if self.risk is None or self.caution == 0 else terms_of(self.risk)
-        weighted = ((self.caution * weight, term) for weight, term in terms)
-        return tuple((weight, term) for weight, term in weighted if weight > 0)
+    def _set(
+        self,
+        mdp: MDP,
+        unbound_risk: Risk | None,
+        risk: Risk | None,
+        caution: float,
+        reward: Array,
+        terms: Sequence[tuple[float, Risk]],
+        support: Support | None,
+    ) -> None:
+        self.mdp, self.unbound_risk, self.risk, self.caution, self.reward = mdp, unbound_risk, risk, caution, reward
+        # (caution * weight, bound risk) of every term that counts
+        self.terms: tuple[tuple[float, Risk], ...] = tuple(terms)
+        self.support = Support(mdp, [term for _, term in terms]) if support is None else support
 
     def with_caution(self, caution: float) -> "Problem":
         """The same model and bound risk with another caution."""
-        other = copy(self)
-        other.caution = as_number("caution", caution, 0.0)
-        other.terms = other._weighted()
-        if [id(risk) for _, risk in other.terms] != [id(risk) for _, risk in self.terms]:
-            # which pairs are permitted depends on the risks that count, not on how much they do
-            for derived in ("permitted", "kept", "active", "active_states", "trapped", "default_rows"):
-                other.__dict__.pop(derived, None)
+        caution = as_number("caution", caution, 0.0)
+        terms = _weighted(self.risk, caution)
+        same = self.support.is_of([risk for _, risk in terms])
+        other = object.__new__(Problem)
+        support = self.support if same else None
+        other._set(self.mdp, self.unbound_risk, self.risk, caution, self.reward, terms, support)
         return other
 
     def part(self, reward: Array, terms: Sequence[tuple[float, Risk]]) -> "Problem":
         """The same model and the same active pairs with another reward table (S, A) and fewer terms."""
-        inner = copy(self)
-        # found once here, and not by every part
-        for derived in ("kept", "active", "trapped", "active_states", "default_rows"):
-            inner.__dict__[derived] = getattr(self, derived)
-        inner.reward, inner.terms = reward, tuple(terms)
-        inner.risk, inner.caution = Sum(tuple(terms)) if terms else None, 1.0
+        inner = object.__new__(Problem)
+        risk = Sum(tuple(terms)) if terms else None
+        inner._set(self.mdp, self.unbound_risk, risk, 1.0, reward, terms, self.support)
         return inner
 
-    def surveyed(self) -> "Problem":
-        """Itself, having looked which pairs count: ``with_caution`` hands that on."""
-        for derived in ("trapped", "active_states", "default_rows"):
-            getattr(self, derived)
-        return self
+    def in_model(self, mdp: MDP, reward: Array, terms: Sequence[tuple[float, Risk]]) -> "Problem":
+        """The same caution in another model, with risks that are bound to it."""
+        other = object.__new__(Problem)
+        # terms carry the caution
+        risk = Sum(tuple((weight / self.caution, term) for weight, term in terms)) if terms else None
+        other._set(mdp, self.unbound_risk, risk, self.caution, reward, terms, None)
+        return other
 
     @property
     def neutral(self) -> bool:
-        """Whether risk plays no part."""
+        """True if the problem is risk-neutral."""
         return not self.terms
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The terms sorted by structure."""
+        return Parts(self.terms)
 
     @property
     def only_stationary(self) -> bool:
         """Whether a risk is neither convex nor a minimum over a scalar, so that no bound over all policies is known."""
-        return not all(risk.convex or isinstance(risk, ScalarRisk) for _, risk in self.terms)
+        return not all(term.risk.convex for term in self.parts.without_scalars)
 
-    @cached_property
+    @property
     def permitted(self) -> Mask:
         """Pairs (S, A) that exist and have finite risk."""
-        masks = [mask for _, risk in self.terms if (mask := risk.permitted()) is not None]
-        if not masks:
-            return self.mdp.allowed
-        return np.asarray(np.logical_and.reduce([self.mdp.allowed, *masks]), dtype=np.bool_)
+        return self.support.permitted
 
-    @cached_property
+    @property
     def kept(self) -> Mask:
         """The largest set of permitted pairs with which one can go on for ever."""
-        if self.permitted is self.mdp.allowed or np.array_equal(self.permitted, self.mdp.allowed):
-            return self.mdp.allowed
-        if self.mdp.discount == 0:
-            # nothing after the first step counts
-            return self.permitted
-        indptr, indices, _ = self.mdp.csr
-        return keep_safe(indptr, indices, self.permitted.ravel(), self.mdp.n_states).reshape(self.mdp.shape)
+        return self.support.kept
 
-    @cached_property
+    @property
     def active(self) -> Mask:
-        """Kept pairs of the states that can be reached with kept pairs, the support of every occupancy that counts."""
-        if self.mdp.discount == 0:
-            counts = self.mdp.start > 0
-        else:
-            counts = self.mdp.visitable if self.kept is self.mdp.allowed else self.mdp.reachable(self.kept)
-        return self.kept if counts.all() else self.kept & counts[:, None]
+        """Allowed state-action pairs in reachable states, without those of infinite risk."""
+        return self.support.active
 
-    @cached_property
-    def trapped(self) -> int | None:
-        """A start state from which a forbidden pair is unavoidable, or None."""
-        if self.kept is self.mdp.allowed:
-            # every state has an allowed pair
-            return None
-        stuck = (self.mdp.start > 0) & ~states_of(self.kept)
-        return int(np.argmax(stuck)) if stuck.any() else None
-
-    @cached_property
-    def default_rows(self) -> Array:
-        """Policy rows (S, A) of states that are never visited: uniform over kept, else over allowed actions."""
-        usable = np.where(states_of(self.kept)[:, None], self.kept, self.mdp.allowed)
-        return uniform_policy(np.asarray(usable, dtype=np.bool_))
-
-    @cached_property
+    @property
     def active_states(self) -> Mask:
         """States (S,) with active pairs."""
-        if self.active is self.mdp.allowed:
-            return np.ones(self.mdp.n_states, np.bool_)
-        return states_of(self.active)
+        return self.support.active_states
+
+    @property
+    def trapped(self) -> int | None:
+        """A start state from which a forbidden pair is unavoidable, or None."""
+        return self.support.trapped
+
+    @property
+    def default_rows(self) -> Array:
+        """Policy rows (S, A) of states that are never visited."""
+        return self.support.default_rows
 
     def completed(self, policy: Array) -> Array:
         """A policy for the active states, with the documented rows elsewhere."""
@@ -176,13 +165,19 @@ class Problem:
         return f"Problem({self.mdp!r}, risk={self.risk_label}, caution={self.caution:g})"
 
 
-def _try_out(recipe: Risk, risk: object, mdp: MDP) -> None:
+def _weighted(risk: Risk | None, caution: float) -> list[tuple[float, Risk]]:
+    """The weighted terms that count."""
+    terms = () if risk is None or caution == 0 else terms_of(risk)
+    return [(caution * weight, term) for weight, term in terms if caution * weight > 0]
+
+
+def _try_out(unbound: Risk, risk: object, mdp: MDP) -> None:
     """A user's own risk is called once, so that a wrong shape is found before any work."""
     if not isinstance(risk, Risk):
-        raise IncompatibleError(f"{recipe.label}.bind returned {risk!r}; it must return a ca.Risk")
+        raise IncompatibleError(f"{unbound.label}.bind returned {risk!r}; it must return a ca.Risk")
     for _, term in terms_of(risk):
         if isinstance(term, UnboundRisk):
-            raise IncompatibleError(f"{term.label}.bind returned another recipe instead of a risk to compute with")
+            raise IncompatibleError(f"{term.label}.bind returned another risk that must be bound first")
         if type(term).__module__.startswith("cautious."):
             continue
         d = uniform_policy(mdp.allowed) / mdp.n_states

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from cautious.errors import FileError
+from cautious.errors import FileError, InputError
 
 VERSION = 1
 HEADER = "header.json"
@@ -58,20 +58,25 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a file of this kind; anything else is refused with the reason."""
     source = as_path(path)
+    with _opened(source, "cautious") as archive:
+        infos = [info for info in archive.infolist() if info.filename != HEADER]
+        for info in infos:
+            if not info.filename.endswith(".npy"):
+                raise FileError(f"{source}: unexpected member {info.filename!r}")
+        header = _read_header(source, archive, kind)
+        return header, {info.filename.removesuffix(".npy"): _read_array(source, archive, info) for info in infos}
+
+
+@contextmanager
+def _opened(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
+    """The archive in a file; what cannot be read of it is an error of the file."""
     try:
-        with zipfile.ZipFile(source) as archive:
-            _check_members(source, archive)
-            header = _read_header(source, archive, kind)
-            arrays = {
-                info.filename.removesuffix(".npy"): _read_array(source, archive, info)
-                for info in archive.infolist()
-                if info.filename != HEADER
-            }
+        with zipfile.ZipFile(path) as archive:
+            yield archive
     except FileNotFoundError:
-        raise FileError(f"{source}: no such file") from None
+        raise FileError(f"{path}: no such file") from None
     except DAMAGE as error:
-        raise FileError(f"{source}: not a readable cautious file, or damaged ({error})") from None
-    return header, arrays
+        raise FileError(f"{path}: not a readable {kind} file, or damaged ({error})") from None
 
 
 def is_ours(path: Path) -> bool:
@@ -85,17 +90,22 @@ def is_ours(path: Path) -> bool:
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Arrays out of any file of ``np.savez``, those of these names that it has."""
+    with _opened(path, "npz") as archive:
+        infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        return {name: _read_array(path, archive, infos[name]) for name in names if name in infos}
+
+
+@contextmanager
+def errors_of_file(path: Any, *damage: type[Exception]) -> Iterator[None]:
+    """What is wrong with the content of a file is an error of the file; ``damage`` is what missing parts raise."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            wanted = {name: infos[name] for name in names if name in infos}
-            for info in wanted.values():
-                _check_ratio(path, info)
-            return {name: _read_array(path, archive, info) for name, info in wanted.items()}
-    except FileNotFoundError:
-        raise FileError(f"{path}: no such file") from None
-    except DAMAGE as error:
-        raise FileError(f"{path}: not a readable npz file, or damaged ({error})") from None
+        yield
+    except FileError:
+        raise
+    except InputError as error:
+        raise FileError(f"{path}: {error}") from None
+    except damage as error:
+        raise FileError(f"{path}: the header is incomplete or damaged ({error!r})") from None
 
 
 def as_path(path: Any) -> Path:
@@ -113,13 +123,6 @@ def take(path: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[An
     return arrays[name]
 
 
-def _check_members(source: Path, archive: zipfile.ZipFile) -> None:
-    for info in archive.infolist():
-        _check_ratio(source, info)
-        if info.filename != HEADER and not info.filename.endswith(".npy"):
-            raise FileError(f"{source}: unexpected member {info.filename!r}")
-
-
 def _check_ratio(source: Path, info: zipfile.ZipInfo) -> None:
     if info.file_size > LARGEST_RATIO * max(1, info.compress_size):
         raise FileError(
@@ -130,6 +133,7 @@ def _check_ratio(source: Path, info: zipfile.ZipInfo) -> None:
 def _read_header(source: Path, archive: zipfile.ZipFile, kind: str) -> dict[str, Any]:
     if HEADER not in archive.namelist() or archive.getinfo(HEADER).file_size > LARGEST_HEADER:
         raise FileError(f"{source}: not a cautious file (no usable {HEADER})")
+    _check_ratio(source, archive.getinfo(HEADER))
     try:
         header = json.loads(archive.read(HEADER).decode("utf-8"))
     except ValueError as error:
@@ -145,6 +149,7 @@ def _read_header(source: Path, archive: zipfile.ZipFile, kind: str) -> dict[str,
 
 def _read_array(source: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     """Check the header against the stored size before allocating anything."""
+    _check_ratio(source, info)
     with archive.open(info) as member:
         try:
             version = npy.read_magic(member)

@@ -40,7 +40,7 @@ def test_the_problems_of_the_learning_table_are_solvable(learning):
 
 
 def test_the_cost_of_a_sample(learning, monkeypatch):
-    monkeypatch.setattr(learning.cases, "MANY", 20_000)
+    monkeypatch.setattr(learning.cases, "MEASURED_SAMPLES", 20_000)
     found = learning.costs([400])[0]
     assert found["pairs"] == 400
     assert found["against_the_smallest"] == 1.0

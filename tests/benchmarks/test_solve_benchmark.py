@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from typer.testing import CliRunner
 
 import cautious as ca
 from cautious.cli import app
 from cautious.peers import convex, planners, roster
+from cautious.testing import check_model
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(FOLDER))
@@ -152,8 +154,15 @@ def test_the_cases_of_a_run():
     assert {one.discount for one in every if one.table == "near one"} == {0.999, 0.9999}
     assert {one.threads for one in every if one.table == "threads"} == {1, None}
     assert {one.risk for one in every if one.table == "frontier" and one.n_states > 1000} == set(solve.LARGE_FRONTIERS)
-    few = solve.options(["--risks", "KL", "--states", "100", "--scale", "", "--near-one", "", "--models", "grid"])
-    assert [one.discount for one in solve.cases(few)] == [0.95, 0.99]
+    only_100 = ["--risks", "KL,Wasserstein (matrix)", "--states", "100", "--scale", "", "--near-one", "", "--models"]
+    few = list(solve.cases(solve.options([*only_100, "grid"])))
+    assert [one.discount for one in few if one.risk == "KL"] == [0.95, 0.99]
+    shapes = list(solve.cases(solve.options([*only_100, "shapes"])))
+    assert {one.model for one in shapes} == set(case.SHAPES) == {one.model for one in every} - {"grid", "garnet"}
+    assert {(one.model, one.n_states) for one in shapes} == {(k, shape.n_states) for k, shape in case.SHAPES.items()}
+    assert {one.model for one in shapes if one.risk != "KL"} == set(case.SHAPES) - {"line", "unreachable"}
+    assert {one.model for one in solve.cases(solve.options([*only_100, "grid,wide"]))} == {"grid", "wide"}
+    assert {one.model for one in every if one.table != "compare"} == {"grid", "garnet"}
     assert max(one.n_states for one in solve.cases(solve.options(["--quick"]))) == 400
 
 
@@ -211,6 +220,50 @@ def test_a_solver_that_fails_hangs_or_is_missing_is_a_row_and_not_an_error(monke
         assert (late["status"], late["gap"]) == ("over 0.001 s", None)
         monkeypatch.setitem(roster.MODULES, "SCS", "no_such_solver")
         assert rows.measure(workers, one, "SCS", 60.0)["status"] == "not installed"
+
+
+def test_unknown_models_and_risks_are_refused(capsys):
+    for option, word in (("--models", "wyde"), ("--risks", "KLL")):
+        with pytest.raises(SystemExit):
+            solve.options([option, word])
+        assert f"unknown {option[2:]} ['{word}']; there are " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "successors"),
+    [
+        ("wide", (500, 100), 5),
+        ("successors", (800, 2), 400),
+        ("dense", (600, 4), 600),
+        ("line", (20_000, 3), 3),
+        ("tandem", (900, 4), 4),
+        ("repair", (729, 7), 64),
+        ("taxi", (501, 6), 1),
+        ("unreachable", (5000, 4), 5),
+    ],
+)
+def test_shapes_are_sound_models_and_every_risk_binds(kind, shape, successors):
+    if kind == "taxi":
+        pytest.importorskip("gymnasium")
+    # one test for all that is said of a shape: making it and checking it takes most of the time
+    mdp = case.model(kind, 100, 0.95)
+    assert (mdp.shape, mdp.discount) == (shape, 0.95)
+    assert shape[0] == case.SHAPES[kind].n_states
+    assert np.diff(mdp.transitions.indptr).max() == successors
+    check_model(mdp)
+    reached = sp.csgraph.breadth_first_order(mdp.under(np.full(shape, 1 / shape[1])), np.argmax(mdp.start))[0]
+    assert (len(reached) == 300) == (kind == "unreachable")
+    for name in solve.fitting(tuple(rows.PEERS), mdp.n_states):
+        problem = ca.Problem(mdp, case.risk_of(name, kind, mdp), case.CAUTIONS.get(name, 1.0))
+        assert problem.neutral == (name == "none")
+        if name in ("none", "SafeSet", "TaskFloors"):
+            assert ca.solve(problem).status is ca.Status.SOLVED, name
+
+
+def test_targets_of_the_other_shapes():
+    found = [row(model="wide", n_states=500, peers=[peer("CLARABEL", 0.9, 1e-9)])]
+    assert target(found, "other shapes of models").met is True
+    assert target(found, "other shapes of models, against the best peer").met is False
 
 
 @pytest.mark.parametrize("kind", ["grid", "garnet"])

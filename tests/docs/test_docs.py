@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import cautious as ca
-from cautious.solvers.risk_neutral import RiskNeutral
-from cautious.solvers.solve import risk_solvers
+from cautious.solvers.choose import SOLVERS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -85,7 +84,7 @@ def test_every_status_is_explained():
 
 def test_every_solver_and_learner_is_explained():
     text = (ROOT / "docs" / "which-solver.md").read_text()
-    names = {solver.name for solver in (RiskNeutral(), *risk_solvers())} | {ca.PlugIn.name, ca.PrimalDual.name}
+    names = {solver.name for solver in SOLVERS} | {ca.PlugIn.name, ca.PrimalDual.name}
     assert not {name for name in names if name not in text}
 
 

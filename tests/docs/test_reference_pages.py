@@ -56,7 +56,7 @@ def test_members_named_by_the_reference_exist():
 
 def test_what_a_model_holds_is_there():
     page = (ROOT / "docs" / "reference" / "models.md").read_text()
-    (sentence,) = re.findall(r"What a model holds: (.*?)\. Arrays", page, re.DOTALL)
+    (sentence,) = re.findall(r"A model has these attributes: (.*?)\. Arrays", page, re.DOTALL)
     mdp = ca.worlds.maze()
     names = re.findall(r"`(\w+)`", sentence)
     assert len(names) > 10

@@ -26,6 +26,15 @@ def pages(monkeypatch):
     return site_pages
 
 
+@pytest.fixture
+def formulas(monkeypatch):
+    """The module that makes MathML of formulas."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_site"))
+    import mathml
+
+    return mathml
+
+
 def test_site_builds_without_a_warning(tmp_path):
     """One test, so that it is built once however many workers there are.
 
@@ -50,6 +59,8 @@ def test_site_builds_without_a_warning(tmp_path):
     reference = (site / "reference" / "solving.html").read_text()
     for name in ("cautious.solve", "cautious.Solution", "cautious.Solution.require", "cautious.Frontier.table"):
         assert f'id="{name}"' in reference, name
+    for page in ("mathematics", "which-risk", "auto_root/README", "auto_gallery/plot_cvar"):
+        check_formulas((site / f"{page}.html").read_text())
     for page in site.rglob("*.html"):
         check_self_contained(page)
 
@@ -61,6 +72,13 @@ def check_executed(notebook, page):
     assert page.count('<div class="cell_input docutils container">') == len(cells)
     assert page.count('<div class="cell_output docutils container">') >= 5
     assert len(re.findall(r'<img [^>]*src="\.\./_images/\w+\.png"', page)) >= 2
+
+
+def check_formulas(page):
+    """Formulas are MathML, which browsers show without a script; no TeX is left over."""
+    assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">' in page
+    assert "$" not in re.sub(r"<(script|pre|code|style).*?</\1>", "", page, flags=re.DOTALL)
+    assert "MathJax" not in page
 
 
 def check_self_contained(page):
@@ -102,7 +120,8 @@ def test_code_is_left_alone(pages):
 
 
 def test_sidebar_follows_the_index(pages):
-    text = "See [first](a.md).\n\n## Use it\n\n- [One](b.md): words, [not this](c.md).\n- [Why](decisions/1.md)\n"
+    unlisted = "- [Why](decisions/1.md)\n- [Log](lab-notes/a.md)\n"
+    text = f"See [first](a.md).\n\n## Use it\n\n- [One](b.md): words, [not this](c.md).\n{unlisted}"
     lead, section = pages.sidebar(text).split("\n\n```{toctree}")
     assert lead.endswith("\n\nfirst <a.md>\n```")
     assert section == "\n:hidden:\n:caption: Use it\n\nOne <b.md>\n```"
@@ -117,6 +136,19 @@ def test_docstrings_are_read_as_people_write_them(pages):
     lines = [*heading, *free, *rest]
     pages.plain_docstring(None, "function", "solve", None, None, lines)
     assert lines == [*heading, "Notes", "-----", *free, *rest]
+
+
+def test_formulas_that_cannot_be_translated_are_reported(formulas, monkeypatch):
+    reported = []
+    monkeypatch.setattr(formulas.LOG, "warning", lambda *words, location: reported.append(words))
+    assert formulas.to_mathml(None, r"x < \unheardof", as_block=False) == r"<code>x &lt; \unheardof</code>"
+    assert "unheardof" in str(reported)
+
+
+def test_formulas_have_spaces_around_names_and_primes(formulas):
+    shown = formulas.to_mathml(None, r"x' + z \log y + \log(z)", as_block=False)
+    assert "&prime;" in shown
+    assert shown.count("<mspace") == 2  # none before brackets
 
 
 def test_figures_show_themselves_in_notebooks():

@@ -1,6 +1,9 @@
 """Episodes in csv files: any order, names or numbers, and errors that name the line."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
 from recordings import EPISODES, write
 
@@ -37,6 +40,26 @@ def test_csv_final_states_and_no_actions(lift, tmp_path):
     assert ca.demonstrations(states, lift, smoothing=0.0, at_end="absorb").occupancy == pytest.approx([0.2, 0.16, 0.64])
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_episodes_in_other_tables(lift, tmp_path, suffix):
+    header = ("episode", "state", "action")
+    path = write(tmp_path / "final.csv", [header, (1, 0, 1), (1, 1, 1), (1, 2, ""), (2, 2, 0)])
+    table = pa.table({"Episode": [1, 1, 1, 2], "state": [0, 1, 2, 2], "action": [1, 1, None, 0]})
+    other = tmp_path / f"final.{suffix}"
+    if suffix == "parquet":
+        pyarrow.parquet.write_table(table, other)
+    else:
+        pyarrow.feather.write_feather(table, other)
+    found, wanted = (ca.demonstrations(x, lift, smoothing=0.1, at_end="absorb") for x in (other, path))
+    assert np.array_equal(found.occupancy, wanted.occupancy)
+
+
+def test_steps_may_have_leading_zeros(lift, tmp_path):
+    path = write(tmp_path / "zeros.csv", [("episode", "step", "state"), (1, "01", 1), (1, "00", 0), (1, "02", 2)])
+    found = ca.demonstrations(path, lift, smoothing=0.0, at_end="absorb")
+    assert found.occupancy == pytest.approx([0.2, 0.16, 0.64])
+
+
 def test_names_that_look_like_numbers_are_names(tmp_path):
     mdp = ca.MDP(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), 0.5, state_names=["1", "0"])
     path = write(tmp_path / "x.csv", [("episode", "state"), (1, 1)])
@@ -47,12 +70,12 @@ def test_names_that_look_like_numbers_are_names(tmp_path):
 
 
 BAD_FILES = {
-    "empty file": ("", "line 1: the header has no column 'episode'"),
-    "no rows": ("episode,state\n", "no rows below the header"),
-    "no state": ("episode,action\n1,0\n", "line 1: the header has no column 'state'"),
-    "other column": ("episode,state,acton\n1,0,1\n", "line 1: column 'acton'; the header may hold episode, step"),
-    "semicolons": ("episode;state\n1;0\n", "line 1: column 'episode;state'; .* separated by commas"),
-    "column twice": ("episode,state,state\n1,0,1\n", "line 1: column 'state' is there twice"),
+    "empty file": ("", "the file is empty; expected a header and rows"),
+    "no rows": ("episode,state\n", "no rows"),
+    "no state": ("episode,action\n1,0\n", "no column 'state'; a table of episodes needs episode and state"),
+    "other column": ("episode,state,acton\n1,0,1\n", "column 'acton'; a table of episodes may have episode, step"),
+    "semicolons": ("episode;state\n1;0\n", "line 1: the cells are separated by ';'; write the file with commas"),
+    "column twice": ("episode,state,state\n1,0,1\n", "column 'state' is there twice"),
     "short row": ("episode,state,action\n1,1,1\n1,1\n", "line 3: 2 cells; the header has 3"),
     "unknown name": (
         "episode,state\n1,low\n1,lwo\n",
@@ -63,15 +86,18 @@ BAD_FILES = {
     "negative state": ("episode,state\n1,-1\n", "line 2: the state is -1"),
     "not whole": ("episode,state\n1,1.5\n", r"line 2: the state is '1\.5'"),
     "nan": ("episode,state\n1,nan\n", "line 2: the state is 'nan'"),
-    "no state there": ("episode,state\n1,\n", "line 2: the state is ''"),
-    "no episode there": ("episode,state\n,1\n", "line 2: the episode is empty"),
+    "no state there": ("episode,state\n1,\n", "line 2: 'state' is empty"),
+    "no episode there": ("episode,state\n,1\n", "line 2: 'episode' is empty"),
     "negative step": (
         "episode,step,state\n1,-1,0\n",
-        "line 2: the step is '-1'; expected a whole number of at least 0",
+        "line 2: the step is -1; expected a whole number of at least 0",
     ),
     "step not whole": ("episode,step,state\n1,0.5,0\n", r"line 2: the step is '0\.5'"),
-    "step twice": ("episode,step,state\nx,0,0\nx,1,0\nx,1,2\n", "line 4: episode 'x' has step 1 twice"),
-    "step missing": ("episode,step,state\nx,3,0\nx,0,0\nx,1,2\n", "line 2: episode 'x' goes from step 1 to step 3"),
+    "step twice": (
+        "episode,step,state\nx,0,0\nx,1,0\nx,1,2\n",
+        "line 4: step 1 follows step 1 of this episode; steps count up by one",
+    ),
+    "step missing": ("episode,step,state\nx,3,0\nx,0,0\nx,1,2\n", "line 2: step 3 follows step 1 of this episode"),
     "late begin": ("episode,step,state\nx,0,0\ny,2,0\n", "line 3: episode 'y' begins with step 2; expected 0 or 1"),
     "action missing": ("episode,state,action\n1,0,\n1,1,1\n", "line 2: the action is empty; only the last row"),
     "no step": ("episode,state,action\n1,0,1\nz,1,\n", "line 3: episode 'z' has no action, so no step"),

@@ -13,7 +13,7 @@ from rich.console import Console
 from scipy.stats import poisson
 
 import cautious as ca
-from cautious.models import exploration_progress
+from cautious.models import exploration
 
 
 def agree(mdp, world, state_of, action_of):
@@ -197,7 +197,7 @@ def test_what_counts_as_the_same():
 
 
 def test_progress_is_told_and_shown_only_on_request(capsys, monkeypatch):
-    monkeypatch.setattr(exploration_progress, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(exploration, "EVERY_SECONDS", 0.0)
     actions, outcomes = walk(50)
     seen = []
     ca.from_function([25], actions, outcomes, at_end="absorb", callback=seen.append)
@@ -208,7 +208,7 @@ def test_progress_is_told_and_shown_only_on_request(capsys, monkeypatch):
     ca.from_function([25], actions, outcomes, at_end="absorb", progress=True)
     assert capsys.readouterr() == ("", "")
     screen = io.StringIO()
-    monkeypatch.setattr(exploration_progress, "Console", lambda stderr: Console(file=screen, force_terminal=True))
+    monkeypatch.setattr(exploration, "Console", lambda stderr: Console(file=screen, force_terminal=True))
     ca.from_function([25], actions, outcomes, at_end="absorb", progress=True)
     assert "51 of 51 states found" in screen.getvalue()
 
@@ -236,7 +236,7 @@ BAD = {
     "twice": (made((0, 0)), "initial_states holds 0 twice; give a mapping"),
     "chances": (made({0: 0.5}), "the chances of initial_states sum to 0.5"),
     "a chance": (made({"a": 1.5, "b": -0.5}), "initial_states['a'] is 1.5"),
-    "unhashable start": (made([[0]]), "a state of initial_states is [0], which cannot be told apart from others"),
+    "unhashable start": (made([[0]]), "a state of initial_states is [0], which is not hashable"),
     "discount": (made(discount=1.0), "discount is 1.0"),
     "callback": (made(callback=3), "callback must be a function, found 3"),
     "functions": (made(actions=["go"]), "actions must be a function, found ['go']"),
@@ -245,7 +245,7 @@ BAD = {
     "no action": (made(["goal"], actions=lambda s: []), "actions('goal') gives no action; say what follows: at_end="),
     "nothing to do": (made(actions=lambda s: [], at_end="absorb"), "no initial state has an action"),
     "action twice": (made(actions=lambda s: ["a", "a"]), "actions(0) gives an action twice, found ['a', 'a']"),
-    "unhashable action": (made(actions=lambda s: [{}]), "an action of actions(0) is {}, which cannot be told apart"),
+    "unhashable action": (made(actions=lambda s: [{}]), "an action of actions(0) is {}, which is not hashable"),
     "no outcomes": (made(outcomes=lambda s, a: None), "outcomes(0, 'go') gives None; expected a list of outcomes"),
     "two numbers": (giving((1.0, 0)), "outcomes(0, 'go') gives (1.0, 0); expected a number, a state and a number"),
     "text": (giving(("1", 0, 0.0)), "outcomes(0, 'go') gives ('1', 0, 0.0); expected a number"),
@@ -258,7 +258,7 @@ BAD = {
         "the probabilities of outcomes(0, 'go') sum to 0.9; they must sum to",
     ),
     "empty": (giving(), "the probabilities of outcomes(0, 'go') sum to 0"),
-    "unhashable": (giving((1.0, [0], 0.0)), "the next state of outcomes(0, 'go') is [0], which cannot be told apart"),
+    "unhashable": (giving((1.0, [0], 0.0)), "the next state of outcomes(0, 'go') is [0], which is not hashable"),
     "at_end": (made(at_end="stop"), "at_end is 'stop'"),
     "cap": (
         made(outcomes=lambda s, a: [(1.0, s + 1, 0.0)], max_states=100),

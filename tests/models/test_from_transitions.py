@@ -179,7 +179,7 @@ def test_episodes_and_steps_put_rows_together(tmp_path):
         ({"step": [1, 9, 0, 7]}, "line 3: step 9 follows step 7 of this episode; steps count up by one"),
         ({"step": [1, 8, 1, 7]}, "line 4: step 1 follows step 1"),
         ({"step": [1, 8, -1, 7]}, "line 4: the step is -1; expected a whole number of at least 0"),
-        ({"step": [1, 8, "x", 7]}, "the step is '1'; expected a whole number"),
+        ({"step": [1, 8, "x", 7]}, "line 4: the step is 'x'; expected a whole number"),
         (
             {"next_state": ["a", "a", "a", "b"]},
             "line 2: the episode goes on in state 'b', but the row before it led to 'a'",
@@ -219,8 +219,8 @@ def test_random_rewards_keep_their_moments():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"untried": "ignore"}, "untried is 'ignore'; expected 'forbid', 'pessimistic', 'optimistic'"),
-        ({"at_end": "stop"}, "at_end is 'stop'; expected 'absorb', 'restart'"),
+        ({"untried": "ignore"}, 'untried is \'ignore\'; expected "forbid", "pessimistic" or "optimistic"'),
+        ({"at_end": "stop"}, 'at_end is \'stop\'; expected "absorb" or "restart"'),
         ({"discount": 1.0}, "discount is 1.0"),
         ({"reward_range": (0, 1)}, r"row 1 .*the reward is 2; reward_range promises 0 to 1"),
         ({"reward_range": (1, 0)}, "low must not exceed high"),

@@ -27,7 +27,7 @@ def test_what_cannot_be_squared_is_refused_by_its_row(case):
     rows = table(1.0, 2.0, -1e200, 1.0) if case == "different" else table(1.0, -1e200, -1e200, 1.0, done=True)
     given = {} if case == "different" else {"at_end": "restart", "start": {0: 0.5, 1: 0.5}}
     row = 2 if case == "different" else 1
-    with pytest.raises(ca.InputError, match=rf"row {row} .*the reward is -1e\+200; .* other units"):
+    with pytest.raises(ca.InputError, match=rf"row {row} .*the reward is -1e\+200; .* rescale the rewards"):
         ca.from_transitions(rows, 0.9, **given)
 
 

@@ -12,10 +12,9 @@ from scipy import stats
 import cautious as ca
 from cautious.paper import reproduce as module
 from cautious.paper.evidence import Claim, Part, Scale, Video, band, interval
-from cautious.paper.reproduce import reproduce
+from cautious.paper.reproduce import reproduce, write_part
 from cautious.paper.training import snapshots
 from cautious.paper.videos import can_film
-from cautious.paper.written_files import write_part
 from cautious.report.canvas import dress, new_figure
 from page_reader import read
 

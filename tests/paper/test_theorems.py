@@ -12,7 +12,6 @@ from cautious.paper import theorems
 from cautious.paper.duality_gap import (
     GapCurve,
     Instance,
-    Measured,
     begin,
     curve,
     divergence_of,
@@ -22,8 +21,15 @@ from cautious.paper.duality_gap import (
     with_optimum,
 )
 from cautious.paper.evidence import QUICK, Interval, Scale
-from cautious.paper.sample_growth import Growth, crossing, gap_against_horizon, jackknife, samples_needed, slope
-from cautious.paper.theorem_study import peak_problem
+from cautious.paper.theorem_study import (
+    Growth,
+    crossing,
+    gap_against_horizon,
+    jackknife,
+    peak_problem,
+    samples_needed,
+    slope,
+)
 from cautious.report.canvas import DARK, LIGHT, png
 
 
@@ -70,9 +76,9 @@ def test_the_bounds_are_the_printed_ones_times_the_range_of_rewards():
     t5 = 27 * alpha / (2 * rest**2)
     t6 = 3 * np.sqrt(3 * n_states) * size / (np.sqrt(samples) * rest**2)
     epsilon = t1 + t2 + t4 + t5 + t6
-    assert found.bound == pytest.approx(width * epsilon, rel=1e-9)
-    assert found.violation_bound == pytest.approx(rest * epsilon / size, rel=1e-9)
-    assert found.divergence_bound == pytest.approx(width * epsilon / 0.9, rel=1e-9)
+    assert found["bound"] == pytest.approx(width * epsilon, rel=1e-9)
+    assert found["violation_bound"] == pytest.approx(rest * epsilon / size, rel=1e-9)
+    assert found["divergence_bound"] == pytest.approx(width * epsilon / 0.9, rel=1e-9)
 
 
 def test_what_is_measured_is_the_average_of_the_run():
@@ -84,13 +90,13 @@ def test_what_is_measured_is_the_average_of_the_run():
     lam = average / 0.4
     rows = problem.mdp.transitions.toarray().reshape(2, 2, 2)
     flow = lam.sum(axis=1) - 0.6 * np.einsum("sa,sat->t", lam, rows) - problem.mdp.start
-    assert found.violation == pytest.approx(np.abs(flow).sum())
-    assert found.violation == violation_of(problem, average)
-    assert found.suboptimality == pytest.approx(instance.best - np.sum(lam * problem.mdp.rewards))
+    assert found["violation"] == pytest.approx(np.abs(flow).sum())
+    assert found["violation"] == violation_of(problem, average)
+    assert found["suboptimality"] == pytest.approx(instance.best - np.sum(lam * problem.mdp.rewards))
     # Lemma 1 with its factor two, for a range of rewards of 3
-    assert found.box == pytest.approx(3.0 * 2 / 0.4)
-    assert found.gap == pytest.approx(found.suboptimality + found.box * found.violation)
-    assert found.policy_error >= 0
+    assert found["box"] == pytest.approx(3.0 * 2 / 0.4)
+    assert found["gap"] == pytest.approx(found["suboptimality"] + found["box"] * found["violation"])
+    assert found["policy_error"] >= 0
 
 
 def test_the_direction_of_the_divergence():
@@ -140,8 +146,8 @@ BOUNDED = [claims.theorem_1, claims.suboptimality, claims.violation, claims.coro
 
 def shrunk(one, factor):
     """The same runs with a smaller bound."""
-    runs = tuple(tuple(replace(run, bound=factor * run.bound) for run in runs) for runs in one.runs)
-    return GapCurve(one.instance, runs)
+    smaller = {name: factor * table for name, table in one.numbers.items() if name.endswith("bound")}
+    return replace(one, numbers={**one.numbers, **smaller})
 
 
 @pytest.mark.parametrize("claim", BOUNDED)
@@ -154,16 +160,15 @@ def test_a_claim_holds_and_fails_with_a_bound_that_is_too_small(claim, measured)
 
 @pytest.mark.parametrize("claim", [claims.violation, claims.corollary_1])
 def test_a_single_run_above_what_its_gap_allows_is_found(claim, measured):
-    first, *rest = measured[0].runs[0]
-    worse = replace(first, violation=1.01 * first.violation_allowed, divergence=1.01 * first.divergence_allowed)
-    assert not claim([GapCurve(measured[0].instance, ((worse, *rest), *measured[0].runs[1:]))]).holds
+    numbers = {name: table.copy() for name, table in measured[0].numbers.items()}
+    for name in ("violation", "divergence"):
+        numbers[name][0, 0] = 1.01 * numbers[f"{name}_allowed"][0, 0]
+    assert not claim([replace(measured[0], numbers=numbers)]).holds
 
 
 def test_a_negative_loss_keeps_the_bound_and_is_reported(measured):
-    runs = tuple(
-        tuple(replace(run, suboptimality=-abs(run.suboptimality)) for run in runs) for runs in measured[0].runs
-    )
-    found = claims.suboptimality([GapCurve(measured[0].instance, runs)])
+    numbers = {**measured[0].numbers, "suboptimality": -np.abs(measured[0].numbers["suboptimality"])}
+    found = claims.suboptimality([replace(measured[0], numbers=numbers)])
     assert found.holds
     assert found.numbers["share of runs above the optimum"] == 1.0
 
@@ -188,10 +193,12 @@ def test_the_remark_on_large_cautions_needs_a_fall_at_every_step():
     problem = ca.Problem(two_states(), ca.KL(np.full((2, 2), 0.25)), 1.0)
 
     def fake(caution, level):
-        runs = [Measured(9, 1, 1, 1, 1, level * (1 + seed / 100), 1, 1, caution) for seed in range(3)]
-        return GapCurve(
-            Instance(f"c {caution}", problem.with_caution(caution), 0.0, np.full((2, 2), 0.25)), (tuple(runs),)
-        )
+        numbers = {
+            "divergence": level * np.array([[1.0, 1.01, 1.02]]),
+            "divergence_bound": np.full((1, 3), 1 / caution),
+        }
+        instance = Instance(f"c {caution}", problem.with_caution(caution), 0.0, np.full((2, 2), 0.25))
+        return GapCurve(instance, [9], numbers)
 
     assert claims.large_caution([fake(0.1, 3.0), fake(1.0, 2.0), fake(10.0, 1.0)]).holds
     assert not claims.large_caution([fake(0.1, 3.0), fake(1.0, 2.0), fake(10.0, 2.0)]).holds

@@ -62,7 +62,7 @@ def test_a_film_is_an_mp4_that_browsers_play(content, tmp_path):
     path.write_bytes(content)
     about = subprocess.run([imageio_ffmpeg.get_ffmpeg_exe(), "-i", str(path)], capture_output=True, text=True).stderr
     assert re.search(rf"Video: h264 .*yuv420p.* {videos.WIDTH}x{videos.HEIGHT}", about)
-    assert len(decoded(content, tmp_path)) == 2 * (STEPS + 1 + videos.HOLD)
+    assert len(decoded(content, tmp_path)) == 2 * (STEPS + 1 + videos.HOLD_FRAMES)
 
 
 def test_agents_are_where_their_paths_lead(content, tmp_path):
@@ -75,7 +75,7 @@ def test_agents_are_where_their_paths_lead(content, tmp_path):
     stays = [middle_of(frames[k], videos.LIGHT.chosen, right)[0] for k in (0, STEPS)]
     assert stays[0] == pytest.approx(stays[1], abs=2)
     # the second stage begins where the first began
-    again = middle_of(frames[STEPS + 1 + videos.HOLD], videos.LIGHT.neutral, left)[0]
+    again = middle_of(frames[STEPS + 1 + videos.HOLD_FRAMES], videos.LIGHT.neutral, left)[0]
     assert again == pytest.approx(places[0], abs=2)
 
 
@@ -88,7 +88,7 @@ def test_one_and_three_panels_and_maps_without_dark_cells(policies, tmp_path):
     uniform = np.full(drift.shape, 0.25)
     for names in (("one",), ("one", "two", "three")):
         film = videos.film(drift, [("x", dict.fromkeys(names, uniform))], seed=1, steps=2)
-        assert len(decoded(film, tmp_path)) == 2 + 1 + videos.HOLD
+        assert len(decoded(film, tmp_path)) == 2 + 1 + videos.HOLD_FRAMES
 
 
 def test_wrong_stages_are_refused(corridor, policies):

@@ -89,7 +89,7 @@ def test_one_entry_that_pays_without_measure():
 def test_light_distances_match_cvxpy(kind, share, seed, monkeypatch):
     """Forbidden pairs, unreachable states, any rewards; at ``share`` of a caution where return and risk are alike."""
     monkeypatch.setattr(light, "SMALL", 0)
-    monkeypatch.setattr(light, "spreads_out", lambda *given: True)
+    monkeypatch.setattr(light.Shape, "mixes_fast", True)
     rng = np.random.default_rng([77, seed])
     case = random_case(rng, (kind,), "medium" if seed % 3 == 0 else "small")
     case = dataclasses.replace(case, caution=share * case.caution)
@@ -102,8 +102,8 @@ def test_light_distances_match_cvxpy(kind, share, seed, monkeypatch):
     size = max(1.0, abs(answer.proved))
     assert outcome.status is Status.SOLVED
     assert outcome.upper >= answer.proved - 1e-12 * size
-    assert outcome.delivered.objective >= answer.proved - 1e-6 * size
-    assert case.objective(outcome.delivered.policy) == pytest.approx(outcome.delivered.objective, abs=1e-8 * size)
+    assert outcome.evaluated.objective >= answer.proved - 1e-6 * size
+    assert case.objective(outcome.evaluated.policy) == pytest.approx(outcome.evaluated.objective, abs=1e-8 * size)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -115,13 +115,13 @@ def test_agrees_with_the_interior_point(shape, caution):
     outcome = solve(problem)
     exact = run(InteriorPoint(), problem, Target(1e-9, Clock(60.0)), None)
     assert outcome.status is Status.SOLVED
-    assert outcome.delivered.objective <= exact.upper
-    assert exact.delivered.objective <= outcome.upper
-    assert outcome.delivered.objective >= exact.delivered.objective - 1e-6 * abs(exact.upper)
+    assert outcome.evaluated.objective <= exact.upper
+    assert exact.evaluated.objective <= outcome.upper
+    assert outcome.evaluated.objective >= exact.evaluated.objective - 1e-6 * abs(exact.upper)
     if caution == 60.0:
         neutral = ca.solve(ca.Problem(mdp))
-        assert problem.objective(neutral.occupancy) < exact.delivered.objective - 1e-5 * abs(exact.upper)
-        assert np.any((outcome.delivered.policy > 0.01) & (outcome.delivered.policy < 0.99))
+        assert problem.objective(neutral.occupancy) < exact.evaluated.objective - 1e-5 * abs(exact.upper)
+        assert np.any((outcome.evaluated.policy > 0.01) & (outcome.evaluated.policy < 0.99))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -131,12 +131,12 @@ def test_who_answers(shape):
     prior = prior_of(mdp, shape)
     assert ca.solve(ca.Problem(mdp, ca.Quadratic(prior), 1.0)).method == ConditionalGradient.name
     heavy = ca.solve(ca.Problem(mdp, ca.Quadratic(prior), 1e5))
-    assert heavy.method == InteriorPoint.name
+    assert heavy.method != ConditionalGradient.name
     assert heavy.status is Status.SOLVED
     small = ca.worlds.garnet(100, seed=1)
     assert solve(ca.Problem(small, ca.Quadratic(prior_of(small, shape)), 1e-9)).steps == 0
     mixed = ca.Problem(mdp, ca.Quadratic(prior) + ca.TotalVariation(prior))
-    assert ConditionalGradient().refusal(mixed) == f"cannot take {mixed.terms[1][1].label}"
+    assert ConditionalGradient().refusal(mixed) == f"cannot take {mixed.terms[1][1].label}, an L1 distance"
     assert ConditionalGradient().refusal(ca.Problem(mdp, ca.Quadratic(prior) + 2.0 * ca.Quadratic(prior))) is None
 
 
@@ -157,7 +157,7 @@ def test_two_distances_at_once():
     problem = ca.Problem(mdp, risk, 10.0)
     outcome, exact = solve(problem), run(InteriorPoint(), problem, Target(1e-8, Clock(60.0)), None)
     assert outcome.status is Status.SOLVED
-    assert outcome.delivered.objective == pytest.approx(exact.delivered.objective, rel=1e-6)
+    assert outcome.evaluated.objective == pytest.approx(exact.evaluated.objective, rel=1e-6)
 
 
 def test_a_neighbour_is_a_start_and_its_failure_a_warning():
@@ -185,7 +185,7 @@ def test_out_of_time_the_present_policy_is_given():
     outcome = solve(problem, Target(1e-6, clock))
     assert outcome.status is Status.STOPPED
     assert np.isfinite(outcome.gap)
-    assert outcome.gap > 1e-6 * abs(outcome.delivered.objective)
+    assert outcome.gap > 1e-6 * abs(outcome.evaluated.objective)
 
 
 def test_a_stop_says_nothing_about_the_weight():

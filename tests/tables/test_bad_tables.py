@@ -49,6 +49,23 @@ def test_wrong_csv_files(tmp_path, text):
     assert str(caught.value).startswith(str(path))
 
 
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        ("a,b,c,1", "4 cells; the header has 5"),
+        ("a,b,c,x,1", "'cost' is 'x'; expected a number"),
+        ("a,,c,1,1", "'to' is empty"),
+        ("a,b,c,1,2", "'late' is '2'; expected true or false, 1 or 0"),
+        ("a,\0,c,1,1", r"'to' is '\\x00'; expected a label"),
+    ],
+)
+def test_a_bad_row_far_down_is_named_by_its_line(tmp_path, bad, problem):
+    path, good = tmp_path / "long.csv", "a,b,c, 1.5,1\n"
+    path.write_text(HEADER + 700 * good + "\n" + 700 * good + bad + "\n" + 700 * good)
+    with pytest.raises(ca.FileError, match=f"long.csv, line 1403: {problem}"):
+        read(path)
+
+
 BAD_TABLES = [
     (3, "expected a mapping of columns"),
     (None, "expected a mapping of columns"),

@@ -1,6 +1,7 @@
 """Tables of every kind give the same columns."""
 
 import csv
+import re
 
 import numpy as np
 import pandas as pd
@@ -119,7 +120,7 @@ def test_csv_lines_are_those_of_the_csv_module(data, tmp_path_factory):
                 file.write("\r\n")
                 at += 1
             writer.writerow([text, number])
-            at += 1 + len(csv_files.LINE_END.findall(text))
+            at += 1 + len(re.findall(r"\r\n|\r|\n", text))
             lines.append(at)
     found = read_columns(path, labels={"a": "a"}, numbers=["b"])
     texts = [found.labels["a"][code] for code in found.codes["a"]]
@@ -141,6 +142,15 @@ def test_many_rows_over_chunks(tmp_path):
         assert np.array_equal(labels[found.codes[column]], frame[column])
     assert np.array_equal(found.numbers["x"], frame["x"])
     assert found.where(n - 1) == f"{path}, line {n + 1}"
+
+
+def test_a_row_of_a_file_that_is_gone_goes_by_its_number(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a\nx\n\ny\n")
+    found = read_columns(path, labels={"a": "a"})
+    assert found.where(1) == f"{path}, line 4"
+    path.unlink()
+    assert found.where(1) == f"{path}, row 1 (counted from 0)"
 
 
 def test_any_hashable_is_a_label():

@@ -11,13 +11,13 @@ from cautious.certificate.bounds import Witness
 from cautious.occupancy import policy_occupancy
 from cautious.risks.base import ConicRisk, Cut, Risk
 from cautious.solvers.base import Candidate, Solver
+from cautious.solvers.choose import dispatch
 from cautious.solvers.column_generation.column_generation import ColumnGeneration
 from cautious.solvers.conic.conic import ConicProgram
 from cautious.solvers.dual_newton.dual_newton import DualNewton
 from cautious.solvers.local_models.black_box import BlackBox
 from cautious.solvers.risk_neutral import RiskNeutral
 from cautious.solvers.scalar_search.scalar_search import ScalarSearch
-from cautious.solvers.solve import choose
 from cautious.testing import CheckFailure, check_model, check_risk, check_simulator, check_solver
 
 MODEL = ca.worlds.garnet(n_states=8, n_actions=3, n_successors=3, discount=0.9, seed=3)
@@ -100,7 +100,7 @@ def test_worlds_pass_with_their_risks_and_simulators(name):
     "solver",
     [
         RiskNeutral(),
-        ScalarSearch(choose),
+        ScalarSearch(dispatch),
         ColumnGeneration(),
         DualNewton(),
         ConicProgram(),

@@ -538,18 +538,26 @@ std::tuple<Buffer<i64>, Buffer<i32>> clique_entries(Pattern<I> cliques, In<i64> 
         start[c + 1] = start[c] + size * (size + 1) / 2;
     }
     Buffer<i32> entries(start[cliques.count()]);
+    // where the rows of one column are among all entries
+    Buffer<i64> entry_of(place.size, 0);
     REQUIRE_MEMORY(entries);
-    i64 filled = 0;
-    for (i64 c = 0; c < cliques.count(); ++c)
-        for (i64 a = cliques.first(c); a < cliques.last(c); ++a)
-            for (i64 b = cliques.first(c); b <= a; ++b) {
-                i64 i = place[cliques.indices[a]], j = place[cliques.indices[b]], row = std::max(i, j);
-                i64 at = column_start[std::min(i, j)], end = column_start[std::min(i, j) + 1];
-                while (at < end && entry_row[at] != row) ++at;
-                bool entry_is_in_the_pattern = at < end;
+    REQUIRE_MEMORY(entry_of);
+    for (i64 c = 0; c < cliques.count(); ++c) {
+        i64 first = cliques.first(c), size = cliques.length(c);
+        for (i64 b = 0; b < size; ++b) {
+            i64 column = place[cliques.indices[first + b]];
+            i64 begin = column_start[column], end = column_start[column + 1];
+            for (i64 at = begin; at < end; ++at) entry_of[entry_row[at]] = at;
+            for (i64 a = 0; a < size; ++a) {
+                i64 row = place[cliques.indices[first + a]], at = entry_of[row];
+                if (row < column) continue;
+                bool entry_is_in_the_pattern = begin <= at && at < end && entry_row[at] == row;
                 REQUIRE(entry_is_in_the_pattern);
-                entries[filled++] = static_cast<i32>(at);
+                i64 low = std::min(a, b), high = std::max(a, b);
+                entries[start[c] + high * (high + 1) / 2 + low] = static_cast<i32>(at);
             }
+        }
+    }
     return {std::move(start), std::move(entries)};
 }
 

@@ -1,7 +1,7 @@
 """Certificates: how much better than the delivered policy any policy could be, from the unscaled data alone.
 
-Nothing here believes a solver. A solver sends a policy and a *witness*; this file and ``policy_evaluation`` recompute everything
-else with NumPy, SciPy and loops of their own (``_core/certificate.hpp``).
+Nothing here believes a solver. A solver sends a policy and a *witness*; this file and ``policy_evaluation`` recompute
+everything else with NumPy, SciPy and loops of their own (``_core/certificate.hpp``).
 
 Upper bound of a convex problem. For any lines  risk_k(d) >= <u_k, d> + b_k  and any multipliers v (S,),
 
@@ -29,8 +29,7 @@ from cautious.errors import IncompatibleError
 from cautious.models.encodings import EPS, frozen
 from cautious.occupancy import Visits
 from cautious.problem import Problem
-from cautious.risks.base import Cut, Risk, ScalarRisk
-from cautious.risks.features import LogBarrier
+from cautious.risks.base import Cut, Risk
 
 
 @dataclass(frozen=True)
@@ -165,8 +164,8 @@ def _plan_bound(problem: Problem, reward: Array, size: Array, v: Array) -> float
 
 
 def _cover_bound(problem: Problem, cover: Cover) -> float:
-    scalars = [(weight, risk) for weight, risk in problem.terms if isinstance(risk, ScalarRisk)]
-    convex = [(weight, risk) for weight, risk in problem.terms if not isinstance(risk, ScalarRisk)]
+    scalars = [(term.weight, term.risk) for term in problem.parts.scalars]
+    convex = [(term.weight, term.risk) for term in problem.parts.without_scalars]
     if not all(risk.convex for _, risk in convex):
         return np.inf
     if not _covers([risk.interval() for _, risk in scalars], cover.boxes):
@@ -204,7 +203,7 @@ def _covers(intervals: Sequence[tuple[float, float]], boxes: Sequence[Box]) -> b
 
 def requirements(problem: Problem) -> tuple[list[str], sp.csr_array, Array]:
     """Every barrier requirement of the problem, in the order of its terms: names, features (m, S*A), floors (m,)."""
-    barriers = [risk for _, risk in problem.terms if isinstance(risk, LogBarrier)]
+    barriers = [term.risk for term in problem.parts.barriers]
     names = [f"{risk.label}: {name}" for risk in barriers for name in risk.names]
     nothing = sp.csr_array((0, problem.active.size))
     features = sp.csr_array(sp.vstack([nothing, *(risk.features for risk in barriers)]))

@@ -1,7 +1,9 @@
 """What a policy is worth, from the unscaled data alone, and how wrong that can be; one half of every certificate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from cautious.checks import picked, state_sums_of
 from cautious.models.encodings import EPS, frozen
 from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy, policy_values
 from cautious.problem import Problem
-from cautious.risks.features import LogBarrier
+from cautious.risks.base import never
 
 # of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
 ERROR_SHARE, VALUES_SHARE = 0.02, 0.002
@@ -59,46 +61,65 @@ def evaluate_return(
 
 
 def evaluate_policy(
-    problem: Problem, policy: Array, states: Array | None = None, allowance: Callable[[float], float] | None = None
+    problem: Problem,
+    policy: Array,
+    states: Array | None = None,
+    allowance: Callable[[float], float] | None = None,
+    hints: Mapping[int, Any] | None = None,
+    over: Callable[[], bool] = never,
 ) -> EvaluatedPolicy:
     """The occupancy of a policy, and its objective with an error bound.
 
     ``states`` (S,) is a first guess of its state marginal; ``allowance`` says what gap an objective is allowed, a small
-    part of which the occupancy's error may use up. Without it the occupancy is as exact as rounding permits.
+    part of which the occupancy's error may use up. Without it the occupancy is as exact as rounding permits. ``hints``,
+    by the number of the term, and ``over`` are handed to the risks (``Risk.value_and_gradient``).
     """
+    worth = partial(_worth, problem, policy, hints or {}, over)
     if allowance is None:
-        return _worth(problem, policy, policy_occupancy(problem.mdp, policy, guess=states))
+        return worth(policy_occupancy(problem.mdp, policy, guess=states))
     accuracy = ROUGH
     while True:
-        found = _worth(problem, policy, policy_occupancy(problem.mdp, policy, accuracy, states))
+        found = worth(policy_occupancy(problem.mdp, policy, accuracy, states))
         room = ERROR_SHARE * allowance(found.objective)
         if found.error <= room:
             return found
         if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
-            return _worth(problem, policy, found.occupancy, policy_values(problem.mdp, policy, problem.reward))
+            return worth(found.occupancy, policy_values(problem.mdp, policy, problem.reward))
         accuracy *= max(0.5 * room / found.error, 1e-6)
         states = state_sums_of(found.occupancy.occupancy)
 
 
-def _worth(problem: Problem, policy: Array, found: Visits, values: Array | None = None) -> EvaluatedPolicy:
+def _worth(
+    problem: Problem,
+    policy: Array,
+    hints: Mapping[int, Any],
+    over: Callable[[], bool],
+    found: Visits,
+    values: Array | None = None,
+) -> EvaluatedPolicy:
     expected, error = _expected_return(problem, policy, found)
     if values is not None:
         other = _return_by_values(problem, policy, found, values)
         expected, error = other if other[1] < error else (expected, error)
-    risk, slopes = _risk(problem, found.occupancy) if _clear_of_floors(problem, found) else (np.inf, ())
+    risk, slopes = _risk(problem, found.occupancy, hints, over) if _clear_of_floors(problem, found) else (np.inf, ())
     objective = expected if problem.neutral else expected - problem.caution * risk
     return EvaluatedPolicy(
         policy, found, expected, risk, objective, error + _risk_error(problem, found, risk, slopes), slopes
     )
 
 
-def _risk(problem: Problem, d: Array) -> tuple[float, tuple[Array, ...]]:
+def _risk(
+    problem: Problem, d: Array, hints: Mapping[int, Any], over: Callable[[], bool]
+) -> tuple[float, tuple[Array, ...]]:
     """The risk of an occupancy and the gradients of its terms; none where it is infinite."""
-    if problem.risk is not None and len(problem.terms) == 1 and problem.terms[0][1] is problem.risk:
-        risk, slope = problem.risk.value_and_gradient(d)
-        return risk, () if slope is None else (slope,)
-    risk = problem.risk_value(d)
-    return risk, tuple(np.asarray(term.gradient(d)) for _, term in problem.terms) if np.isfinite(risk) else ()
+    risk, slopes = 0.0, []
+    for number, (weight, term) in enumerate(problem.terms):
+        value, slope = term.value_and_gradient(d, hints.get(number), over)
+        if slope is None:
+            return np.inf, ()
+        risk += weight / problem.caution * value
+        slopes.append(slope)
+    return risk, tuple(slopes)
 
 
 def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[float, float]:
@@ -130,7 +151,7 @@ def _return_by_values(problem: Problem, policy: Array, found: Visits, v: Array) 
 
 def _clear_of_floors(problem: Problem, found: Visits) -> bool:
     """Whether every requirement is met by more than rounding can fake."""
-    barriers = [risk for _, risk in problem.terms if isinstance(risk, LogBarrier)]
+    barriers = [term.risk for term in problem.parts.barriers]
     return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales) for risk in barriers)
 
 

@@ -75,7 +75,7 @@ def convert(
     Example: cautious convert gym:Taxi-v4 taxi.npz --discount 0.99 --at-end absorb
     """
     from cautious import FileError
-    from cautious.models.formats.registry import format_of
+    from cautious.models.files import format_of
 
     chosen = format_of(out, "cannot write ")
     check_outputs([out], [])

@@ -27,8 +27,7 @@ def paper(
     Example: cautious paper --figure 3 --quick --out paper
     """
     from cautious.paper.evidence import FULL, QUICK, claims_held
-    from cautious.paper.reproduce import PARTS, reproduce
-    from cautious.paper.written_files import claims_for_machines
+    from cautious.paper.reproduce import PARTS, claims_for_machines, reproduce
     from cautious.report.text_tables import Table
 
     wanted = tuple(dict.fromkeys(figure or PARTS))

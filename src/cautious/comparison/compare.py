@@ -13,9 +13,8 @@ from cautious.errors import IncompatibleError, InputError
 from cautious.peers import roster
 from cautious.problem import Problem
 from cautious.solvers.base import Solver
+from cautious.solvers.choose import SOLVERS, choose
 from cautious.solvers.request import Request
-from cautious.solvers.risk_neutral import RiskNeutral
-from cautious.solvers.solve import choose, risk_solvers
 
 LEARNERS = ("plug-in", "primal-dual", "paper")
 SAMPLES = 1_000_000
@@ -105,7 +104,7 @@ def method_names() -> dict[str, str]:
 
 
 def _solvers() -> list[Solver]:
-    return [RiskNeutral(), *risk_solvers()]
+    return list(SOLVERS)
 
 
 def _wanted(problem: Problem, methods: Sequence[str] | None, samples: int | None) -> list[tuple[str, str]]:

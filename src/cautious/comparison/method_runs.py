@@ -112,12 +112,12 @@ class Peers:
     def _pickled(self) -> bytes:
         """The problem for a child, where neither how the risk was written nor where the model is from plays a part."""
         mdp = self.problem.mdp
-        # a risk that does not count, at caution 0 or weight 0, may hold functions that cannot be sent
-        bare = self.problem.part(self.problem.reward, self.problem.terms)
-        bare.unbound_risk = None
         if type(mdp) is not MDP:
             # the model of a log holds its log
-            bare.mdp = model_from_storage("model", *model_to_storage(mdp))
+            mdp = model_from_storage("model", *model_to_storage(mdp))
+        # a risk that does not count, at caution 0 or weight 0, may hold functions that cannot be sent
+        bare = self.problem.in_model(mdp, self.problem.reward, self.problem.terms)
+        bare.unbound_risk = None
         return pickle.dumps(bare)
 
     def __enter__(self) -> "Peers":

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_number
+from cautious.checks import as_number, check_choice
 from cautious.episodes.records import Episode, read_records
 from cautious.episodes.space import Space, space_of
 from cautious.episodes.tables import read_table
@@ -113,11 +113,11 @@ def demonstrations(
     Parameters
     ----------
     episodes
-        The name of a csv file (columns episode, state, and optionally step and action), or a list or other iterable
-        of episodes. Each is a list of states (T,), of pairs (T, 2), or a record: a mapping, or an object such as
-        ``minari.EpisodeData``, with ``observations`` (T+1,), ``actions`` (T,) or None, and the marks ``terminations``
-        and ``truncations`` (T,) or None. States and actions are numbers or the model's names; either every episode
-        has actions or none.
+        The name of a csv, Parquet or Arrow file (columns episode, state, and optionally step and action), or a list or
+        other iterable of episodes. Each is a list of states (T,), of pairs (T, 2), or a record: a mapping, or an object
+        such as ``minari.EpisodeData``, with ``observations`` (T+1,), ``actions`` (T,) or None, and the marks
+        ``terminations`` and ``truncations`` (T,) or None. States and actions are numbers or the model's names; either
+        every episode has actions or none.
     model
         What the prior is for: its sizes and names are used, and its discount, so that prior and policies are weighed
         alike. Demonstrations may come from another world.
@@ -126,8 +126,8 @@ def demonstrations(
         forbids whatever was not seen.
     at_end
         What follows the last step. "absorb": the last state goes on for ever (the last pair, where its action is the
-        last thing known; the extra state of a ``ca.GymSimulator``). "restart": a fresh episode. "cut": nobody knows,
-        the recording stopped. Records whose marks say that they were not terminated count as cut in any case.
+        last thing known; the extra state of a ``ca.GymSimulator``). "restart": a fresh episode. "cut": it is not
+        known, the recording stopped. Records whose marks say that they were not terminated count as cut in any case.
 
     Examples
     --------
@@ -140,8 +140,7 @@ def demonstrations(
     >>> problem = ca.Problem(swim, ca.KL(prior), caution=1.0)
     """
     share = as_number("smoothing", smoothing, 0.0, 1.0, open_ends=")")
-    if not isinstance(at_end, str) or at_end not in FOLLOWS:
-        raise InputError(f'at_end is {at_end!r}; expected "absorb", "restart" or "cut"')
+    check_choice("at_end", at_end, tuple(FOLLOWS))
     space = space_of(model)
     if space.at_end is not None and at_end not in (space.at_end, "cut"):
         raise IncompatibleError(f'at_end is "{at_end}", but the simulator was made with at_end="{space.at_end}"')
@@ -198,7 +197,7 @@ def _seen(read: list[Episode], space: Space, at_end: AtEnd) -> tuple[sp.csr_arra
     first = np.cumsum(lengths) - lengths
     steps = np.arange(owner.size) - first[owner]
     entries = np.concatenate([_entries(one, n_actions) for one in read])
-    # powers that underflow are steps nobody cares about
+    # powers that underflow belong to steps without weight
     with np.errstate(under="ignore"):
         weights, left = (1 - gamma) * np.power(gamma, steps), np.power(gamma, lengths)
     seen = _table(weights, owner, entries, (lengths.size, size))

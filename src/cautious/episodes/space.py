@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cautious.arrays import Indices, Mask
-from cautious.checks import as_array, first_bad
+from cautious.checks import as_allowed, as_array, first_bad
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.gym_simulator import GymSimulator
 from cautious.models.simulator_checks import check_members
-from cautious.models.simulator_parts import as_allowed
 from cautious.models.simulators import Known, Simulator, TellsMore
 from cautious.models.tabular import MDP
 

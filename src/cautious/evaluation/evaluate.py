@@ -18,21 +18,21 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_count, check_shape, first_bad
+from cautious.checks import as_count, as_policy, check_shape, first_bad
 from cautious.errors import IncompatibleError, InputError
 from cautious.evaluation.policy_rows import policy_table
-from cautious.evaluation.rollouts import Rollout, simulator_policy
+from cautious.evaluation.rollouts import roll_out
 from cautious.models.encodings import EPS, row_of_entries, weighted_rows
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Simulator
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy, policy_occupancy, policy_values
 
-FORGOTTEN = 1e-4
-LONGEST = 100_000
+NEGLIGIBLE_SHARE = 1e-4
+LONGEST_HORIZON = 100_000
 PERCENTS = (5, 25, 50, 75, 95)
 # values solve their equation within this much of their size, see ``models/chains.py``
-ROUNDING = 64 * EPS
+RELATIVE_ROUNDING = 64 * EPS
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,8 @@ def evaluate(
     elif isinstance(mdp_or_simulator, Simulator):
         mdp, simulator = None, mdp_or_simulator
         check_members(simulator)
-        table = simulator_policy(simulator, policy_table(policy, simulator))
+        # which pairs are allowed only the simulator knows
+        table = as_policy(policy_table(policy, simulator), (simulator.n_states, simulator.n_actions))
     else:
         raise IncompatibleError(
             f"ca.evaluate needs a ca.MDP or a simulator, found {type(mdp_or_simulator).__name__}; "
@@ -157,8 +158,8 @@ def evaluate(
     gamma = float(simulator.discount)
     horizon = default_horizon(gamma) if horizon is None else as_count("horizon", horizon)
     masks = _set_masks(simulator.n_states, mdp, sets)
-    returns, exposure = Rollout(simulator, table, masks, seed).run(episodes, horizon)
-    variance = float(returns.var(ddof=1)) if np.ptp(returns) > ROUNDING * np.abs(returns).max() else 0.0
+    returns, exposure = roll_out(simulator, table, masks, seed, episodes, horizon)
+    variance = float(returns.var(ddof=1)) if np.ptp(returns) > RELATIVE_ROUNDING * np.abs(returns).max() else 0.0
     largest = max(abs(bound) for bound in simulator.reward_range)
     exact_mean, exact_variance, exact_exposure = (None, None, None) if mdp is None else _exact(mdp, table, masks)
     return Evaluation(
@@ -184,9 +185,9 @@ def default_horizon(discount: float) -> int:
 
     Beyond that the episodes of a patient agent are cut earlier, and ``truncation_error`` says what that can change.
     """
-    if discount <= FORGOTTEN:
+    if discount <= NEGLIGIBLE_SHARE:
         return 1
-    return min(LONGEST, max(1, math.ceil(math.log(FORGOTTEN) / math.log(discount) - 1e-9)))
+    return min(LONGEST_HORIZON, max(1, math.ceil(math.log(NEGLIGIBLE_SHARE) / math.log(discount) - 1e-9)))
 
 
 def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:
@@ -202,7 +203,7 @@ def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:
     mean = float(mdp.start @ values)
     spread = float(mdp.start @ (values - mean) ** 2)
     surprises = float(mdp.start @ policy_values(mdp, policy, squares, gamma**2))
-    unsure = ROUNDING * float(np.abs(paid).max(initial=0.0) + np.abs(values).max())
+    unsure = RELATIVE_ROUNDING * float(np.abs(paid).max(initial=0.0) + np.abs(values).max())
     unsure_spread, unsure_surprises = (unsure / (1 - gamma)) ** 2, unsure**2 / (1 - gamma**2)
     return mean, (spread if spread > unsure_spread else 0.0) + (surprises if surprises > unsure_surprises else 0.0)
 

@@ -23,7 +23,7 @@ from cautious.occupancy import check_policy, policy_values
 from cautious.risks.priors import HasPolicy
 
 # steps that weigh less than this are left out; with fewer effective episodes there is no error to speak of
-NEGLIGIBLE, LEAST = 1e-8, 1.5
+NEGLIGIBLE_WEIGHT, LEAST_EFFECTIVE_EPISODES = 1e-8, 1.5
 Row = tuple[str, float | None, float | None]
 
 
@@ -144,7 +144,7 @@ def _weighted(logged: LoggedMDP, policy: Array, first: Indices) -> tuple[float |
     weight = np.zeros(first.size)
     mean, effective, total, influence = 0.0, 0.0, 0.0, np.zeros(first.size)
     for step in range(int(length.max())):
-        if gamma**step < NEGLIGIBLE:
+        if gamma**step < NEGLIGIBLE_WEIGHT:
             break
         here = np.flatnonzero(length > step)
         rows = first[here] + step
@@ -161,4 +161,4 @@ def _weighted(logged: LoggedMDP, policy: Array, first: Indices) -> tuple[float |
         effective += gamma**step / float(share @ share)
         total += gamma**step
     effective /= total
-    return mean, math.sqrt(float(influence @ influence)) if effective > LEAST else None, effective
+    return mean, math.sqrt(float(influence @ influence)) if effective > LEAST_EFFECTIVE_EPISODES else None, effective

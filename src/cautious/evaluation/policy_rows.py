@@ -16,7 +16,7 @@ from cautious.models.tabular import MDP
 from cautious.risks.priors import HasPolicy
 from cautious.solution import Solution
 
-SHOWN = 6
+SHOWN_NAMES = 6
 
 
 def policy_table(policy: Any, model: MDP | Simulator) -> Any:
@@ -60,8 +60,8 @@ def _are_positions(names: Sequence[str], others: Sequence[str]) -> bool:
 
 def _some(names: Sequence[str], others: Sequence[str]) -> str:
     """The first few names; where there are more, those that the others do not have come first."""
-    if len(names) <= SHOWN:
+    if len(names) <= SHOWN_NAMES:
         return ", ".join(names)
     known = set(others)
-    shown = sorted(names, key=lambda name: name in known)[:SHOWN]
-    return f"{', '.join(shown)} and {len(names) - SHOWN:,} more"
+    shown = sorted(names, key=lambda name: name in known)[:SHOWN_NAMES]
+    return f"{', '.join(shown)} and {len(names) - SHOWN_NAMES:,} more"

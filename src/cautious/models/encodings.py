@@ -2,6 +2,7 @@
 
 Transitions: (S, A, S) array | sparse (S*A, S) | sequence of A matrices (S, S), dense or sparse.
 Rewards: (S, A) | (S, A, S) | sparse (S*A, S), missing means zero | sequence of A matrices (S, S).
+Returns and second moments of rewards must be numbers of double precision.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +13,13 @@ import scipy.sparse as sp
 
 from cautious._core import rows as row_kernels
 from cautious.arrays import Array, Mask
-from cautious.checks import as_floats, as_rows, check_finite, sum_tolerance
+from cautious.checks import as_floats, as_rows, check_finite, check_shape, first_bad, sum_tolerance
 from cautious.errors import InputError
 
 EPS = float(np.finfo(np.float64).eps)
+# what adds up to it can still be summed, doubled and bounded without an overflow
+LARGEST_RETURN = 1e305
+LARGEST_SQUARED = 1e150
 
 
 def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
@@ -217,3 +221,37 @@ def _values_at(table: sp.csr_array, rows: sp.csr_array) -> Array:
 def _refuse_empty(n_states: int, n_actions: int) -> None:
     if n_states == 0 or n_actions == 0:
         raise InputError(f"a model needs at least one state and one action, found {n_states} and {n_actions}")
+
+
+def check_returns(rewards: Array, outcome_rewards: Array | None, discount: float) -> None:
+    """Refuse rewards, of pairs (S, A) or of outcomes, that add up to more than double precision holds."""
+    largest, limit = float(np.abs(rewards).max(initial=0.0)), LARGEST_RETURN * (1 - discount)
+    place = ""
+    if largest > limit:
+        place = f"[{', '.join(str(index) for index in first_bad(np.abs(rewards) > limit))}]"
+    elif outcome_rewards is not None:
+        largest = float(np.abs(outcome_rewards).max(initial=0.0))
+    if largest > limit:
+        raise InputError(
+            f"rewards{place}: rewards up to {largest:g} at discount {discount:g} add up to more than "
+            f"{LARGEST_RETURN:g}, beyond double precision; rescale the rewards"
+        )
+
+
+def given_square(given: Any, rewards: Array, allowed: Mask) -> Array:
+    """A second moment (S, A) that a caller gives, checked against the rewards."""
+    largest = float(np.abs(rewards).max(initial=0.0))
+    if largest > LARGEST_SQUARED:
+        raise InputError(f"reward_square: rewards up to {largest:g} have no square in double precision")
+    square = as_floats("reward_square", given)
+    check_shape("reward_square", square, rewards.shape, "(S, A)")
+    low = (square < rewards**2 * (1 - 1e-12)) & allowed
+    if low.any():
+        where = first_bad(low)
+        raise InputError(
+            f"reward_square{list(where)} is {square[where]}; it cannot be below the squared mean "
+            f"{rewards[where] ** 2:.12g}"
+        )
+    square = np.where(allowed, np.maximum(square, rewards**2), 0.0)
+    square.setflags(write=False)
+    return square

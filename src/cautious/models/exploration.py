@@ -1,20 +1,53 @@
-"""``from_function``: a model written as two plain Python functions; its states are those that can be reached."""
+"""``from_function``: a model written as two plain Python functions; its states are those that can be reached.
+
+The search is breadth first: each state once, numbered in the order in which it is found. Outcomes go into flat buffers
+at once, so that the memory beyond the states themselves is near that of the model.
+"""
 
 import math
+import time
+from array import array
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
 from cautious.arrays import Array, Indices
-from cautious.checks import SUM_TOLERANCE, as_count, as_number
+from cautious.checks import SUM_TOLERANCE, as_count, as_number, check_choice
 from cautious.errors import InputError
-from cautious.models.exploration_progress import ExplorationProgress, Watch
-from cautious.models.exploration_search import Exploration, is_listable, unhashable
-from cautious.models.gym_checks import AtEnd, check_at_end
-from cautious.models.outcome_lists import MergedOutcomes
+from cautious.models.gym_checks import AT_END, AtEnd
+from cautious.models.outcome_lists import MergedOutcomes, OutcomeList, has_no_axes, merged_outcomes, staying_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
+
+EVERY_SECONDS = 0.1
+# a table (S, A) of this size is no trouble; a larger one must have some of its pairs in use
+FREE_PAIRS, PAIRS_PER_PAIR_IN_USE = 10**7, 100
+
+
+@dataclass(frozen=True)
+class ExplorationProgress:
+    """What the callback of ``ca.from_function`` receives, about ten times a second and at the end.
+
+    ``found`` states are known, ``explored`` of them have been asked for their actions and outcomes.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> seen = []
+    >>> mdp = ca.from_function([0], lambda s: ["on"], lambda s, a: [(1.0, (s + 1) % 5, 0.0)], callback=seen.append)
+    >>> seen[-1].found, seen[-1].explored, seen[-1].outcomes
+    (5, 5, 5)
+    """
+
+    found: int
+    explored: int
+    outcomes: int
+    seconds: float
 
 
 class ExploredMDP(MDP):
@@ -40,12 +73,9 @@ class ExploredMDP(MDP):
         scene: Scene | None,
     ) -> None:
         super().__init__(
-            outcomes.transitions,
-            outcomes.rewards,
-            discount,
-            start,
-            allowed=outcomes.allowed,
-            reward_square=outcomes.reward_square,
+            **outcomes._asdict(),
+            discount=discount,
+            start=start,
             state_names=_names(states),
             action_names=_names(actions),
             scene=scene,
@@ -103,7 +133,7 @@ def from_function(
         Draw a progress bar on standard error.
 
     The names of states and actions are their ``str()``, or their ``repr()`` where that tells apart what ``str()`` does
-    not. Without a name of their own (an object that prints its address) they go by number.
+    not. Without a name of their own (an object that prints its address) they are numbered.
 
     Examples
     --------
@@ -126,11 +156,11 @@ def from_function(
         if not callable(function) and not (name == "callback" and callback is None):
             raise InputError(f"{name} must be a function, found {function!r:.80}")
     if at_end is not None:
-        check_at_end(at_end)
+        check_choice("at_end", at_end, AT_END)
     first = _first_states(initial_states)
     found = Exploration(actions, outcomes, as_count("max_states", max_states), at_end)
-    with Watch(callback, progress) as watch:
-        found.explore(first, watch)
+    with ProgressReporter(callback, progress) as reporter:
+        found.explore(first, reporter)
     start = np.zeros(len(found.states))
     start[: len(first)] = list(first.values())
     return ExploredMDP(found.merged(start), discount, start, found.numbers, found.action_numbers, scene)
@@ -172,3 +202,200 @@ def _names(items: Collection[Hashable]) -> list[str] | None:
         if len(set(names)) == len(names):
             return names
     return None
+
+
+class ProgressReporter:
+    """Calls back now and then, and draws a bar on standard error where one is wanted and can be seen."""
+
+    def __init__(self, callback: Callable[[ExplorationProgress], Any] | None, progress: bool) -> None:
+        self._callback = callback
+        self._begun = self._told = time.perf_counter()
+        self._bar: Progress | None = None
+        console = Console(stderr=True)
+        # rich writes an empty line where nothing can be redrawn
+        if progress and (console.is_terminal or console.is_jupyter):
+            self._bar = Progress(
+                TextColumn("exploring"),
+                BarColumn(bar_width=20),
+                TextColumn("{task.fields[figures]}"),
+                console=console,
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=None, figures="")
+
+    def __enter__(self) -> "ProgressReporter":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def report(self, found: int, explored: int, outcomes: int) -> None:
+        """Tell, if the last time was long enough ago or everything is explored."""
+        now = time.perf_counter()
+        if now - self._told < EVERY_SECONDS and explored < found:
+            return
+        self._told = now
+        seconds = now - self._begun
+        if self._callback is not None:
+            self._callback(ExplorationProgress(found, explored, outcomes, seconds))
+        if self._bar is not None:
+            figures = f"{explored:,} of {found:,} states found  {outcomes:,} outcomes  {seconds:.0f} s"
+            self._bar.update(self._task, total=found, completed=explored, figures=figures)
+
+
+class Exploration:
+    """States and outcomes found so far; a pair is a place in ``pair_*``, an outcome one in the others."""
+
+    def __init__(self, actions: Any, outcomes: Any, max_states: int, at_end: AtEnd | None) -> None:
+        self.actions, self.outcomes, self.max_states, self.at_end = actions, outcomes, max_states, at_end
+        self.states: list[Hashable] = []
+        self.numbers: dict[Hashable, int] = {}
+        self.action_numbers: dict[Hashable, int] = {}
+        self.ends: list[int] = []
+        self.pair_state, self.pair_action, self.pair_size = array("q"), array("q"), array("q")
+        self.next_state, self.chance, self.pay = array("q"), array("d"), array("d")
+
+    def explore(self, first: Mapping[Hashable, float], reporter: ProgressReporter) -> None:
+        """Find every state that can be reached."""
+        for state in first:
+            self._add(state)
+        explored = 0
+        while explored < len(self.states):
+            self._expand(explored, self.states[explored])
+            explored += 1
+            reporter.report(len(self.states), explored, len(self.chance))
+
+    def _expand(self, number: int, state: Hashable) -> None:
+        offered = _called(self.actions, "actions", state)
+        if not offered:
+            if self.at_end is None:
+                raise InputError(
+                    f'actions({state!r:.80}) gives no action; say what follows: at_end="absorb" stays there and pays 0 '
+                    'forever, at_end="restart" goes on from the initial states'
+                )
+            self.ends.append(number)
+        begun = len(self.pair_state)
+        for action in offered:
+            self.pair_state.append(number)
+            self.pair_action.append(self._action_number(state, action))
+            self.pair_size.append(self._collect(state, action))
+        if len(set(self.pair_action[begun:])) < len(offered):
+            raise InputError(f"actions({state!r:.80}) gives an action twice, found {offered!r:.80}")
+
+    def _collect(self, state: Hashable, action: Hashable) -> int:
+        """Take in the outcomes of a pair; gives how many there are."""
+        numbers, chance, pay = self.numbers, self.chance, self.pay
+        begun, total = len(chance), 0.0
+        for outcome in _called(self.outcomes, "outcomes", state, action):
+            try:
+                probability, next_state, reward = outcome
+                chance.append(probability)
+                pay.append(reward)
+            except (TypeError, ValueError, OverflowError):
+                raise InputError(
+                    f"{_pair(state, action)} gives {outcome!r:.60}; expected a number, a state and a number: "
+                    "(probability, next state, reward)"
+                ) from None
+            probability = chance[-1]
+            if not 0 <= probability <= 1 + SUM_TOLERANCE:
+                raise InputError(f"{_pair(state, action)} gives the probability {probability}; expected 0 to 1")
+            if not math.isfinite(pay[-1]):
+                raise InputError(f"{_pair(state, action)} gives the reward {pay[-1]}; it must be finite")
+            if probability == 0:
+                chance.pop()
+                pay.pop()
+                continue
+            total += probability
+            try:
+                there = numbers.get(next_state)
+            except TypeError as error:
+                raise unhashable(f"the next state of {_pair(state, action)}", next_state, error) from None
+            self.next_state.append(self._add(next_state, state, action) if there is None else there)
+        if not abs(total - 1) <= SUM_TOLERANCE:
+            raise InputError(
+                f"the probabilities of {_pair(state, action)} sum to {total:.12g}; they must sum to 1 within "
+                f"{SUM_TOLERANCE:g}"
+            )
+        return len(chance) - begun
+
+    def _add(self, state: Hashable, *pair: Hashable) -> int:
+        number = len(self.states)
+        if number >= self.max_states:
+            source = _pair(*pair) if pair else "initial_states"
+            raise InputError(
+                f"more than max_states = {self.max_states} states can be reached; the next one is {state!r:.80}, from "
+                f"{source}. Raise max_states, or see whether the model is finite"
+            )
+        self.numbers[state] = number
+        self.states.append(state)
+        return number
+
+    def _action_number(self, state: Hashable, action: Hashable) -> int:
+        try:
+            return self.action_numbers.setdefault(action, len(self.action_numbers))
+        except TypeError as error:
+            raise unhashable(f"an action of actions({state!r:.80})", action, error) from None
+
+    def merged(self, start: Array) -> MergedOutcomes:
+        """The arrays of the model, once all is explored."""
+        n_states, n_actions = len(self.states), len(self.action_numbers)
+        if n_actions == 0:
+            raise InputError("no initial state has an action; a model needs at least one")
+        if n_states * n_actions > max(FREE_PAIRS, PAIRS_PER_PAIR_IN_USE * len(self.pair_state)):
+            raise InputError(
+                f"{n_states} states and {n_actions} different actions make {n_states * n_actions:.3g} pairs, of which "
+                f"{len(self.pair_state)} are in use; call actions by what they do, so that states share them"
+            )
+        # the buffers are as large as the model: they are looked at, not copied
+        state, action, size, next_state = (
+            np.frombuffer(column, dtype=np.int64)
+            for column in (self.pair_state, self.pair_action, self.pair_size, self.next_state)
+        )
+        chance, pay = np.frombuffer(self.chance), np.frombuffer(self.pay)
+        found = OutcomeList(np.repeat(state * n_actions + action, size), next_state, chance, pay)
+        if not self.ends:
+            return merged_outcomes((n_states, n_actions), found)
+        # where episodes end, every action does the same
+        more = staying_outcomes(np.array(self.ends, dtype=np.int64), n_actions)
+        if self.at_end == "restart":
+            places = np.flatnonzero(start)
+            again = np.tile(places, more.rows.size)
+            more = OutcomeList(np.repeat(more.rows, places.size), again, start[again], np.zeros(again.size))
+        return merged_outcomes((n_states, n_actions), found.plus(more))
+
+
+def _called(function: Any, name: str, *arguments: Any) -> list[Any]:
+    """The list that a user's function returns; what it raises gets a note with the call."""
+    try:
+        listed = function(*arguments)
+        if is_listable(listed):
+            return list(listed)
+    except Exception as error:
+        error.add_note(f"raised by {_call(name, *arguments)}")
+        raise
+    raise InputError(f"{_call(name, *arguments)} gives {listed!r:.80}; expected a list of {name}")
+
+
+def is_listable(value: Any) -> bool:
+    """True for what can be iterated over, except texts, whose letters are not meant."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not has_no_axes(value)
+
+
+def _call(name: str, *arguments: Any) -> str:
+    return f"{name}({', '.join(f'{one!r:.80}' for one in arguments)})"
+
+
+def _pair(state: Hashable, action: Hashable) -> str:
+    return _call("outcomes", state, action)
+
+
+def unhashable(what: str, value: Any, error: TypeError) -> InputError:
+    """The error about a state or action that cannot be a key."""
+    return InputError(
+        f"{what} is {value!r:.80}, which is not hashable ({error}); use something hashable, such as a tuple"
+    )

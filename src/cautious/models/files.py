@@ -1,17 +1,82 @@
-"""Reading models from files, whatever tool wrote them: the suffix says the format."""
+"""Reading and writing models, whatever tool the file is for: the suffix says the format.
+
+The modules of the formats are loaded when a file is read or written, not when a model is made.
+"""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cautious import storage as _storage
 from cautious.arrays import Mask
 from cautious.errors import InputError
-from cautious.models.formats import prism, umb
-from cautious.models.formats.reader_options import Given
-from cautious.models.formats.registry import format_of
-from cautious.models.tabular import MDP
+from cautious.models.formats.reader_options import ReaderOptions
+from cautious.storage import as_path
+from cautious.tables.arrow_files import ARROW, PARQUET
+
+if TYPE_CHECKING:
+    from cautious.models.tabular import MDP
+
+PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of model files.
+
+    ``holds`` says what the file itself holds; what ``mdp.save`` puts into a companion beside it is in ``companion``.
+    ``reader``, ``writer`` and ``labels`` are functions of the package ``formats``, as "module.function".
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    holds: str
+    companion: str
+    reader: str
+    writer: str
+    labels: str | None = None
+
+
+_TABLE = "transitions and rewards per outcome, labels"
+_REST = "discount, start, names, scene"
+_READ_TABLE, _WRITE_ARROW = "outcome_tables.read", "outcome_tables.write_arrow"
+
+FORMATS = (
+    Format("cautious", (".npz", ""), "everything", "", "own.read", "own.write"),
+    Format("UMB (Storm, PRISM, Modest)", (".umb",), "everything", "", "umb.read", "umb.write", "umb.labels"),
+    Format(
+        "PRISM explicit, Storm explicit",
+        (".tra",),
+        "transitions, rewards, actions, one start state (.tra .lab .srew .trew)",
+        "discount, names, scene",
+        "prism.read",
+        "prism.write",
+        "prism.labels",
+    ),
+    Format("table of outcomes, Petrik csv", (".csv",), _TABLE, _REST, _READ_TABLE, "outcome_tables.write_csv"),
+    Format("table, Parquet", PARQUET, _TABLE, _REST, _READ_TABLE, _WRITE_ARROW),
+    Format("table, Arrow", ARROW, _TABLE, _REST, _READ_TABLE, _WRITE_ARROW),
+    Format(
+        "MATLAB, P (S,S,A) and R",
+        (".mat",),
+        "transitions, rewards, discount",
+        _REST,
+        "toolbox.read_matlab",
+        "toolbox.write_matlab",
+    ),
+)
+
+
+def format_of(path: Path, what: str = "") -> Format:
+    """The format that the suffix of a file says; ``what`` is tried, for the message."""
+    for one in FORMATS:
+        if path.suffix.lower() in one.suffixes:
+            return one
+    known = ", ".join(suffix for one in FORMATS for suffix in one.suffixes if suffix)
+    packed = "; unpack it first" if path.suffix.lower() in PACKED else ""
+    raise InputError(f"{what}{path}: the suffix says the format, one of {known}{packed}")
 
 
 def read_model(
@@ -23,7 +88,7 @@ def read_model(
     outcome: Any = None,
     columns: Mapping[str, str] | None = None,
     normalise: bool = False,
-) -> MDP:
+) -> "MDP":
     """The model in a file; the suffix says the format.
 
     ``.npz`` ours, or arrays P (A, S, S) and R; ``.umb`` UMB; ``.tra`` explicit files of PRISM or Storm, with ``.lab``,
@@ -56,9 +121,11 @@ def read_model(
     >>> ca.read_model("swim.csv").shape
     (6, 2)
     """
-    source = _storage.as_path(path)
-    given = Given(discount, start, reward, outcome, columns, normalise)
-    return format_of(source).read(source, given)
+    source = as_path(path)
+    mdp: MDP = _function(format_of(source).reader)(
+        source, ReaderOptions(discount, start, reward, outcome, columns, normalise)
+    )
+    return mdp
 
 
 def read_labels(path: str | os.PathLike[str]) -> dict[str, Mask]:
@@ -71,8 +138,20 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Mask]:
     >>> ca.read_labels("machine.umb")["init"].nonzero()[0].tolist()
     [0]
     """
-    source = _storage.as_path(path)
-    readers: dict[str, Callable[[Path], dict[str, Mask]]] = {".tra": prism.labels, ".umb": umb.labels}
-    if source.suffix.lower() not in readers:
+    source = as_path(path)
+    found = format_of(source)
+    if found.labels is None:
         raise InputError(f"{source}: only .tra and .umb files have labels")
-    return readers[source.suffix.lower()](source)
+    labels: dict[str, Mask] = _function(found.labels)(source)
+    return labels
+
+
+def save(path: Any, mdp: "MDP") -> None:
+    """Write a model in the format of the file's suffix."""
+    target = as_path(path)
+    _function(format_of(target, "cannot write ").writer)(target, mdp)
+
+
+def _function(place: str) -> Any:
+    module, name = place.split(".")
+    return getattr(import_module(f"cautious.models.formats.{module}"), name)

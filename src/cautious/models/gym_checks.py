@@ -1,4 +1,7 @@
-"""What a Gymnasium environment must be to become a simulator or a model, and what its wrappers change."""
+"""What a Gymnasium environment must be to become a simulator or a model, what it answers, what its wrappers change.
+
+The interface of Gymnasium is a promise, not a type: every answer is checked.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,14 +10,61 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.checks import as_distribution
+from cautious.checks import as_distribution, one_state
 from cautious.errors import IncompatibleError, InputError, MissingExtraError
-from cautious.models.gym_answers import first_observed, observed_state
 
+RESET = "(observation, info)"
+STEP = "(observation, reward, terminated, truncated, info)"
 AtEnd = Literal["absorb", "restart"]
+AT_END = ("absorb", "restart")
 SetState = Callable[[Any, int], Any]
 # tables (S, A) are made of every observation, reachable or not
 MOST_PAIRS = 10**8
+
+
+def first_observed(env: Any, seed: int | None = None) -> int:
+    """The number of the state that a reset leads to; without a seed the environment keeps its generator."""
+    answer = env.reset() if seed is None else env.reset(seed=seed)
+    (observation, _) = _parts("env.reset()", answer, RESET, 2)
+    return observed_state("the observation of env.reset()", _single(observation), env.observation_space)
+
+
+def stepped(env: Any, action: int, what: str) -> tuple[int, float, bool, bool]:
+    """The next state, the reward, and whether a step terminated or truncated; ``what`` says which step it is."""
+    observation, reward, terminated, truncated, _ = _parts(what, env.step(action), STEP, 5)
+    state = observed_state(f"the observation of {what}", _single(observation), env.observation_space)
+    if isinstance(reward, bool) or not isinstance(reward, int | float | np.integer | np.floating):
+        raise InputError(f"the reward of {what} must be a number, found {reward!r:.80}")
+    return state, float(reward), _flag(what, "terminated", terminated), _flag(what, "truncated", truncated)
+
+
+def observed_state(what: str, observation: Any, space: Any) -> int:
+    """The number of the state with this observation; ``what`` says where it was found."""
+    first, last = int(space.start), int(space.start) + int(space.n) - 1
+    is_whole = isinstance(observation, int | np.integer) and not isinstance(observation, bool)
+    if not is_whole or not first <= observation <= last:
+        raise InputError(f"{what} is {observation!r:.40}; observations are {first} to {last}")
+    return int(observation) - first
+
+
+def _parts(what: str, answer: Any, expected: str, count: int) -> tuple[Any, ...]:
+    if isinstance(answer, tuple) and len(answer) == count:
+        return answer
+    found = f"{len(answer)} values" if isinstance(answer, tuple) else f"{answer!r:.80}"
+    old = isinstance(answer, tuple) and (count, len(answer)) == (5, 4)
+    hint = "; four are the interface of Gym before 0.26: say apart what ended and what ran out of time" if old else ""
+    raise InputError(f"{what} returned {found}; expected {expected}{hint}")
+
+
+def _single(observation: Any) -> Any:
+    """Gymnasium allows whole numbers and arrays that hold one."""
+    return observation[()] if isinstance(observation, np.ndarray) else observation
+
+
+def _flag(what: str, name: str, value: Any) -> bool:
+    if isinstance(value, bool | np.bool_) or (isinstance(value, int | np.integer) and value in (0, 1)):
+        return bool(value)
+    raise InputError(f"{name} of {what} is {value!r:.40}; expected true or false")
 
 
 @runtime_checkable
@@ -156,21 +206,14 @@ def entries(level: Any) -> Iterable[Any]:
     return level.values() if isinstance(level, Mapping) else level
 
 
-def check_at_end(at_end: Any) -> None:
-    """Refuse anything but the two rules for ends."""
-    if not isinstance(at_end, str) or at_end not in ("absorb", "restart"):
-        raise InputError(f'at_end is {at_end!r}; expected "absorb" or "restart"')
-
-
 def given_start(env: Any, start: Any) -> Array | None:
     """First states (S,) by a caller's word: a distribution, or one observation; None says nothing."""
+    count = int(env.observation_space.n)
     if start is None:
         return None
     if np.ndim(start) > 0:
-        return as_distribution("start", start, (int(env.observation_space.n),), "(S,), one chance per observation")
-    chances = np.zeros(int(env.observation_space.n))
-    chances[observed_state("start", start, env.observation_space)] = 1.0
-    return chances
+        return as_distribution("start", start, (count,), "(S,), one chance per observation")
+    return one_state(count, observed_state("start", start, env.observation_space))
 
 
 def own_start(env: Any, changes: set[str]) -> Array | None:

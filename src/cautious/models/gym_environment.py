@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.checks import as_count
+from cautious.checks import as_count, check_choice
 from cautious.errors import InputError, MissingExtraError
-from cautious.models.simulator_parts import as_state
+from cautious.models.simulator_checks import as_state
 from cautious.models.tabular import MDP
 
 # a class needs its base when it is defined; this file is loaded when ``ca.to_gym`` is first used
@@ -76,12 +76,8 @@ class ModelEnv(Base):  # type: ignore[misc]  # unknown to the type checker
         if not isinstance(mdp, MDP):
             raise InputError(f"mdp must be a ca.MDP, found {type(mdp).__name__}")
         mdp.require_transitions("to_gym")
-        for name, value, options in (
-            ("ends", ends, ("never", "discount")),
-            ("forbidden", forbidden, ("replace", "refuse")),
-        ):
-            if value not in options:
-                raise InputError(f'{name} is {value!r}; expected "{options[0]}" or "{options[1]}"')
+        check_choice("ends", ends, ("never", "discount"))
+        check_choice("forbidden", forbidden, ("replace", "refuse"))
         self.mdp, self.ends, self.forbidden = mdp, ends, forbidden
         self.horizon = None if horizon is None else as_count("horizon", horizon)
         self.observation_space = gymnasium.spaces.Discrete(mdp.n_states)

@@ -6,23 +6,24 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.checks import as_number
+from cautious.checks import as_number, check_choice
 from cautious.errors import IncompatibleError, InputError
-from cautious.models.gym_answers import first_observed, stepped
 from cautious.models.gym_checks import (
+    AT_END,
     AtEnd,
     HasTable,
     SetState,
     ToyText,
-    check_at_end,
     check_environment,
     entries,
+    first_observed,
     own_start,
     state_setter,
+    stepped,
     title_of,
 )
 from cautious.models.scene import Scene
-from cautious.models.simulator_parts import as_reward_range, checked_pairs
+from cautious.models.simulator_checks import as_reward_range, checked_pairs
 from cautious.models.simulators import Known
 
 # environments may hand their seed to generators that take no more
@@ -68,7 +69,7 @@ class GymSimulator:
     ) -> None:
         changes = check_environment(env, "GymSimulator")
         self.discount = as_number("discount", discount, 0, 1, open_ends=")")
-        check_at_end(at_end)
+        check_choice("at_end", at_end, AT_END)
         if set_state is not None and not callable(set_state):
             raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
         self.env, self.at_end = env, at_end

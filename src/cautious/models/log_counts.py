@@ -8,9 +8,8 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.checks import states_of
-from cautious.errors import InputError
-from cautious.models.added_states import END, UNTRIED
 from cautious.models.logs import Log
+from cautious.models.scene import END, UNTRIED
 
 # the squares of so large rewards can still be summed over any number of rows
 LARGEST_SQUARED = 1e148
@@ -21,14 +20,14 @@ class Layout:
     """The states of the model, whatever part of the log is counted.
 
     The states of the log come first; then ``end``, where episodes end in states that some row leaves or leads to
-    without an end, and ``pit``, where pairs that were never tried lead. ``ends`` (S,): states that pay 0 for ever.
-    ``restart``: episodes that end begin anew with the probabilities ``start`` (S,).
+    without an end, and ``untried_state``, where pairs that were never tried lead. ``ends`` (S,): states that pay 0 for
+    ever. ``restart``: episodes that end begin anew with the probabilities ``start`` (S,).
     """
 
     shape: tuple[int, int]
     ends: Mask
     end: int | None
-    pit: int | None
+    untried_state: int | None
     restart: bool
     untried: str | None
     reward_range: tuple[float, float]
@@ -37,10 +36,10 @@ class Layout:
     @property
     def extra_names(self) -> tuple[str, ...]:
         """Names of the states that the log does not have."""
-        return tuple(name for name, number in ((END, self.end), (UNTRIED, self.pit)) if number is not None)
+        return tuple(name for name, number in ((END, self.end), (UNTRIED, self.untried_state)) if number is not None)
 
     @property
-    def pit_reward(self) -> float:
+    def untried_reward(self) -> float:
         """What a state pays of which nothing is known."""
         low, high = self.reward_range
         return high if self.untried == "optimistic" else low
@@ -75,13 +74,11 @@ def layout_of(
     end = n_labels if (ending & ~ends).any() else None
     unknown = np.flatnonzero((~tried & left[:, None]).ravel())
     stuck = np.flatnonzero(reached & ~left & ~ends)
-    pit = None
+    untried_state = None
     if untried in ("pessimistic", "optimistic") and (unknown.size or stuck.size):
-        pit = n_labels + (end is not None)
-    extra = (end is not None) + (pit is not None)
+        untried_state = n_labels + (end is not None)
+    extra = (end is not None) + (untried_state is not None)
     n_states = n_labels + extra
-    if n_states * n_actions * (n_states + 1) > np.iinfo(np.int64).max:
-        raise InputError(f"{n_states} states and {n_actions} actions are too many to be counted")
     ends = np.append(ends, np.zeros(extra, dtype=np.bool_))
     if end is not None:
         ends[end] = True
@@ -89,7 +86,7 @@ def layout_of(
         (n_states, n_actions),
         ends,
         end,
-        pit,
+        untried_state,
         restart,
         untried,
         (low, high),
@@ -117,24 +114,24 @@ def counted_arrays(log: Log, layout: Layout) -> Counted:
     """Count a log, or a part of one."""
     n_states, size = layout.shape[0], layout.shape[0] * layout.shape[1]
     width = n_states + layout.restart
-    triples = _triples(log, layout, width)
-    pairs, targets = triples.keys // width, triples.keys % width
-    counts = np.bincount(pairs, weights=triples.count, minlength=size).astype(np.int64)
-    outcome_counts = sp.csr_array((triples.count, (pairs, targets)), shape=(size, width))
+    groups = _groups(log, layout, width)
+    pairs, targets = groups.keys // width, groups.keys % width
+    counts = np.bincount(pairs, weights=groups.count, minlength=size).astype(np.int64)
+    outcome_counts = sp.csr_array((groups.count, (pairs, targets)), shape=(size, width))
     # what the log does not say: ends, and pairs that were never tried
     extra, extra_targets, extra_rewards, allowed = _unseen(layout, counts.reshape(layout.shape))
     rows, columns = np.concatenate([pairs, extra]), np.concatenate([targets, extra_targets])
-    weights = np.concatenate([triples.count.astype(np.float64), np.ones(extra.size)])
-    means = np.concatenate([triples.mean, extra_rewards])
+    weights = np.concatenate([groups.count.astype(np.float64), np.ones(extra.size)])
+    means = np.concatenate([groups.mean, extra_rewards])
     chances = weights / np.bincount(rows, weights=weights, minlength=size)[rows]
     transitions = sp.csr_array((chances, (rows, columns)), shape=(size, width))
     rewards: Any = sp.csr_array((means, (rows, columns)), shape=(size, width))
     square: Array | None = None
-    if triples.varied.any() or layout.restart:
-        varied = np.concatenate([triples.varied, np.zeros(extra.size, dtype=np.bool_)])
+    if groups.varied.any() or layout.restart:
+        varied = np.concatenate([groups.varied, np.zeros(extra.size, dtype=np.bool_)])
         # what a promised range has no square for is for the model to refuse
         with np.errstate(over="ignore"):
-            squares = np.concatenate([triples.square, extra_rewards**2])
+            squares = np.concatenate([groups.square, extra_rewards**2])
             rewards, square = _moments(rows, chances, means, squares, varied, size)
         rewards, square = rewards.reshape(layout.shape), square.reshape(layout.shape)
     if layout.restart:
@@ -157,7 +154,7 @@ def _moments(
 
 
 @dataclass(frozen=True)
-class _Triples:
+class _OutcomeGroups:
     """Groups of rows with the same pair and target: number, mean and mean square of the rewards, whether they vary."""
 
     keys: Indices
@@ -167,7 +164,7 @@ class _Triples:
     varied: Mask
 
 
-def _triples(log: Log, layout: Layout, width: int) -> _Triples:
+def _groups(log: Log, layout: Layout, width: int) -> _OutcomeGroups:
     keys = log.pairs * width + layout.targets(log)
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
@@ -182,13 +179,13 @@ def _triples(log: Log, layout: Layout, width: int) -> _Triples:
         raise log.refusal(
             row,
             f"the reward is {log.rewards[row]:g}; where rewards of a state and action differ, or episodes restart, "
-            f"they are squared and summed, which goes up to {LARGEST_SQUARED:g}: pay them in other units",
+            f"they are squared and summed, which goes up to {LARGEST_SQUARED:g}: rescale the rewards",
         )
     # averages of equal numbers must be that number; the largest have no sums and squares, and then all of them are so
     with np.errstate(over="ignore"):
         mean = np.where(varied, np.clip(np.add.reduceat(paid, first) / count, low, high), low)
         square = np.where(varied, np.add.reduceat(paid**2, first) / count, low**2)
-    return _Triples(keys[first], count, mean, square, varied)
+    return _OutcomeGroups(keys[first], count, mean, square, varied)
 
 
 def _unseen(layout: Layout, counts: Indices) -> tuple[Indices, Indices, Array, Mask]:
@@ -196,8 +193,8 @@ def _unseen(layout: Layout, counts: Indices) -> tuple[Indices, Indices, Array, M
     allowed = np.ones(layout.shape, dtype=np.bool_)
     unknown = counts == 0
     own = np.broadcast_to(np.arange(layout.shape[0])[:, None], layout.shape)
-    pays = np.where(layout.ends, 0.0, layout.pit_reward)[:, None] * np.ones(layout.shape)
-    leads = own if layout.pit is None else np.where(layout.ends[:, None], own, layout.pit)
+    pays = np.where(layout.ends, 0.0, layout.untried_reward)[:, None] * np.ones(layout.shape)
+    leads = own if layout.untried_state is None else np.where(layout.ends[:, None], own, layout.untried_state)
     if layout.untried == "forbid":
         allowed = ~unknown | ~(counts > 0).any(axis=1, keepdims=True)
     rows = np.flatnonzero(unknown & allowed)

@@ -1,7 +1,7 @@
 """``ca.from_transitions``: the model that a log describes, with its counts.
 
 Everything happens as often as it was seen: P(s' | s, a) = n(s, a, s') / n(s, a), rewards are averages. What was never
-seen is not known, and what to think of it is a choice (``untried``).
+seen is not known, and how to treat it is a choice (``untried``).
 """
 
 import warnings
@@ -13,17 +13,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_distribution, as_number
+from cautious.checks import as_distribution, as_number, check_choice
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
+from cautious.models.gym_checks import AT_END, AtEnd
 from cautious.models.log_counts import Layout, counted_arrays, layout_of
-from cautious.models.log_labels import as_written, names_of, number_of
-from cautious.models.logs import Log, read_log
+from cautious.models.logs import Log, as_written, names_of, number_of, read_log
 from cautious.models.scene import Scene
-from cautious.models.simulator_parts import as_reward_range
+from cautious.models.simulator_checks import as_reward_range
 from cautious.models.tabular import MDP
 
 Untried = Literal["forbid", "pessimistic", "optimistic"]
-AtEnd = Literal["absorb", "restart"]
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ def from_transitions(
     discount
         In [0, 1).
     untried
-        What to think of pairs that the log never tried; needed when there are any. "forbid": they do not exist; in a
+        How to treat pairs that the log never tried; needed when there are any. "forbid": they do not exist; in a
         state that was reached and never left, nothing can be forbidden: it pays the lowest reward for ever, with a
         warning. "pessimistic": they lead to a state ``untried`` that pays the lowest reward for ever; "optimistic":
         the highest.
@@ -192,8 +191,10 @@ def from_transitions(
     [[1.0, 0.0], [0.0, 1.0]]
     """
     as_number("discount", discount, 0, 1, open_ends=")")
-    _check_choice("untried", untried, ("forbid", "pessimistic", "optimistic"))
-    _check_choice("at_end", at_end, ("absorb", "restart"))
+    if untried is not None:
+        check_choice("untried", untried, ("forbid", "pessimistic", "optimistic"))
+    if at_end is not None:
+        check_choice("at_end", at_end, AT_END)
     log = read_log(table, names)
     if log.ended.any() and at_end is None:
         raise InputError('the log has rows that end an episode: say what follows, at_end="absorb" or at_end="restart"')
@@ -218,11 +219,6 @@ def from_transitions(
     )
 
 
-def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value is not None and value not in choices:
-        raise InputError(f"{name} is {value!r:.80}; expected {', '.join(repr(choice) for choice in choices)}")
-
-
 def _promised(log: Log, reward_range: Any) -> tuple[float, float]:
     low, high = as_reward_range(reward_range)
     outside = (log.rewards < low) | (log.rewards > high)
@@ -243,7 +239,7 @@ def _check_untried(log: Log, untried: str | None, stuck: Indices, unknown: Indic
         what = f"{pairs} never tried, such as {tried}" if unknown.size else ""
         left = f"{stuck_states} reached and never left, such as {first}" if stuck.size else ""
         raise InputError(
-            f"{' and '.join(filter(None, (what, left)))}: say what to think of them, "
+            f"{' and '.join(filter(None, (what, left)))}: choose how to treat them, "
             'untried="forbid", "pessimistic" or "optimistic"'
         )
     if untried == "forbid" and stuck.size:

@@ -55,6 +55,12 @@ class OutcomeList:
         self.rewards = None if self.rewards is None else self.rewards[order]
 
 
+def staying_outcomes(states: Indices, n_actions: int) -> OutcomeList:
+    """Every action of these states stays there and pays 0."""
+    rows = (states[:, None] * n_actions + np.arange(n_actions)).ravel()
+    return OutcomeList(rows, rows // n_actions, np.ones(rows.size), np.zeros(rows.size))
+
+
 class MergedOutcomes(NamedTuple):
     """Arguments of ``MDP``: transitions (S*A, S), rewards per transition or (S, A), second moments, allowed (S, A)."""
 
@@ -64,8 +70,8 @@ class MergedOutcomes(NamedTuple):
     allowed: Mask
 
 
-def is_single(value: Any) -> bool:
-    """Whether a value is an array without axes, which says that it can be gone through and cannot."""
+def has_no_axes(value: Any) -> bool:
+    """True for an array without axes, which claims to be iterable and is not."""
     return isinstance(value, np.ndarray) and value.ndim == 0
 
 

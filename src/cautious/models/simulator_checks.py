@@ -1,17 +1,76 @@
-"""Whatever a simulator says or returns is checked before it is used; messages name the call."""
+"""What a simulator is given, says and returns is checked before it is used; messages name the call."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cautious.arrays import Array, Indices
-from cautious.checks import as_count, as_number, check_finite, check_shape, first_bad
+from cautious.arrays import Array, Indices, Mask
+from cautious.checks import (
+    as_array,
+    as_count,
+    as_floats,
+    as_number,
+    check_finite,
+    check_shape,
+    first_bad,
+)
 from cautious.errors import InputError
-from cautious.models.simulator_parts import as_reward_range
-from cautious.models.simulators import Simulator
+
+if TYPE_CHECKING:
+    from cautious.models.simulators import Simulator
 
 
-def check_members(simulator: Simulator) -> None:
+def checked_pairs(allowed: Mask, states: Any, actions: Any) -> tuple[Indices, Indices]:
+    """States and actions of the same length, every pair one that exists; ``allowed`` (S, A)."""
+    found = {"states": as_array("states", states), "actions": as_array("actions", actions)}
+    if found["states"].shape != found["actions"].shape or found["states"].ndim != 1:
+        shapes = " and ".join(f"{name} {values.shape}" for name, values in found.items())
+        raise InputError(f"{shapes} must be one-dimensional, same length")
+    for (name, values), count in zip(found.items(), allowed.shape, strict=True):
+        if not np.issubdtype(values.dtype, np.integer):
+            raise InputError(f"{name} must hold whole numbers, found dtype {values.dtype}")
+        bad = (values < 0) | (values >= count)
+        if bad.any():
+            where = first_bad(bad)
+            raise InputError(f"{name}[{where[0]}] is {values[where]}; expected 0 to {count - 1}")
+    whole = found["states"].astype(np.int64), found["actions"].astype(np.int64)
+    forbidden = ~allowed[whole]
+    if forbidden.any():
+        where = first_bad(forbidden)
+        raise InputError(f"action {whole[1][where]} is not allowed in state {whole[0][where]}")
+    return whole
+
+
+def as_reward_range(value: Any, name: str = "reward_range") -> tuple[float, float]:
+    """(low, high)."""
+    bounds = as_floats(name, value)
+    check_shape(name, bounds, (2,), "(low, high)")
+    if bounds[0] > bounds[1]:
+        raise InputError(f"{name} is {tuple(bounds.tolist())}; low must not exceed high")
+    return float(bounds[0]), float(bounds[1])
+
+
+def as_outcome(what: str, outcome: Any, n_states: int) -> tuple[int, float]:
+    """One next state and its reward; ``what`` says which call returned them."""
+    if not isinstance(outcome, Sequence) or len(outcome) != 2:
+        raise InputError(f"{what} must return (next_state, reward), found {outcome!r:.80}")
+    state, reward = as_state(f"the next state of {what}", outcome[0], n_states), outcome[1]
+    if isinstance(reward, bool) or not isinstance(reward, int | float | np.integer | np.floating):
+        raise InputError(f"the reward of {what} must be a number, found {reward!r:.80}")
+    return state, float(reward)
+
+
+def as_state(what: str, state: Any, n_states: int) -> int:
+    """One state that exists."""
+    if isinstance(state, bool) or not isinstance(state, int | np.integer):
+        raise InputError(f"{what} must be a whole number, found {state!r:.80}")
+    if not 0 <= state < n_states:
+        raise InputError(f"{what} is {state}; states are numbered 0 to {n_states - 1}")
+    return int(state)
+
+
+def check_members(simulator: "Simulator") -> None:
     """Refuse a simulator whose sizes, discount or reward range cannot be."""
     as_count("simulator.n_states", simulator.n_states)
     as_count("simulator.n_actions", simulator.n_actions)
@@ -19,7 +78,7 @@ def check_members(simulator: Simulator) -> None:
     as_reward_range(simulator.reward_range, "simulator.reward_range")
 
 
-def checked_states(simulator: Simulator, member: str, found: Any, count: int, when: str) -> Indices:
+def checked_states(simulator: "Simulator", member: str, found: Any, count: int, when: str) -> Indices:
     """``count`` states that exist; ``member`` and ``when`` say which call returned them."""
     states = np.asarray(found)
     check_shape(f"simulator.{member}{when}", states, (count,), "(n,)")
@@ -42,7 +101,7 @@ def padded(reward_range: tuple[float, float]) -> tuple[float, float]:
     return low - slack, high + slack
 
 
-def checked_rewards(simulator: Simulator, found: Any, count: int, when: str) -> Array:
+def checked_rewards(simulator: "Simulator", found: Any, count: int, when: str) -> Array:
     """``count`` finite rewards inside the promised range."""
     name = f"simulator.sample: rewards{when}"
     rewards = np.asarray(found)
@@ -62,7 +121,7 @@ def checked_rewards(simulator: Simulator, found: Any, count: int, when: str) -> 
     return rewards
 
 
-def checked_sample(simulator: Simulator, drawn: Any, count: int, when: str) -> tuple[Indices, Array]:
+def checked_sample(simulator: "Simulator", drawn: Any, count: int, when: str) -> tuple[Indices, Array]:
     """What ``sample`` returned: next states and rewards."""
     if not isinstance(drawn, tuple | list) or len(drawn) != 2:
         found = f"{len(drawn)} items" if isinstance(drawn, tuple | list) else type(drawn).__name__

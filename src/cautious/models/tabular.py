@@ -12,22 +12,22 @@ import scipy.sparse as sp
 from cautious._core import planning, trailing_passes
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_array, as_distribution, as_mask, as_number, check_shape, did_you_mean
+from cautious.checks import as_allowed, as_array, as_distribution, as_number, check_shape, did_you_mean
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
+from cautious.models import files
 from cautious.models.encodings import (
     are_probabilities,
+    check_returns,
     check_rows,
     frozen,
+    given_square,
     is_in_order,
     reward_moments,
     transition_rows,
     weighted_rows,
 )
-from cautious.models.formats import registry
-from cautious.models.reward_sizes import check_returns, given_square
-from cautious.models.scene import Scene
+from cautious.models.scene import Scene, model_names
 from cautious.models.simulators import Known, TableSimulator
-from cautious.models.texts import model_names
 
 NEAR_ONE = 1 - 1e-6
 
@@ -39,7 +39,8 @@ class MDP:
     ----------
     transitions
         (S, A, S) array, sparse (S*A, S) with row ``s*A + a``, or a sequence of A matrices (S, S). A float64 CSR matrix
-        whose rows are sorted and sum to one, or a float64 array without zeros, is used without a copy: leave it be.
+        whose rows are sorted and sum to one, or a float64 array without zeros, is used without a copy and must not be
+        changed.
     rewards
         (S, A), or per outcome: (S, A, S), sparse (S*A, S) where missing means zero, or A matrices (S, S).
     discount
@@ -89,15 +90,7 @@ class MDP:
         rows, self.n_actions, tolerance = transition_rows(transitions)
         self.n_states = int(rows.shape[1])
         shape = (self.n_states, self.n_actions)
-        if allowed is None:
-            self.allowed: Mask = np.ones(shape, dtype=np.bool_)
-        else:
-            self.allowed = as_mask("allowed", allowed, shape, "(S, A)")
-            stuck = ~self.allowed.any(axis=1)
-            if stuck.any():
-                raise InputError(
-                    f"allowed[{int(np.argmax(stuck))}] forbids every action; each state needs at least one"
-                )
+        self.allowed = as_allowed(allowed, shape)
         self.state_names = None if state_names is None else model_names("state_names", state_names, self.n_states)
         self.action_names = None if action_names is None else model_names("action_names", action_names, self.n_actions)
         self.transitions = check_rows(rows, self.allowed, tolerance, normalise, self._pair_words)
@@ -119,6 +112,30 @@ class MDP:
         self._as_given = self._looked_over()
         for array in (self.allowed, self.rewards, self.start, self.transitions.data):
             array.setflags(write=False)
+
+    def restricted(self, states: Indices, allowed: Mask) -> "MDP":
+        """This model on some of its states, which the ``allowed`` pairs (n, A) of these states never leave."""
+        part = object.__new__(MDP)
+        part.discount, part.n_states, part.n_actions = self.discount, states.size, self.n_actions
+        part.allowed, part.start, part.rewards = allowed, self.start[states], self.rewards[states]
+        pairs = (states[:, None] * self.n_actions + np.arange(self.n_actions)).ravel()
+        # rows of pairs that are not allowed become empty
+        pointer = self.transitions.indptr
+        lengths = np.diff(pointer)[pairs] * allowed.ravel()
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(pointer[pairs] - ends[:-1], lengths) + np.arange(ends[-1])
+        place = np.zeros(self.n_states, self.transitions.indices.dtype)
+        place[states] = np.arange(states.size)
+        indices = place[self.transitions.indices[entries]]
+        shape = (pairs.size, states.size)
+        part.transitions = sp.csr_array((self.transitions.data[entries], indices, ends.astype(indices.dtype)), shape)
+        part.outcome_rewards = None if self.outcome_rewards is None else self.outcome_rewards[entries]
+        part.reward_square = self.reward_square[states]
+        part.state_names = None if self.state_names is None else tuple(self.state_names[state] for state in states)
+        part.action_names, part.scene = self.action_names, None
+        part.normalised, part.known_transitions = self.normalised, True
+        part._as_given = part._looked_over()
+        return part
 
     def _pair_words(self, row: int) -> str:
         """A pair as errors call it: by names where there are names."""
@@ -288,7 +305,7 @@ class MDP:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that ``ca.read_model`` reads; the suffix says the format, ``.npz`` is ours."""
-        registry.save(path, self)
+        files.save(path, self)
 
     def __repr__(self) -> str:
         density = f"{self.transitions.nnz} transitions"

@@ -10,7 +10,7 @@ Everything is in the model's own units of return. The theorems want rewards in [
 bound on the gap, and C, count (high - low) times; the violation has no unit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,64 +43,16 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One run of ``samples`` iterations; the module's text has the formulas.
-
-    ``policy_error`` is what the policy read off the average loses, judged by its own occupancy. ``divergence`` is
-    KL(d_bar || d*), infinite where the optimum leaves pairs out. ``bound`` is Theorem 1's for the expected gap;
-    ``box`` is 2C in units of return.
-    """
-
-    samples: int
-    suboptimality: float
-    violation: float
-    gap: float
-    policy_error: float
-    divergence: float
-    bound: float
-    box: float
-    caution: float
-
-    @property
-    def violation_bound(self) -> float:
-        """Theorem 2: (1-gamma) epsilon / (1 + c sigma), epsilon being Theorem 1's bound."""
-        return 2 * self.bound / self.box
-
-    @property
-    def violation_allowed(self) -> float:
-        """The same with the measured gap for epsilon."""
-        return 2 * self.gap / self.box
-
-    @property
-    def divergence_bound(self) -> float:
-        """Corollary 1: epsilon / c, epsilon being Theorem 1's bound."""
-        return self.bound / self.caution
-
-    @property
-    def divergence_allowed(self) -> float:
-        """The same with the measured gap for epsilon."""
-        return self.gap / self.caution
-
-
-@dataclass(frozen=True)
 class GapCurve:
-    """One instance at increasing numbers of samples; ``runs`` has a tuple over seeds for each."""
+    """One instance at increasing numbers of ``samples``; every number of ``measure`` as a table (samples, seeds)."""
 
     instance: Instance
-    runs: tuple[tuple[Measured, ...], ...]
-
-    @property
-    def samples(self) -> list[int]:
-        """The numbers of samples."""
-        return [runs[0].samples for runs in self.runs]
-
-    def each(self, number: str) -> Array:
-        """A number of ``Measured`` by its name, for every number of samples and seed (K, seeds)."""
-        return np.array([[getattr(run, number) for run in runs] for runs in self.runs], dtype=np.float64)
+    samples: Sequence[int]
+    numbers: Mapping[str, Array]
 
     def across(self, number: str) -> list[Interval]:
-        """Its mean over seeds."""
-        return [interval(row) for row in self.each(number)]
+        """The mean of a number over seeds."""
+        return [interval(row) for row in self.numbers[number]]
 
 
 def with_optimum(name: str, problem: Problem) -> Instance:
@@ -141,26 +93,39 @@ def divergence_of(average: Array, optimum: Array) -> float:
     return float(np.sum(average[used] * np.log(average[used] / optimum[used])))
 
 
-def measure(instance: Instance, samples: int, seed: int) -> Measured:
-    """Run Algorithm 1 to its end and judge what it leaves."""
+def measure(instance: Instance, samples: int, seed: int) -> dict[str, float]:
+    """Run Algorithm 1 to its end and judge what it leaves; the module's text has the formulas.
+
+    ``policy_error`` is what the policy read off the average loses, judged by its own occupancy. ``divergence`` is
+    KL(d_bar || d*), infinite where the optimum leaves pairs out. ``bound`` is Theorem 1's epsilon, for the expected
+    gap. ``violation_bound`` is Theorem 2's, (1-gamma) epsilon / (1 + c sigma); ``divergence_bound`` is Corollary 1's,
+    epsilon / c; ``_allowed`` are the same with the measured gap for epsilon. ``box`` is 2C in units of return.
+    """
     problem, run = instance.problem, begin(instance.problem, samples, seed)
     while not run.done:
         run.advance()
     constants, (_, width) = run.constants, reward_scale(run.task)
     average, box = run.occupancy, width * constants.box
-    return Measured(
-        samples=samples,
-        suboptimality=instance.best - problem.objective(average),
-        violation=violation_of(problem, average),
-        gap=gap_of(instance, average, box),
-        policy_error=instance.best - evaluate_policy(problem, run.result().policy).objective,
-        divergence=divergence_of(average, instance.optimum),
-        bound=width * run.method.theorem_bound(constants),
-        box=box,
-        caution=problem.caution,
-    )
+    gap, bound = gap_of(instance, average, box), width * run.method.theorem_bound(constants)
+    found = {
+        "suboptimality": instance.best - problem.objective(average),
+        "violation": violation_of(problem, average),
+        "gap": gap,
+        "policy_error": instance.best - evaluate_policy(problem, run.result().policy).objective,
+        "divergence": divergence_of(average, instance.optimum),
+        "bound": bound,
+        "box": box,
+        "violation_bound": 2 * bound / box,
+        "violation_allowed": 2 * gap / box,
+    }
+    if problem.caution > 0:
+        found |= {"divergence_bound": bound / problem.caution, "divergence_allowed": gap / problem.caution}
+    return found
 
 
 def curve(instance: Instance, samples: Sequence[int], seeds: int) -> GapCurve:
     """Independent runs for every number of samples: the steps of Theorem 1 depend on it."""
-    return GapCurve(instance, tuple(tuple(measure(instance, n, seed) for seed in range(seeds)) for n in samples))
+    runs = [[measure(instance, n, seed) for seed in range(seeds)] for n in samples]
+    return GapCurve(
+        instance, samples, {name: np.array([[one[name] for one in row] for row in runs]) for name in runs[0][0]}
+    )

@@ -31,13 +31,13 @@ from cautious.worlds.grids import cells_marked, maze
 
 MORE_CAUTION = 50.0
 DARK_SHARE, GOAL_SHARE = "share entering a dark cell", "share reaching the goal"
-COMPARED = (0.0, CAUTION, MORE_CAUTION)
-PATH_SEED, DRAWN = 0, 30
-# a share below NONE counts as none, one above 1 - NONE as all
-NONE = 0.01
+COMPARED_CAUTIONS = (0.0, CAUTION, MORE_CAUTION)
+PATH_SEED, DRAWN_PATHS = 0, 30
+# a smaller share counts as none, one above 1 minus this as all
+NEGLIGIBLE_SHARE = 0.01
 # the map is light in both themes, so the paths keep the colours of the light one
 PATH_COLOURS = (LIGHT.neutral, LIGHT.chosen)
-TRIED = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+TRIED_CAUTIONS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ def make(scale: Scale) -> Part:
             "(a) What entering a cell pays, in points; walls are grey. (b) The risk-neutral policy and (c) the policy "
             f"with the variance of the reward of one step as risk and caution {CAUTION:g}, both solved exactly for a "
             f"uniform start and walked from S. Bold: one simulated path each, the first of seed {PATH_SEED}; other "
-            f"draws look different, and some paths of (c) do enter the dark. Thin: the next {DRAWN - 1}. Ring: first "
-            "cell, square: last cell, 2x: two moves in one cell. The shares above the maps and the claims rest on "
-            f"{scale.seeds} x {TRAJECTORIES} paths of each policy."
+            f"draws look different, and some paths of (c) do enter the dark. Thin: the next {DRAWN_PATHS - 1}. Ring: "
+            "first cell, square: last cell, 2x: two moves in one cell. The shares above the maps and the claims rest "
+            f"on {scale.seeds} x {TRAJECTORIES} paths of each policy."
         ),
         alt=(
             "Three maps of a 10 by 10 maze: the rewards with two dark bands around the corridor from S to G, a path of "
@@ -92,13 +92,12 @@ def measure(mdp: MDP, from_s: MDP, seeds: int) -> Walks:
     moves = default_horizon(mdp.discount)
     dark, goal = cells_marked(mdp, DARK_CELL), cells_marked(mdp, GOAL_CELL)
     rows: list[Row] = []
-    drawn: dict[float, Indices] = {}
-    entries: dict[float, Indices] = {}
-    for caution in COMPARED:
+    drawn, entries = dict[float, Indices](), dict[float, Indices]()
+    for caution in COMPARED_CAUTIONS:
         policy = solve(Problem(mdp, Variance(), caution)).require().policy
         mean, variance = return_variance(from_s, policy)
         walked = [walk(from_s, policy, TRAJECTORIES, moves, seed) for seed in range(seeds)]
-        drawn[caution] = walked[PATH_SEED][:DRAWN]
+        drawn[caution] = walked[PATH_SEED][:DRAWN_PATHS]
         entries[caution] = np.concatenate([first_entries(paths, dark) for paths in walked])
         for seed, paths in enumerate(walked):
             rows.append(
@@ -127,14 +126,14 @@ class Staying:
     goal_pays: float
 
 
-def staying(mdp: MDP, from_s: MDP, cautions: Sequence[float] = TRIED) -> Staying | None:
+def staying(mdp: MDP, from_s: MDP, cautions: Sequence[float] = TRIED_CAUTIONS) -> Staying | None:
     """Raise the caution until the agent no longer goes to the goal; None when it always does."""
     dark, goal = cells_marked(mdp, DARK_CELL), cells_marked(mdp, GOAL_CELL)
     for caution in cautions:
         policy = solve(Problem(mdp, Variance(), caution)).require().policy
         paths = walk(from_s, policy, TRAJECTORIES, default_horizon(mdp.discount), PATH_SEED)
         reach = share_entering(paths, goal)
-        if reach < NONE:
+        if reach < NEGLIGIBLE_SHARE:
             variance = return_variance(from_s, policy)[1]
             return Staying(caution, reach, share_entering(paths, dark), variance, float(mdp.rewards[goal[0], 0]))
     return None
@@ -142,21 +141,14 @@ def staying(mdp: MDP, from_s: MDP, cautions: Sequence[float] = TRIED) -> Staying
 
 def claims(walks: Walks, *stays: Staying | None) -> tuple[Claim, ...]:
     """Whether the risk-averse policy avoids the dark cells and still reaches the goal."""
-    return _avoids(walks), _reaches(walks, stays)
+    return _avoids(walks), _reaches(walks, [one for one in stays if one is not None])
 
 
 def _avoids(walks: Walks) -> Claim:
-    name = DARK_SHARE
-    neutral, averse, more = (walks.mean(caution, name) for caution in COMPARED)
-    change = interval(walks.per_seed(CAUTION, name) - walks.per_seed(0.0, name))
-    never = more.high < NONE
-    found = (
-        f"Share of paths from S that enter a dark cell: {neutral.percent} % risk-neutral, {averse.percent} % with "
-        f"caution {CAUTION:g}; paired difference {change.percent} percentage points. With caution {MORE_CAUTION:g}: "
-        f"{more.percent} %."
-    )
+    neutral, averse, more = (walks.mean(caution, DARK_SHARE) for caution in COMPARED_CAUTIONS)
+    change = interval(walks.per_seed(CAUTION, DARK_SHARE) - walks.per_seed(0.0, DARK_SHARE))
     caveat = ""
-    if averse.low > NONE and neutral.low > NONE:
+    if averse.low > NEGLIGIBLE_SHARE and neutral.low > NEGLIGIBLE_SHARE:
         late, early = (float(np.median(walks.entries[caution])) for caution in (CAUTION, 0.0))
         caveat = (
             f"With caution {CAUTION:g} avoidance is not complete. The dark cells that are left are entered after "
@@ -164,46 +156,39 @@ def _avoids(walks: Walks) -> Claim:
         )
     return Claim(
         place="Section 6.1, Figure 1",
-        said="The risk-averse policy avoids the dark cells "
-        f"(we read: fewer paths enter one with caution {CAUTION:g}, and below {100 * NONE:g} % with {MORE_CAUTION:g}).",
-        found=found,
-        holds=change.high < 0 and never,
+        said=f"The risk-averse policy avoids the dark cells (we read: fewer paths enter one with caution {CAUTION:g}, "
+        f"and below {100 * NEGLIGIBLE_SHARE:g} % with {MORE_CAUTION:g}).",
+        found=f"Share of paths from S that enter a dark cell: {neutral.percent} % risk-neutral, {averse.percent} % "
+        f"with caution {CAUTION:g}; paired difference {change.percent} percentage points. With caution "
+        f"{MORE_CAUTION:g}: {more.percent} %.",
+        holds=change.high < 0 and more.high < NEGLIGIBLE_SHARE,
         caveat=caveat,
         numbers={"neutral": neutral, "averse": averse, "difference": change, "more averse": more},
     )
 
 
-def _reaches(walks: Walks, stays: Sequence[Staying | None]) -> Claim:
-    name = GOAL_SHARE
-    neutral, averse, more = (walks.mean(caution, name) for caution in COMPARED)
-    found = (
-        f"Share of paths from S that reach the goal within {walks.moves} moves: {averse.percent} % with caution "
-        f"{CAUTION:g}, {more.percent} % with caution {MORE_CAUTION:g}, {neutral.percent} % risk-neutral."
+def _reaches(walks: Walks, stays: Sequence[Staying]) -> Claim:
+    neutral, averse, more = (walks.mean(caution, GOAL_SHARE) for caution in COMPARED_CAUTIONS)
+    where = " and ".join(
+        f"{one.caution:g} where the goal pays {'nothing' if one.goal_pays == 0 else f'{one.goal_pays:+g} a step'} "
+        f"({100 * one.reach:.0f} % of {TRAJECTORIES} paths reach the goal, {100 * one.dark:.0f} % enter a dark "
+        f"cell, the return has variance {abs(one.variance):.2f})"
+        for one in stays
+    )
+    tried = ", ".join(f"{caution:g}" for caution in TRIED_CAUTIONS)
+    dependence = (
+        f"It depends on the caution and on the rewards. Of the cautions tried ({tried}), the first with which the "
+        f"agent stays among the light cells for ever is {where}."
     )
     return Claim(
         place="Section 6.1, Figure 1",
         said="The risk-averse policy still reaches the goal "
-        f"(we read: in more than {100 * (1 - NONE):g} % of the paths).",
-        found=found,
-        holds=min(averse.low, more.low) > 1 - NONE,
-        caveat=_dependence([one for one in stays if one is not None]),
+        f"(we read: in more than {100 * (1 - NEGLIGIBLE_SHARE):g} % of the paths).",
+        found=f"Share of paths from S that reach the goal within {walks.moves} moves: {averse.percent} % with caution "
+        f"{CAUTION:g}, {more.percent} % with caution {MORE_CAUTION:g}, {neutral.percent} % risk-neutral.",
+        holds=min(averse.low, more.low) > 1 - NEGLIGIBLE_SHARE,
+        caveat=dependence if stays else "",
         numbers={"neutral": neutral, "averse": averse, "more averse": more},
-    )
-
-
-def _dependence(stays: Sequence[Staying]) -> str:
-    if not stays:
-        return ""
-    return (
-        f"It depends on the caution and on the rewards. Of the cautions tried ({', '.join(f'{c:g}' for c in TRIED)}), "
-        "the first with which the agent stays among the light cells for ever is "
-        + " and ".join(
-            f"{one.caution:g} where the goal pays {'nothing' if one.goal_pays == 0 else f'{one.goal_pays:+g} a step'} "
-            f"({100 * one.reach:.0f} % of {TRAJECTORIES} paths reach the goal, {100 * one.dark:.0f} % enter a dark "
-            f"cell, the return has variance {abs(one.variance):.2f})"
-            for one in stays
-        )
-        + "."
     )
 
 

@@ -1,16 +1,17 @@
 """Figure 2 of the paper: objective, mean and variance of the return while the maze is learned."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from cautious.arrays import Array
 from cautious.evaluation.evaluate import return_variance
 from cautious.models.tabular import MDP
-from cautious.paper.evidence import Claim, Interval, Part, Scale, Video, interval
-from cautious.paper.figure_2_drawing import draw
+from cautious.paper.evidence import Claim, Interval, Part, Scale, Video, band, interval
 from cautious.paper.maze_training import (
     ALGORITHM_2,
+    ASCENT,
     AVERSE,
     CAUTION,
     FILMED,
@@ -18,12 +19,15 @@ from cautious.paper.maze_training import (
     LEARNERS,
     NEUTRAL,
     PLUG_IN,
+    PRIMAL_DUAL,
     TRAJECTORIES,
     Training,
     measure,
 )
 from cautious.paper.videos import AGENTS, can_film, film
 from cautious.problem import Problem
+from cautious.report.canvas import GREEN, PURPLE, Theme, dress_curves, new_figure, title
+from cautious.report.words import scene_of
 from cautious.risks.scalar import Variance
 from cautious.solvers.solve import solve
 from cautious.worlds.grids import maze
@@ -32,8 +36,15 @@ MARKS, ROUNDS = (1_000, 5_600, 32_000, 180_000, 1_000_000), 60
 QUICK_MARKS, QUICK_ROUNDS = (1_000, 5_600, 30_000), 25
 FILM_MOVES, FILM_STAGES = 48, 4
 # converged: within this share of the optimum's size; comparable: within this share of the neutral mean's size
-CONVERGED, COMPARABLE = 0.05, 0.10
+CONVERGED_SHARE, COMPARABLE_SHARE = 0.05, 0.10
 PLACE = "Section 6.1, Figure 2"
+DASHES = {PLUG_IN: "-", PRIMAL_DUAL: (0, (4, 2))}
+MARKERS = {PLUG_IN: "o", PRIMAL_DUAL: "s", ALGORITHM_2: "^"}
+# the upper half of panel (a) enlarges this share of the distance from the uniform policy to the optimum
+ENLARGED_SHARE = 0.06
+OPTIMUM, EXACT = "global optimum, proved", f"{ASCENT} (rounds, upper axis)"
+# returns that never vary have no logarithm
+LEAST_VARIANCE = 1e-6
 
 
 def make(scale: Scale) -> Part:
@@ -105,10 +116,10 @@ def _converges(training: Training, method: str, who: str) -> Claim:
         caveat = f"With {at[-2]:,.0f} samples it was {interval(gaps[:, -2])} below."
     return Claim(
         place=PLACE,
-        said=f"The objective converges ({who}; we read: to within {100 * CONVERGED:g} % of the global optimum).",
+        said=f"The objective converges ({who}; we read: to within {100 * CONVERGED_SHARE:g} % of the global optimum).",
         found=f"After {training.samples:,} samples the objective is {gap} below the global optimum {best:.4g} "
         f"({100 * gap.mean / abs(best):.3g} % of its size).",
-        holds=gap.high <= CONVERGED * abs(best),
+        holds=gap.high <= CONVERGED_SHARE * abs(best),
         caveat=caveat,
         numbers={"gap": gap, "optimum": best},
         of_paper=method == ALGORITHM_2,
@@ -123,10 +134,10 @@ def _ascends(training: Training) -> Claim:
     return Claim(
         place=PLACE,
         said="The objective converges (Algorithm 2 with a known model and exact inner solves; we read: to within "
-        f"{100 * CONVERGED:g} % of the global optimum).",
+        f"{100 * CONVERGED_SHARE:g} % of the global optimum).",
         found=f"The best of {len(ascent.rounds)} rounds is {gap:.2g} below the global optimum {best:.4g} "
         f"({100 * gap / abs(best):.2g} %); with the most likely action in every state, {rounded:.2g}.",
-        holds=gap <= CONVERGED * abs(best),
+        holds=gap <= CONVERGED_SHARE * abs(best),
         caveat=f"It depends on the coupling, here {ascent.coupling:.3g}. From a uniform start the risk-neutral policy "
         f"is only {lost:.2g} below the optimum ({100 * lost / abs(best):.2g} %): a nearly best objective alone does "
         "not show that a policy is cautious; the returns from S do.",
@@ -134,90 +145,74 @@ def _ascends(training: Training) -> Claim:
     )
 
 
-def _comparable(training: Training) -> Claim:
-    compared = {name: _compared(training, name, "mean") for name in LEARNERS}
-    numbers = _numbers(compared)
-    share = {}
-    for name, one in compared.items():
-        size = abs(one.exact[0].mean)
-        share[name] = interval(
-            (training.last(name, AVERSE, "exact mean") - training.last(name, NEUTRAL, "exact mean")) / size
+@dataclass(frozen=True)
+class _Compared:
+    """Risk-neutral, risk-averse and their paired difference at the end of training."""
+
+    neutral: Interval
+    averse: Interval
+    difference: Interval
+
+
+def _compared(training: Training, name: str) -> tuple[dict[tuple[str, str], _Compared], str, dict[str, Any]]:
+    """Mean or variance of the return by learner and kind (simulated, exact); in words; and as numbers of a claim."""
+    found = {}
+    for method in LEARNERS:
+        for kind, column in (("simulated", name), ("exact", f"exact {name}")):
+            neutral, averse = (training.last(method, policy, column) for policy in (NEUTRAL, AVERSE))
+            found[method, kind] = _Compared(interval(neutral), interval(averse), interval(averse - neutral))
+    after = f"after {training.samples:,} samples, over {TRAJECTORIES} trajectories"
+    said = [f"{name.capitalize()} of the return from S {after}."]
+    for method in LEARNERS:
+        simulated, exact = found[method, "simulated"], found[method, "exact"]
+        said.append(
+            f"{method}: {simulated.averse} against {simulated.neutral} risk-neutral, paired difference "
+            f"{simulated.difference}; exact {exact.averse} against {exact.neutral}, difference {exact.difference}."
         )
+    numbers = {
+        f"{method}, {kind}: {what}": value
+        for (method, kind), one in found.items()
+        for what, value in ((NEUTRAL, one.neutral), (AVERSE, one.averse), ("difference", one.difference))
+    }
+    return found, " ".join(said), numbers
+
+
+def _comparable(training: Training) -> Claim:
+    compared, said, numbers = _compared(training, "mean")
+    share = {}
+    for name in LEARNERS:
+        neutral, averse = (training.last(name, policy, "exact mean") for policy in (NEUTRAL, AVERSE))
+        share[name] = interval((averse - neutral) / abs(compared[name, "exact"].neutral.mean))
     decides = share[PLUG_IN]
     return Claim(
         place=PLACE,
         said="The risk-averse policy has a comparable mean return (we read: the exact means differ by less than "
-        f"{100 * COMPARABLE:g} % of the risk-neutral one, interval included; {PLUG_IN} decides).",
-        found=_words("Mean", training, compared)
-        + " Exact difference in per cent: "
+        f"{100 * COMPARABLE_SHARE:g} % of the risk-neutral one, interval included; {PLUG_IN} decides).",
+        found=f"{said} Exact difference in per cent: "
         + "; ".join(f"{name} {one.percent}" for name, one in share.items())
         + ".",
-        holds=max(abs(decides.low), abs(decides.high)) < COMPARABLE,
+        holds=max(abs(decides.low), abs(decides.high)) < COMPARABLE_SHARE,
         numbers=numbers | {f"{name}: relative difference": one for name, one in share.items()},
     )
 
 
 def _lower(training: Training, paying: Exact) -> Claim:
-    compared = {name: _compared(training, name, "variance") for name in LEARNERS}
-    ratios = {name: one.exact[1].mean / one.exact[0].mean for name, one in compared.items()}
+    compared, said, numbers = _compared(training, "variance")
+    exact = {name: compared[name, "exact"] for name in LEARNERS}
+    (mean, variance), (averse_mean, averse_variance) = paying.neutral, paying.averse
     return Claim(
         place=PLACE,
         said="The risk-averse policy has a lower variance of the return (we read: the paired difference lies below "
         f"zero, interval included, simulated and exact; {PLUG_IN} decides).",
-        found=_words("Variance", training, compared)
-        + " Ratio of the exact means over seeds: "
-        + "; ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items())
+        found=f"{said} Ratio of the exact means over seeds: "
+        + "; ".join(f"{name} {one.averse.mean / one.neutral.mean:.2g}" for name, one in exact.items())
         + ".",
-        holds=compared[PLUG_IN].simulated[2].high < 0 and compared[PLUG_IN].exact[2].high < 0,
-        caveat=_dependence(paying),
-        numbers=_numbers(compared),
-    )
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """Risk-neutral, risk-averse and their paired difference at the end of training."""
-
-    simulated: tuple[Interval, Interval, Interval]
-    exact: tuple[Interval, Interval, Interval]
-
-
-def _compared(training: Training, method: str, name: str) -> _Compared:
-    found = []
-    for column in (name, f"exact {name}"):
-        neutral, averse = (training.last(method, policy, column) for policy in (NEUTRAL, AVERSE))
-        found.append((interval(neutral), interval(averse), interval(averse - neutral)))
-    return _Compared(*found)
-
-
-def _numbers(compared: Mapping[str, _Compared]) -> dict[str, Interval | float]:
-    return {
-        f"{method}, {kind}: {what}": one
-        for method, both in compared.items()
-        for kind, three in (("simulated", both.simulated), ("exact", both.exact))
-        for what, one in zip((NEUTRAL, AVERSE, "difference"), three, strict=True)
-    }
-
-
-def _words(what: str, training: Training, compared: Mapping[str, _Compared]) -> str:
-    said = [
-        f"{name}: {one.simulated[1]} against {one.simulated[0]} risk-neutral, paired difference {one.simulated[2]}; "
-        f"exact {one.exact[1]} against {one.exact[0]}, difference {one.exact[2]}."
-        for name, one in compared.items()
-    ]
-    return (
-        f"{what} of the return from S after {training.samples:,} samples, over {TRAJECTORIES} trajectories. "
-        + " ".join(said)
-    )
-
-
-def _dependence(paying: Exact) -> str:
-    (mean, variance), (averse_mean, averse_variance) = paying.neutral, paying.averse
-    return (
-        "The risk is the variance of the reward of one step, not that of the return, so how much the latter falls "
-        f"depends on the rewards. Where the goal pays +1 a step, caution {CAUTION:g} changes it from {variance:.3g} to "
-        f"{averse_variance:.3g} (exact, ratio {averse_variance / variance:.2f}), and the mean from {mean:.3g} to "
-        f"{averse_mean:.3g}."
+        holds=compared[PLUG_IN, "simulated"].difference.high < 0 and exact[PLUG_IN].difference.high < 0,
+        caveat="The risk is the variance of the reward of one step, not that of the return, so how much the latter "
+        f"falls depends on the rewards. Where the goal pays +1 a step, caution {CAUTION:g} changes it from "
+        f"{variance:.3g} to {averse_variance:.3g} (exact, ratio {averse_variance / variance:.2f}), and the mean from "
+        f"{mean:.3g} to {averse_mean:.3g}.",
+        numbers=numbers,
     )
 
 
@@ -234,3 +229,93 @@ def _video(training: Training, from_s: MDP) -> Video:
         ),
         content=film(from_s, stages, FILMED_SEED, FILM_MOVES),
     )
+
+
+def draw(training: Training, theme: Theme) -> Any:
+    """Objective, mean and variance against training."""
+    figure = new_figure(theme, 12.6, 4.6)
+    grid = figure.add_gridspec(2, 3, width_ratios=(1.2, 1, 1), hspace=0.02)
+    upper, lower = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
+    mean, variance = figure.add_subplot(grid[:, 1]), figure.add_subplot(grid[:, 2])
+    unit = scene_of(training.problem.mdp).reward_unit
+    _objective(upper, lower, training, theme)
+    for axes, name in ((mean, "mean"), (variance, "variance")):
+        for policy, colour in ((NEUTRAL, theme.neutral), (AVERSE, theme.chosen)):
+            for method in LEARNERS:
+                _curve(axes, training, method, policy, name, colour)
+    upper.set_ylabel(f"objective ({unit})")
+    lower.set_ylabel(f"objective ({unit})")
+    mean.set_ylabel(f"mean of the return ({unit})")
+    variance.set(ylabel=f"variance of the return ({unit}², log scale)", yscale="log")
+    named = {upper: "(a) objective, enlarged at the top", mean: "(b) mean", variance: "(c) variance"}
+    for axes in (upper, lower, mean, variance):
+        axes.set_xscale("log")
+        title(axes, named.get(axes, ""), theme)
+        axes.set_xlabel("" if axes is upper else "samples used in training (log scale)")
+        dress_curves(axes, theme)
+    _upper_half(upper, training)
+    figure.align_ylabels((upper, lower))
+    # one legend for all panels: a column per policy, one for Algorithm 2, and the optimum
+    handles: dict[str, Any] = {}
+    for axes in (upper, mean):
+        found, labels = axes.get_legend_handles_labels()
+        handles |= dict(zip(labels, found, strict=True))
+    names = [f"{policy}, {method}" for policy in (NEUTRAL, AVERSE) for method in LEARNERS]
+    names += [ALGORITHM_2, EXACT, OPTIMUM]
+    style = {"frameon": False, "fontsize": 9, "labelcolor": theme.ink, "ncols": 4}
+    figure.legend([handles[name] for name in names], names, loc="outside lower center", **style)
+    return figure
+
+
+def _objective(upper: Any, lower: Any, training: Training, theme: Theme) -> None:
+    """One curve on two axes: near the optimum above, everything below it on another scale."""
+    best, worst = training.optimum.objective, training.uniform_objective
+    rounds, values = training.table(ASCENT, AVERSE, "objective")
+    low, high = _ends(training)
+    for axes in (upper, lower):
+        axes.axhline(best, color=theme.ink, linewidth=1.0, linestyle=(0, (1, 1.5)), label=OPTIMUM)
+        for name, colour in (*((name, theme.chosen) for name in LEARNERS), (ALGORITHM_2, PURPLE)):
+            _curve(axes, training, name, AVERSE, "objective", colour)
+        axes.plot(_samples_of(rounds, training), values[0], color=GREEN, linewidth=1.3, label=EXACT)
+        axes.set_xlim(low / 1.15, high * 1.15)
+    reach = best - worst
+    upper.set_ylim(best - ENLARGED_SHARE * reach, best + 0.01 * reach)
+    floor = min(worst, float(training.table(ALGORITHM_2, AVERSE, "objective")[1].min()))
+    lower.set_ylim(floor - 0.1 * reach, best - ENLARGED_SHARE * reach)
+
+
+def _samples_of(rounds: Array, training: Training) -> Array:
+    """Where a round lies on the axis of the samples: the rounds are spread evenly over its length."""
+    low, high = _ends(training)
+    return np.asarray(low * (high / low) ** (rounds / len(training.ascent.rounds)))
+
+
+def _ends(training: Training) -> tuple[float, float]:
+    at, _ = training.table(PLUG_IN, AVERSE, "gap")
+    return float(at[0]), float(at[-1])
+
+
+def _upper_half(axes: Any, training: Training) -> None:
+    """Rounds above it; below, only the break between the two scales."""
+    axes.tick_params(which="both", labelbottom=False, bottom=False)
+    axes.spines["bottom"].set_linestyle((0, (3, 3)))
+    rounds = np.arange(0.0, len(training.ascent.rounds) + 1, 10.0)
+    scale = axes.secondary_xaxis("top")
+    scale.set_ticks(_samples_of(rounds, training), [f"{k:g}" for k in rounds])
+    scale.minorticks_off()
+    scale.set_xlabel("rounds of Algorithm 2 with exact inner solves", fontsize=9, color=GREEN)
+    scale.tick_params(colors=GREEN, labelsize=8)
+    scale.spines["top"].set_color(GREEN)
+
+
+def _curve(axes: Any, training: Training, method: str, policy: str, name: str, colour: str) -> None:
+    """The mean over seeds and its band; of the logarithms for the variance, which is drawn on their scale."""
+    at, values = training.table(method, policy, name)
+    if name == "variance":
+        middle, low, high = np.exp(band(np.log(np.maximum(values, LEAST_VARIANCE))))
+    else:
+        middle, low, high = band(values)
+    style = {"color": colour, "linewidth": 1.3, "linestyle": DASHES.get(method, "-"), "markersize": 3.5}
+    label = method if method == ALGORITHM_2 else f"{policy}, {method}"
+    axes.plot(at, middle, marker=MARKERS[method], label=label, **style)
+    axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)

@@ -1,6 +1,6 @@
 """How policies of the maze change while they are learned: the numbers behind figure 2."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,9 +54,8 @@ class Training:
     def table(self, method: str, policy: str, name: str) -> tuple[Array, Array]:
         """Where it was looked at (looks,), and a column of the rows as (seeds, looks)."""
         rows = [row for row in self.rows if row["method"] == method and row["policy"] == policy]
-        at = sorted({float(row["at"]) for row in rows})
-        seeds = sorted({int(row["seed"]) for row in rows})
         found = {(int(row["seed"]), float(row["at"])): float(row[name]) for row in rows}
+        seeds, at = (sorted(set(keys)) for keys in zip(*found, strict=True))
         return np.array(at), np.array([[found[seed, place] for place in at] for seed in seeds])
 
     def last(self, method: str, policy: str, name: str) -> Array:
@@ -74,18 +73,45 @@ def measure(mdp: MDP, from_s: MDP, seeds: int, marks: Sequence[int], rounds: int
     optimum = solve(problem).require()
     ascent = block_ascent(problem, rounds=rounds)
     uniform = uniform_policy(mdp.allowed)
-    trials = _Trials(problem, from_s, optimum.objective)
+    rows: list[Row] = []
+
+    def add(method: str, policy: str, seed: int, axis: str, at: int, table: Array) -> None:
+        """A row: exact objective and returns of a policy and, for learners, returns of simulated trajectories."""
+        objective = evaluate_policy(problem, table).objective
+        mean, variance = return_variance(from_s, table)
+        # the returns of Algorithm 2 are not drawn: their columns stay empty
+        tried = evaluate(from_s, table, TRAJECTORIES, seed=seed) if method in LEARNERS else None
+        rows.append(
+            {
+                "method": method,
+                "policy": policy,
+                "seed": seed,
+                "axis": axis,
+                "at": at,
+                "objective": objective,
+                "gap": optimum.objective - objective,
+                "mean": "" if tried is None else tried.mean,
+                "variance": "" if tried is None else tried.variance,
+                "exact mean": mean,
+                "exact variance": variance,
+            }
+        )
+
     read_off = [uniform, *(occupancy_policy(one.occupancy, uniform) for one in ascent.rounds)]
-    rows = [trials.row(ASCENT, AVERSE, 0, "rounds", k, policy) for k, policy in enumerate(read_off)]
+    for k, table in enumerate(read_off):
+        add(ASCENT, AVERSE, 0, "rounds", k, table)
     looks = sorted({marks[0], *(marks[-1] * k // LOOKS for k in range(1, LOOKS + 1))})
-    stages: list[Stage] = [(f"after {mark:,} samples", {}) for mark in marks]
+    stages: tuple[Stage, ...] = tuple((f"after {mark:,} samples", {}) for mark in marks)
     for seed in range(seeds):
-        for method, policy, mark, learned in _learned(mdp, seed, marks):
-            rows.append(trials.row(method, policy, seed, "samples", mark, learned))
-            if method == FILMED and seed == FILMED_SEED:
-                stages[marks.index(mark)][1][policy] = learned
+        for method, learner in LEARNERS.items():
+            for policy, risk, caution in ((NEUTRAL, None, 0.0), (AVERSE, Variance(), CAUTION)):
+                for mark, (_, stage) in zip(marks, stages, strict=True):
+                    learned = snapshots(mdp, risk, caution, learner, mark, seed)[-1].policy
+                    add(method, policy, seed, "samples", mark, learned)
+                    if (method, seed) == (FILMED, FILMED_SEED):
+                        stage[policy] = learned
         for shot in snapshots(mdp, Variance(), CAUTION, AlgorithmTwo(), marks[-1], seed, looks):
-            rows.append(trials.row(ALGORITHM_2, AVERSE, seed, "samples", shot.samples, shot.policy))
+            add(ALGORITHM_2, AVERSE, seed, "samples", shot.samples, shot.policy)
     return Training(
         problem=problem,
         optimum=optimum,
@@ -93,42 +119,6 @@ def measure(mdp: MDP, from_s: MDP, seeds: int, marks: Sequence[int], rounds: int
         uniform_objective=evaluate_policy(problem, uniform).objective,
         ascent=ascent,
         rows=tuple(rows),
-        stages=tuple(stages),
+        stages=stages,
         samples=marks[-1],
     )
-
-
-def _learned(mdp: MDP, seed: int, marks: Sequence[int]) -> Iterator[tuple[str, str, int, Array]]:
-    """Method, policy's name, samples and learned policy of every run of a seed."""
-    for name, method in LEARNERS.items():
-        for policy, risk, caution in ((NEUTRAL, None, 0.0), (AVERSE, Variance(), CAUTION)):
-            for mark in marks:
-                yield name, policy, mark, snapshots(mdp, risk, caution, method, mark, seed, [])[-1].policy
-
-
-@dataclass(frozen=True)
-class _Trials:
-    """Makes rows: the exact objective and returns of a policy and, for learners, returns of simulated trajectories."""
-
-    problem: Problem
-    from_s: MDP
-    optimum: float
-
-    def row(self, method: str, policy: str, seed: int, axis: str, at: int, table: Array) -> Row:
-        objective = evaluate_policy(self.problem, table).objective
-        mean, variance = return_variance(self.from_s, table)
-        # the returns of Algorithm 2 are not drawn: their columns stay empty
-        tried = evaluate(self.from_s, table, TRAJECTORIES, seed=seed) if method in LEARNERS else None
-        return {
-            "method": method,
-            "policy": policy,
-            "seed": seed,
-            "axis": axis,
-            "at": at,
-            "objective": objective,
-            "gap": self.optimum - objective,
-            "mean": "" if tried is None else tried.mean,
-            "variance": "" if tried is None else tried.variance,
-            "exact mean": mean,
-            "exact variance": variance,
-        }

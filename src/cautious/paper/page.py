@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from cautious.paper.evidence import FULL, Claim, Part, Scale, Video, claims_held
+from cautious.paper.evidence import FULL, Claim, Part, Scale, claims_held
 from cautious.paper.videos import MISSING, can_film
 from cautious.report import pieces
 from cautious.report.canvas import DARK, png
@@ -30,7 +30,11 @@ def part_section(part: Part, image: bytes) -> str:
     return (
         f'<section id="{part.key}">\n<h2>{escape(part.title)}</h2>\n<div class="wide">'
         f"{pieces.drawn(image, png(part.draw(DARK)), part.alt, part.caption)}</div>\n"
-        + "\n".join(_film(film) for film in part.videos)
+        + "\n".join(
+            f'<figure class="wide"><video controls muted playsinline src="{pieces.data(film.content, "video/mp4")}">'
+            f"</video><figcaption>{escape(film.caption)}</figcaption></figure>"
+            for film in part.videos
+        )
         + f'\n<p class="soft">Files: {links}</p>\n'
         + "\n".join(_claim(claim) for claim in part.claims)
         + "\n</section>"
@@ -59,18 +63,15 @@ def _header(parts: Sequence[Part], scale: Scale) -> str:
 
 
 def _overview(parts: Sequence[Part]) -> str:
+    ours = '<br><span class="soft">beyond the paper</span>'
     rows = "\n".join(
-        f'<tr><td class="words"><a href="#{part.key}">{escape(claim.place)}</a>{_ours(claim)}</td>'
+        f'<tr><td class="words"><a href="#{part.key}">{escape(claim.place)}</a>{"" if claim.of_paper else ours}</td>'
         f'<td class="words">{escape(claim.said)}</td><td class="words">{_verdict(claim)}</td></tr>'
         for part in parts
         for claim in part.claims
     )
     head = "".join(f'<th class="words">{name}</th>' for name in ("where", "what is claimed", "here"))
     return f'<table class="stacked"><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>'
-
-
-def _ours(claim: Claim) -> str:
-    return "" if claim.of_paper else '<br><span class="soft">beyond the paper</span>'
 
 
 def _verdict(claim: Claim) -> str:
@@ -82,14 +83,6 @@ def _claim(claim: Claim) -> str:
     rows = [("Claim", claim.said), ("Found", claim.found)]
     rows += [("Depends on", claim.caveat)] if claim.caveat else []
     return f"<h3>{escape(claim.place)} {_verdict(claim)}</h3>\n{pieces.definitions(rows)}"
-
-
-def _film(film: Video) -> str:
-    address = pieces.data(film.content, "video/mp4")
-    return (
-        f'<figure class="wide"><video controls muted playsinline src="{address}"></video>'
-        f"<figcaption>{escape(film.caption)}</figcaption></figure>"
-    )
 
 
 def _notes(parts: Sequence[Part], scale: Scale) -> list[str]:

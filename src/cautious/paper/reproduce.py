@@ -1,14 +1,21 @@
-"""``reproduce``: run the parts, write their files, and keep the page up to date after each."""
+"""``reproduce``: run the parts, write their files, and keep the page up to date after each.
 
-from collections.abc import Callable, Sequence
+A part leaves its figure as PNG and PDF, its numbers as csv and its films as mp4; all claims are in one JSON file.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from cautious.errors import InputError
 from cautious.paper import figure_1, figure_2, figure_3, figure_4, theorems
-from cautious.paper.evidence import FULL, Part, Scale
+from cautious.paper.evidence import FULL, Interval, Part, Scale
 from cautious.paper.page import page, part_section
-from cautious.paper.written_files import write_claims, write_part
-from cautious.report.canvas import require_matplotlib
+from cautious.report.canvas import LIGHT, png, require_matplotlib
 from cautious.report.writing import make_folder, write_bytes
 from cautious.runtime.interruption import leaving_at_once
 
@@ -49,6 +56,49 @@ def reproduce(
             image = write_part(part, folder)
             parts.append(part)
             sections.append(part_section(part, image))
-            write_claims(parts, scale, folder / "claims.json")
+            claims = {"scale": asdict(scale), "claims": claims_for_machines(parts)}
+            write_bytes(folder / "claims.json", (json.dumps(claims, indent=2, ensure_ascii=False) + "\n").encode())
             write_bytes(folder / "index.html", page(parts, sections, scale, command))
     return parts
+
+
+def write_part(part: Part, folder: Path) -> bytes:
+    """Write the files of one part; returns the bytes of the PNG."""
+    figure = part.draw(LIGHT)
+    image = png(figure, dpi=200)
+    # the PDF has the places of the PNG: looking for them again takes as long as drawing
+    figure.set_layout_engine("none")
+    pdf, table = io.BytesIO(), io.StringIO()
+    # without the date, so that the same numbers give the same bytes
+    figure.savefig(pdf, format="pdf", facecolor=figure.get_facecolor(), metadata={"CreationDate": None})
+    writer = csv.DictWriter(table, fieldnames=list(part.rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(part.rows)
+    contents = {
+        f"{part.key}.png": image,
+        f"{part.key}.pdf": pdf.getvalue(),
+        f"{part.key}.csv": table.getvalue().encode(),
+    }
+    for name, content in (contents | {f"{film.name}.mp4": film.content for film in part.videos}).items():
+        write_bytes(folder / name, content)
+    return image
+
+
+def claims_for_machines(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    """Plain dictionaries, one per claim."""
+    return [
+        {
+            "part": part.key,
+            "place": claim.place,
+            "said": claim.said,
+            "found": claim.found,
+            "of_paper": claim.of_paper,
+            "holds": claim.holds,
+            "caveat": claim.caveat,
+            "numbers": {
+                name: asdict(value) if isinstance(value, Interval) else value for name, value in claim.numbers.items()
+            },
+        }
+        for part in parts
+        for claim in part.claims
+    ]

@@ -7,13 +7,12 @@ import numpy as np
 
 from cautious.paper.duality_gap import TOLERANCE, GapCurve
 from cautious.paper.evidence import Claim, Interval, interval
-from cautious.paper.sample_growth import ACTIONS, SUCCESSORS, Growth, slope
-from cautious.paper.theorem_study import DISCOUNT, HORIZON_STATES, TheoremStudy
+from cautious.paper.theorem_study import ACTIONS, DISCOUNT, HORIZON_STATES, SUCCESSORS, Growth, TheoremStudy, slope
 
 # the largest exponent that counts as nearly linear
-NEARLY_ONE = 1.25
+NEARLY_LINEAR_EXPONENT = 1.25
 # numbers of samples, at the upper end, through which a rate is fitted
-LAST = 4
+FITTED_POINTS = 4
 
 
 def all_claims(found: TheoremStudy) -> tuple[Claim, ...]:
@@ -30,30 +29,32 @@ def all_claims(found: TheoremStudy) -> tuple[Claim, ...]:
     )
 
 
-def kept(curves: Sequence[GapCurve], number: str, bound: str) -> bool:
+def bound_holds(curves: Sequence[GapCurve], number: str, bound: str) -> bool:
     """Whether the mean over seeds, with its interval, is at most the bound at every number of samples."""
     return all(
         mean.high <= limit
         for one in curves
-        for mean, limit in zip(one.across(number), one.each(bound).mean(axis=1), strict=True)
+        for mean, limit in zip(one.across(number), one.numbers[bound].mean(axis=1), strict=True)
     )
 
 
 def looseness(curves: Sequence[GapCurve], number: str, bound: str) -> tuple[float, float]:
     """The least and the most that a bound is of the mean over seeds."""
-    ratios = [one.each(bound).mean(axis=1) / one.each(number).mean(axis=1) for one in curves]
+    ratios = [one.numbers[bound].mean(axis=1) / one.numbers[number].mean(axis=1) for one in curves]
     return float(np.concatenate(ratios).min()), float(np.concatenate(ratios).max())
 
 
-def sharpest(curves: Sequence[GapCurve], number: str, bound: str) -> float:
+def largest_share(curves: Sequence[GapCurve], number: str, bound: str) -> float:
     """The largest share of its bound that a single run takes."""
-    return float(max((one.each(number) / one.each(bound)).max() for one in curves))
+    return float(max((one.numbers[number] / one.numbers[bound]).max() for one in curves))
 
 
 def rates(curves: Sequence[GapCurve], number: str) -> dict[str, Interval]:
     """The exponent of T of each problem: a power law per seed through the largest numbers of samples."""
     return {
-        one.instance.name: interval(slope(one.samples[-LAST:], column) for column in one.each(number)[-LAST:].T)
+        one.instance.name: interval(
+            slope(one.samples[-FITTED_POINTS:], column) for column in one.numbers[number][-FITTED_POINTS:].T
+        )
         for one in curves
     }
 
@@ -65,7 +66,7 @@ def ends(curves: Sequence[GapCurve], number: str) -> dict[str, Interval]:
 
 def theorem_1(curves: Sequence[GapCurve]) -> Claim:
     """The bound on the expected duality gap."""
-    holds, (least, most) = kept(curves, "gap", "bound"), looseness(curves, "gap", "bound")
+    holds, (least, most) = bound_holds(curves, "gap", "bound"), looseness(curves, "gap", "bound")
     falls = rates(curves, "gap")
     return Claim(
         place="Theorem 1, duality gap",
@@ -88,11 +89,11 @@ def near_linear(growth: Growth, per_log: Interval, accuracy: float) -> Claim:
     return Claim(
         place="Theorems 1 and 2, sample complexity",
         said="The samples needed for a given accuracy grow near-linearly with |S||A|, up to a logarithm (we read: "
-        f"after division by it, the exponent is at most {NEARLY_ONE:g}, interval included).",
+        f"after division by it, the exponent is at most {NEARLY_LINEAR_EXPONENT:g}, interval included).",
         found=f"For a mean duality gap of {accuracy:g}, T grows from {growth.y[0].mean:,.0f} at {growth.x[0]:.0f} "
         f"pairs to {growth.y[-1].mean:,.0f} at {growth.x[-1]:.0f}: exponent {raw}; after division by log(|S||A|) "
         f"{per_log}.",
-        holds=per_log.high <= NEARLY_ONE,
+        holds=per_log.high <= NEARLY_LINEAR_EXPONENT,
         caveat=f"{len(growth.x)} sizes of one kind of model: garnets with {ACTIONS} actions, {SUCCESSORS} successors "
         f"per pair and discount {DISCOUNT:g}, risk-neutral, a new model for each of {raw.n} seeds. No return exceeds "
         f"{1 / (1 - DISCOUNT):g} there. The theorem bounds the growth from above only.",
@@ -116,8 +117,8 @@ def horizon_squared(horizon: Growth, samples: int) -> Claim:
 
 def suboptimality(curves: Sequence[GapCurve]) -> Claim:
     """The objective of the average."""
-    holds = kept(curves, "suboptimality", "bound")
-    above = float(np.mean(np.concatenate([np.ravel(one.each("suboptimality") < 0) for one in curves])))
+    holds = bound_holds(curves, "suboptimality", "bound")
+    above = float(np.mean(np.concatenate([np.ravel(one.numbers["suboptimality"] < 0) for one in curves])))
     average, policy = ends(curves, "suboptimality"), ends(curves, "policy_error")
     return Claim(
         place="Theorem 2, sub-optimality",
@@ -167,30 +168,30 @@ def corollary_1(curves: Sequence[GapCurve]) -> Claim:
 
 def large_caution(curves: Sequence[GapCurve]) -> Claim:
     """The remark after Corollary 1, at a fixed number of samples."""
-    last = {one.instance.problem.caution: one.runs[-1] for one in curves}
-    falls = [
-        interval(np.log(b.divergence / a.divergence) for a, b in zip(last[c], last[more], strict=True))
-        for c, more in pairwise(last)
-    ]
+    last = {one.instance.problem.caution: one.numbers["divergence"][-1] for one in curves}
+    falls = [interval(np.log(last[more] / last[c])) for c, more in pairwise(last)]
     means = ends(curves, "divergence")
-    limits = {f"epsilon / c at c = {c:g}": runs[0].divergence_bound for c, runs in last.items()}
+    limits = {c: float(one.numbers["divergence_bound"][-1, 0]) for c, one in zip(last, curves, strict=True)}
     return Claim(
         place="Corollary 1, the remark after it",
         said="The divergence may be made small by a large caution c.",
         found=f"After {curves[0].samples[-1]:,} samples the divergence is {_listed(means)}. The bound epsilon / c: "
-        + ", ".join(f"{limit:.0f} at c = {c:g}" for c, limit in zip(last, limits.values(), strict=True))
+        + ", ".join(f"{limit:.0f} at c = {c:g}" for c, limit in limits.items())
         + ".",
         holds=all(one.high < 0 for one in falls),
         caveat="Judged by whether each step to a larger caution lowers the divergence at the same T. epsilon grows "
         "like 1 + c sigma, so epsilon / c does not vanish: it falls to a limit, and only more samples lower that.",
-        numbers={**_titled("divergence", means), **limits},
+        numbers={
+            **_titled("divergence", means),
+            **{f"epsilon / c at c = {c:g}": limit for c, limit in limits.items()},
+        },
     )
 
 
 def _bounded(curves: Sequence[GapCurve], number: str, mean: str) -> tuple[str, bool, dict[str, Interval | float]]:
     """A number against its bound, in the mean, and with the measured gap for epsilon in every single run."""
-    holds, (least, most) = kept(curves, number, f"{number}_bound"), looseness(curves, number, f"{number}_bound")
-    sharp = sharpest(curves, number, f"{number}_allowed")
+    holds, (least, most) = bound_holds(curves, number, f"{number}_bound"), looseness(curves, number, f"{number}_bound")
+    sharp = largest_share(curves, number, f"{number}_allowed")
     found = (
         f"{_verdict(curves, holds)} The bound is {least:.0f} to {most:.0f} times the {mean}. With the measured gap for "
         f"epsilon, a single run takes at most {sharp:.2f} of the bound."
@@ -204,7 +205,7 @@ def _bounded(curves: Sequence[GapCurve], number: str, mean: str) -> tuple[str, b
 
 
 def _verdict(curves: Sequence[GapCurve], holds: bool) -> str:
-    points = sum(len(one.runs) for one in curves)
+    points = sum(len(one.samples) for one in curves)
     where = f"at all {points} points" if holds else f"at some of {points} points"
     return f"The mean over seeds, with its interval, is {'below' if holds else 'NOT below'} the bound {where}."
 
@@ -224,7 +225,8 @@ def _content(curves: Sequence[GapCurve]) -> str:
         mdp = one.instance.problem.mdp
         low, high = mdp.simulator().reward_range
         limit = (high - low) / (1 - mdp.discount)
-        telling[one.instance.name] = next((run[0].samples for run in one.runs if run[0].bound < limit), None)
+        below = np.flatnonzero(one.numbers["bound"][:, 0] < limit)
+        telling[one.instance.name] = one.samples[below[0]] if below.size else None
     named = [f"{name} from T = {samples:,}" for name, samples in telling.items() if samples is not None]
     where = f"only for {', '.join(named)}" if named else "at none of these T"
     return f"The bound is below the range of returns {where}."

@@ -1,19 +1,19 @@
-"""The problems on which the theorems are checked, and all their measurements.
+"""The problems on which the theorems are checked, all their measurements, and how they grow with the model.
 
 Small models with a small discount, because only there does Theorem 1's bound fall below the range of returns within a
-budget one can wait for: it grows with the square of the horizon.
+budget one can wait for: it grows with the square of the horizon. The growth is measured on garnets of one kind:
+``ACTIONS`` actions, ``SUCCESSORS`` successors per pair, rewards uniform in [0, 1]. Each seed has its own models and its
+own samples, so an interval speaks about the kind and not about one model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.models.tabular import MDP
-from cautious.paper.duality_gap import GapCurve, curve, with_optimum
-from cautious.paper.evidence import Interval, Scale
-from cautious.paper.sample_growth import Growth, gap_against_horizon, samples_needed
+from cautious.paper.duality_gap import GapCurve, Instance, curve, measure, with_optimum
+from cautious.paper.evidence import Interval, Scale, interval
 from cautious.problem import Problem
 from cautious.risks.divergence import KL
 from cautious.risks.features import PeakExposure
@@ -28,6 +28,106 @@ GRID = ("..D.", "..D.", "....", "DD.G")
 GRID_PAYS = {".": -1.0, "D": 0.5, "G": 2.0}
 PEAK_CAUTION = 5.0
 HORIZON_STATES = 20
+FIRST_SAMPLES = 2**12
+ACTIONS, SUCCESSORS = 4, 5
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Numbers ``y`` (one interval each) against ``x``, and the exponent of the power law through them."""
+
+    x: tuple[float, ...]
+    y: tuple[Interval, ...]
+    exponent: Interval
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """The exponent of the power law through the points.
+
+    Examples
+    --------
+    >>> round(slope([1, 2, 4], [3, 24, 192]), 12)
+    3.0
+    """
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def crossing(samples: Sequence[int], gaps: Array, accuracy: float) -> float:
+    """The number of samples at which gaps (K,) first fall below the accuracy, between two marks on logarithmic scales.
+
+    Outside the marks the gap is continued like T^-1/2; this happens when a seed is left out, and then by little.
+    """
+    below = np.flatnonzero(gaps <= accuracy)
+    k = int(below[0]) if below.size else len(samples) - 1
+    if k == 0 or not below.size:
+        return float(samples[k] * (gaps[k] / accuracy) ** 2)
+    share = np.log(gaps[k - 1] / accuracy) / np.log(gaps[k - 1] / gaps[k])
+    return float(samples[k - 1] * (samples[k] / samples[k - 1]) ** share)
+
+
+def jackknife(estimate: Callable[[Array], float], seeds: int) -> Interval:
+    """The 95 % interval of an estimate from all seeds: Student's t on its pseudo-values.
+
+    ``estimate`` takes weights (seeds,) that sum to one: all equal, or with one seed left out.
+    """
+    whole = estimate(np.full(seeds, 1 / seeds))
+    without = (np.ones((seeds, seeds)) - np.eye(seeds)) / (seeds - 1)
+    return interval(seeds * whole - (seeds - 1) * estimate(weights) for weights in without)
+
+
+def samples_needed(sizes: Sequence[int], accuracy: float, discount: float, seeds: int) -> tuple[Growth, Interval]:
+    """The samples after which the mean gap over seeds is below ``accuracy``, against the number of pairs.
+
+    The interval is that of the exponent after division by the logarithm of the pairs.
+    """
+    pairs = tuple(float(ACTIONS * n) for n in sizes)
+    tables = [_gaps(n, accuracy, discount, seeds) for n in sizes]
+
+    def needed(weights: Array) -> Array:
+        return np.array([crossing(samples, weights @ gaps, accuracy) for samples, gaps in tables])
+
+    def point(k: int) -> Interval:
+        log = jackknife(lambda weights: float(np.log(needed(weights)[k])), seeds)
+        return Interval(float(np.exp(log.mean)), float(np.exp(log.low)), float(np.exp(log.high)), log.n)
+
+    growth = Growth(
+        x=pairs,
+        y=tuple(point(k) for k in range(len(sizes))),
+        exponent=jackknife(lambda weights: slope(pairs, needed(weights).tolist()), seeds),
+    )
+    return growth, jackknife(lambda weights: slope(pairs, (needed(weights) / np.log(pairs)).tolist()), seeds)
+
+
+def _garnet(n_states: int, discount: float, seed: int) -> Instance:
+    model = garnet(n_states, ACTIONS, SUCCESSORS, discount, seed)
+    return with_optimum(f"garnet of {n_states} states", Problem(model))
+
+
+def _gaps(n_states: int, accuracy: float, discount: float, seeds: int) -> tuple[list[int], Array]:
+    """Doubled numbers of samples until the mean gap is below the accuracy, and the gaps (seeds, K)."""
+    instances = [_garnet(n_states, discount, seed) for seed in range(seeds)]
+    samples: list[int] = []
+    columns: list[list[float]] = []
+    while len(columns) < 2 or np.mean(columns[-1]) > accuracy:
+        samples.append(2 * samples[-1] if samples else FIRST_SAMPLES)
+        columns.append([measure(one, samples[-1], seed)["gap"] for seed, one in enumerate(instances)])
+    return samples, np.array(columns).T
+
+
+def gap_against_horizon(discounts: Sequence[float], n_states: int, samples: int, seeds: int) -> Growth:
+    """The gap after a fixed number of samples, against 1/(1 - discount); the models differ in the discount only."""
+    horizons = tuple(1 / (1 - discount) for discount in discounts)
+    table = np.array(
+        [
+            [measure(_garnet(n_states, gamma, seed), samples, seed)["gap"] for gamma in discounts]
+            for seed in range(seeds)
+        ]
+    )
+    return Growth(
+        x=horizons,
+        y=tuple(interval(column) for column in table.T),
+        exponent=interval(slope(horizons, row) for row in table),
+    )
 
 
 @dataclass(frozen=True)
@@ -74,16 +174,6 @@ def marks(top: float) -> list[int]:
     return [round(10**power) for power in np.arange(3, top + 0.1, 0.5)]
 
 
-def small_garnet() -> MDP:
-    """Ten states, two actions, three successors per pair, rewards in [0, 1]."""
-    return garnet(10, 2, 3, discount=DISCOUNT)
-
-
-def random_prior(mdp: MDP) -> Array:
-    """A prior (S, A) drawn once, uniformly on the simplex."""
-    return np.random.default_rng(0).dirichlet(np.ones(mdp.allowed.size)).reshape(mdp.shape)
-
-
 def peak_problem() -> Problem:
     """A 4x4 grid whose two groups of dark cells pay well; the risk is the time in the worse group."""
     mdp = from_grid(GRID, GRID_PAYS, discount=DISCOUNT)
@@ -94,8 +184,9 @@ def peak_problem() -> Problem:
 def study(scale: Scale) -> TheoremStudy:
     """Measure all; the seeds of the first three panels draw samples on fixed models."""
     plan, seeds = QUICK_PLAN if scale.quick else FULL_PLAN, scale.seeds
-    mdp = small_garnet()
-    kl = Problem(mdp, KL(random_prior(mdp)), SHOWN_CAUTION)
+    mdp = garnet(10, 2, 3, discount=DISCOUNT)
+    prior = np.random.default_rng(0).dirichlet(np.ones(mdp.allowed.size)).reshape(mdp.shape)
+    kl = Problem(mdp, KL(prior), SHOWN_CAUTION)
     neutral = curve(with_optimum("risk-neutral, garnet", Problem(mdp)), marks(plan.neutral), seeds)
     by_caution = {
         c: curve(with_optimum(f"KL, caution {c:g}, garnet", kl.with_caution(c)), marks(plan.kl), seeds)

@@ -30,7 +30,7 @@ def begin(method: Method, mdp: MDP, risk: Risk | None, caution: float, samples: 
 
 
 def snapshots(
-    mdp: MDP, risk: Risk | None, caution: float, method: Method, samples: int, seed: int, marks: Sequence[int]
+    mdp: MDP, risk: Risk | None, caution: float, method: Method, samples: int, seed: int, marks: Sequence[int] = ()
 ) -> list[Snapshot]:
     """One run of a method on the model's simulator, looked at when each mark is passed and when all samples are used.
 

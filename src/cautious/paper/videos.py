@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 from cautious.arrays import Array, Indices
 from cautious.errors import InputError, MissingExtraError
 from cautious.models.tabular import MDP
-from cautious.paper.maze_paths import (
-    DARK_CELL,
-    GOAL_CELL,
-    beside,
-    draw_rewards,
-    map_of,
-    share_entering,
-    walk,
-)
+from cautious.paper.maze_paths import DARK_CELL, GOAL_CELL, beside, draw_rewards, map_of, share_entering, walk
 from cautious.report.canvas import LIGHT, new_figure, require_matplotlib
 from cautious.worlds.grids import cells_marked
 
@@ -32,10 +24,10 @@ MISSING = 'a film needs imageio-ffmpeg; install it with: pip install "cautious[v
 # both multiples of 16, which is what H.264 works in
 WIDTH, HEIGHT, DPI = 640, 400, 100
 # one move is one frame; the end of a stage stays for a while
-FRAMES_PER_SECOND, HOLD = 20, 12
+FRAMES_PER_SECOND, HOLD_FRAMES = 20, 12
 AGENTS = 40
 # pixels; older positions are smaller and fainter; a light rim keeps dots visible on dark cells
-RADIUS, RIM, TRAIL, FADE, OFF_MIDDLE = 2.8, 1.0, 4, 0.5, 8.0
+RADIUS_PIXELS, RIM_PIXELS, TRAIL_FRAMES, FADE_PER_FRAME, OFFSET_PIXELS = 2.8, 1.0, 4, 0.5, 8.0
 # constant quality of x264 (lower is better and larger); bit-exact so that the same seed gives the same bytes
 ENCODING = ("-crf", "27", "-preset", "veryfast", "-movflags", "+faststart", "-fflags", "+bitexact", "-threads", "1")
 
@@ -75,7 +67,7 @@ def film(mdp: MDP, stages: Sequence[tuple[str, Mapping[str, Array]]], seed: int,
     seed
         Same seed, same bytes. All panels and stages use the same one.
     steps
-        Moves shown in each stage, ``FRAMES_PER_SECOND`` of them in a second; its end stays for ``HOLD`` frames.
+        Moves shown in each stage, ``FRAMES_PER_SECOND`` of them in a second; its end stays for ``HOLD_FRAMES`` frames.
 
     Raises
     ------
@@ -85,12 +77,6 @@ def film(mdp: MDP, stages: Sequence[tuple[str, Mapping[str, Array]]], seed: int,
     require_film()
     if steps < 1:
         raise InputError(f"steps is {steps}; a film shows at least one move")
-    names = _panel_names(stages)
-    walked = [(label, [walk(mdp, policies[name], AGENTS, steps, seed) for name in names]) for label, policies in stages]
-    return _encoded(_frames(mdp, names, walked))
-
-
-def _panel_names(stages: Sequence[tuple[str, Mapping[str, Array]]]) -> list[str]:
     if not stages:
         raise InputError("stages is empty; a film needs at least one")
     names = list(stages[0][1])
@@ -99,7 +85,8 @@ def _panel_names(stages: Sequence[tuple[str, Mapping[str, Array]]]) -> list[str]
     for k, (_, policies) in enumerate(stages):
         if list(policies) != names:
             raise InputError(f"stages[{k}] has the panels {list(policies)}; all stages must have {names}")
-    return names
+    walked = [(label, [walk(mdp, policies[name], AGENTS, steps, seed) for name in names]) for label, policies in stages]
+    return _encoded(_frames(mdp, names, walked))
 
 
 def _frames(mdp: MDP, names: Sequence[str], walked: Sequence[tuple[str, list[Indices]]]) -> Iterator[Picture]:
@@ -117,16 +104,16 @@ def _frames(mdp: MDP, names: Sequence[str], walked: Sequence[tuple[str, list[Ind
         # every stage has as many lines of text as the first: nothing moves, and the layout is found once
         figure.set_layout_engine("none")
         still = np.asarray(figure.canvas.buffer_rgba())[:, :, :3]
-        tracks = [
-            _middles(mdp, axes)[path] + _aside(len(path))[:, None] for axes, path in zip(panels, paths, strict=True)
-        ]
-        yield from _moves(still, tracks)
+        yield from _moves(still, [_track(mdp, axes, path) for axes, path in zip(panels, paths, strict=True)])
 
 
-def _middles(mdp: MDP, axes: Any) -> Array:
-    """The middle (S, 2) of every cell, in pixels from the top left corner of the picture."""
-    pixels = axes.transData.transform(np.array(map_of(mdp).cells, dtype=float)[:, ::-1])
-    return np.column_stack([pixels[:, 0], HEIGHT - pixels[:, 1]])
+def _track(mdp: MDP, axes: Any, paths: Indices) -> Array:
+    """Where agents are drawn (agents, moves + 1, 2), in pixels from the top left corner, none hidden by another."""
+    middles = axes.transData.transform(np.array(map_of(mdp).cells, dtype=float)[:, ::-1])
+    middles[:, 1] = HEIGHT - middles[:, 1]
+    order = np.arange(len(paths))
+    aside = beside(order, OFFSET_PIXELS * np.sqrt((order + 0.5) / len(paths)))
+    return np.asarray(middles[paths] + aside[:, None])
 
 
 def _moves(still: Picture, tracks: Sequence[Array]) -> Iterator[Picture]:
@@ -136,12 +123,12 @@ def _moves(still: Picture, tracks: Sequence[Array]) -> Iterator[Picture]:
     for k in range(tracks[0].shape[1]):
         frame = still.copy()
         for track, colour in zip(tracks, colours, strict=False):
-            for back in range(min(TRAIL, k), 0, -1):
-                _stamp(frame, track[:, k - back], colour, RADIUS * (1 - 0.15 * back), FADE**back)
-            _stamp(frame, track[:, k], "#ffffff", RADIUS + RIM, 1.0)
-            _stamp(frame, track[:, k], colour, RADIUS, 1.0)
+            for back in range(min(TRAIL_FRAMES, k), 0, -1):
+                _stamp(frame, track[:, k - back], colour, RADIUS_PIXELS * (1 - 0.15 * back), FADE_PER_FRAME**back)
+            _stamp(frame, track[:, k], "#ffffff", RADIUS_PIXELS + RIM_PIXELS, 1.0)
+            _stamp(frame, track[:, k], colour, RADIUS_PIXELS, 1.0)
         yield frame
-    for _ in range(HOLD):
+    for _ in range(HOLD_FRAMES):
         yield frame
 
 
@@ -153,12 +140,6 @@ def _tally(mdp: MDP, paths: Indices) -> str:
         if states.size:
             said.append(f"{round(share_entering(paths, states) * len(paths))} {words}")
     return f"of {len(paths)}: " + ", ".join(said) if said else ""
-
-
-def _aside(agents: int) -> Array:
-    """How far (agents, 2) each agent is drawn off the middle of its cell, in pixels, so that none hides another."""
-    order = np.arange(agents)
-    return beside(order, OFF_MIDDLE * np.sqrt((order + 0.5) / agents))
 
 
 def _stamp(frame: Picture, points: Array, colour: str, radius: float, strength: float) -> None:

@@ -25,7 +25,7 @@ from cautious.risks.epigraph import state_sums
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
-from cautious.risks.transport import GraphTransport, Memory
+from cautious.risks.transport import GraphTransport
 from cautious.solvers.rounding import FLOORS, adjusted_reward, prove
 
 PROOF = 1e-9
@@ -171,7 +171,7 @@ def with_every_arc(risk: GraphTransport | MatrixTransport) -> GraphTransport | M
         return risk
     states = np.arange(risk.prior.size)
     every = np.repeat(states, states.size), np.tile(states, states.size)
-    return matrix_transport(risk.prior, risk.shape, risk.distance, *every, Memory())
+    return matrix_transport(risk.prior, risk.shape, risk.distance, *every)
 
 
 def slope(risk: SeparableRisk, d: Array) -> Array:

@@ -14,7 +14,7 @@ from cautious import worlds
 from cautious.errors import FileError, InputError, MissingExtraError
 from cautious.models.files import read_model
 from cautious.models.formats.outcome_tables import NEEDED, called_in
-from cautious.models.gym_tables import from_gym
+from cautious.models.gym_models import from_gym
 from cautious.models.logged import from_transitions
 from cautious.models.logs import ENDS, FAMILIES, ORDER
 from cautious.models.scene import Scene

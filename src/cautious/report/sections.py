@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cautious.models.added_states import END
+from cautious.models.scene import END
 from cautious.models.tabular import MDP
 from cautious.report import pieces, trade
 from cautious.report.accuracy import shares_of_time, shown_risk

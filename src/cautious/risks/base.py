@@ -5,16 +5,23 @@ convex risk can be solved. The other kinds below say more about themselves, and 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
 
-from cautious.arrays import Array, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_number
 from cautious.errors import IncompatibleError
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
+
+
+def never() -> bool:
+    """For computations without a limit."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -33,10 +40,24 @@ class Tangents:
     weights: tuple[float, ...] = (1.0,)
 
 
+class Structure(Enum):
+    """What a bound risk says about itself, once; ``risks/parts.py`` sorts the terms of a problem by it."""
+
+    FEATURES = "a function of a few numbers that are linear in the occupancy"
+    ENTROPY = "a relative entropy"
+    L1 = "an L1 distance"
+    SQUARE = "a squared distance"
+    TRANSPORT = "a transport distance"
+    SCALAR = "a minimum over one number"
+    CONIC = "a cone program"
+    GENERAL = "a value and a gradient"
+
+
 class Risk(ABC):
     """A risk of the long-run behaviour. Subclass it with ``value`` and ``gradient``; everything else has a default.
 
-    ``convex``: the risk is convex in d, so a gap can be proved. ``smooth``: the gradient is continuous.
+    ``convex``: the risk is convex in d, so a gap can be proved. ``smooth``: the gradient is continuous. ``structure``:
+    what solvers may use; only the classes of this package that have the methods for it say more than GENERAL.
 
     Examples
     --------
@@ -52,6 +73,7 @@ class Risk(ABC):
 
     convex: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
+    structure: ClassVar[Structure] = Structure.GENERAL
 
     @abstractmethod
     def value(self, d: Array) -> float:
@@ -61,8 +83,14 @@ class Risk(ABC):
     def gradient(self, d: Array) -> Array:
         """A (sub)gradient at d; (S, A)."""
 
-    def value_and_gradient(self, d: Array) -> tuple[float, Array | None]:
-        """Both, for kinds that find them together sooner; no gradient where the risk is infinite."""
+    def value_and_gradient(
+        self, d: Array, hint: Any = None, over: Callable[[], bool] = never
+    ) -> tuple[float, Array | None]:
+        """Both, for kinds that find them together sooner; no gradient where the risk is infinite.
+
+        ``hint`` is what a solver knows that may save time, and proves nothing. When ``over`` says so, a long
+        computation may end with a value that is too large.
+        """
         value = float(self.value(d))
         return value, np.asarray(self.gradient(d)) if np.isfinite(value) else None
 
@@ -73,6 +101,15 @@ class Risk(ABC):
     def permitted(self) -> Mask | None:
         """Pairs (S, A) with finite risk, or None when all are."""
         return None
+
+    def restricted(self, mdp: MDP, states: Indices) -> "Risk | None":
+        """The same risk in the model of these ``states``, if no others can be reached; None if it has no such form."""
+        return None
+
+    @property
+    def typical_slope(self) -> float:
+        """The size of its gradient, about: solvers scale the objective with it."""
+        return 1.0
 
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line that a solver's witness proves; here the witness says where to take ``Tangents``."""
@@ -137,6 +174,8 @@ class UnboundRisk(Risk):
 class ConicRisk(Risk):
     """A convex risk that can say itself in cones, so that sums of such risks are solved exactly."""
 
+    structure = Structure.CONIC
+
     @abstractmethod
     def epigraph(self, active: Mask) -> Epigraph:
         """The conic form over the active pairs."""
@@ -164,6 +203,7 @@ class ScalarRisk(Risk):
 
     convex = False
     smooth = False
+    structure = Structure.SCALAR
 
     @abstractmethod
     def interval(self) -> tuple[float, float]:

@@ -10,7 +10,7 @@ The user-facing recipes of the paper's Examples 1 and 2 (``SafeSet``, ``TaskFloo
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,26 +21,29 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_floats, as_number, check_shape
 from cautious.errors import CautiousWarning, InputError
 from cautious.models.tabular import MDP
-from cautious.risks.base import ConicRisk, Cut, UnboundRisk
+from cautious.risks.base import ConicRisk, Cut, Structure, UnboundRisk
 from cautious.risks.epigraph import Epigraph
 
 
 @dataclass(frozen=True)
 class FeatureRisk(ConicRisk):
-    """``features`` (m, S*A) sparse; ``names`` say what each number is.
-
-    ``sign`` is 1 where the risk rises with its numbers, -1 where it falls.
-    """
+    """``features`` (m, S*A) sparse; ``names`` say what each number is."""
 
     features: sp.csr_array
     names: tuple[str, ...]
     shape: tuple[int, int]
     title: str
-    sign: ClassVar[int]
+    structure = Structure.FEATURES
+    is_barrier: ClassVar[bool] = False
 
     @abstractmethod
     def outer(self, numbers: Array) -> float:
         """The risk as a function of its numbers (m,)."""
+
+    @property
+    def sign(self) -> int:
+        """1 where the risk rises with its numbers, -1 where it falls."""
+        return -1 if self.is_barrier else 1
 
     def value(self, d: Array) -> float:
         """The risk of the numbers of d."""
@@ -60,6 +63,16 @@ class FeatureRisk(ConicRisk):
         """The features with a row for every pair, (S*A, m); the same numbers in memory."""
         return self.features.T
 
+    def restricted(self, mdp: MDP, states: Indices) -> "FeatureRisk":
+        """The features of the pairs of these states."""
+        pairs = (states[:, None] * self.shape[1] + np.arange(self.shape[1])).ravel()
+        return replace(self, features=sp.csr_array(self.features[:, pairs]), shape=mdp.shape)
+
+    @property
+    def typical_slope(self) -> float:
+        """The largest entry of a feature."""
+        return float(np.abs(self.features.data).max(initial=0.0))
+
     def weighted(self, weights: Array) -> Array:
         """sum_j w_j f_j as a table (S, A)."""
         return np.asarray(self.by_pair @ weights).reshape(self.shape)
@@ -70,7 +83,7 @@ class LogBarrier(FeatureRisk):
     """Keeps every number strictly above its floor."""
 
     floors: Array
-    sign = -1
+    is_barrier = True
 
     def slack(self, d: Array) -> Array:
         """How far each number is above its floor; (m,)."""
@@ -133,7 +146,11 @@ class WorstOf(FeatureRisk):
     """The largest of the numbers."""
 
     smooth = False
-    sign = 1
+
+    @property
+    def floors(self) -> Array:
+        """Nothing is required of the numbers: zeros (m,)."""
+        return np.zeros(len(self.names))
 
     def outer(self, numbers: Array) -> float:
         """The largest number."""

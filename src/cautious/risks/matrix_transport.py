@@ -4,6 +4,7 @@ A large matrix is not written out as a plan: plans start on each state's nearest
 everything can pass at the largest distance, and pairs are added while the potentials say that they pay.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
 from cautious.risks.network_simplex import cheapest_plan
-from cautious.risks.transport import Memory, TransportRisk
+from cautious.risks.transport import TransportHint, TransportRisk
 
 ALL_PAIRS_STATES = 100
 NEAREST = 6
@@ -36,9 +37,9 @@ class MatrixTransport(TransportRisk):
         """The largest entry."""
         return float(self.distance.max())
 
-    def ship(self, x: Array) -> tuple[float, Array]:
+    def ship(self, x: Array, hint: TransportHint | None, over: Callable[[], bool]) -> tuple[float, Array]:
         """Over all pairs, whether they are among the arcs or not."""
-        return cheapest_plan(self.distance, x, self.prior)
+        return cheapest_plan(self.distance, x, self.prior, over)
 
     def priced(self, potentials: Array, here: Mask) -> Array:
         """Column maxima of f_i - D_ij."""
@@ -55,9 +56,6 @@ class MatrixTransport(TransportRisk):
         if not self.partial:
             return None
         n = self.prior.size
-        grown = self.memory.grown
-        if grown is not None and grown.tail.size > self.tail.size:
-            return grown.refined(witness, active) or grown
         potentials, here = np.asarray(witness), np.flatnonzero(states_of(active))
         worth = potentials[here, None] - self.distance[here]
         present = np.full(n, -np.inf)
@@ -70,7 +68,7 @@ class MatrixTransport(TransportRisk):
         best = np.argpartition(-worth[:, column], few - 1, axis=0)[:few]
         tails, heads = here[best].ravel(), np.tile(column, few)
         pairs = np.unique(np.concatenate([self.tail[direct] * n + self.head[direct] - n, tails * n + heads]))
-        return matrix_transport(self.prior, self.shape, self.distance, *np.divmod(pairs, n), self.memory)
+        return matrix_transport(self.prior, self.shape, self.distance, *np.divmod(pairs, n))
 
 
 def matrix_transport(
@@ -79,7 +77,6 @@ def matrix_transport(
     distance: Array,
     origin: Indices,
     target: Indices,
-    memory: Memory,
 ) -> MatrixTransport:
     """Plans on the pairs (origin, target), each given once, plus the hub."""
     n = prior.size
@@ -87,15 +84,15 @@ def matrix_transport(
     tail = np.concatenate([origin, states, np.full(n, 2 * n)])
     head = np.concatenate([target + n, np.full(n, 2 * n), states + n])
     cost = np.concatenate([distance[origin, target], np.full(n, distance.max()), np.zeros(n)])
-    return MatrixTransport(prior, shape, tail, head, cost, memory, distance)
+    return MatrixTransport(prior, shape, tail, head, cost, distance)
 
 
 def with_nearest(prior: Array, shape: tuple[int, int], distance: Array) -> MatrixTransport:
     """Plans on each state's nearest neighbours, both ways; on all pairs of a small model."""
     n = prior.size
     if n <= ALL_PAIRS_STATES:
-        return matrix_transport(prior, shape, distance, *np.divmod(np.arange(n * n), n), Memory())
+        return matrix_transport(prior, shape, distance, *np.divmod(np.arange(n * n), n))
     nearest = np.argpartition(distance, NEAREST - 1, axis=1)[:, :NEAREST].ravel()
     states = np.repeat(np.arange(n), NEAREST)
     pairs = np.unique(np.concatenate([states * n + nearest, nearest * n + states]))
-    return matrix_transport(prior, shape, distance, *np.divmod(pairs, n), Memory())
+    return matrix_transport(prior, shape, distance, *np.divmod(pairs, n))

@@ -11,8 +11,8 @@ import numpy as np
 from cautious._core import network_simplex as kernels
 from cautious.arrays import Array, Indices
 from cautious.errors import SolveError
+from cautious.risks.base import never
 from cautious.risks.graph_flow import SpanningTree
-from cautious.runtime.deadline import time_is_up
 
 # an arc enters the tree when it pays more than this part of the largest cost
 LEAST_GAIN = 1e-14
@@ -24,7 +24,9 @@ ROUNDS = 1000
 PROVED = 1e-9
 
 
-def cheapest_plan(distance: Array, supply: Array, demand: Array) -> tuple[float, Array]:
+def cheapest_plan(
+    distance: Array, supply: Array, demand: Array, over: Callable[[], bool] = never
+) -> tuple[float, Array]:
     """Cost of the cheapest plan from supplies (n,) to demands (m,), both of sum one; potentials (n,) of the suppliers.
 
     The start sends everything through a hub that is nowhere nearer than the largest distance.
@@ -36,7 +38,9 @@ def cheapest_plan(distance: Array, supply: Array, demand: Array) -> tuple[float,
     order, balance = np.arange(hub, -1, -1), np.concatenate([supply, -demand, [0.0]])
     links, carried = kernels.tree_with_flow(parent, order, np.full(hub + 1, largest), balance)
     rows, gain = min(ROWS, n), LEAST_GAIN * largest
-    done = _finished(distance.size, lambda budget: kernels.improve_plan(distance, links, carried, rows, gain, budget))
+    done = _finished(
+        distance.size, lambda budget: kernels.improve_plan(distance, links, carried, rows, gain, budget), over
+    )
     cost, against = kernels.tree_cost(links, carried, hub, balance)
     cost, potentials = cost + 2 * largest * against, carried[kernels.PI, :n].copy()
     if not done:
@@ -46,7 +50,12 @@ def cheapest_plan(distance: Array, supply: Array, demand: Array) -> tuple[float,
 
 
 def cheapest_flow(
-    tail: Indices, head: Indices, length: Array, tree: SpanningTree, balance: Array
+    tail: Indices,
+    head: Indices,
+    length: Array,
+    tree: SpanningTree,
+    balance: Array,
+    over: Callable[[], bool] = never,
 ) -> tuple[float, Array]:
     """Cost of the cheapest flow that carries these supplies (n,), of sum zero, over arcs given both ways; potentials.
 
@@ -55,7 +64,7 @@ def cheapest_flow(
     links, carried = kernels.tree_with_flow(tree.parent, tree.order, tree.length, balance)
     block, gain = max(1, int(tail.size**0.5)), LEAST_GAIN * float(length.max(initial=0.0))
     done = _finished(
-        tail.size, lambda budget: kernels.improve_flow(tail, head, length, links, carried, block, gain, budget)
+        tail.size, lambda budget: kernels.improve_flow(tail, head, length, links, carried, block, gain, budget), over
     )
     # what goes against an arc costs the same on the arc back
     cost, potentials = kernels.tree_cost(links, carried, int(tree.order[0]), balance)[0], carried[kernels.PI].copy()
@@ -67,11 +76,11 @@ def cheapest_flow(
     return cost, potentials
 
 
-def _finished(n_arcs: int, improve: Callable[[int], bool]) -> bool:
+def _finished(n_arcs: int, improve: Callable[[int], bool], over: Callable[[], bool]) -> bool:
     """Improve until no arc pays or time is up; False if neither came."""
     # a look at all arcs must fit into a budget, or it would never be known that none pays
     budget = max(BUDGET, 2 * n_arcs)
-    return any(improve(budget) or time_is_up() for _ in range(ROUNDS))
+    return any(improve(budget) or over() for _ in range(ROUNDS))
 
 
 def _require_proof(cost: float, at_least: float, size: float) -> None:

@@ -16,7 +16,8 @@ share lines below their risk, one for every ``at``:
                the second before the smallest, and so are their averages.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +27,7 @@ from cautious.arrays import Array, Indices
 from cautious.checks import as_number
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.tabular import MDP
-from cautious.risks.base import ScalarRisk, UnboundRisk
+from cautious.risks.base import ScalarRisk, UnboundRisk, never
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class RewardVariance(ScalarRisk):
     reward: Array
     square: Array
     centre: float
+    range: tuple[float, float]
 
     @property
     def label(self) -> str:
@@ -44,7 +46,11 @@ class RewardVariance(ScalarRisk):
 
     def interval(self) -> tuple[float, float]:
         """The mean lies between the smallest and the largest reward."""
-        return float(self.reward.min()), float(self.reward.max())
+        return self.range
+
+    def restricted(self, mdp: MDP, states: Indices) -> "RewardVariance":
+        """The moments in these states; the range stays, so that a proof over it is one for all states."""
+        return replace(self, reward=self.reward[states], square=self.square[states])
 
     def table(self, t: float) -> Array:
         """E[r^2] - 2 t r."""
@@ -94,6 +100,10 @@ class Shortfall(ScalarRisk):
         """The quantile is one of the losses; the start is left out of a range, so it comes just before them."""
         return float(np.nextafter(self.atoms[0], -np.inf)), float(self.atoms[-1])
 
+    def restricted(self, mdp: MDP, states: Indices) -> "Shortfall":
+        """The outcomes of these states; all losses stay, so that a proof over them is one for all states."""
+        return Shortfall(mdp, self.level, self.atoms)
+
     def table(self, t: float) -> Array:
         """E[(-r - t)_+] / (1 - level)."""
         return self.mdp.outcome_expectation(lambda r: np.maximum(-r - t, 0.0)) / (1 - self.level)
@@ -107,7 +117,9 @@ class Shortfall(ScalarRisk):
         losses, weights = self._losses(d)
         return _upper_quantile(losses, weights, 1 - self.level)
 
-    def value_and_gradient(self, d: Array) -> tuple[float, Array | None]:
+    def value_and_gradient(
+        self, d: Array, hint: Any = None, over: Callable[[], bool] = never
+    ) -> tuple[float, Array | None]:
         """Both, from one table."""
         t = self.best(d)
         table = self.table(t)
@@ -222,7 +234,8 @@ class Variance(UnboundRisk):
             square = mdp.outcome_expectation(lambda r: (r - centre) ** 2)
         else:
             square = np.maximum(mdp.reward_square - 2 * centre * mdp.rewards + centre**2, reward**2)
-        return RewardVariance(reward, np.where(mdp.allowed, square, 0.0), centre)
+        ends = (float(reward.min()), float(reward.max()))
+        return RewardVariance(reward, np.where(mdp.allowed, square, 0.0), centre, ends)
 
 
 @dataclass(frozen=True)

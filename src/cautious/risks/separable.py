@@ -10,7 +10,8 @@ These minima are the intercepts of the lines <u, x> + intercept below each risk;
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._core.simplex import simplex_threshold
-from cautious.arrays import Array, Mask
+from cautious.arrays import Array, Indices, Mask
 from cautious.checks import picked, spread_to, state_sums_of, states_of
-from cautious.risks.base import ConicRisk, Cut
+from cautious.models.tabular import MDP
+from cautious.risks.base import ConicRisk, Cut, Structure, never
 from cautious.risks.epigraph import Epigraph, identity, state_sums
 
 TINIEST = float(np.finfo(float).tiny)
@@ -28,11 +30,12 @@ TINIEST = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True)
 class SeparableRisk(ConicRisk):
-    """``prior`` is (S, A) or (S,); ``shape`` is (S, A)."""
+    """``prior`` is (S, A) or (S,); ``shape`` is (S, A); ``outside`` is what entries that were left out add."""
 
     prior: Array
     shape: tuple[int, int]
     title: str
+    outside: float = 0.0
 
     @property
     def label(self) -> str:
@@ -55,6 +58,17 @@ class SeparableRisk(ConicRisk):
     def active_entries(self, active: Mask) -> Mask:
         """Which entries can be positive."""
         return states_of(active) if self.on_states else active
+
+    def restricted(self, mdp: MDP, states: Indices) -> "SeparableRisk":
+        """The prior on these states; no mass can be elsewhere."""
+        elsewhere = np.ones(self.shape[0], np.bool_)
+        elsewhere[states] = False
+        outside = self.outside + self.of_nothing(self.prior[elsewhere])
+        return replace(self, prior=self.prior[states], shape=mdp.shape, outside=outside)
+
+    def of_nothing(self, prior: Array) -> float:
+        """What entries without mass add to the risk, where the prior is this."""
+        return 0.0
 
     def selector(self, active: Mask) -> sp.csr_array:
         """(active entries, S*A): the active entries of d as a matrix."""
@@ -88,6 +102,8 @@ class SeparableRisk(ConicRisk):
 class EntropicRisk(SeparableRisk):
     """Relative entropy to the prior; the prior need not sum to one (ones give the negative entropy)."""
 
+    structure = Structure.ENTROPY
+
     @cached_property
     def positive(self) -> bool:
         """Whether the prior leaves out nothing."""
@@ -107,7 +123,9 @@ class EntropicRisk(SeparableRisk):
         """1 + log(x/p)."""
         return self.as_table(1 + self._logarithms(self.entries(d)))
 
-    def value_and_gradient(self, d: Array) -> tuple[float, Array | None]:
+    def value_and_gradient(
+        self, d: Array, hint: Any = None, over: Callable[[], bool] = never
+    ) -> tuple[float, Array | None]:
         """Both, from the same logarithms."""
         x = self.entries(d)
         if self._outside(x):
@@ -162,10 +180,15 @@ class HalfL1(SeparableRisk):
     """Total variation."""
 
     smooth = False
+    structure = Structure.L1
 
     def value(self, d: Array) -> float:
         """1/2 |x - p|_1."""
-        return 0.5 * float(np.abs(self.entries(d) - self.prior).sum())
+        return 0.5 * float(np.abs(self.entries(d) - self.prior).sum()) + self.outside
+
+    def of_nothing(self, prior: Array) -> float:
+        """Half of it."""
+        return 0.5 * float(prior.sum())
 
     def gradient(self, d: Array) -> Array:
         """1/2 sign(x - p)."""
@@ -198,9 +221,20 @@ class HalfL1(SeparableRisk):
 class HalfSquares(SeparableRisk):
     """Half the squared Euclidean distance."""
 
+    structure = Structure.SQUARE
+
+    @property
+    def typical_slope(self) -> float:
+        """The largest entry of the prior."""
+        return float(self.prior.max())
+
     def value(self, d: Array) -> float:
         """1/2 |x - p|^2."""
-        return 0.5 * float(np.sum((self.entries(d) - self.prior) ** 2))
+        return 0.5 * float(np.sum((self.entries(d) - self.prior) ** 2)) + self.outside
+
+    def of_nothing(self, prior: Array) -> float:
+        """Half of its squares."""
+        return 0.5 * float(np.sum(prior**2))
 
     def gradient(self, d: Array) -> Array:
         """x - p."""
@@ -222,7 +256,7 @@ class HalfSquares(SeparableRisk):
         least = simplex_threshold(p + u, 1.0)
         u -= least
         x = np.maximum(p + u, 0.0)
-        elsewhere = 0.5 * float(np.sum(self.prior[~here] ** 2))
+        elsewhere = self.of_nothing(self.prior[~here]) + self.outside
         return 0.5 * float(np.sum((x - p) ** 2)) - float(u @ x) - (top + least) + elsewhere
 
     def epigraph(self, active: Mask) -> Epigraph:

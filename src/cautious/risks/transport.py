@@ -9,38 +9,32 @@ With D the ground distance, q the prior and x the marginal:
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import states_of
-from cautious.risks.base import ConicRisk, Cut
+from cautious.checks import state_sums_of, states_of
+from cautious.risks.base import ConicRisk, Cut, Structure, never
 from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.graph_flow import SpanningTree, spanning_tree
 from cautious.risks.network_simplex import cheapest_flow
-from cautious.runtime.deadline import time_is_up
 
 # a flow proved this precise is as good as the exact one; for few states the exact one costs next to nothing
 PRECISION, EXACT_STATES = 1e-8, 1000
 
 
-@dataclass
-class Memory:
-    """What computations with one risk have found out so far; it only saves time.
+@dataclass(frozen=True)
+class TransportHint:
+    """A nearly cheapest flow on the arcs and potentials (S,), as a solver has them."""
 
-    ``grown``: the risk with all arcs needed up to now; ``last``: the last marginal asked for, the answer, and whether
-    time was up; ``potentials`` (S,): those of the last line; ``flow``: on the arcs, as a solver found it with them.
-    """
-
-    grown: "TransportRisk | None" = None
-    last: tuple[Array, tuple[float, Array], bool] | None = None
-    potentials: Array | None = None
-    flow: Array | None = None
+    flow: Array
+    potentials: Array
 
 
 @dataclass(frozen=True)
@@ -52,13 +46,20 @@ class TransportRisk(ConicRisk):
     tail: Indices
     head: Indices
     cost: Array
-    memory: "Memory" = field(repr=False, compare=False)
     smooth = False
+    structure = Structure.TRANSPORT
 
     @property
     def label(self) -> str:
         """The recipe's name."""
         return "Wasserstein"
+
+    on_graph: ClassVar[bool] = False
+
+    @property
+    def typical_slope(self) -> float:
+        """The mean length of an arc."""
+        return float(self.cost.mean()) if self.cost.size else 0.0
 
     @property
     @abstractmethod
@@ -83,28 +84,26 @@ class TransportRisk(ConicRisk):
         return sp.csr_array((signs, places), shape=(self.demand.size, m))
 
     @abstractmethod
-    def ship(self, x: Array) -> tuple[float, Array]:
+    def ship(self, x: Array, hint: TransportHint | None, over: Callable[[], bool]) -> tuple[float, Array]:
         """Cheapest transport of a marginal x (S,) of sum one: its cost and its potentials (S,)."""
-
-    def best_transport(self, x: Array) -> tuple[float, Array]:
-        """As ``ship``; the last answer is remembered, one that may be cut short only until there is time again."""
-        last = self.memory.last
-        if last is None or not np.array_equal(last[0], x) or (last[2] and not time_is_up()):
-            last = x, self.ship(x / x.sum()), time_is_up()
-            self.memory.last = last
-        return last[1]
 
     def value(self, d: Array) -> float:
         """The cost of the cheapest transport."""
-        return self.best_transport(d.sum(axis=1))[0]
+        return self.value_and_gradient(d)[0]
 
     def gradient(self, d: Array) -> Array:
         """Potentials of the cheapest transport."""
-        return self._table(self.best_transport(d.sum(axis=1))[1])
+        return self.value_and_gradient(d)[1]
+
+    def value_and_gradient(self, d: Array, hint: Any = None, over: Callable[[], bool] = never) -> tuple[float, Array]:
+        """Both, from one plan; ``hint`` may be a ``TransportHint``."""
+        x = state_sums_of(d)
+        cost, potentials = self.ship(x / x.sum(), hint, over)
+        return cost, self._table(potentials)
 
     def witness_at(self, d: Array, active: Mask) -> Array:
         """Potentials of the cheapest transport."""
-        return self.best_transport(d.sum(axis=1))[1]
+        return self.gradient(d)[:, 0]
 
     def simple_witness(self, active: Mask) -> Array:
         """Potentials zero."""
@@ -120,12 +119,13 @@ class TransportRisk(ConicRisk):
 
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line of the potentials ``witness`` (S,)."""
-        here = states_of(active)
-        collected = self.priced(np.asarray(witness, dtype=np.float64), here)
-        # the largest potentials with these collected prices: min over j of collected_j + D_ij
-        potentials = -self.priced(-collected, np.ones_like(here))
-        self.memory.potentials = potentials
+        potentials, collected = self.tightened(np.asarray(witness, dtype=np.float64), states_of(active))
         return Cut(self._table(potentials), -float(self.prior @ collected))
+
+    def tightened(self, potentials: Array, here: Mask) -> tuple[Array, Array]:
+        """The prices that these potentials collect at every sink, and the largest potentials that collect no more."""
+        collected = self.priced(potentials, here)
+        return -self.priced(-collected, np.ones_like(here)), collected
 
     def epigraph(self, active: Mask) -> Epigraph:
         """Balance at every node; flows are not negative."""
@@ -149,6 +149,7 @@ class GraphTransport(TransportRisk):
     """The states are the nodes of an undirected weighted graph; distance is the shortest path."""
 
     graph: sp.csr_array
+    on_graph = True
 
     @property
     def demand(self) -> Array:
@@ -160,17 +161,19 @@ class GraphTransport(TransportRisk):
         """Twice the largest distance from one state."""
         return 2 * float(dijkstra(self.graph, indices=0).max())
 
-    def ship(self, x: Array) -> tuple[float, Array]:
-        """A solver's flow, balanced, where its potentials prove that it is the cheapest; else from scratch."""
-        flow, potentials, missing = self.memory.flow, self.memory.potentials, x - self.prior
-        if flow is not None and potentials is not None and x.size > EXACT_STATES:
-            rest = missing - np.asarray(self.incidence @ flow)
+    def ship(self, x: Array, hint: TransportHint | None, over: Callable[[], bool]) -> tuple[float, Array]:
+        """The flow of a hint, balanced, where its potentials prove that it is the cheapest; else from scratch."""
+        missing = x - self.prior
+        if hint is not None and x.size > EXACT_STATES:
+            rest = missing - np.asarray(self.incidence @ hint.flow)
             # opposite flows cancel; the tree carries the rest, which can only make the plan dearer than it need be
-            upper = float(self.cost @ flow) + self.tree.excess_cost(rest - rest.mean())
-            lower = float(potentials @ x) - float(self.prior @ self.priced(potentials, x > 0))
-            if upper - lower <= PRECISION * max(upper, 0.01 * self.diameter):
+            upper = float(self.cost @ hint.flow) + self.tree.excess_cost(rest - rest.mean())
+            potentials, collected = self.tightened(hint.potentials, x > 0)
+            if upper - float(potentials @ x) + float(self.prior @ collected) <= PRECISION * max(
+                upper, 0.01 * self.diameter
+            ):
                 return upper, potentials
-        return cheapest_flow(self.tail, self.head, self.cost, self.tree, missing - missing.mean())
+        return cheapest_flow(self.tail, self.head, self.cost, self.tree, missing - missing.mean(), over)
 
     @cached_property
     def tree(self) -> SpanningTree:

@@ -12,7 +12,7 @@ from cautious.risks.base import UnboundRisk
 from cautious.risks.matrix_transport import with_nearest
 from cautious.risks.metrics import checked_graph, checked_matrix
 from cautious.risks.priors import resolve_state_prior
-from cautious.risks.transport import GraphTransport, Memory, TransportRisk
+from cautious.risks.transport import GraphTransport, TransportRisk
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,5 +46,5 @@ class Wasserstein(UnboundRisk):
             graph = checked_graph(metric, n)
             edges = sp.coo_array(graph)
             tail, head = edges.row.astype(np.int64), edges.col.astype(np.int64)
-            return GraphTransport(prior, mdp.shape, tail, head, edges.data, Memory(), graph)
+            return GraphTransport(prior, mdp.shape, tail, head, edges.data, graph)
         return with_nearest(prior, mdp.shape, checked_matrix(metric, n))

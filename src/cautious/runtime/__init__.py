@@ -1,1 +1,1 @@
-"""What every long computation needs: threads and the deadline of the caller."""
+"""What every long computation needs: a clock, interruption, memory and threads."""

@@ -6,8 +6,8 @@ proof, a limit, a request, or when the solver has nothing more to propose.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -16,7 +16,10 @@ from cautious.arrays import Array
 from cautious.certificate.bounds import Conflict, Cover, Witness, conflict_bound, first_order_bound, upper_bound
 from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_policy, evaluate_return
 from cautious.problem import Problem
+from cautious.risks.base import Structure
 from cautious.runtime.clock import Clock
+from cautious.solvers.reachable import ReachablePart
+from cautious.solvers.shape import Shape
 from cautious.status import Status
 
 Kept = TypeVar("Kept")
@@ -54,6 +57,7 @@ class Candidate:
 
     ``states`` (S,) may say what the policy's state marginal is about: the certificate then starts from there. Without
     a risk, ``values`` (S,) may say what the policy is worth in each state: the certificate may need nothing else.
+    ``hints`` may save time when the risks of these terms are evaluated.
     """
 
     policy: Array | None = None
@@ -61,6 +65,7 @@ class Candidate:
     conflict: Conflict | None = None
     states: Array | None = None
     values: Array | None = None
+    hints: Mapping[int, Any] = field(default_factory=dict)
 
 
 class Workspace:
@@ -111,16 +116,30 @@ class Target:
 class Solver(ABC):
     """Proposes policies and witnesses; see the module's text.
 
-    ``margin``: a solver with cheap steps goes on until this share of the allowed gap, so that two answers to the same
-    question agree within the tolerance.
+    ``accepts``: the structures that the terms of the risk may have. ``margin``: a solver with cheap steps goes on until
+    this share of the allowed gap, so that two answers to the same question agree within the tolerance.
     """
 
     name: str
+    accepts: frozenset[Structure] = frozenset()
     margin: float = 1.0
 
-    @abstractmethod
     def refusal(self, problem: Problem) -> str | None:
         """Why this solver cannot take the problem; None when it can."""
+        if problem.neutral:
+            return "needs a risk"
+        if not problem.parts.structures <= self.accepts:
+            other = next(term.risk for term in problem.parts.all if term.risk.structure not in self.accepts)
+            return f"cannot take {other.label}, {other.structure.value}"
+        return self.limits(problem)
+
+    def limits(self, problem: Problem) -> str | None:
+        """Why it cannot take a problem whose structures it accepts; None when it can."""
+        return None
+
+    def work(self, problem: Problem, shape: Shape) -> float:
+        """About how many operations a solve takes; ``choose`` takes the least, and none that is infinite."""
+        return 0.0
 
     @abstractmethod
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
@@ -134,22 +153,41 @@ class Solver(ABC):
 
 @dataclass
 class Outcome:
-    """The best of a run."""
+    """The best of one or several runs, and how the last one ended; ``method`` is the name of its solver."""
 
-    status: Status
-    delivered: EvaluatedPolicy | None = None
+    status: Status = Status.STALLED
+    method: str = ""
+    evaluated: EvaluatedPolicy | None = None
     witness: Witness | Cover | None = None
     upper: float = np.inf
     conflict: Conflict | None = None
     steps: int = 0
 
     @property
+    def objective(self) -> float:
+        """Of the best policy; minus infinity when there is none."""
+        return -np.inf if self.evaluated is None else self.evaluated.objective
+
+    @property
+    def bound(self) -> float:
+        """What no policy exceeds; the error of the objective belongs to it, so that the gap is safe and never zero."""
+        if self.evaluated is None or not np.isfinite(self.objective):
+            return self.upper
+        return float(np.nextafter(max(self.upper, self.objective) + self.evaluated.error, np.inf))
+
+    @property
     def gap(self) -> float:
-        """Upper bound, with the error of the objective, minus the objective."""
-        if self.delivered is None or not np.isfinite(self.delivered.objective):
-            return np.inf
-        # an upper bound below the objective can only be rounding, which ``error`` covers
-        return max(self.upper - self.delivered.objective, 0.0) + self.delivered.error
+        """How much better than the best policy any policy can be."""
+        return self.bound - self.objective if np.isfinite(self.objective) else np.inf
+
+    def decide(self, problem: Problem, target: Target) -> None:
+        """Set the status of a run that has come to its end: the only place where that is decided."""
+        if self.conflict is not None:
+            self.status = Status.INFEASIBLE
+        elif self.gap <= target.allowance(self.objective):
+            self.status = Status.STATIONARY if problem.only_stationary else Status.SOLVED
+        else:
+            self.status = target.clock.ended if target.clock.over else Status.STALLED
 
     def take(self, problem: Problem, candidate: Candidate, target: Target) -> None:
         """Keep what is better."""
@@ -163,13 +201,20 @@ class Outcome:
             if problem.neutral and candidate.values is not None:
                 found = evaluate_return(problem, candidate.policy, candidate.values, target.allowance)
             if found is None:
-                found = evaluate_policy(problem, candidate.policy, candidate.states, target.allowance)
-            if self.delivered is None or found.objective > self.delivered.objective:
-                self.delivered = found
+                found = evaluate_policy(
+                    problem,
+                    candidate.policy,
+                    candidate.states,
+                    target.allowance,
+                    candidate.hints,
+                    lambda: target.clock.over,
+                )
+            if self.evaluated is None or found.objective > self.evaluated.objective:
+                self.evaluated = found
         if candidate.conflict is not None and conflict_bound(problem, candidate.conflict) <= 0:
             self.conflict = candidate.conflict
             if candidate.policy is not None:
-                self.delivered = evaluate_policy(problem, candidate.policy, candidate.states)
+                self.evaluated = evaluate_policy(problem, candidate.policy, candidate.states)
 
 
 def judged(problem: Problem, witness: Witness | Cover) -> float:
@@ -190,33 +235,45 @@ def _quietly(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
 
 
 def run(
-    solver: Solver, problem: Problem, target: Target, callback: Callback | None, outcome: Outcome | None = None
+    solver: Solver,
+    problem: Problem,
+    target: Target,
+    callback: Callback | None = None,
+    outcome: Outcome | None = None,
+    part: ReachablePart | None = None,
 ) -> Outcome:
-    """Run a solver to a proof, a limit, a request or its end; ``outcome`` carries on from an earlier solver."""
-    best = Outcome(Status.STALLED) if outcome is None else outcome
-    best.status = Status.STALLED
-    clock = target.clock
-    for candidate in _quietly(solver.steps(problem, target)):
+    """Run a solver to a proof, a limit, a request or its end; ``outcome`` carries on from an earlier solver.
+
+    The solver is given the ``part`` of the problem that can be reached, where there is one; what it proposes is judged
+    in the whole problem.
+    """
+    best = Outcome() if outcome is None else outcome
+    best.method, clock = solver.name, target.clock
+    candidates = solver.steps(problem, target) if part is None else _lifted(solver, part, target)
+    for candidate in _quietly(candidates):
         best.take(problem, candidate, target)
-        if best.conflict is not None:
-            best.status = Status.INFEASIBLE
-            break
-        objective = -np.inf if best.delivered is None else best.delivered.objective
-        wants_stop = False
         if callback is not None:
-            wants_stop = (
-                callback(Progress(best.steps, clock.seconds, objective, best.upper, best.gap, solver.name)) is True
-            )
-        if best.gap <= solver.margin * target.allowance(objective):
-            best.status = Status.SOLVED
+            told = Progress(best.steps, clock.seconds, best.objective, best.upper, best.gap, solver.name)
+            clock.stop_requested |= callback(told) is True
+        proved = best.gap <= solver.margin * target.allowance(best.objective)
+        if proved or best.conflict is not None or clock.over:
             break
-        if wants_stop:
-            clock.stop_requested = True
-        if clock.over:
-            break
-    solved = best.delivered is not None and best.gap <= target.allowance(best.delivered.objective)
-    if solved and best.conflict is None:
-        best.status = Status.SOLVED
-    elif best.status is Status.STALLED and clock.over:
-        best.status = clock.ended
+    best.decide(problem, target)
     return best
+
+
+def _lifted(solver: Solver, part: ReachablePart, target: Target) -> Iterator[Candidate]:
+    """The proposals of a solver for the reachable part, as proposals for the whole problem."""
+    start = target.start
+    if start is not None:
+        start = Start(start.policy[part.states], start.multipliers[part.states])
+    for found in solver.steps(part.problem, replace(target, start=start)):
+        yield Candidate(
+            policy=None if found.policy is None else part.lift_policy(found.policy),
+            witness=None if found.witness is None else part.lift_witness(found.witness),
+            conflict=None
+            if found.conflict is None
+            else Conflict(found.conflict.weights, part.lift(found.conflict.multipliers)),
+            states=None if found.states is None else part.lift(found.states),
+            values=None if found.values is None else part.lift(found.values),
+        )

@@ -1,4 +1,4 @@
-"""From the best of a run to a ``Solution``: the last check, the words, and the three ways to have no answer."""
+"""From the best of a run to a ``Solution``: the certificate, its statement, and what is said without an answer."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from cautious.certificate.bounds import Certificate, Cover, Witness, conflict_bo
 from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_policy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
-from cautious.risks.base import Risk, ScalarRisk
+from cautious.risks.base import Risk
 from cautious.solution import Solution
 from cautious.solvers.base import Outcome, Target, run
 from cautious.solvers.column_generation.phase_one import PhaseOne
@@ -19,38 +19,36 @@ from cautious.status import Status
 PRICE_PRECISION = 1e-3
 
 
-def finished(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
+def build_solution(problem: Problem, target: Target, outcome: Outcome) -> Solution:
+    """What a run found, as a Solution; where no policy has a finite objective, why that is so."""
+    if not np.isfinite(outcome.objective):
+        return _without_objective(problem, target, outcome)
+    return _with_objective(problem, target, outcome)
+
+
+def _with_objective(problem: Problem, target: Target, outcome: Outcome) -> Solution:
     """A policy with a finite objective: say what the certificate proved about it."""
-    assert outcome.delivered is not None
-    best = outcome.delivered
-    # rounding of the objective belongs to the bound, so that gap = upper_bound - objective is safe, and never zero
-    bound = float(np.nextafter(max(outcome.upper, best.objective) + best.error, np.inf))
-    gap = bound - best.objective
-    kind = _kind(problem)
-    status = outcome.status
-    if gap <= target.allowance(best.objective):
-        status = Status.SOLVED if kind != "stationary" else Status.STATIONARY
-    elif status is Status.SOLVED:
-        status = Status.STALLED
+    assert outcome.evaluated is not None
+    best, gap, kind = outcome.evaluated, outcome.gap, _kind(problem)
     if kind == "global" and not np.isfinite(gap):
         kind = "stationary"
     certificate = Certificate(
         kind=kind,
         statement=_statement(kind, gap, best.objective),
-        upper_bound=bound,
+        upper_bound=outcome.bound,
         gap=gap,
         visits=best.occupancy,
         objective_error=best.error,
         facts=_facts(outcome),
     )
     multipliers, adjusted = _prices(problem, target, outcome.witness, best)
-    return _solution(problem, target, outcome, method, status, best, certificate, multipliers, adjusted)
+    return _solution(problem, target, outcome, outcome.method, outcome.status, best, certificate, multipliers, adjusted)
 
 
 def _kind(problem: Problem) -> str:
     if problem.only_stationary:
         return "stationary"
-    return "global" if any(isinstance(risk, ScalarRisk) for _, risk in problem.terms) else "optimal"
+    return "global" if problem.parts.scalars else "optimal"
 
 
 def _statement(kind: str, gap: float, objective: float) -> str:
@@ -109,28 +107,28 @@ def _smallest_box(cover: Cover, best: EvaluatedPolicy) -> Plan:
     return Plan(np.argmax(best.policy, axis=1), box.witness.multipliers, -np.inf, np.inf)
 
 
-def without_objective(problem: Problem, target: Target, outcome: Outcome, method: str) -> Solution:
+def _without_objective(problem: Problem, target: Target, outcome: Outcome) -> Solution:
     """No policy with a finite objective was found: prove that there is none, or say that this is undecided."""
     names, _, _ = requirements(problem)
     if not names:
-        return _empty_handed(problem, target, outcome, [])
-    phase = run(PhaseOne(), problem, target, None)
-    if phase.delivered is not None and np.isfinite(phase.delivered.objective):
+        return _undecided(problem, target, outcome, [])
+    phase = run(PhaseOne(), problem, target)
+    if np.isfinite(phase.objective):
         phase.witness, phase.upper = outcome.witness, outcome.upper
-        phase.status = outcome.status
-        return finished(problem, target, phase, PhaseOne.name)
+        phase.decide(problem, target)
+        return _with_objective(problem, target, phase)
     if phase.conflict is None:
-        return _empty_handed(problem, target, phase, names)
+        return _undecided(problem, target, phase, names)
     return _infeasible(problem, target, phase)
 
 
 def _infeasible(problem: Problem, target: Target, phase: Outcome) -> Solution:
     assert phase.conflict is not None
-    assert phase.delivered is not None
+    assert phase.evaluated is not None
     names, features, floors = requirements(problem)
     weights = np.asarray(phase.conflict.weights)
     involved = [j for j in range(len(names)) if weights[j] > 1e-6 * weights.max()]
-    reached = np.asarray(features @ phase.delivered.occupancy.occupancy.ravel())
+    reached = np.asarray(features @ phase.evaluated.occupancy.occupancy.ravel())
     excess = conflict_bound(problem, phase.conflict) / float(weights.sum())
     rows = [f"{names[j]} reaches {reached[j]:.9g}, must exceed {floors[j]:.9g}" for j in involved]
     best = float(excess + floors[involved[0]]) if len(involved) == 1 else None
@@ -156,7 +154,7 @@ def forbidden(problem: Problem, target: Target) -> Solution:
     best = plan(problem.mdp, table)
     policy = best.policy(problem.mdp.n_actions)
     closest = evaluate_policy(problem, policy)
-    outcome = Outcome(Status.INFEASIBLE, closest, steps=1)
+    outcome = Outcome(Status.INFEASIBLE, evaluated=closest, steps=1)
     share = float(np.sum(closest.occupancy.occupancy * table))
     statement = (
         f"From {label} every policy uses a pair that the prior forbids (prior 0); "
@@ -166,9 +164,9 @@ def forbidden(problem: Problem, target: Target) -> Solution:
     return _no_value(problem, target, outcome, Status.INFEASIBLE, "infeasible", statement, facts)
 
 
-def _empty_handed(problem: Problem, target: Target, outcome: Outcome, names: list[str]) -> Solution:
-    if outcome.delivered is None:
-        outcome.delivered = evaluate_policy(problem, problem.default_rows)
+def _undecided(problem: Problem, target: Target, outcome: Outcome, names: list[str]) -> Solution:
+    if outcome.evaluated is None:
+        outcome.evaluated = evaluate_policy(problem, problem.default_rows)
     interrupted = outcome.status in (Status.TIME_LIMIT, Status.MEMORY_LIMIT, Status.STOPPED)
     status = outcome.status if interrupted else Status.UNDECIDED
     about = ", ".join(names) if names else "the risk's domain"
@@ -179,15 +177,15 @@ def _empty_handed(problem: Problem, target: Target, outcome: Outcome, names: lis
 def _no_value(
     problem: Problem, target: Target, outcome: Outcome, status: Status, kind: str, statement: str, facts: dict[str, Any]
 ) -> Solution:
-    assert outcome.delivered is not None
+    assert outcome.evaluated is not None
     impossible = status is Status.INFEASIBLE
     bound = -np.inf if impossible else np.inf
     certificate = Certificate(
-        kind, statement, bound, 0.0 if impossible else np.inf, outcome.delivered.occupancy, 0.0, facts
+        kind, statement, bound, 0.0 if impossible else np.inf, outcome.evaluated.occupancy, 0.0, facts
     )
     zero = np.zeros(problem.mdp.n_states)
     multipliers = zero if outcome.conflict is None else outcome.conflict.multipliers
-    best = outcome.delivered
+    best = outcome.evaluated
     best = EvaluatedPolicy(best.policy, best.occupancy, best.expected_return, np.inf, -np.inf, best.error)
     return _solution(problem, target, outcome, "phase I", status, best, certificate, multipliers, problem.reward)
 

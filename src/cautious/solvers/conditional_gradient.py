@@ -23,10 +23,10 @@ from cautious.models.encodings import frozen
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
-from cautious.risks.separable import HalfSquares
+from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.interior_point.newton_matrix import spreads_out, widest_part
 from cautious.solvers.proximal.proximal import Proximal
+from cautious.solvers.shape import Shape
 
 # how many steps it may take, and how many times the allowed gap is too far for them: at first, and after a step
 STEPS, FAR = 12, (5000.0, 100.0)
@@ -45,10 +45,11 @@ class ConditionalGradient(Solver):
 
     name = "conditional gradient"
 
-    def refusal(self, problem: Problem) -> str | None:
-        """Needs quadratic distances only."""
-        others = [risk.label for _, risk in problem.terms if not isinstance(risk, HalfSquares)]
-        return f"cannot take {others[0]}" if others else None
+    accepts = frozenset({Structure.SQUARE})
+
+    def work(self, problem: Problem, shape: Shape) -> float:
+        """A few plans; it ends at once where the distances weigh too much for that."""
+        return STEPS * shape.plan_work
 
     def memory(self, problem: Problem) -> int:
         """As much as the method that goes on where this one ends."""
@@ -85,10 +86,8 @@ def _may_be_light(problem: Problem, target: Target) -> bool:
         return False
     if mdp.n_states < LARGE:
         # where a model spreads out at once, factors are large and other methods slow: always worth a plan
-        return spreads_out(mdp, widest_part(mdp, target.workspace))
-    squares = sum(
-        weight * float(np.sum(risk.prior**2)) for weight, risk in problem.terms if isinstance(risk, HalfSquares)
-    )
+        return target.workspace.of("shape", lambda: Shape(problem)).mixes_fast
+    squares = sum(term.weight * float(np.sum(term.risk.prior**2)) for term in problem.parts.squares)
     typical = float(problem.reward[problem.active].mean()) / (1 - mdp.discount)
     return squares <= 2 * HEAVY * target.allowance(typical)
 
@@ -107,7 +106,7 @@ class _Walk:
 
     def __init__(self, problem: Problem, target: Target) -> None:
         self.problem, self.target = problem, target
-        self.terms = [(weight, risk) for weight, risk in problem.terms if isinstance(risk, HalfSquares)]
+        self.terms = [(term.weight, term.risk) for term in problem.parts.squares]
         mdp = problem.mdp
         if target.start is not None and problem.usable(target.start.policy):
             policy = target.start.policy

@@ -10,6 +10,7 @@ factors are the cost of an iteration. The start is a policy's own occupancy with
 """
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import scipy.linalg as sla
@@ -19,11 +20,13 @@ from cautious._core import dense_transport as kernels
 from cautious.arrays import Array
 from cautious.occupancy import policy_occupancy
 from cautious.problem import Problem
+from cautious.risks.base import Structure
 from cautious.risks.matrix_transport import MatrixTransport
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.rounding import proposals, prove
+from cautious.solvers.shape import Shape
 
-MOST_STATES = 600
+USUAL_ITERATIONS, WORK_PER_CUBE = 25, 0.5
 ITERATIONS = 60
 # the smallest gap worth asking for, in the program's units, and the part of the allowed one that is aimed at
 FINEST = 1e-13
@@ -40,11 +43,17 @@ class DenseTransport(Solver):
 
     name = "dense transport"
 
-    def refusal(self, problem: Problem) -> str | None:
-        """Needs one Wasserstein risk with a matrix, and not too many states: time grows with their cube."""
-        if len(problem.terms) != 1 or not isinstance(problem.terms[0][1], MatrixTransport):
+    accepts = frozenset({Structure.TRANSPORT})
+
+    def limits(self, problem: Problem) -> str | None:
+        """Needs one Wasserstein risk with a matrix of distances."""
+        if len(problem.terms) != 1 or problem.parts.transports[0].risk.on_graph:
             return "needs a Wasserstein risk with a matrix of distances, alone"
-        return "has too many states" if problem.mdp.n_states > MOST_STATES else None
+        return None
+
+    def work(self, problem: Problem, shape: Shape) -> float:
+        """A dense product of plans and a dense factor in every iteration."""
+        return USUAL_ITERATIONS * WORK_PER_CUBE * float(problem.mdp.n_states) ** 3
 
     def memory(self, problem: Problem) -> int:
         """Two matrices over twice the states, and about ten tables of the plan's size."""
@@ -54,7 +63,7 @@ class DenseTransport(Solver):
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """One answer: iterations are cheap enough to go straight to the end."""
         weight, risk = problem.terms[0]
-        assert isinstance(risk, MatrixTransport)
+        risk = cast(MatrixTransport, risk)
         program = _Program(problem, weight, risk)
         program.solve(target, SHARE * target.allowance(0.0))
         d = np.zeros(problem.mdp.shape)

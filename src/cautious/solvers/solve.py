@@ -1,34 +1,22 @@
-"""``ca.solve``: match the risk's declared structure with a solver, run it, certify, wrap."""
+"""``ca.solve``: check the request, dispatch the problem to the solvers that take it, build the Solution."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from cautious.errors import IncompatibleError, MemoryLimitError
+from cautious.errors import IncompatibleError
 from cautious.problem import Problem
 from cautious.runtime.clock import Clock
-from cautious.runtime.deadline import until
 from cautious.runtime.interruption import Interruption
 from cautious.runtime.memory import MemoryWatch
 from cautious.runtime.threads import use_threads
 from cautious.solution import Solution
-from cautious.solvers.base import Callback, Outcome, Solver, Start, Target, Workspace, run
-from cautious.solvers.build_solution import finished, forbidden, without_objective
-from cautious.solvers.column_generation.column_generation import ColumnGeneration
-from cautious.solvers.conditional_gradient import ConditionalGradient
-from cautious.solvers.conic.conic import ConicProgram
-from cautious.solvers.dense_transport import DenseTransport
-from cautious.solvers.dual_newton.dual_newton import DualNewton
-from cautious.solvers.interior_point.interior_point import InteriorPoint
-from cautious.solvers.local_models.black_box import BlackBox
-from cautious.solvers.proximal.proximal import Proximal
+from cautious.solvers.base import Callback, Solver, Start, Target, Workspace
+from cautious.solvers.build_solution import build_solution, forbidden
+from cautious.solvers.choose import dispatch
 from cautious.solvers.request import Request
-from cautious.solvers.risk_neutral import RiskNeutral
-from cautious.solvers.scalar_search.scalar_search import ScalarSearch
-from cautious.status import Status
 
 
 def solve(
@@ -115,8 +103,10 @@ def answer_ready(
         workspace=Workspace() if workspace is None else workspace,
         watched=request.callback is not None,
     )
-    with until(lambda: clock.over), clock.memory, Interruption(clock):
-        return _solve(problem, target, request.callback, solvers)
+    with clock.memory, Interruption(clock):
+        if problem.trapped is not None:
+            return forbidden(problem, target)
+        return build_solution(problem, target, dispatch(problem, target, request.callback, solvers))
 
 
 @cache
@@ -130,60 +120,3 @@ def one_blas_thread() -> Iterator[None]:
     """Small dense algebra is slower on many threads."""
     with _blas().limit(limits=1):
         yield
-
-
-def choose(problem: Problem) -> list[Solver]:
-    """The solvers to try, in order, by what the terms of the risk declare."""
-    return list(_fitting(problem))
-
-
-def _fitting(problem: Problem) -> Iterator[Solver]:
-    """The same, one at a time: mostly the first one answers."""
-    yield from (
-        [RiskNeutral()] if problem.neutral else (each for each in risk_solvers() if each.refusal(problem) is None)
-    )
-
-
-def risk_solvers() -> list[Solver]:
-    """Every solver of problems with a risk, the most special first."""
-    return [
-        ScalarSearch(choose),
-        ColumnGeneration(),
-        DualNewton(),
-        DenseTransport(),
-        ConditionalGradient(),
-        InteriorPoint(),
-        Proximal(),
-        ConicProgram(),
-        BlackBox(),
-    ]
-
-
-def _within(limit: float | None, problem: Problem, solvers: Iterable[Solver]) -> Iterable[Solver]:
-    """The solvers whose memory fits."""
-    if limit is None:
-        return solvers
-    solvers = list(solvers)
-    fitting = [solver for solver in solvers if solver.memory(problem) <= limit]
-    if not fitting:
-        least = min(solvers, key=lambda solver: solver.memory(problem))
-        raise MemoryLimitError(
-            f"{least.name} needs about {least.memory(problem) / 1e6:,.3g} MB beyond the model for "
-            f"{problem.mdp.n_states:,} states, and memory_limit is {limit / 1e6:,.3g} MB"
-        )
-    return fitting
-
-
-def _solve(problem: Problem, target: Target, callback: Callback | None, solvers: Sequence[Solver] | None) -> Solution:
-    if problem.trapped is not None:
-        return forbidden(problem, target)
-    outcome, method = Outcome(Status.STALLED), ""
-    tried = _fitting(problem) if solvers is None else solvers
-    for solver in _within(target.clock.memory.limit, problem, tried):
-        method = solver.name
-        outcome = run(solver, problem, target, callback, outcome)
-        if outcome.status is not Status.STALLED:
-            break
-    if outcome.delivered is None or not np.isfinite(outcome.delivered.objective):
-        return without_objective(problem, target, outcome, method)
-    return finished(problem, target, outcome, method)

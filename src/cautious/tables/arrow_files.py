@@ -3,13 +3,11 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from cautious.errors import FileError, MissingExtraError
-from cautious.tables.sources import Chunk, Source
+from cautious.tables.sources import CHUNK_ROWS, Source
 
-BATCH_ROWS = 8_192
 READ_BYTES = 65_536
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".arr", ".feather", ".ipc")
@@ -26,28 +24,16 @@ class ArrowTable(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ArrowChunk(Chunk):
-    """A record batch."""
-
-    batch: Any
-    n_rows: int
-
-    def column(self, place: int) -> Any:
-        """An Arrow array."""
-        return self.batch.column(place)
-
-
 class ArrowMemory(Source):
     """A pyarrow Table."""
 
     def __init__(self, table: ArrowTable) -> None:
         self.table, self.columns = table, list(table.column_names)
 
-    def chunks(self, places: list[int]) -> Iterator[Chunk]:
+    def chunks(self, places: list[int]) -> Iterator[list[Any]]:
         """Batches of the table."""
-        for batch in self.table.to_batches(max_chunksize=BATCH_ROWS):
-            yield ArrowChunk(batch, batch.num_rows)
+        for batch in self.table.to_batches(max_chunksize=CHUNK_ROWS):
+            yield [batch.column(place) for place in places]
 
 
 class ArrowFile(Source):
@@ -60,31 +46,31 @@ class ArrowFile(Source):
         with self._reading():
             self.columns = list((self._parquet().schema_arrow if parquet else self._arrow().schema).names)
 
-    def chunks(self, places: list[int]) -> Iterator[Chunk]:
+    def chunks(self, places: list[int]) -> Iterator[list[Any]]:
         """Batches; their buffers are checked, because a damaged file can point anywhere."""
         with self._reading():
             for batch in self._batches(places):
-                chosen = batch if self.parquet else batch.select(places)
-                chosen.validate(full=True)
-                for first in range(0, chosen.num_rows, BATCH_ROWS):
-                    part = chosen.slice(first, BATCH_ROWS)
-                    yield _Selected(part, part.num_rows, {place: at for at, place in enumerate(places)})
+                batch.validate(full=True)
+                for first in range(0, batch.num_rows, CHUNK_ROWS):
+                    yield batch.slice(first, CHUNK_ROWS).columns
 
     def _batches(self, places: list[int]) -> Iterator[Any]:
+        """The columns at these places, in this order."""
         if self.parquet:
+            import pyarrow as pa
+
             names = [self.columns[place] for place in places]
-            for batch in self._parquet().iter_batches(batch_size=BATCH_ROWS, columns=names, use_threads=False):
+            for batch in self._parquet().iter_batches(batch_size=CHUNK_ROWS, columns=names, use_threads=False):
                 # pyarrow keeps the order of the file
                 yield batch.select(names)
                 # pyarrow keeps what it has freed, as much again as the columns
-                _pool().release_unused()
+                pa.default_memory_pool().release_unused()
             return
         reader = self._arrow()
+        # of its two forms only the file numbers its batches; a stream is read from the front
         numbered = getattr(reader, "get_batch", None)
-        if numbered is None:
-            yield from reader
-        else:
-            yield from (numbered(number) for number in range(reader.num_record_batches))
+        batches = reader if numbered is None else map(numbered, range(reader.num_record_batches))
+        yield from (batch.select(places) for batch in batches)
 
     def _parquet(self) -> Any:
         import pyarrow.parquet as parquet
@@ -116,20 +102,3 @@ class ArrowFile(Source):
             raise FileError(f"{self.path}: no such file") from None
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
             raise FileError(f"{self.path}: not a readable {kind} file, or damaged ({error})") from None
-
-
-def _pool() -> Any:
-    import pyarrow as pa
-
-    return pa.default_memory_pool()
-
-
-@dataclass(frozen=True)
-class _Selected(ArrowChunk):
-    """A batch of chosen columns, asked for by their places in the file."""
-
-    at: dict[int, int]
-
-    def column(self, place: int) -> Any:
-        """An Arrow array."""
-        return self.batch.column(self.at[place])

@@ -1,10 +1,10 @@
 """Cells of a table to numbers: labels to codes, numbers to float64, flags to booleans.
 
-Values come in three forms: a tuple of texts (a csv file), a NumPy array or a list of objects (memory), an Arrow array.
-A bad cell raises ``BadCell`` with its place in the values.
+Values are an Arrow array, a NumPy array or a sequence of objects; those of a text file (``is_text``) are texts. A bad
+cell raises ``BadCell`` with its place in the values.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
@@ -17,7 +17,7 @@ from cautious.errors import InputError
 
 Values = Any
 NUMBERS = (int, float, np.number, np.bool_, Decimal, Fraction)
-MOST_LABELS = 2**31
+NO_LABEL = -1
 FLAGS = {"0": False, "1": True, "false": False, "true": True}
 
 
@@ -31,7 +31,7 @@ class BadCell(Exception):
 
 @runtime_checkable
 class ArrowArray(Protocol):
-    """What we use of ``pyarrow.Array``."""
+    """What tells a ``pyarrow.Array`` from other values."""
 
     null_count: int
 
@@ -39,38 +39,40 @@ class ArrowArray(Protocol):
         """Distinct values, and which one each entry is."""
         ...
 
-    def to_numpy(self, zero_copy_only: bool = True) -> NDArray[Any]:
-        """As a NumPy array; missing integers become NaN."""
-        ...
+
+def is_arrow(values: Values) -> bool:
+    """True for an Arrow array, whether or not pyarrow is installed."""
+    return isinstance(values, ArrowArray)
 
 
 class Coding(dict[Any, int]):
     """Cells to codes 0, 1, ... in the order of first appearance; ``labels`` are the distinct cells.
 
-    Cells of a text file are texts, and blanks around them do not count (``stripped``); elsewhere " a" is not "a".
+    Cells of a text file are texts, and blanks around them do not count; elsewhere " a" is not "a". Where cells
+    ``may_be_empty``, an empty one has the code ``NO_LABEL``.
     """
 
-    def __init__(self, stripped: bool) -> None:
+    def __init__(self, is_text: bool, may_be_empty: bool = False) -> None:
         super().__init__()
-        self.stripped = stripped
+        self.is_text, self.may_be_empty = is_text, may_be_empty
         self.labels: dict[Hashable, int] = {}
 
     def __missing__(self, cell: Any) -> int:
-        label = cell.strip() if self.stripped else cell
-        if is_missing(label):
-            raise InputError("is missing")
-        if isinstance(label, str) and (not label.strip() or "\0" in label):
-            raise InputError(f"is {cell!r:.80}; expected a label" if label.strip() else "is empty")
+        label = cell.strip() if self.is_text else cell
+        missing = is_missing(label)
+        if missing or (isinstance(label, str) and not label.strip()):
+            if self.may_be_empty:
+                return self.setdefault(cell, NO_LABEL)
+            raise InputError("is missing" if missing else "is empty")
+        if isinstance(label, str) and "\0" in label:
+            raise InputError(f"is {cell!r:.80}; expected a label")
         if isinstance(label, np.generic):
             label = label.item()
-        code = self[cell] = self.labels.setdefault(label, len(self.labels))
-        if code >= MOST_LABELS:
-            raise InputError(f"is the label number {code + 1}; at most {MOST_LABELS} are possible")
-        return code
+        return self.setdefault(cell, self.labels.setdefault(label, len(self.labels)))
 
     def codes(self, values: Values) -> Codes:
         """Codes (n,) of the values."""
-        if isinstance(values, ArrowArray):
+        if is_arrow(values):
             return self._arrow(values)
         if isinstance(values, np.ndarray) and values.dtype != object:
             distinct, inverse = np.unique(_plain(values), return_inverse=True)
@@ -82,6 +84,8 @@ class Coding(dict[Any, int]):
 
     def _arrow(self, values: Any) -> Codes:
         if values.null_count:
+            if self.may_be_empty:
+                return self.codes(values.to_pylist())
             raise BadCell(int(np.argmax(values.is_null().to_numpy(zero_copy_only=False))), "is missing")
         try:
             encoded = values.dictionary_encode()
@@ -124,30 +128,27 @@ def is_missing(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
-def as_numbers(values: Values) -> Array:
+def as_numbers(values: Values, is_text: bool) -> Array:
     """Finite numbers (n,), float64."""
-    if isinstance(values, ArrowArray):
-        values = values.to_numpy(zero_copy_only=False)
-    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-        numbers = values.astype(np.float64)
-    else:
-        numbers = _converted(values)
+    numbers = _numbers_of_texts(values) if is_text else _numbers_of_objects(values)
     bad = ~np.isfinite(numbers)
     if bad.any():
         at = int(np.argmax(bad))
-        found = values[at]
+        found = values[at].as_py() if is_arrow(values) else values[at]
         raise BadCell(at, "is missing" if is_missing(found) else f"is {found!s:.80}; expected a finite number")
     return numbers
 
 
-def as_flags(values: Values) -> Mask:
-    """True or false (n,): booleans, 0 and 1, or in files also "true" and "false"."""
-    if isinstance(values, tuple):
-        try:
-            return np.fromiter((FLAGS[text.strip().lower()] for text in values), np.bool_, len(values))
-        except KeyError:
-            raise _first_bad(values, _flag) from None
-    numbers = as_numbers(values)
+def as_flags(values: Values, is_text: bool) -> Mask:
+    """True or false (n,): booleans, 0 and 1, or in text files also "true" and "false"."""
+    if is_text:
+        texts = values.to_pylist() if is_arrow(values) else values
+        spelled = [text.strip().lower() for text in texts]
+        for at, text in enumerate(spelled):
+            if text not in FLAGS:
+                raise BadCell(at, f"is {texts[at]!r:.80}; expected true or false, 1 or 0")
+        return np.fromiter(map(FLAGS.__getitem__, spelled), np.bool_, len(spelled))
+    numbers = as_numbers(values, is_text)
     bad = (numbers != 0) & (numbers != 1)
     if bad.any():
         at = int(np.argmax(bad))
@@ -155,18 +156,31 @@ def as_flags(values: Values) -> Mask:
     return np.asarray(numbers != 0)
 
 
-def _converted(values: Sequence[Any]) -> Array:
-    """One by one: texts of a file, or objects."""
-    texts = isinstance(values, tuple)
-    convert: Callable[[Any], float] = float if texts else _object_number
+def _numbers_of_texts(values: Values) -> Array:
+    if is_arrow(values):
+        try:
+            return np.asarray(values.cast("float64"))
+        except ValueError:
+            # pyarrow does not say which one, and does not read numbers with blanks around them
+            values = values.to_pylist()
     # Python's float also reads 1_000 and the digits of all scripts
-    plain = not texts or _is_plain("".join(values))
+    if _is_plain("".join(values)):
+        try:
+            return np.fromiter(map(float, values), np.float64, len(values))
+        except ValueError:
+            pass
+    raise _first_bad(values, _text_number)
+
+
+def _numbers_of_objects(values: Values) -> Array:
+    if is_arrow(values):
+        values = values.to_numpy(zero_copy_only=False)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return values.astype(np.float64)
     try:
-        if plain:
-            return np.fromiter(map(convert, values), np.float64, len(values))
-    except (ValueError, OverflowError):
-        pass
-    raise _first_bad(values, _text_number if texts else _object_number)
+        return np.fromiter(map(_object_number, values), np.float64, len(values))
+    except InputError:
+        raise _first_bad(values, _object_number) from None
 
 
 def _is_plain(text: str) -> bool:
@@ -194,12 +208,6 @@ def _object_number(value: Any) -> float:
         return float(value)
     except OverflowError:
         raise InputError(f"is {value!r:.80}; expected a number of double precision") from None
-
-
-def _flag(text: str) -> bool:
-    if text.strip().lower() not in FLAGS:
-        raise InputError(f"is {text!r:.80}; expected true or false, 1 or 0")
-    return FLAGS[text.strip().lower()]
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""``read_columns``: the columns you want, from any table.
+"""``read_columns``: the columns you want, from any table; ``rows_by_episode``: the order of rows that belong together.
 
 Labels (states, actions, episodes: anything hashable) become codes 0 to n-1 beside the list of distinct labels; columns
 of one family, such as state and next state, share their codes. Numbers become float64. Nothing is repaired: a missing
@@ -9,26 +9,28 @@ import os
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious.arrays import Array, Codes, Mask
+from cautious.arrays import Array, Codes, Indices, Mask
+from cautious.checks import first_bad
 from cautious.errors import IncompatibleError, InputError
 from cautious.storage import as_path
 from cautious.tables.arrow_files import ARROW, PARQUET, ArrowFile, ArrowMemory, ArrowTable
-from cautious.tables.cells import BadCell, Coding, as_flags, as_numbers
+from cautious.tables.cells import NO_LABEL, BadCell, Coding, as_flags, as_numbers
 from cautious.tables.csv_files import CsvFile
-from cautious.tables.hints import advice, did_you_mean, listed, unused
-from cautious.tables.in_memory import ColumnTable, RowTable, unnamed_columns
-from cautious.tables.sources import Source
+from cautious.tables.hints import advice, column_near, listed, unused
+from cautious.tables.sources import ColumnTable, RowTable, Source, unnamed_columns
 
 KINDS = (
     "a mapping of columns, a pandas or polars DataFrame, a pyarrow Table, a NumPy structured array, a list of rows, a "
     "tuple of arrays, an array with a row per row, or the path of a csv, Parquet or Arrow file"
 )
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+STEP = re.compile(r"\+?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,24 @@ class Columns:
         """An error about a row, to be raised: a ``FileError`` when the table is a file."""
         return self.source.error(f"{self.where(row)}: {problem}")
 
+    def numbered(self, column: str, family: str, number: Callable[[Any], int]) -> Indices:
+        """The number (n,) of the label in each row; ``NO_LABEL`` where the cell is empty.
+
+        ``number`` raises an ``InputError`` about a label that has none; the first row with such a label is refused.
+        """
+        labels, codes = self.labels[family], self.codes[column]
+        found = np.full(len(labels) + 1, NO_LABEL, dtype=np.int64)
+        refused: dict[int, str] = {}
+        for code, label in enumerate(labels):
+            try:
+                found[code] = number(label)
+            except InputError as error:
+                refused[code] = str(error)
+        if refused:
+            (row,) = first_bad(np.isin(codes, list(refused)))
+            raise self.refusal(row, refused[int(codes[row])])
+        return found[codes]
+
 
 def read_columns(
     table: Any,
@@ -61,6 +81,7 @@ def read_columns(
     numbers: Collection[str] = (),
     flags: Collection[str] = (),
     optional: Collection[str] = (),
+    may_be_empty: Collection[str] = (),
     names: Mapping[str, Hashable] | None = None,
     order: Sequence[str] = (),
 ) -> Columns:
@@ -80,6 +101,8 @@ def read_columns(
         Columns of finite numbers; of true and false.
     optional
         Columns that may be absent.
+    may_be_empty
+        Columns of labels in which a cell may be empty; its code is ``NO_LABEL``.
     names
         What columns are called in the table, where that is not what they are called here.
     order
@@ -95,25 +118,25 @@ def read_columns(
     """
     wanted = [*labels, *numbers, *flags]
     source = open_source(table, order)
-    places = _places(source, wanted, optional, {} if names is None else names)
+    places = find_columns(source, wanted, optional, {} if names is None else names)
     families = {column: family for column, family in labels.items() if column in places}
-    codings = {family: Coding(source.is_text) for family in families.values()}
+    codings = {family: Coding(source.is_text, column in may_be_empty) for column, family in families.items()}
     convert: dict[str, Callable[[Any], NDArray[Any]]] = {
         **{column: codings[family].codes for column, family in families.items()},
-        **dict.fromkeys(numbers, as_numbers),
-        **dict.fromkeys(flags, as_flags),
+        **dict.fromkeys(numbers, partial(as_numbers, is_text=source.is_text)),
+        **dict.fromkeys(flags, partial(as_flags, is_text=source.is_text)),
     }
     # they grow where they are: lists of small arrays would be in memory twice when they are joined
     buffers = {column: bytearray() for column in places}
     n_rows = 0
     for chunk in source.chunks(list(places.values())):
-        for column, place in places.items():
+        for (column, place), cells in zip(places.items(), chunk, strict=True):
             try:
-                buffers[column] += convert[column](chunk.column(place)).data
+                buffers[column] += convert[column](cells).data
             except BadCell as bad:
                 called = source.columns[place]
                 raise source.error(f"{source.where(n_rows + bad.at)}: {called!r} {bad.problem}") from None
-        n_rows += chunk.n_rows
+        n_rows += len(chunk[0])
     if n_rows == 0:
         raise source.error(f"{source.name}: no rows")
     ordered = {family: _in_order(coding, source.is_text) for family, coding in codings.items()}
@@ -168,16 +191,27 @@ def open_source(table: Any, order: Sequence[str] = ()) -> Source:
     raise IncompatibleError(f"the table is {table!r:.80} ({type(table).__name__}); expected {KINDS}")
 
 
-def _places(
-    source: Source, wanted: list[str], optional: Collection[str], names: Mapping[str, Hashable]
+def find_columns(
+    source: Source,
+    wanted: Sequence[str],
+    optional: Collection[str],
+    names: Mapping[str, Hashable],
+    argument: str = "names",
+    needed: Sequence[str] | None = None,
 ) -> dict[str, int]:
-    """Where each column stands in the table."""
+    """Where each column stands in the table.
+
+    A column that is not there is refused with advice about the ``needed`` ones, by default those that are not optional;
+    ``argument`` is what the caller's ``names`` are called.
+    """
     if not isinstance(names, Mapping):
-        raise InputError(f"names must map columns to their names in the table, found {names!r:.80}")
+        raise InputError(f"{argument} must map columns to their names in the table, found {names!r:.80}")
     for column in names:
         if column not in wanted:
-            hint = did_you_mean(column, wanted)
-            raise InputError(f"names[{column!r}]: there is no such column; the columns are {', '.join(wanted)}{hint}")
+            hint = column_near(column, wanted)
+            raise InputError(
+                f"{argument}[{column!r}]: there is no such column; the columns are {', '.join(wanted)}{hint}"
+            )
     found = {}
     for column in wanted:
         called = names.get(column, column)
@@ -187,23 +221,14 @@ def _places(
         if count == 1:
             found[column] = source.columns.index(called)
         elif column not in optional or column in names:
-            raise source.error(
-                f"{source.name}: no column {called!r}; the columns are {listed(source.columns)}"
-                f"{_hint(source, column, wanted, optional, names)}"
-            )
+            hint = ""
+            if column in names:
+                hint = column_near(called, unused(names, wanted, source.columns))
+            elif source.columns:
+                asked = [one for one in wanted if one not in optional] if needed is None else needed
+                hint = f"; {advice(argument, asked, names, source.columns)}"
+            raise source.error(f"{source.name}: no column {called!r}; the columns are {listed(source.columns)}{hint}")
     return found
-
-
-def _hint(
-    source: Source, column: str, wanted: list[str], optional: Collection[str], names: Mapping[str, Hashable]
-) -> str:
-    """What may have been meant by a column that is not there."""
-    if column in names:
-        return did_you_mean(names[column], unused(names, wanted, source.columns))
-    if not source.columns:
-        return ""
-    needed = [one for one in wanted if one not in optional]
-    return "; " + advice("names", needed, names, source.columns)
 
 
 def _in_order(coding: Coding, is_text: bool) -> tuple[tuple[Hashable, ...], Codes]:
@@ -211,10 +236,45 @@ def _in_order(coding: Coding, is_text: bool) -> tuple[tuple[Hashable, ...], Code
     labels: list[Any] = list(coding.labels)
     if is_text and all(WHOLE.fullmatch(label) for label in labels):
         labels = [int(label) for label in labels]
-    rank = np.arange(len(labels), dtype=np.int32)
     try:
         order = sorted(range(len(labels)), key=labels.__getitem__)
     except TypeError:
-        return tuple(labels), rank
+        order = list(range(len(labels)))
+    # the place after the last is that of NO_LABEL, which is -1
+    rank = np.full(len(labels) + 1, NO_LABEL, dtype=np.int32)
     rank[order] = np.arange(len(labels), dtype=np.int32)
     return tuple(labels[place] for place in order), rank
+
+
+def rows_by_episode(table: Columns) -> tuple[Indices, Indices]:
+    """Rows (n,) by the first appearance of their episode, then by step, then as they stand; and where episodes begin.
+
+    Without a column of steps the order of the rows counts. Steps count up by one within an episode: a missing row would
+    shift the discount of all that follow.
+    """
+    _, first, which = np.unique(table.codes["episode"], return_index=True, return_inverse=True)
+    episode = first[which]
+    if "step" not in table.codes:
+        order = np.argsort(episode, kind="stable")
+        return order, np.flatnonzero(np.diff(episode[order], prepend=-1))
+    steps = step_numbers(table)
+    order = np.lexsort((steps, episode))
+    begins = np.diff(episode[order], prepend=-1) != 0
+    jump = np.where(begins, 1, np.diff(steps[order], prepend=0))
+    if np.any(jump != 1):
+        (at,) = first_bad(jump != 1)
+        before, here = steps[order[at - 1]], steps[order[at]]
+        raise table.refusal(int(order[at]), f"step {here} follows step {before} of this episode; steps count up by one")
+    return order, np.flatnonzero(begins)
+
+
+def step_numbers(table: Columns) -> Indices:
+    """The step of each row (n,)."""
+    return table.numbered("step", "step", _step_number)
+
+
+def _step_number(label: Hashable) -> int:
+    is_whole = isinstance(label, int | str) and not isinstance(label, bool)
+    if not is_whole or not STEP.fullmatch(str(label)):
+        raise InputError(f"the step is {label!r:.80}; expected a whole number of at least 0")
+    return int(str(label))

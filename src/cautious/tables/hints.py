@@ -7,6 +7,8 @@ import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
+from cautious.checks import did_you_mean
+
 # what people call the columns of models and logs
 OTHER_WORDS: Mapping[str, tuple[str, ...]] = {
     "state": ("s", "from", "from_state", "state_from", "current", "current_state", "obs", "observation", "condition"),
@@ -25,11 +27,9 @@ def listed(there: Sequence[Hashable]) -> str:
     return (", ".join(repr(name) for name in there[:SHOWN]) or "none") + more
 
 
-def did_you_mean(word: Hashable, known: Iterable[Hashable]) -> str:
-    """A question that names the nearest known word; nothing where none is near."""
-    by_letters = {_letters(one): one for one in known}
-    close = get_close_matches(_letters(word), by_letters, 1)
-    return f"; did you mean {by_letters[close[0]]!r}?" if close else ""
+def column_near(word: Hashable, known: Iterable[Hashable]) -> str:
+    """A question that names the nearest known column; nothing where none is near."""
+    return did_you_mean(word, list(known), _letters)
 
 
 def unused(names: Mapping[str, Hashable], wanted: Iterable[str], there: Sequence[Hashable]) -> list[Hashable]:

@@ -9,7 +9,7 @@ from cautious.arrays import Array, Indices
 from cautious.checks import first_bad
 from cautious.models.tabular import MDP
 from cautious.occupancy import flow_residual, policy_occupancy, policy_values
-from cautious.testing.parts import LOOSE, CheckFailure, call, close, member, random_policy, require
+from cautious.testing.parts import LOOSE_TOLERANCE, CheckFailure, call, close, member, random_policy, require
 
 
 def check_model(mdp: MDP, seed: int = 0) -> None:
@@ -41,7 +41,7 @@ def check_model(mdp: MDP, seed: int = 0) -> None:
     close("flow balance of the occupancy of a random policy", flow_residual(mdp, occupancy), np.zeros(n))
     mean, horizon = np.asarray(mdp.rewards), 1 / (1 - mdp.discount)
     values = mdp.start @ policy_values(mdp, policy, mean)
-    close("return by occupancy against return by values", horizon * np.sum(occupancy * mean), values, LOOSE)
+    close("return by occupancy against return by values", horizon * np.sum(occupancy * mean), values, LOOSE_TOLERANCE)
     _check_moments(mdp, mean, rows)
 
 

@@ -13,11 +13,11 @@ from cautious.problem import Problem
 from cautious.risks.base import ConicRisk, Risk, ScalarRisk, Tangents, terms_of
 from cautious.risks.epigraph import Epigraph
 from cautious.solvers.solve import solve
-from cautious.testing.parts import LOOSE, CheckFailure, call, close, random_policy, require
+from cautious.testing.parts import LOOSE_TOLERANCE, CheckFailure, call, close, random_policy, require
 
-POINTS = 5
+N_POINTS = 5
 CONES = {"zero", "nonnegative", "exponential"}
-LEAST_SHARE = 1e-6
+SMALLEST_SHARE = 1e-6
 
 
 def check_risk(risk: Risk, mdp: MDP, seed: int = 0) -> None:
@@ -86,7 +86,7 @@ class _Checker:
         problem = self.problem
         usable = problem.kept.any(axis=1, keepdims=True)
         rows: Mask = np.where(usable, problem.kept, problem.mdp.allowed)
-        drawn = [policy_occupancy(problem.mdp, random_policy(rows, self.rng)).occupancy for _ in range(POINTS)]
+        drawn = [policy_occupancy(problem.mdp, random_policy(rows, self.rng)).occupancy for _ in range(N_POINTS)]
         if all(np.isfinite(self.value(d)) for d in drawn):
             return drawn
         base = solve(problem, tolerance=1e-2, time_limit_seconds=20).occupancy
@@ -95,7 +95,7 @@ class _Checker:
 
     def _pulled(self, base: Array, d: Array) -> Array:
         share = 1.0
-        while share > LEAST_SHARE and not np.isfinite(self.value(base + share * (d - base))):
+        while share > SMALLEST_SHARE and not np.isfinite(self.value(base + share * (d - base))):
             share /= 2
         # half of what is still finite: room for finite differences beyond the point itself
         return np.asarray(base + 0.5 * share * (d - base))
@@ -112,7 +112,7 @@ class _Checker:
     def _permitted(self) -> None:
         if self.mask is None:
             return
-        for state, action in np.argwhere(~self.mask & self.problem.mdp.allowed)[:POINTS]:
+        for state, action in np.argwhere(~self.mask & self.problem.mdp.allowed)[:N_POINTS]:
             d = 0.5 * self.points[0]
             d[state, action] += 0.5
             found = self.value(d)
@@ -146,7 +146,9 @@ class _Checker:
     def _convexity(self) -> None:
         for a, b in zip(self.points, self.points[1:], strict=False):
             at_a, at_b, slope = self.value(a), self.value(b), self.gradient(a)
-            allowed = LOOSE * (abs(at_a) + abs(at_b) + float(np.sum(np.abs(slope * a)) + np.sum(np.abs(slope * b))))
+            allowed = LOOSE_TOLERANCE * (
+                abs(at_a) + abs(at_b) + float(np.sum(np.abs(slope * a)) + np.sum(np.abs(slope * b)))
+            )
             for share in (0.25, 0.5, 0.75):
                 excess = self.value((1 - share) * a + share * b) - (1 - share) * at_a - share * at_b
                 require(
@@ -166,7 +168,7 @@ class _Checker:
             found, height = self.value(d), float(np.sum(slope * d)) + line.intercept
             size = abs(line.intercept) + float(np.sum(np.abs(slope * d))) + (abs(found) if np.isfinite(found) else 0.0)
             require(
-                height <= found + LOOSE * size,
+                height <= found + LOOSE_TOLERANCE * size,
                 f"{self.name}: {what} reaches {height:.9g} where the risk is {found:.9g}, above by "
                 f"{height - found:.3g}",
             )
@@ -176,19 +178,19 @@ class _Checker:
         require(np.isfinite(low) and low <= high < np.inf, f"{self.name}.interval is ({low}, {high})")
         for d in self.points:
             found, best = self.value(d), float(call(f"{self.name}.best", term.best, d))
-            slack = LOOSE * max(abs(low), abs(high))
+            slack = LOOSE_TOLERANCE * max(abs(low), abs(high))
             require(low - slack <= best <= high + slack, f"{self.name}.best is {best}, outside [{low}, {high}]")
             for t in [best, *np.linspace(low, high, 21)]:
                 table = np.asarray(term.table(t))
                 other = float(np.sum(d * table)) + term.offset(t)
-                size = LOOSE * (float(np.sum(np.abs(d * table))) + abs(term.offset(t)))
+                size = LOOSE_TOLERANCE * (float(np.sum(np.abs(d * table))) + abs(term.offset(t)))
                 require(
                     found <= other + size, f"{self.name}.value is {found:.9g}, but t = {t:.6g} gives less, {other:.9g}"
                 )
                 require(
                     t != best or abs(found - other) <= size, f"{self.name}.value is not that of its best t, {other}"
                 )
-            for _ in range(POINTS):
+            for _ in range(N_POINTS):
                 self._line(term, d, best, *(abs(high - low) * self.rng.random(2)))
 
     def _line(self, term: ScalarRisk, d: Array, best: float, before: float, after: float) -> None:
@@ -198,7 +200,7 @@ class _Checker:
         table, offset = call(f"{self.name}.line", term.line, low, high, at)
         height, size = float(np.sum(d * table)) + offset, float(np.sum(np.abs(d * table))) + abs(offset)
         require(
-            height <= found + LOOSE * size,
+            height <= found + LOOSE_TOLERANCE * size,
             f"{self.name}.line of ({low:.6g}, {high:.6g}] at {at:.6g} is above the risk by {height - found:.3g}",
         )
         where = call(f"{self.name}.cut_at", term.cut_at, low, high, best)

@@ -20,9 +20,9 @@ from cautious.testing.parts import CheckFailure, call, require
 from cautious.worlds.random_models import garnet
 
 TOLERANCE = 1e-6
-SECONDS = 20.0
+LIMIT_SECONDS = 20.0
 RANDOM_POLICIES = 300
-SMALL = 1e-9
+OBJECTIVE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -58,24 +58,27 @@ def check_solver(solver: Solver, seed: int = 0) -> None:
         if refusal is not None:
             refusals.append(f"{problem.risk_label}: {refusal}")
             continue
-        outcome = call(f"{label}: run", run, solver, problem, Target(TOLERANCE, Clock(SECONDS)), None)
+        outcome = call(f"{label}: run", run, solver, problem, Target(TOLERANCE, Clock(LIMIT_SECONDS)), None)
         _judge(label, problem, outcome, max(problem.objective(d) for d in occupancies))
     require(len(refusals) < len(_risks(mdp, rng)), f"{solver.name} refuses every problem: {'; '.join(refusals)}")
 
 
 def _judge(label: str, problem: Problem, outcome: Outcome, searched: float) -> None:
-    if outcome.delivered is None:
+    if outcome.evaluated is None:
         raise CheckFailure(f"{label}: no policy was delivered")
-    policy, objective = outcome.delivered.policy, outcome.delivered.objective
+    policy, objective = outcome.evaluated.policy, outcome.evaluated.objective
     recomputed = problem.objective(_occupancy(problem.mdp, policy))
     off = abs(recomputed - objective)
     size = max(1.0, abs(objective))
     require(
-        off <= SMALL * size,
+        off <= OBJECTIVE_TOLERANCE * size,
         f"{label}: the objective is {objective:.12g}, recomputed {recomputed:.12g}, off by {off:.3g}",
     )
     below = searched - outcome.upper
-    require(below <= SMALL * size, f"{label}: a policy beats the upper bound {outcome.upper:.12g} by {below:.3g}")
+    require(
+        below <= OBJECTIVE_TOLERANCE * size,
+        f"{label}: a policy beats the upper bound {outcome.upper:.12g} by {below:.3g}",
+    )
     below = searched - objective
     require(
         outcome.status is Status.SOLVED and outcome.gap <= TOLERANCE * size,

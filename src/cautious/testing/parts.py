@@ -9,8 +9,8 @@ from cautious.arrays import Array, Mask
 from cautious.checks import first_bad
 from cautious.errors import CautiousError
 
-ROUNDING = 1e-10
-LOOSE = 1e-8
+ROUNDING_TOLERANCE = 1e-10
+LOOSE_TOLERANCE = 1e-8
 
 
 class CheckFailure(CautiousError, AssertionError):
@@ -23,7 +23,7 @@ def require(ok: Any, message: str) -> None:
         raise CheckFailure(message)
 
 
-def close(what: str, found: Any, expected: Any, tolerance: float = ROUNDING) -> None:
+def close(what: str, found: Any, expected: Any, tolerance: float = ROUNDING_TOLERANCE) -> None:
     """Relative to the largest number involved."""
     found, expected = np.asarray(found, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     require(found.shape == expected.shape, f"{what}: shape {found.shape}, expected {expected.shape}")

@@ -9,12 +9,17 @@ Examples
 'TaskFloors'
 """
 
-from cautious.worlds.care import clinic, clinic_tasks
 from cautious.worlds.catalogue import World, describe, names, problem
-from cautious.worlds.finance import liquidation
 from cautious.worlds.grids import dark_cells, drift, drift_prior, drift_prior_world, from_grid, maze
-from cautious.worlds.nature import forest
-from cautious.worlds.operations import inventory, machine_replacement, queue
+from cautious.worlds.operations import (
+    clinic,
+    clinic_tasks,
+    forest,
+    inventory,
+    liquidation,
+    machine_replacement,
+    queue,
+)
 from cautious.worlds.random_models import garnet, river_swim
 
 __all__ = [

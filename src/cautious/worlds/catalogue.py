@@ -14,11 +14,16 @@ from cautious.risks.divergence import KL, Entropy, Quadratic
 from cautious.risks.features import PeakExposure, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.wasserstein import Wasserstein
-from cautious.worlds.care import clinic, clinic_tasks
-from cautious.worlds.finance import liquidation
 from cautious.worlds.grids import drift, drift_prior, drift_prior_world, maze
-from cautious.worlds.nature import forest
-from cautious.worlds.operations import inventory, machine_replacement, queue
+from cautious.worlds.operations import (
+    clinic,
+    clinic_tasks,
+    forest,
+    inventory,
+    liquidation,
+    machine_replacement,
+    queue,
+)
 from cautious.worlds.random_models import garnet, river_swim
 
 GOODS_ON_SHELF = 0.97
@@ -130,7 +135,7 @@ _CATALOGUE = {
     ),
     "drift_prior_world": _Entry(
         drift_prior_world,
-        lambda mdp: _even_cover(mdp),
+        _even_cover,
         200.0,
         "A prior is worth no more than the part of the map it has seen. The squared distance to an even cover makes "
         "the agent spread its visits while it collects the experience, without entering the dark cells more often.",

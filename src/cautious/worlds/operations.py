@@ -1,5 +1,10 @@
-"""Operations: a machine that wears, a shop that orders, a desk that serves. Illustrative numbers in real units."""
+"""Models from practice, with illustrative numbers in real units.
 
+A machine that wears, a shop that orders, a desk that serves, a clinic that treats, a forest that grows, a holding that
+is sold.
+"""
+
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +18,13 @@ from cautious.errors import InputError
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 from cautious.worlds._outcomes import Outcomes
+
+# actions of the clinic
+URGENT, ROUTINE, PAUSE = 0, 1, 2
+# age classes of the forest in years; its largest volume in cubic metres per hectare
+YEARS = 10
+LARGEST_VOLUME = 600.0
+GROWTH_PER_YEAR = 0.03
 
 
 def machine_replacement(
@@ -182,6 +194,190 @@ def queue(
         state_names=[f"{present} present" for present in range(capacity + 1)],
         action_names=[f"{word}, {speed:g} per hour" for word in ("admit", "reject") for speed in speeds],
         scene=Scene("Service desk", story, f"slot of {60 / slots_per_hour:g} minutes", "euros"),
+    )
+
+
+def clinic(
+    max_urgent: int = 5,
+    max_routine: int = 8,
+    urgent_arrivals: float = 0.55,
+    routine_arrivals: float = 0.7,
+    deterioration: float = 0.02,
+    discount: float = 0.97,
+    urgent_benefit: float = 5.0,
+    routine_benefit: float = 3.0,
+    urgent_harm: float = 0.5,
+    routine_harm: float = 0.05,
+) -> MDP:
+    """Two queues of patients and one treatment per slot of twenty minutes.
+
+    State: urgent and routine patients waiting, capped (beyond the cap patients are sent to another clinic). Action:
+    treat an urgent patient, a routine one, or pause. After the treatment each waiting routine patient may get worse
+    with probability ``deterioration``, at most one per slot, and then waits as an urgent one; then one urgent and one
+    routine patient arrive with the given probabilities. With the defaults there are more patients than slots.
+    Rewards are points of quality-adjusted benefit per slot: the benefit of the patient treated, minus the harm of
+    each patient waiting at the start of the slot. The numbers are illustrative. ``clinic_tasks`` counts the patients
+    treated of each class, for ``TaskFloors`` and ``WorstTask``. Episodes start with empty queues.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> mdp = ca.worlds.clinic()
+    >>> mdp.shape, mdp.action_names
+    ((54, 3), ('treat urgent', 'treat routine', 'pause'))
+    """
+    max_urgent, max_routine = as_count("max_urgent", max_urgent), as_count("max_routine", max_routine)
+    urgent_arrivals = as_number("urgent_arrivals", urgent_arrivals, 0.0, 1.0)
+    routine_arrivals = as_number("routine_arrivals", routine_arrivals, 0.0, 1.0)
+    deterioration = as_number("deterioration", deterioration, 0.0, 1.0)
+    benefits = as_number("urgent_benefit", urgent_benefit), as_number("routine_benefit", routine_benefit), 0.0
+    urgent_harm, routine_harm = as_number("urgent_harm", urgent_harm, 0.0), as_number("routine_harm", routine_harm, 0.0)
+    width = max_routine + 1
+    outcomes = Outcomes((max_urgent + 1) * width, 3)
+    for u, r in np.ndindex(max_urgent + 1, width):
+        for action in (URGENT, ROUTINE, PAUSE):
+            u_left, r_left = u - (action == URGENT), r - (action == ROUTINE)
+            if u_left < 0 or r_left < 0:
+                continue
+            reward = benefits[action] - urgent_harm * u - routine_harm * r
+            worse = 1 - (1 - deterioration) ** r_left
+            for turned, turns in ((0, 1 - worse), (1, worse)):
+                for new_u, comes_u in ((0, 1 - urgent_arrivals), (1, urgent_arrivals)):
+                    for new_r, comes_r in ((0, 1 - routine_arrivals), (1, routine_arrivals)):
+                        u_next = min(u_left + turned + new_u, max_urgent)
+                        r_next = min(r_left - turned + new_r, max_routine)
+                        chance = turns * comes_u * comes_r
+                        outcomes.add(u * width + r, action, u_next * width + r_next, chance, reward)
+    story = "Urgent patients gain most, routine ones get worse while they wait, and there is not enough time for all."
+    return outcomes.mdp(
+        discount,
+        start=np.eye((max_urgent + 1) * width)[0],
+        state_names=[f"{u} urgent, {r} routine" for u, r in np.ndindex(max_urgent + 1, width)],
+        action_names=["treat urgent", "treat routine", "pause"],
+        scene=Scene("Clinic", story, "slot of 20 minutes", "benefit points"),
+    )
+
+
+def clinic_tasks(mdp: MDP) -> Array:
+    """Task rewards (2, S, A) of a clinic: urgent patients treated per slot, and routine ones.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> ca.worlds.clinic_tasks(ca.worlds.clinic()).shape
+    (2, 54, 3)
+    """
+    if mdp.action_names != ("treat urgent", "treat routine", "pause"):
+        raise InputError(f"the tasks belong to a clinic, found a model with the actions {mdp.action_names}")
+    tasks = np.zeros((2, *mdp.shape))
+    tasks[URGENT, :, URGENT] = mdp.allowed[:, URGENT]
+    tasks[ROUTINE, :, ROUTINE] = mdp.allowed[:, ROUTINE]
+    return tasks
+
+
+def forest(
+    n_ages: int = 12,
+    discount: float = 0.82,
+    fire: float = 0.05,
+    timber_price: float = 60.0,
+    planting_cost: float = 2000.0,
+) -> MDP:
+    """One hectare of even-aged forest: every decade, let it grow or cut it and plant again.
+
+    State: age class of ten years; the last one holds everything older. A stand of age t years carries
+    600 * (1 - exp(-0.03 t))^3 cubic metres per hectare (a Chapman-Richards curve for a productive spruce site);
+    cutting earns ``timber_price`` euros per cubic metre minus ``planting_cost`` euros per hectare. A stand left to
+    grow burns with probability ``fire`` per decade: nothing is sold, and it is planted again. The discount 0.82 per
+    decade is 2 % a year. Rewards: euros per hectare per decade; the numbers are illustrative. Episodes start at any
+    age. Without risk the answer is Faustmann's rotation: cut at one age, found by comparing rotations.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> ca.worlds.forest().state_names[:2]
+    ('0-9 years', '10-19 years')
+    """
+    n_ages = as_count("n_ages", n_ages, 2)
+    fire = as_number("fire", fire, 0.0, 1.0)
+    timber_price, planting_cost = (
+        as_number("timber_price", timber_price, 0.0),
+        as_number("planting_cost", planting_cost),
+    )
+    last = n_ages - 1
+    outcomes = Outcomes(n_ages, 2)
+    for age in range(n_ages):
+        outcomes.add(age, 0, min(age + 1, last), 1 - fire, 0.0)
+        outcomes.add(age, 0, 0, fire, -planting_cost)
+        volume = LARGEST_VOLUME * (1 - math.exp(-GROWTH_PER_YEAR * YEARS * age)) ** 3
+        outcomes.add(age, 1, 0, 1.0, timber_price * volume - planting_cost)
+    names = [f"{YEARS * age}-{YEARS * age + YEARS - 1} years" for age in range(last)]
+    return outcomes.mdp(
+        discount,
+        state_names=[*names, f"{YEARS * last} years or more"],
+        action_names=["wait", "cut"],
+        scene=Scene(
+            "Forest", "Old timber is worth more, but it can burn, and money has a price.", "decade", "euros per ha"
+        ),
+    )
+
+
+def liquidation(
+    n_blocks: int = 10,
+    n_prices: int = 9,
+    max_sale: int = 4,
+    discount: float = 0.95,
+    tick: float = 2.0,
+    impact: float = 0.3,
+    pressure: float = 0.02,
+    financing: float = 0.3,
+) -> MDP:
+    """Sell a holding of ``n_blocks`` blocks of 1000 shares, at most ``max_sale`` blocks a day.
+
+    State: blocks left and price level; levels are ``tick`` euros a share apart, around 100 euros, so one level is
+    worth ``tick`` thousand euros per block. The price moves one level up or down each day, with even chances that
+    shift by ``pressure`` against the seller per block sold; at the ends of the scale the outward move is lost. The
+    reward is the day's gain or loss in thousand euros, marked to market: blocks kept times the price move, minus
+    ``impact`` * (blocks sold)^2 for selling in a hurry, minus ``financing`` per block kept. This is the trade-off of
+    Almgren and Chriss (2001): selling slowly saves impact and keeps the price risk. The numbers are illustrative.
+    Episodes start with all blocks at the middle price.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> mdp = ca.worlds.liquidation()
+    >>> mdp.shape, mdp.scene.reward_unit
+    ((99, 5), 'thousand euros')
+    """
+    n_blocks, n_prices = as_count("n_blocks", n_blocks), as_count("n_prices", n_prices, 3)
+    max_sale = as_count("max_sale", max_sale)
+    tick, impact = as_number("tick", tick, 0.0), as_number("impact", impact, 0.0)
+    pressure, financing = as_number("pressure", pressure, 0.0), as_number("financing", financing, 0.0)
+    if 0.5 + pressure * max_sale > 1:
+        raise InputError(f"pressure is {pressure}; with max_sale {max_sale} it must be at most {0.5 / max_sale:g}")
+    outcomes = Outcomes((n_blocks + 1) * n_prices, max_sale + 1)
+    for blocks in range(n_blocks + 1):
+        for price in range(n_prices):
+            here = blocks * n_prices + price
+            for sold in range(min(max_sale, blocks) + 1):
+                kept = blocks - sold
+                cost = impact * sold**2 + financing * kept
+                for move, chance in ((1, 0.5 - pressure * sold), (-1, 0.5 + pressure * sold)):
+                    there = min(max(price + move, 0), n_prices - 1)
+                    gain = kept * tick * (there - price) - cost
+                    outcomes.add(here, sold, kept * n_prices + there, chance, gain)
+    start = np.zeros((n_blocks + 1) * n_prices)
+    start[n_blocks * n_prices + n_prices // 2] = 1.0
+    levels = [100 + tick * (price - n_prices // 2) for price in range(n_prices)]
+    return outcomes.mdp(
+        discount,
+        start=start,
+        state_names=[
+            f"{b} blocks, level {p} ({level:g})" for b in range(n_blocks + 1) for p, level in enumerate(levels)
+        ],
+        action_names=[f"sell {sold}" for sold in range(max_sale + 1)],
+        scene=Scene(
+            "Liquidation", "Sell at once and move the price, or wait and bear its swings.", "day", "thousand euros"
+        ),
     )
 
 

@@ -108,7 +108,7 @@ def test_what_is_missing_is_asked_for(tmp_path):
         ca.read_model(path, discount=0.9)
     assert ca.read_model(path, discount=0.9, start=1).start[1] == 1
     write(tmp_path, {".lab": '0="init"\n0: 0\n1: 0\n'})
-    with pytest.raises(ca.InputError, match=r"model\.lab marks 2 states as init, not one"):
+    with pytest.raises(ca.InputError, match=r"model\.lab marks 2 states as initial, not one"):
         ca.read_model(path, discount=0.9)
     assert ca.read_model(path, discount=0.9, start=[0.5, 0.5, 0]).start[1] == 0.5
 

@@ -85,7 +85,7 @@ def test_a_wrong_past_is_given_up():
         memory.add(Past(caution, 100 * rng.normal(size=60), np.log(rng.dirichlet(np.ones(60))), np.zeros(0)))
     found, alone = run(DualNewton(), problem.with_caution(1.0), target, None), ca.solve(problem.with_caution(1.0))
     assert found.status is ca.Status.SOLVED
-    assert np.abs(found.delivered.policy - alone.policy).max() < 1e-3
+    assert np.abs(found.evaluated.policy - alone.policy).max() < 1e-3
 
 
 def test_same_bytes_for_any_number_of_threads():

@@ -129,11 +129,11 @@ def test_matches_cvxpy(kinds, seed):
         pytest.skip("an unavoidable pair has no prior")
     outcome = solve(problem)
     answer = reference.solve_convex(case.raw, case.terms, case.caution, "CLARABEL")
-    size = max(1.0, abs(outcome.delivered.objective))
+    size = max(1.0, abs(outcome.evaluated.objective))
     assert outcome.status is Status.SOLVED
     assert outcome.upper >= answer.proved - 1e-12 * size
-    assert outcome.delivered.objective >= answer.proved - 1e-6 * size
-    assert case.objective(outcome.delivered.policy) == pytest.approx(outcome.delivered.objective, abs=1e-8 * size)
+    assert outcome.evaluated.objective >= answer.proved - 1e-6 * size
+    assert case.objective(outcome.evaluated.policy) == pytest.approx(outcome.evaluated.objective, abs=1e-8 * size)
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.99, 0.9999])
@@ -157,7 +157,7 @@ def test_rewards_of_any_size(scale):
         target = Target(1e-6, Clock(60.0), absolute=1e-6 * factor)
         found = run(Proximal(), ca.Problem(scaled, ca.Quadratic(prior), 50.0 * factor), target, None)
         assert found.gap <= 1e-6 * factor
-        policies.append(found.delivered.policy)
+        policies.append(found.evaluated.policy)
     assert policies[0] == pytest.approx(policies[1], abs=1e-6)
 
 
@@ -169,9 +169,9 @@ def test_warm_start_takes_fewer_steps(monkeypatch):
     monkeypatch.setattr(Search, "step", lambda search, clock: (taken.append(1), step(search, clock)))
     cold = solve(near)
     n_cold = len(taken)
-    warm = solve(near, start=Start(before.delivered.policy, before.witness.multipliers))
+    warm = solve(near, start=Start(before.evaluated.policy, before.witness.multipliers))
     assert warm.status is Status.SOLVED
-    assert warm.delivered.objective == pytest.approx(cold.delivered.objective, rel=2e-6)
+    assert warm.evaluated.objective == pytest.approx(cold.evaluated.objective, rel=2e-6)
     assert len(taken) - n_cold < n_cold
 
 
@@ -180,13 +180,13 @@ def test_time_limit_leaves_a_candidate():
     problem = ca.Problem(mdp, ca.TotalVariation(np.full(300, 1 / 300)), 5.0)
     outcome = run(Proximal(), problem, Target(1e-12, Clock(1e-9)), None)
     assert outcome.status is Status.TIME_LIMIT
-    assert np.isfinite(outcome.delivered.objective)
+    assert np.isfinite(outcome.evaluated.objective)
     assert np.isfinite(outcome.upper)
 
 
 def test_refuses_what_it_cannot_take():
     mdp = ca.worlds.river_swim()
-    assert Proximal().refusal(ca.Problem(mdp)) == "has no risk"
+    assert Proximal().refusal(ca.Problem(mdp)) == "needs a risk"
     assert "Variance" in Proximal().refusal(ca.Problem(mdp, ca.Variance()))
     graph = sp.csr_array((np.ones(5), (np.arange(5), np.arange(1, 6))), shape=(6, 6))
     one = ca.Wasserstein(np.full(6, 1 / 6), graph)

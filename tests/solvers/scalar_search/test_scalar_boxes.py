@@ -10,9 +10,9 @@ from cautious.certificate.bounds import Box, Cover, Witness, _covers, upper_boun
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.risks.scalar import _reach, _upper_quantile
+from cautious.solvers.choose import choose
 from cautious.solvers.scalar_search import inner_problems
 from cautious.solvers.scalar_search.search_history import GROWTH, Incumbent, Past
-from cautious.solvers.solve import choose
 from cautious.worlds import garnet
 
 

@@ -93,7 +93,7 @@ def _first_model(logged: LoggedMDP, rows: Indices, apart: bool) -> MDP:
     never tried stay where they are at the lowest reward.
     """
     layout = logged.layout
-    if layout.pit is None:
+    if layout.untried_state is None:
         layout = replace(layout, untried="forbid" if apart else None)
     found = counted_arrays(logged.log.part(rows), layout)
     return MDP(

@@ -38,7 +38,7 @@ from cautious.risks.scalar import CVaR
 from cautious.runtime.clock import Clock
 from cautious.solution import Solution
 from cautious.solvers.base import Start, Target
-from cautious.solvers.build_solution import finished, forbidden, without_objective
+from cautious.solvers.build_solution import build_solution, forbidden
 
 ROUGH_TOLERANCE = 1e-3
 FINAL_TOLERANCE = 1e-6
@@ -257,10 +257,8 @@ def solved(problem: Problem, tolerance: float, start: Start | None, draws: Draws
     """As ``ca.solve``, from an earlier answer."""
     if problem.trapped is not None:
         return forbidden(problem, Target(tolerance, Clock(None)))
-    outcome, target, name = best_outcome(problem, tolerance, draws.stopping, start)
-    if outcome.delivered is None or not np.isfinite(outcome.delivered.objective):
-        return without_objective(problem, target, outcome, name)
-    return finished(problem, target, outcome, name)
+    outcome, target = best_outcome(problem, tolerance, draws.stopping, start)
+    return build_solution(problem, target, outcome)
 
 
 def _found(problem: Problem, solution: Solution) -> Found:

@@ -158,7 +158,7 @@ def _centred_potentials(risk: TransportRisk) -> Callable[[Array], Array]:
 
     def gradient(d: Array) -> Array:
         # the program's own potentials are arbitrary where there is no mass; those of the cut are never too steep
-        slope = risk.cut(risk.best_transport(d.sum(axis=1))[1], everywhere).slope
+        slope = risk.cut(risk.gradient(d)[:, 0], everywhere).slope
         return np.asarray(slope - (slope.max() + slope.min()) / 2)
 
     return gradient

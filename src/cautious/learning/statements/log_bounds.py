@@ -31,7 +31,7 @@ from cautious.learning.task import Task
 from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy, policy_values
 from cautious.risks.base import Risk
-from cautious.risks.features import FeatureRisk, LogBarrier
+from cautious.risks.features import FeatureRisk
 
 # what the norms take of delta
 NORM_SHARE = 0.2
@@ -64,7 +64,8 @@ class Evidence:
         self.ends = self.logged.layout.ends
         self.known = np.repeat(self.ends | folds.lost, self.shape[1])
         # the state that untried pairs lead to is an assumption of the model: no path of the true process visits it
-        self.real = np.arange(self.shape[0]) != (-1 if self.logged.layout.pit is None else self.logged.layout.pit)
+        untried = self.logged.layout.untried_state
+        self.real = np.arange(self.shape[0]) != (-1 if untried is None else untried)
         self.chosen = folds.model(folds.first, folds.first.count)
         self.proving = folds.model(folds.second, self.planned)
         self.share = policy_occupancy(self.chosen, self.policy).occupancy.ravel()[: self.planned.size]
@@ -190,7 +191,7 @@ def objective_or_return_below(
     neutral = _paid(task, evidence, Payoff((), (), task.discount))
     if not all(isinstance(risk, FeatureRisk) for _, risk in terms):
         return -np.inf, evidence.value_below(neutral, delta)
-    share = delta / (1 + len(terms) + any(isinstance(risk, LogBarrier) for _, risk in terms))
+    share = delta / (1 + len(terms) + any(isinstance(risk, FeatureRisk) and risk.is_barrier for _, risk in terms))
     payoff = Payoff(task.scalars, scalars, task.discount)
     bound = evidence.value_below(_paid(task, evidence, payoff), share) - payoff.offset
     for weight, risk in terms:

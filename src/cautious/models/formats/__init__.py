@@ -1,1 +1,1 @@
-"""Formats of model files: one module reads, one writes. ``registry`` has the list."""
+"""Formats of model files, a module each; ``cautious.models.files`` has the list."""

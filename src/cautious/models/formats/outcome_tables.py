@@ -1,26 +1,29 @@
-"""Reading tables with one outcome per row: csv, Parquet, Arrow; those of Petrik's libraries among them.
+"""Tables with one outcome per row: csv, Parquet, Arrow; those of Petrik's libraries among them.
 
 Columns: state, action, next_state, probability, reward; or idstatefrom, idaction, idstateto, probability, reward, and
 perhaps idoutcome, when a table holds many models. Labels are anything; whole numbers 0 to n-1 are numbers, not names.
+Models are written with the columns of Petrik's libraries, and a companion for the rest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cautious.arrays import Array, Codes, Mask
-from cautious.checks import SUM_TOLERANCE
-from cautious.errors import FileError, InputError
+from cautious.errors import FileError, InputError, MissingExtraError
+from cautious.models.encodings import row_of_entries
 from cautious.models.formats import companion
-from cautious.models.formats.building import About, model, pair_rows
-from cautious.models.formats.reader_options import Given, settled_discount, settled_start
+from cautious.models.formats.building import ModelFacts, build_model, pair_rows, require_probabilities
+from cautious.models.formats.companion import outcome_rewards, refuse_reward_square
+from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 from cautious.tables import Columns, read_columns
-from cautious.tables.columns import open_source
-from cautious.tables.hints import advice, cost_note, did_you_mean, guesses, listed, unused
+from cautious.tables.arrow_files import PARQUET
+from cautious.tables.columns import find_columns, open_source
+from cautious.tables.hints import cost_note, guesses, listed, unused
 
 NAME = "tables of outcomes"
 FAMILIES = {"state": "states", "action": "actions", "next_state": "states", "outcome": "outcomes"}
@@ -28,63 +31,53 @@ NUMBERS = ("probability", "reward")
 PETRIK = {"state": "idstatefrom", "action": "idaction", "next_state": "idstateto", "outcome": "idoutcome"}
 OPTIONAL = ("outcome", "reward")
 NEEDED = ("state", "action", "next_state", "probability", "reward")
+COLUMNS = ("idstatefrom", "idaction", "idstateto", "probability", "reward")
+BLOCK = 100_000
 
 
-def read(path: Path, given: Given) -> MDP:
+def read(path: Path, given: ReaderOptions) -> MDP:
     """The model of a table."""
     given.refuse_others(path, NAME, "reward", "outcome", "columns", "normalise")
     beside = companion.read(path)
-    discount = settled_discount(path, given, None if beside is None else beside.discount)
+    discount = settled_discount(path, given, beside.discount)
     names = called_in(path, given.columns)
     table = read_columns(path, labels=FAMILIES, numbers=NUMBERS, optional=OPTIONAL, names=names)
     _require_rewards(path, table, given.reward, names)
-    _require_probabilities(table)
+    require_probabilities(table.numbers["probability"], table.refusal)
     keep = _chosen(path, table, given.outcome)
     codes, numbers = _taken(table, keep)
-    state_names, state_at = _numbered(path, table.labels["states"], None if beside is None else beside.n_states)
-    action_names, action_at = _numbered(path, table.labels["actions"], None if beside is None else beside.n_actions)
-    n_states, n_actions = len(table.labels["states"]), len(table.labels["actions"])
-    if beside is not None:
-        beside.require_size(path, n_states, n_actions)
-        n_actions, state_names, action_names = beside.n_actions, beside.state_names, beside.action_names
-    stored = None if beside is None else beside.start(path)
-    start = settled_start(path, given, stored, n_states, state_names)
-    shape = (n_states, n_actions)
+    state_names, state_at = _numbered(path, table.labels["states"], beside.n_states)
+    action_names, action_at = _numbered(path, table.labels["actions"], beside.n_actions)
+    shape = beside.sizes(path, len(table.labels["states"]), len(table.labels["actions"]))
+    if beside.n_states is not None:
+        state_names, action_names = beside.state_names, beside.action_names
+    start = settled_start(path, given, beside.start(path), shape[0], state_names)
     outcomes = OutcomeList(
         pair_rows(path, _at(codes.pop("state"), state_at), _at(codes.pop("action"), action_at), shape),
         _at(codes.pop("next_state"), state_at),
         numbers.pop("probability"),
         numbers.pop("reward", None),
     )
-    about = About(
+    about = ModelFacts(
         shape,
         discount,
         start,
         state_names,
         action_names,
-        scene=None if beside is None else beside.scene,
-        per_outcome=beside is not None and beside.per_outcome,
+        scene=beside.scene,
+        per_outcome=beside.per_outcome,
         normalise=given.normalise,
     )
-    return model(path, outcomes, None, about)
+    return build_model(path, outcomes, None, about)
 
 
 def called_in(path: Path, columns: Mapping[str, str] | None) -> dict[str, Any]:
     """What each column is called in the file; it must be there."""
-    known = [*FAMILIES, *NUMBERS]
-    for column in columns or ():
-        if column not in known:
-            hint = did_you_mean(column, known)
-            raise InputError(f"columns[{column!r}]: there is no such column; the columns are {', '.join(known)}{hint}")
-    there = open_source(path).columns
+    source = open_source(path)
+    there = source.columns
     petrik = {column: called for column, called in PETRIK.items() if called in there and column not in there}
     names = {**petrik, **(columns or {})}
-    for column in known:
-        called = names.get(column, column)
-        if called not in there and (column not in OPTIONAL or column in names):
-            free = unused(names, known, there)
-            hint = did_you_mean(called, free) if column in names else f"; {advice('columns', NEEDED, names, there)}"
-            raise FileError(f"{path}: no column {called!r}; the columns are {listed(there)}{hint}")
+    find_columns(source, [*FAMILIES, *NUMBERS], OPTIONAL, names, "columns", NEEDED)
     return names
 
 
@@ -93,7 +86,7 @@ def _require_rewards(path: Path, table: Columns, reward: Any, names: Mapping[str
     is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
     if reward is not None and not (is_number and reward == 0):
         raise InputError(
-            f"{path}: reward={reward!r:.80} means nothing for {NAME}; only reward=0, where nothing is paid"
+            f"{path}: reward={reward!r:.80} is not supported by {NAME}; only reward=0, where nothing is paid"
         )
     if reward is not None and "reward" in table.numbers:
         raise InputError(f"{path}: reward=0 was given, but the table has a column of rewards")
@@ -105,14 +98,6 @@ def _require_rewards(path: Path, table: Columns, reward: Any, names: Mapping[str
             f"columns={{'reward': {meant!r}}}{cost_note(meant)}, or that nothing is paid, reward=0 (a column of zeros "
             "says so as well)"
         )
-
-
-def _require_probabilities(table: Columns) -> None:
-    values = table.numbers["probability"]
-    bad = (values < 0) | (values > 1 + SUM_TOLERANCE)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise table.refusal(row, f"the probability is {values[row]}; expected 0 to 1")
 
 
 def _chosen(path: Path, table: Columns, outcome: Any) -> Mask | None:
@@ -155,3 +140,48 @@ def _numbered(path: Path, labels: tuple[Any, ...], count: int | None) -> tuple[t
 
 def _at(codes: Codes, at: Codes | None) -> Codes:
     return codes if at is None else at[codes]
+
+
+def write_csv(path: Path, mdp: MDP) -> None:
+    """Write a model as a csv file; numbers have all their digits."""
+    refuse_reward_square(mdp, "a csv file")
+    with companion.replacing(path, mdp) as stream:
+        stream.write((",".join(COLUMNS) + "\n").encode())
+        for rows in _blocks(_columns(mdp)):
+            stream.write("".join([f"{s},{a},{t},{p!r},{r!r}\n" for s, a, t, p, r in rows]).encode())
+
+
+def _blocks(columns: dict[str, Any]) -> Iterator[Iterator[tuple[Any, ...]]]:
+    for low in range(0, columns["reward"].size, BLOCK):
+        yield zip(*(columns[name][low : low + BLOCK].tolist() for name in COLUMNS), strict=True)
+
+
+def write_arrow(path: Path, mdp: MDP) -> None:
+    """Write a model as a Parquet or Arrow file (extra ``data``)."""
+    refuse_reward_square(mdp, "a Parquet or Arrow file")
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingExtraError(
+            f'{path}: Parquet and Arrow files need pyarrow; install it with: pip install "cautious[data]"'
+        ) from None
+    table = pa.table(_columns(mdp))
+    with companion.replacing(path, mdp) as stream:
+        if path.suffix.lower() in PARQUET:
+            parquet.write_table(table, stream)
+        else:
+            with pa.ipc.new_file(stream, table.schema) as writer:
+                writer.write_table(table)
+
+
+def _columns(mdp: MDP) -> dict[str, Any]:
+    row = row_of_entries(mdp.transitions)
+    values = (
+        row // mdp.n_actions,
+        row % mdp.n_actions,
+        mdp.transitions.indices.astype(np.int64),
+        mdp.transitions.data,
+        outcome_rewards(mdp),
+    )
+    return dict(zip(COLUMNS, values, strict=True))

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from cautious import storage as _storage
 from cautious.checks import as_count
-from cautious.errors import FileError, InputError
+from cautious.errors import FileError
 from cautious.models.formats.companion import scene_from
-from cautious.models.formats.reader_options import Given, settled_discount, settled_start
+from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.formats.toolbox import read_npz
 from cautious.models.logged import LoggedMDP
-from cautious.models.simulator_parts import as_reward_range
+from cautious.models.simulator_checks import as_reward_range
 from cautious.models.tabular import MDP
 
 NAME = "files of cautious"
 
 
-def read(path: Path, given: Given) -> MDP:
+def read(path: Path, given: ReaderOptions) -> MDP:
     """The model in a file written by ``mdp.save``, or of P and R in one of ``np.savez``."""
     if not _storage.is_ours(path):
         return read_npz(path, given)
@@ -65,7 +65,7 @@ def model_to_storage(mdp: MDP) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> MDP:
     """Rebuild a model from its stored parts, with every check a new model gets."""
-    try:
+    with _storage.errors_of_file(path, KeyError, TypeError, ValueError):
         n_states, n_actions = (as_count(key, header[key]) for key in ("n_states", "n_actions"))
         scene = header["scene"]
         rows = _rows(path, arrays, n_states, n_actions)
@@ -76,7 +76,7 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             if outcome.shape != rows.data.shape:
                 raise FileError(f"{path}: outcome_rewards has shape {outcome.shape}, expected {rows.data.shape}")
             rewards, square = sp.csr_array((outcome, rows.indices, rows.indptr), shape=rows.shape), None
-        elif _says_nothing(square, rewards):
+        elif _follows_from(square, rewards):
             square = None
         parts: dict[str, Any] = {
             "transitions": rows,
@@ -95,16 +95,10 @@ def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str
             mdp = MDP(**parts)
         mdp.known_transitions = bool(header.get("known_transitions", True))
         return mdp
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, FileError):
-            raise
-        if isinstance(error, InputError):
-            raise FileError(f"{path}: {error}") from None
-        raise FileError(f"{path}: the model's header is incomplete or damaged ({error!r})") from None
 
 
-def _says_nothing(square: NDArray[Any], rewards: NDArray[Any]) -> bool:
-    """Whether second moments follow from the rewards; those of the largest are infinite, and nobody's to give."""
+def _follows_from(square: NDArray[Any], rewards: NDArray[Any]) -> bool:
+    """True if second moments follow from the rewards; the squares of the largest rewards are infinite."""
     with np.errstate(over="ignore"):
         return bool(np.array_equal(square, rewards**2))
 

@@ -1,26 +1,44 @@
-"""Reading explicit models of PRISM and Storm: ``model.tra``, and what lies beside it.
+"""Explicit models of PRISM and Storm: ``model.tra``, and what lies beside it.
 
     .tra     PRISM:  # Transitions (MDP), S C T   then   state choice next probability [action]
              Storm:  mdp   then the same lines; a chain (S T, or dtmc) has no choices
 
 Rewards of states are paid on leaving them, rewards of transitions per outcome. The first state is the label "init".
+Models are written with the companion for what these files cannot hold: rewards that depend on the state alone go to
+.srew, all others to .trew, and numbers are written with all their digits.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cautious import storage as _storage
 from cautious.arrays import Array
-from cautious.checks import SUM_TOLERANCE
-from cautious.errors import FileError
+from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion, prism_parts
-from cautious.models.formats.actions import action_of_choices
-from cautious.models.formats.building import About, model, pair_rows, require_pairs
-from cautious.models.formats.reader_options import Given, one_state, settled_discount, settled_reward, settled_start
-from cautious.models.formats.text import Columns, header_lines, line_of, opened, read_columns
+from cautious.models.formats.building import (
+    ModelFacts,
+    action_of_choices,
+    build_model,
+    initial_state,
+    pair_rows,
+    require_pairs,
+    require_probabilities,
+)
+from cautious.models.formats.companion import outcome_rewards, refuse_reward_square
+from cautious.models.formats.reader_options import (
+    ReaderOptions,
+    settled_discount,
+    settled_reward,
+    settled_start,
+)
+from cautious.models.formats.text import LineColumns, header_lines, opened, read_columns
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
 
@@ -28,45 +46,46 @@ NAME = "PRISM explicit files"
 KIND = re.compile(r"#.*\((\w+)\)")
 LINE = {3: "state, choice, next state, probability and perhaps an action", 2: "state, next state, probability"}
 REWARD_LINE = {3: "state, choice, next state and reward", 2: "state, next state and reward"}
+WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+BLOCK = 100_000
 
 
-def read(path: Path, given: Given) -> MDP:
+def read(path: Path, given: ReaderOptions) -> MDP:
     """The model of a ``.tra`` and the files of the same name beside it."""
     given.refuse_others(path, NAME, "reward", "normalise")
     beside = companion.read(path)
-    discount = settled_discount(path, given, None if beside is None else beside.discount)
-    columns, n_states, after = _transitions(path)
+    discount = settled_discount(path, given, beside.discount)
+    columns, n_states = _transitions(path)
     chain = columns.whole.shape[0] == 2
     state, target = columns.whole[0], columns.whole[-1]
     choice = np.zeros(state.size, np.int32) if chain else columns.whole[1]
     for what, values in (("the state is", state), ("the next state is", target)):
-        prism_parts.refuse_outside(path, after, what, values, n_states)
-    _require_probabilities(path, after, columns.real)
+        columns.refuse_outside(what, values, n_states)
+    require_probabilities(columns.real, columns.refusal)
     require_pairs(path, n_states, int(choice.max()) + 1, state.size)
-    reward, state_reward = _rewards(path, given, columns, n_states, numbered=beside is None)
-    known = None if beside is None else beside.labels
-    action, words = action_of_choices(path, state, choice, columns.word, columns.words, known)
-    n_actions = len(words) if words is not None else int(choice.max()) + 1
-    names, action_names = _names(path, beside, n_states), words
-    if beside is not None:
-        beside.require_size(path, n_states, n_actions)
-        n_actions, action_names = beside.n_actions, beside.action_names
-    stored, missing = _first_state(path, n_states) if beside is None else (beside.start(path), None)
+    is_alone = beside.n_states is None
+    reward, state_reward = _rewards(path, given, columns, n_states, numbered=is_alone)
+    action, words = action_of_choices(path, state, choice, columns.word, columns.words, beside.labels)
+    shape = beside.sizes(path, n_states, len(words) if words is not None else int(choice.max()) + 1)
+    names, action_names = beside.state_names, beside.action_names
+    stored, missing = beside.start(path), None
+    if is_alone:
+        names, action_names = prism_parts.read_state_names(path.with_suffix(".sta"), n_states), words
+        stored, missing = _first_state(path, n_states)
     start = settled_start(path, given, stored, n_states, names, missing)
-    shape = (n_states, n_actions)
     outcomes = OutcomeList(pair_rows(path, state, action, shape), target, columns.real, reward)
     del columns, state, target, choice, action, reward
-    about = About(
+    about = ModelFacts(
         shape,
         discount,
         start,
         names,
         action_names,
-        scene=None if beside is None else beside.scene,
-        per_outcome=beside is not None and beside.per_outcome,
+        scene=beside.scene,
+        per_outcome=beside.per_outcome,
         normalise=given.normalise,
     )
-    return model(path, outcomes, None if state_reward is None else state_reward[:, None], about)
+    return build_model(path, outcomes, None if state_reward is None else state_reward[:, None], about)
 
 
 def labels(path: Path) -> dict[str, Any]:
@@ -77,8 +96,8 @@ def labels(path: Path) -> dict[str, Any]:
     return prism_parts.read_labels(source, claimed if claimed is not None else _transitions(path)[1])
 
 
-def _transitions(path: Path) -> tuple[Columns, int, int]:
-    """The lines of a ``.tra``, the number of states, and after how many lines they begin."""
+def _transitions(path: Path) -> tuple[LineColumns, int]:
+    """The lines of a ``.tra``, and the number of states."""
     with opened(path) as stream:
         claimed, n_whole, after = _header(path, stream)
         columns = read_columns(path, stream, after, n_whole, LINE[n_whole], words=n_whole == 3)
@@ -88,15 +107,7 @@ def _transitions(path: Path) -> tuple[Columns, int, int]:
     n_states = int(max(columns.whole[0].max(), columns.whole[-1].max())) + 1 if claimed is None else claimed
     if n_states > n_lines:
         raise FileError(f"{path}: {n_states} states but only {n_lines} transitions; every state needs one")
-    return columns, n_states, after
-
-
-def _require_probabilities(path: Path, after: int, values: Array) -> None:
-    bad = ~((values >= 0) & (values <= 1 + SUM_TOLERANCE))
-    if bad.any():
-        entry = int(np.argmax(bad))
-        line = line_of(path, after, entry)
-        raise FileError(f"{path}, line {line}: the probability is {values[entry]}; expected 0 to 1")
+    return columns, n_states
 
 
 def _header(path: Path, stream: BinaryIO) -> tuple[int | None, int, int]:
@@ -129,7 +140,7 @@ def _require_kind(path: Path, line: int, word: str) -> int:
 
 
 def _rewards(
-    path: Path, given: Given, columns: Columns, n_states: int, *, numbered: bool
+    path: Path, given: ReaderOptions, columns: LineColumns, n_states: int, *, numbered: bool
 ) -> tuple[Array | None, Array | None]:
     """The reward of each line, and of each state (S,), of the structure that was asked for."""
     found = prism_parts.structures(path, numbered=numbered)
@@ -142,37 +153,36 @@ def _rewards(
 
 
 def _state_rewards(path: Path, n_states: int) -> Array | None:
-    found, after = prism_parts.read_rewards(path, n_states, 1, "state and reward")
-    prism_parts.refuse_outside(path, after, "the state is", found.whole[0], n_states)
-    prism_parts.refuse_repeated(path, after, found.whole[0])
+    found = prism_parts.read_rewards(path, n_states, 1, "state and reward")
+    found.refuse_outside("the state is", found.whole[0], n_states)
+    prism_parts.refuse_repeated(found, found.whole[0])
     rewards = np.zeros(n_states)
     rewards[found.whole[0]] = found.real
     return rewards if found.real.any() else None
 
 
-def _line_rewards(path: Path, columns: Columns, n_states: int) -> Array | None:
+def _line_rewards(path: Path, columns: LineColumns, n_states: int) -> Array | None:
     """The reward of each transition; those that are not listed pay nothing."""
     n_whole = columns.whole.shape[0]
-    found, after = prism_parts.read_rewards(path, n_states, n_whole, REWARD_LINE[n_whole])
+    found = prism_parts.read_rewards(path, n_states, n_whole, REWARD_LINE[n_whole])
     if not found.real.any():
         return None
     if np.array_equal(found.whole, columns.whole):
         return found.real
     for row, what in ((0, "the state is"), (n_whole - 1, "the next state is")):
-        prism_parts.refuse_outside(path, after, what, found.whole[row], n_states)
+        found.refuse_outside(what, found.whole[row], n_states)
     n_choices = 1 if n_whole == 2 else int(columns.whole[1].max()) + 1
     if n_whole == 3:
-        prism_parts.refuse_outside(path, after, "the choice is", found.whole[1], n_choices)
+        found.refuse_outside("the choice is", found.whole[1], n_choices)
     listed, wanted = _keys(found.whole, n_states, n_choices), _keys(columns.whole, n_states, n_choices)
-    prism_parts.refuse_repeated(path, after, listed)
+    prism_parts.refuse_repeated(found, listed)
     order = np.argsort(listed)
     listed = listed[order]
     place = np.minimum(np.searchsorted(listed, wanted), listed.size - 1)
     hit = listed[place] == wanted
     strange = ~np.isin(listed, wanted)
     if strange.any():
-        line = line_of(path, after, int(order[strange].min()))
-        raise FileError(f"{path}, line {line}: a reward for a transition that the model does not have")
+        raise found.refusal(int(order[strange].min()), "a reward for a transition that the model does not have")
     return np.where(hit, found.real[order][place], 0.0)
 
 
@@ -186,20 +196,66 @@ def _keys(whole: NDArray[Any], n_states: int, n_choices: int) -> NDArray[np.int6
     return keys
 
 
-def _names(path: Path, beside: companion.Companion | None, n_states: int) -> tuple[str, ...] | None:
-    source = path.with_suffix(".sta")
-    if beside is not None:
-        return beside.state_names
-    return prism_parts.read_state_names(source, n_states) if source.exists() else None
-
-
 def _first_state(path: Path, n_states: int) -> tuple[Array | None, str | None]:
     """The state with the label "init"; or None, and why there is none."""
     source = path.with_suffix(".lab")
     if not source.exists():
         return None, f"{source.name} with the label init is not beside it"
-    mask = prism_parts.read_labels(source, n_states).get("init")
-    count = 0 if mask is None else int(mask.sum())
-    if mask is None or count != 1:
-        return None, f"{source.name} marks {count} states as init, not one"
-    return one_state(n_states, int(np.argmax(mask))), None
+    return initial_state(prism_parts.read_labels(source, n_states).get("init"), source.name)
+
+
+def write(path: Path, mdp: MDP) -> None:
+    """Write a model as ``path`` and the files beside it."""
+    refuse_reward_square(mdp, "explicit files of PRISM")
+    first = np.flatnonzero(mdp.start)
+    if first.size != 1:
+        raise IncompatibleError(
+            f"explicit files of PRISM start in one state, this model in {first.size}; save as .umb or .npz, or make a "
+            "model with one more state that leads to these"
+        )
+    named = mdp.action_names is not None and all(WORD.fullmatch(name) for name in mdp.action_names)
+    labels = list(mdp.action_names or ()) if named else [f"a{a}" for a in range(mdp.n_actions)]
+    by_state = state_rewards(mdp)
+    with ExitStack() as files:
+        # every file is complete on the disk before the first takes its place
+        streams = {
+            suffix: files.enter_context(_storage.replacing(path.with_suffix(suffix)))
+            for suffix in (".trew", ".srew", ".lab")
+        }
+        main = files.enter_context(companion.replacing(path, mdp, labels))
+        n_choices, rows = int(mdp.allowed.sum()), mdp.transitions
+        main.write(f"# Transitions (MDP)\n{mdp.n_states} {n_choices} {rows.nnz}\n".encode())
+        for block in _lines(mdp, rows.data, labels):
+            main.write(block)
+        streams[".lab"].write(f'# Labels\n0="init" 1="deadlock"\n{first[0]}: 0\n'.encode())
+        paid = {} if by_state is None else {s: x for s, x in enumerate(by_state.tolist()) if x != 0}
+        lines = "".join(f"{s} {x!r}\n" for s, x in paid.items())
+        head = '# Reward structure "reward"\n'
+        streams[".srew"].write(f"{head}# State rewards\n{mdp.n_states} {len(paid)}\n{lines}".encode())
+        n_paid = rows.nnz if by_state is None else 0
+        streams[".trew"].write(f"{head}# Transition rewards\n{mdp.n_states} {n_choices} {n_paid}\n".encode())
+        if by_state is None:
+            for block in _lines(mdp, outcome_rewards(mdp), None):
+                streams[".trew"].write(block)
+
+
+def state_rewards(mdp: MDP) -> Array | None:
+    """Rewards (S,) if they depend on the state alone."""
+    if mdp.outcome_rewards is not None:
+        return None
+    column = np.take_along_axis(mdp.rewards, mdp.allowed.argmax(axis=1)[:, None], axis=1)
+    return column[:, 0] if np.array_equal(np.where(mdp.allowed, column, 0.0), mdp.rewards) else None
+
+
+def _lines(mdp: MDP, values: Array, labels: list[str] | None) -> Iterator[bytes]:
+    """Lines ``state choice next value [action]`` of all transitions, some thousands at a time."""
+    n_actions, rows = mdp.n_actions, mdp.transitions
+    choice = np.cumsum(mdp.allowed, axis=1).ravel() - 1
+    for low in range(0, rows.shape[0], BLOCK):
+        high = min(low + BLOCK, rows.shape[0])
+        begin, end = int(rows.indptr[low]), int(rows.indptr[high])
+        row = np.repeat(np.arange(low, high), np.diff(rows.indptr[low : high + 1]))
+        columns = (row // n_actions, choice[row], rows.indices[begin:end], values[begin:end])
+        words = repeat("") if labels is None else (f" {labels[a]}" for a in (row % n_actions).tolist())
+        entries = zip(*(column.tolist() for column in columns), words, strict=False)
+        yield "".join([f"{s} {c} {t} {x!r}{word}\n" for s, c, t, x, word in entries]).encode()

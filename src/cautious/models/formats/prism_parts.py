@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cautious.arrays import Mask
 from cautious.errors import FileError
-from cautious.models.formats.text import Columns, header_lines, line_of, opened, read_columns
+from cautious.models.formats.text import LineColumns, header_lines, opened, read_columns
 
 DECLARED = re.compile(r'(\d+)="([^"]*)"')
 STRUCTURE = re.compile(r'#\s*Reward structure\s+"([^"]*)"')
@@ -102,8 +102,8 @@ def _structure_name(path: Path) -> str | None:
     return None
 
 
-def read_rewards(path: Path, n_states: int, n_whole: int, expected: str) -> tuple[Columns, int]:
-    """Lines of a reward file, with or without a header, and after how many lines they begin.
+def read_rewards(path: Path, n_states: int, n_whole: int, expected: str) -> LineColumns:
+    """Lines of a reward file, with or without a header.
 
     A header has one number less than a line of transition rewards; of state rewards, it begins with S, which is no
     state.
@@ -122,28 +122,21 @@ def read_rewards(path: Path, n_states: int, n_whole: int, expected: str) -> tupl
     with opened(path) as stream:
         for _ in range(skipped):
             stream.readline()
-        return read_columns(path, stream, skipped, n_whole, expected, words=False), skipped
+        return read_columns(path, stream, skipped, n_whole, expected, words=False)
 
 
-def refuse_outside(path: Path, after: int, what: str, values: NDArray[Any], limit: int) -> None:
-    """Refuse numbers that are not below the limit, with the line of the first."""
-    if values.size and int(values.max()) >= limit:
-        entry = int(np.argmax(values >= limit))
-        line = line_of(path, after, entry)
-        raise FileError(f"{path}, line {line}: {what} {values[entry]}; expected 0 to {limit - 1}")
-
-
-def refuse_repeated(path: Path, after: int, keys: NDArray[Any]) -> None:
-    """Refuse two lines about the same thing."""
+def refuse_repeated(rewards: LineColumns, keys: NDArray[Any]) -> None:
+    """Refuse two lines about the same thing, whose ``keys`` (n,) are equal."""
     order = np.argsort(keys, kind="stable")
     again = keys[order[1:]] == keys[order[:-1]]
     if again.any():
-        line = line_of(path, after, int(order[1:][again].min()))
-        raise FileError(f"{path}, line {line}: a second reward for the same")
+        raise rewards.refusal(int(order[1:][again].min()), "a second reward for the same")
 
 
-def read_state_names(path: Path, n_states: int) -> tuple[str, ...]:
-    """Names such as "x=1,y=0" from the values of the variables."""
+def read_state_names(path: Path, n_states: int) -> tuple[str, ...] | None:
+    """Names such as "x=1,y=0" from the values of the variables; None without the file."""
+    if not path.exists():
+        return None
     with opened(path) as stream:
         lines = ((number, text) for number, text in header_lines(path, stream) if text and not text.startswith("#"))
         head = next(lines, (0, ""))[1]

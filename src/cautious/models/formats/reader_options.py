@@ -1,23 +1,22 @@
 """What a file says and what the caller says about the same thing: one of the two is needed, both must agree."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.checks import as_distribution, as_number, did_you_mean
-from cautious.errors import FileError, InputError
+from cautious.checks import as_distribution, as_number, did_you_mean, one_state
+from cautious.errors import InputError
 
-Result = TypeVar("Result")
 # names that a message lists
 LISTED = 10
 
 
 @dataclass(frozen=True)
-class Given:
+class ReaderOptions:
     """The keywords of ``ca.read_model``; None where nothing was given."""
 
     discount: float | None = None
@@ -28,14 +27,14 @@ class Given:
     normalise: bool = False
 
     def refuse_others(self, path: Path, format_name: str, *allowed: str) -> None:
-        """Refuse keywords that mean nothing in a format."""
+        """Refuse keywords that a format does not support."""
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in ("discount", "start", *allowed) and value is not None and value is not False:
-                raise InputError(f"{path}: {field.name}= means nothing for {format_name}; found {value!r}")
+                raise InputError(f"{path}: keyword {field.name} is not supported by {format_name}; found {value!r}")
 
 
-def settled_discount(path: Path, given: Given, stored: Any) -> float:
+def settled_discount(path: Path, given: ReaderOptions, stored: Any) -> float:
     """The discount of the file or of the caller."""
     if given.discount is None:
         if stored is None:
@@ -47,7 +46,7 @@ def settled_discount(path: Path, given: Given, stored: Any) -> float:
     return wanted
 
 
-def settled_reward(path: Path, given: Given, names: Sequence[str]) -> int | None:
+def settled_reward(path: Path, given: ReaderOptions, names: Sequence[str]) -> int | None:
     """Which of the reward structures is meant; None where there is none."""
     if given.reward is not None and given.reward not in names:
         raise InputError(f"{path}: reward={given.reward!r} is none of its rewards: {list(names)}")
@@ -60,7 +59,7 @@ def settled_reward(path: Path, given: Given, names: Sequence[str]) -> int | None
 
 def settled_start(
     path: Path,
-    given: Given,
+    given: ReaderOptions,
     stored: Array | None,
     n_states: int,
     names: tuple[str, ...] | None,
@@ -109,23 +108,6 @@ def _known_states(start: str, n_states: int, names: tuple[str, ...] | None) -> s
     return f"{hint} the states are {', '.join(names[:LISTED])}{more}"
 
 
-def one_state(n_states: int, state: int) -> Array:
-    """All mass (S,) on one state."""
-    start = np.zeros(n_states)
-    start[state] = 1.0
-    return start
-
-
 def _told(start: Array) -> str:
     support = np.flatnonzero(start)
     return f"state {support[0]}" if support.size == 1 else f"{support.size} states"
-
-
-def of_file(path: Path, work: Callable[[], Result]) -> Result:
-    """The result of some work on what a file holds; what is wrong with it is an error of the file."""
-    try:
-        return work()
-    except FileError:
-        raise
-    except InputError as error:
-        raise FileError(f"{path}: {error}") from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,32 @@ LONGEST_LINE = 2**16
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Entry i of every column is one line: whole numbers (k, n), a real number, and the number of its word."""
+class LineColumns:
+    """Entry i of every column is one line: whole numbers (k, n), a real number, and the number of its word.
 
+    The lines begin ``after`` so many others.
+    """
+
+    path: Path
+    after: int
     whole: NDArray[np.int32]
     real: Array
     word: NDArray[np.int32]
     words: tuple[str, ...]
 
+    def refusal(self, entry: int, problem: str) -> FileError:
+        """An error about an entry, to be raised; its line is looked up."""
+        return FileError(f"{self.path}, line {_line_of(self.path, self.after, entry)}: {problem}")
+
+    def refuse_outside(self, what: str, values: NDArray[Any], limit: int) -> None:
+        """Refuse numbers (n,) that are not below the limit."""
+        if values.size and int(values.max()) >= limit:
+            entry = int(np.argmax(values >= limit))
+            raise self.refusal(entry, f"{what} {values[entry]}; expected 0 to {limit - 1}")
+
 
 def count_lines(path: Path) -> int:
-    """Lines of a file, at most; nobody has to believe the counts it claims."""
+    """An upper bound on the lines of a file; the counts that its header claims are not trusted."""
     with opened(path) as stream:
         return 1 + sum(piece.count(b"\n") for piece in iter(lambda: stream.read(PIECE), b""))
 
@@ -68,7 +83,7 @@ def decoded(path: Path, number: int, raw: bytes) -> str:
         raise FileError(f"{path}, line {number}: not UTF-8 text ({error.reason})") from None
 
 
-def read_columns(path: Path, stream: BinaryIO, after: int, n_whole: int, expected: str, *, words: bool) -> Columns:
+def read_columns(path: Path, stream: BinaryIO, after: int, n_whole: int, expected: str, *, words: bool) -> LineColumns:
     """The rest of a stream, ``after`` so many lines: ``n_whole`` whole numbers, a real number, perhaps a word.
 
     ``expected`` describes a line for the error message.
@@ -92,7 +107,8 @@ def read_columns(path: Path, stream: BinaryIO, after: int, n_whole: int, expecte
         real[slow_line[:n_slow]] = _slow_numbers(path, after, slow[:n_slow], slow_line, expected)
     bounds = starts[: int(starts[-1]) + 1].tolist()
     names = [bytes(letters[low:high]) for low, high in pairwise(bounds)]
-    return Columns(whole[:, :used], real[:used], word[:used], tuple(_word(path, name) for name in names))
+    known = tuple(_word(path, name) for name in names)
+    return LineColumns(path, after, whole[:, :used], real[:used], word[:used], known)
 
 
 def shown(raw: bytes) -> str:
@@ -101,7 +117,7 @@ def shown(raw: bytes) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
-def line_of(path: Path, after: int, entry: int) -> int:
+def _line_of(path: Path, after: int, entry: int) -> int:
     """The line of an entry of the columns; only errors need it."""
     with opened(path) as stream:
         for number, raw in enumerate(stream, 1):
@@ -141,7 +157,7 @@ def _slow_numbers(
         try:
             numbers[i] = float(Fraction(token.decode("ascii"))) if b"/" in token else float(token)
         except (ValueError, ZeroDivisionError, OverflowError):
-            line = line_of(path, after, int(entries[i]))
+            line = _line_of(path, after, int(entries[i]))
             raise FileError(f"{path}, line {line}: expected {expected}, found the number {shown(token)}") from None
     return numbers
 

@@ -1,23 +1,35 @@
-"""Reading UMB, the unified Markov binary files of Storm, PRISM and Modest.
+"""UMB, the unified Markov binary files of Storm, PRISM and Modest.
 
 States lead to choices, choices to branches, branches to a target with a probability; rewards may sit on each of the
-three. The names of members follow the published format, version 1. What UMB has no field for (discount, start
-distribution, names of states) is in the annotations "cautious" and in the parameters, where ``mdp.save`` puts it.
+three. The names of members follow the published format, version 1. What UMB has no field for is in annotations of a
+group of our own, which other tools pass over (start distribution, names of states, second moments), and in the
+parameters (discount). ``mdp.save`` puts rewards of pairs on the choices and rewards of outcomes on the branches; equal
+models give equal bytes.
 """
 
-from collections.abc import Mapping
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cautious import storage as _storage
 from cautious.arrays import Array, Mask
 from cautious.errors import FileError
 from cautious.models.formats import companion, umb_archive
-from cautious.models.formats.actions import action_of_choices
-from cautious.models.formats.building import About, model, pair_rows
-from cautious.models.formats.reader_options import Given, one_state, settled_discount, settled_reward, settled_start
+from cautious.models.formats.building import ModelFacts, action_of_choices, build_model, initial_state, pair_rows
+from cautious.models.formats.companion import holds_reward_square
+from cautious.models.formats.reader_options import (
+    ReaderOptions,
+    settled_discount,
+    settled_reward,
+    settled_start,
+)
 from cautious.models.formats.umb_archive import Archive
 from cautious.models.outcome_lists import OutcomeList, index_kind
 from cautious.models.scene import Scene
@@ -28,9 +40,11 @@ OURS = "cautious"
 SQUARE = f"annotations/{OURS}/reward-square/choices/values.bin"
 # tables (S, A) are only made when the choices can justify their size
 FREE_ACTIONS = 10**4
+DOUBLE = {"type": "double", "size": 64}
+LEVEL = 4
 
 
-def read(path: Path, given: Given) -> MDP:
+def read(path: Path, given: ReaderOptions) -> MDP:
     """The model of a UMB file."""
     given.refuse_others(path, NAME, "reward", "normalise")
     archive = umb_archive.read(path, lambda name: not name.startswith(("annotations/aps/", "valuations/")))
@@ -47,7 +61,7 @@ def read(path: Path, given: Given) -> MDP:
     pairs = pair_rows(path, state_of, action, shape)
     names = archive.strings(f"{OURS}/state-names", n_states)
     stored, missing = _start(archive, n_states)
-    about = About(
+    about = ModelFacts(
         shape,
         discount,
         settled_start(path, given, stored, n_states, names, missing),
@@ -61,7 +75,7 @@ def read(path: Path, given: Given) -> MDP:
     pair_reward = _table(of_choices, state_of, action, n_states, n_actions)
     outcomes = OutcomeList(pairs[choice_of], target, probability, reward)
     del archive, state_of, choice_of, action, pairs, target, probability, reward, of_choices
-    return model(path, outcomes, pair_reward, about)
+    return build_model(path, outcomes, pair_reward, about)
 
 
 def labels(path: Path) -> dict[str, Mask]:
@@ -146,7 +160,7 @@ def _annotations(archive: Archive, group: str) -> dict[str, dict[str, Any]]:
 
 
 def _rewards(
-    archive: Archive, given: Given, counts: Mapping[str, int], state_of: NDArray[Any]
+    archive: Archive, given: ReaderOptions, counts: Mapping[str, int], state_of: NDArray[Any]
 ) -> tuple[Array | None, Array | None]:
     """Rewards of choices, those of their states included, and of branches, of the structure that was asked for."""
     path, found = archive.path, _annotations(archive, "rewards")
@@ -187,11 +201,7 @@ def _start(archive: Archive, n_states: int) -> tuple[Array | None, str | None]:
         weights = archive.array(f"annotations/{OURS}/start/states/values.bin", "<f8", n_states)
         if weights is not None:
             return np.array(weights), None
-    mask = archive.bits("state-is-initial.bin", n_states)
-    count = 0 if mask is None else int(mask.sum())
-    if mask is None or count != 1:
-        return None, f"it marks {count} states as initial, not one"
-    return one_state(n_states, int(np.argmax(mask))), None
+    return initial_state(archive.bits("state-is-initial.bin", n_states), "it")
 
 
 def _table(
@@ -214,10 +224,103 @@ def _ours(archive: Archive) -> Mapping[str, Any]:
 
 
 def _scene(archive: Archive, ours: Mapping[str, Any]) -> Scene | None:
-    stored = ours.get("scene")
-    if stored is None:
-        return None
-    try:
-        return companion.scene_from(stored)
-    except (KeyError, TypeError) as error:
-        raise FileError(f"{archive.path}: the scene is damaged ({error!r})") from None
+    with _storage.errors_of_file(archive.path, KeyError, TypeError):
+        return None if ours.get("scene") is None else companion.scene_from(ours["scene"])
+
+
+def write(path: Path, mdp: MDP) -> None:
+    """Write a model as one UMB file."""
+    mdp.require_transitions("writing a UMB file")
+    index, members = _index(mdp), _members(mdp)
+    if holds_reward_square(mdp):
+        _annotate(index, members, "reward-square", "choices", mdp.reward_square[mdp.allowed])
+    if np.count_nonzero(mdp.start) != 1:
+        _annotate(index, members, "start", "states", mdp.start)
+    if mdp.state_names is not None:
+        # not an annotation: Storm 2 refuses files with annotations that are strings
+        members |= _strings("cautious/state-names", mdp.state_names)
+    text = json.dumps(index, indent=1).encode()
+    with (
+        _storage.replacing(path) as stream,
+        gzip.GzipFile("", "wb", LEVEL, stream, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        _add(archive, "index.json", text)
+        for name, array in members.items():
+            _add(archive, name, np.ascontiguousarray(array).data)
+
+
+def _add(archive: tarfile.TarFile, name: str, content: Any) -> None:
+    member = tarfile.TarInfo(name)
+    view = memoryview(content).cast("B")
+    member.size = view.nbytes
+    archive.addfile(member, io.BytesIO(view))
+
+
+def _index(mdp: MDP) -> dict[str, Any]:
+    facts = companion.facts_of(mdp)
+    named = mdp.scene is not None
+    on = "choices" if mdp.outcome_rewards is None else "branches"
+    return {
+        "format-version": 1,
+        "format-revision": 0,
+        "model-data": {"name": mdp.scene.title, "description": mdp.scene.story} if named and mdp.scene else {},
+        "file-data": {"tool": "cautious", "parameters": {"cautious": facts}},
+        "transition-system": {
+            "time": "discrete",
+            "#players": 1,
+            "#states": mdp.n_states,
+            "#initial-states": int(np.count_nonzero(mdp.start)),
+            "#choices": int(mdp.allowed.sum()),
+            "#choice-actions": mdp.n_actions,
+            "#branches": int(mdp.transitions.nnz),
+            "#branch-actions": 0,
+            "#observations": 0,
+            "branch-probability-type": DOUBLE,
+        },
+        "annotations": {"rewards": {"reward": {"alias": "reward", "applies-to": [on], "type": DOUBLE}}},
+    }
+
+
+def _members(mdp: MDP) -> dict[str, Any]:
+    """The arrays of the model itself, by the name of their member."""
+    rows, used = mdp.transitions, mdp.allowed.ravel()
+    members: dict[str, Any] = {
+        "state-to-choices.bin": _pointer(mdp.allowed.sum(axis=1)),
+        "state-is-initial.bin": _bits(mdp.start > 0),
+        "choice-to-branches.bin": _pointer(np.diff(rows.indptr)[used]),
+        "branch-to-target.bin": rows.indices.astype("<u8"),
+        "branch-to-probability.bin": rows.data.astype("<f8", copy=False),
+        "actions/choices/values.bin": np.nonzero(mdp.allowed)[1].astype("<u4"),
+    }
+    if mdp.action_names is not None:
+        members |= _strings("actions/choices", mdp.action_names)
+    if mdp.outcome_rewards is None:
+        members["annotations/rewards/reward/choices/values.bin"] = mdp.rewards[mdp.allowed]
+    else:
+        members["annotations/rewards/reward/branches/values.bin"] = mdp.outcome_rewards
+    return members
+
+
+def _annotate(index: dict[str, Any], members: dict[str, Any], name: str, on: str, values: Any) -> None:
+    index["annotations"].setdefault(OURS, {})[name] = {"applies-to": [on], "type": DOUBLE}
+    members[f"annotations/cautious/{name}/{on}/values.bin"] = values
+
+
+def _pointer(counts: Any) -> Any:
+    pointer = np.zeros(counts.size + 1, "<u8")
+    np.cumsum(counts, out=pointer[1:])
+    return pointer
+
+
+def _bits(mask: Any) -> Any:
+    padded = np.zeros(-(-mask.size // 64) * 64, np.uint8)
+    padded[: mask.size] = mask
+    return np.packbits(padded, bitorder="little")
+
+
+def _strings(folder: str, names: Sequence[str]) -> dict[str, Any]:
+    encoded = [name.encode("utf-8") for name in names]
+    lengths = np.array([len(one) for one in encoded], np.int64)
+    letters = np.frombuffer(b"".join(encoded), np.uint8)
+    return {f"{folder}/string-mapping.bin": _pointer(lengths), f"{folder}/strings.bin": letters}

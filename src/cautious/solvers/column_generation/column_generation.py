@@ -7,7 +7,6 @@ it: plans, occupancies of columns, and how far prices may move (``levels.py``).
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,14 +16,16 @@ from cautious.certificate.bounds import Witness
 from cautious.occupancy import occupancy_policy
 from cautious.planning import Plan
 from cautious.problem import Problem
-from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
+from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.column_generation.column_pool import ColumnPool, ColumnPools
 from cautious.solvers.column_generation.level_method import Level
 from cautious.solvers.column_generation.phase_one import meet_floors
 from cautious.solvers.column_generation.restricted_master import Mixture, Rows, SmallProblem, few
+from cautious.solvers.shape import Shape
 
 CALLS = 1000
+PLANS_PER_FEATURE = 3.0
 SHOWN = 25
 PATIENCE = 15
 COLUMN_SHARE, EARLY_SHARE = 0.15, 0.5
@@ -49,17 +50,16 @@ class ColumnGeneration(Solver):
     name = "column generation"
     margin = 0.8
 
-    def refusal(self, problem: Problem) -> str | None:
-        """Needs features only."""
-        other = [risk.label for _, risk in problem.terms if not isinstance(risk, LogBarrier | WorstOf)]
-        if not problem.terms:
-            return "has no risk"
-        return f"cannot take {other[0]}" if other else None
+    accepts = frozenset({Structure.FEATURES})
+
+    def work(self, problem: Problem, shape: Shape) -> float:
+        """Every plan adds a column, and a few per feature are needed."""
+        return PLANS_PER_FEATURE * (1 + problem.parts.n_features) * shape.plan_work
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """Candidates when the gap looks closed, and now and then before."""
         rows = feature_rows(problem)
-        blocks = [cast(FeatureRisk, risk).features for _, risk in problem.terms]
+        blocks = [term.risk.features for term in problem.parts.features]
         pool = target.workspace.of(self.name, ColumnPools).of(problem, blocks, all_features)
         search = _Search(problem, target, pool, rows, self.margin)
         if not pool.columns:
@@ -182,7 +182,7 @@ class _Search:
 
 def all_features(problem: Problem) -> sp.csr_array:
     """The features (m, S*A) of all terms that have any; there must be one."""
-    blocks = [risk.features for _, risk in problem.terms if isinstance(risk, FeatureRisk)]
+    blocks = [term.risk.features for term in problem.parts.features]
     return blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks))
 
 
@@ -192,24 +192,22 @@ def feature_rows(problem: Problem) -> Rows:
     floor: list[float] = []
     group: list[int] = []
     group_caution: list[float] = []
-    for weight, risk in problem.terms:
-        if isinstance(risk, LogBarrier):
-            caution += [weight] * risk.floors.size
-            floor += risk.floors.tolist()
-            group += [-1] * risk.floors.size
-        elif isinstance(risk, WorstOf):
-            m = len(risk.names)
-            caution, floor = caution + [0.0] * m, floor + [0.0] * m
-            group += [len(group_caution)] * m
-            group_caution.append(weight)
+    for term in problem.parts.features:
+        m = len(term.risk.names)
+        if term.risk.is_barrier:
+            caution, group = caution + [term.weight] * m, group + [-1] * m
+        else:
+            caution, group = caution + [0.0] * m, group + [len(group_caution)] * m
+            group_caution.append(term.weight)
+        floor += term.risk.floors.tolist()
     return Rows(np.array(caution), np.array(floor), np.array(group, dtype=np.int64), np.array(group_caution))
 
 
 def _cuts(problem: Problem, prices: Array) -> tuple[Array, ...]:
     """Prices, term by term, in the form each risk's ``cut`` takes."""
     cuts, place = [], 0
-    for weight, risk in problem.terms:
-        size = len(cast(FeatureRisk, risk).names)
-        cuts.append(prices[place : place + size] / weight)
+    for term in problem.parts.features:
+        size = len(term.risk.names)
+        cuts.append(prices[place : place + size] / term.weight)
         place += size
     return tuple(cuts)

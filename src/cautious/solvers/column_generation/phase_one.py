@@ -14,7 +14,7 @@ from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import Conflict, requirements
 from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
-from cautious.risks.features import LogBarrier
+from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.column_generation.column_pool import ColumnPool
 from cautious.solvers.column_generation.restricted_master import LEAST_WEIGHT, Rows, SmallProblem
@@ -32,9 +32,7 @@ class PhaseOne(Solver):
 
     name = "phase I"
 
-    def refusal(self, problem: Problem) -> str | None:
-        """Needs requirements."""
-        return None if requirements(problem)[0] else "has no requirement"
+    accepts = frozenset(Structure)
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The policies closest to meeting all floors, with the conflict when there is one."""
@@ -52,7 +50,7 @@ def meet_floors(
     ``bar`` (m,) says which rows are barriers. A mixture that is clear of them is ``offered`` only if asked for.
     """
     problem, m = pool.problem, int(bar.sum())
-    scale = np.concatenate([risk.scales for _, risk in problem.terms if isinstance(risk, LogBarrier)])
+    scale = np.concatenate([term.risk.scales for term in problem.parts.barriers])
     rows = Rows(np.zeros(m), np.zeros(m), np.zeros(m, dtype=np.int64), np.ones(1))
     nothing, every = np.zeros(problem.mdp.shape), np.zeros(bar.size)
     reach, gaps, conflict = np.inf, [np.inf], None

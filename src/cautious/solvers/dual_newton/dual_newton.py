@@ -13,13 +13,15 @@ from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
 from cautious.checks import picked
 from cautious.problem import Problem
-from cautious.risks.features import FeatureRisk
-from cautious.risks.separable import EntropicRisk
+from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.dual_newton.entropic_dual import ENOUGH, REST, SHARE, SMALLEST_SHARE, Dual, Point
+from cautious.solvers.dual_newton.entropic_dual import ENOUGH, REST, SHARE, SMALLEST_SHARE, Dual, Point, caution_of
 from cautious.solvers.dual_newton.newton_start import Memory, begin, ended
+from cautious.solvers.shape import Shape
 
 NEWTON_STEPS = 150
+# operations per transition: those of any solve, and more for every level of the model
+PASSES, PASSES_PER_LEVEL = 60.0, 8.0
 LEAST_PROMISE = 1e-15
 TIGHTER, GENTLER = 0.05, 0.3
 
@@ -30,17 +32,18 @@ class DualNewton(Solver):
     name = "dual Newton"
     margin = 0.25
 
-    def refusal(self, problem: Problem) -> str | None:
+    accepts = frozenset({Structure.ENTROPY, Structure.FEATURES})
+
+    def limits(self, problem: Problem) -> str | None:
         """Needs an entropy of pairs; takes features beside it."""
-        entropies = _entropies(problem)
-        other = [
-            risk.label
-            for _, risk in problem.terms
-            if not isinstance(risk, EntropicRisk | FeatureRisk) or (isinstance(risk, EntropicRisk) and risk.on_states)
-        ]
-        if other:
-            return f"cannot take {other[0]}"
+        entropies = problem.parts.entropies
+        if any(term.risk.on_states for term in entropies):
+            return "takes entropies of pairs only"
         return None if entropies else "has no entropy of pairs"
+
+    def work(self, problem: Problem, shape: Shape) -> float:
+        """Conjugate gradients: the more steps, the more slowly the model mixes."""
+        return shape.n_entries * (PASSES + PASSES_PER_LEVEL * shape.n_levels)
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """A candidate when the expected gap is small enough, and after every further Newton step."""
@@ -73,14 +76,9 @@ class DualNewton(Solver):
                 return
 
 
-def _entropies(problem: Problem) -> list[float]:
-    """The weights of all entropies of pairs."""
-    return [w for w, risk in problem.terms if isinstance(risk, EntropicRisk) and not risk.on_states]
-
-
 def too_cold(problem: Problem) -> bool:
     """Whether rewards in units of the temperature are beyond double precision."""
-    widest = 1e290 * sum(_entropies(problem)) * (1 - problem.mdp.discount)
+    widest = 1e290 * caution_of(problem) * (1 - problem.mdp.discount)
     # picking the active pairs takes longer than looking at all, and mostly all will do
     return not (_range(problem.reward) < widest or _range(problem.reward[problem.active]) < widest)
 
@@ -92,14 +90,13 @@ def _range(reward: Array) -> float:
 def candidate(dual: Dual, point: Point) -> Candidate:
     """The policy and the witness of a point."""
     problem, active = dual.problem, dual.problem.active.ravel()
-    cuts, prices, place = [], dual.prices.in_units(), 0
-    for weight, risk in problem.terms:
-        if isinstance(risk, EntropicRisk):
-            cuts.append(picked(point.ell - risk.log_prior.ravel(), active))
-        elif isinstance(risk, FeatureRisk):
-            size = len(risk.names)
-            cuts.append(prices[place : place + size] / weight)
-            place += size
+    cuts, prices, place = [np.zeros(0)] * len(problem.terms), dual.prices.in_units(), 0
+    for term in problem.parts.entropies:
+        cuts[term.number] = picked(point.ell - term.risk.log_prior.ravel(), active)
+    for feature in problem.parts.features:
+        size = len(feature.risk.names)
+        cuts[feature.number] = prices[place : place + size] / feature.weight
+        place += size
     policy = problem.completed(point.policy.reshape(problem.active.shape))
     multipliers = np.where(problem.active_states, dual.tau * point.u, 0.0)
     return Candidate(policy, Witness(multipliers, tuple(cuts)), states=point.states)

@@ -27,7 +27,6 @@ from cautious._core import entropic as kernels
 from cautious._core.flow import flow_columns, flow_rows, normal_diagonal
 from cautious.arrays import Array
 from cautious.problem import Problem
-from cautious.risks.separable import EntropicRisk
 from cautious.runtime.clock import Clock
 from cautious.solvers.dual_newton.feature_prices import Prices, ScaledFeatures
 
@@ -82,9 +81,8 @@ class SharedData:
         self.active, self.weights = problem.active, _weights(problem)
         self.risks = tuple(risk for _, risk in problem.terms)
         log_mu = np.zeros(problem.active.shape)
-        for weight, risk in zip(self.weights, self.risks, strict=True):
-            if isinstance(risk, EntropicRisk):
-                log_mu += weight * risk.log_prior
+        for term in problem.parts.entropies:
+            log_mu += self.weights[term.number] * term.risk.log_prior
         log_mu[~problem.active] = -np.inf
         self.log_mu = log_mu.ravel()
         log_states = np.empty(problem.mdp.n_states)
@@ -101,7 +99,7 @@ class SharedData:
 
 def caution_of(problem: Problem) -> float:
     """The caution of all entropies together."""
-    return sum(weight for weight, risk in problem.terms if isinstance(risk, EntropicRisk))
+    return sum(term.weight for term in problem.parts.entropies)
 
 
 def _middle(reward: Array) -> float:
@@ -110,7 +108,9 @@ def _middle(reward: Array) -> float:
 
 def _weights(problem: Problem) -> Array:
     """The weight of every entropy in units of all entropies; 0 for other terms."""
-    weights = np.array([weight if isinstance(risk, EntropicRisk) else 0.0 for weight, risk in problem.terms])
+    weights = np.zeros(len(problem.terms))
+    for term in problem.parts.entropies:
+        weights[term.number] = term.weight
     return np.asarray(weights / weights.sum())
 
 

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array
 from cautious.problem import Problem
-from cautious.risks.features import FeatureRisk
 from cautious.solvers.column_generation.column_generation import all_features, feature_rows
 from cautious.solvers.column_generation.restricted_master import Rows
 
@@ -133,7 +132,7 @@ class Prices:
 
 def _rows_of(problem: Problem) -> Rows:
     """What the features of a problem are; it may have none."""
-    if any(isinstance(risk, FeatureRisk) for _, risk in problem.terms):
+    if problem.parts.features:
         return feature_rows(problem)
     nothing = np.zeros(0)
     return Rows(nothing, nothing, np.zeros(0, dtype=np.int64), nothing)

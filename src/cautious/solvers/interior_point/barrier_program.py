@@ -10,15 +10,14 @@ objective times (1-gamma) n / scale. ``weight`` of a term is caution * (1-gamma)
 """
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from cautious.arrays import Array, Indices
 from cautious.checks import picked
 from cautious.problem import Problem
-from cautious.risks.base import Risk
-from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
-from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
+from cautious.risks.base import Structure
 from cautious.risks.transport import GraphTransport
 from cautious.solvers.interior_point.newton_matrix import Edges, edges_of
 
@@ -130,44 +129,33 @@ class Form:
         return self.size if self.features is None else self.features.slack.start
 
 
-def heaviest_slope(weight: float, risk: Risk) -> float:
-    """About how steep a weighted risk is, to scale the objective with."""
-    if isinstance(risk, HalfSquares):
-        return weight * float(risk.prior.max())
-    if isinstance(risk, GraphTransport):
-        return weight * float(risk.graph.data.max(initial=0.0))
-    if isinstance(risk, WorstOf):
-        return weight * float(np.abs(risk.features.data).max(initial=0.0))
-    return 0.0 if isinstance(risk, LogBarrier) else weight
-
-
 def formulate(problem: Problem) -> Form:
     """The problem in the method's units."""
     mdp, active = problem.mdp, problem.active
     states, gamma = np.flatnonzero(problem.active_states), mdp.discount
     reward, amount = picked(problem.reward, active), float(states.size)
-    slopes = [(1 - gamma) * heaviest_slope(weight, risk) for weight, risk in problem.terms]
+    barriers = {term.number for term in problem.parts.barriers}
+    slopes = [
+        (1 - gamma) * term.weight * term.risk.typical_slope for term in problem.parts.all if term.number not in barriers
+    ]
     scale = max(float(np.ptp(reward)), *slopes, 1e-300)
     size, smooth, kinks, transport = reward.size, [], [], None
-    for k, (caution, risk) in enumerate(problem.terms):
-        weight = caution * (1 - gamma) / scale
-        if isinstance(risk, SeparableRisk):
-            prior = amount * picked(risk.prior, risk.active_entries(active))
-            if isinstance(risk, HalfL1):
-                above, below = slice(size, size + prior.size), slice(size + prior.size, size + 2 * prior.size)
-                kinks.append(Kinks(k, risk.on_states, weight, prior, above, below))
-                size = below.stop
-            else:
-                entropic = isinstance(risk, EntropicRisk)
-                smooth.append(Smooth(k, risk.on_states, entropic, weight if entropic else weight / amount, prior))
-        elif isinstance(risk, GraphTransport):
-            edges = edges_of(risk.graph)
-            along, against = (
-                slice(size, size + edges.tail.size),
-                slice(size + edges.tail.size, size + 2 * edges.tail.size),
-            )
-            transport = Transport(k, weight, amount * risk.prior, edges, along, against)
-            size = against.stop
+    for term in problem.parts.separable:
+        k, risk, weight = term.number, term.risk, term.weight * (1 - gamma) / scale
+        prior = amount * picked(risk.prior, risk.active_entries(active))
+        if risk.structure is Structure.L1:
+            above, below = _two_slices(size, prior.size)
+            kinks.append(Kinks(k, risk.on_states, weight, prior, above, below))
+            size = below.stop
+        else:
+            entropic = risk.structure is Structure.ENTROPY
+            smooth.append(Smooth(k, risk.on_states, entropic, weight if entropic else weight / amount, prior))
+    for carried in problem.parts.transports:
+        edges = edges_of(cast(GraphTransport, carried.risk).graph)
+        along, against = _two_slices(size, edges.tail.size)
+        weight = carried.weight * (1 - gamma) / scale
+        transport = Transport(carried.number, weight, amount * carried.risk.prior, edges, along, against)
+        size = against.stop
     features = _features(problem, amount, (1 - gamma) / scale, size)
     targets = np.zeros(size) if features is None else np.concatenate([np.zeros(size), features.fixed])
     # a constant added to every reward changes nothing but the digits lost
@@ -176,19 +164,23 @@ def formulate(problem: Problem) -> Form:
     return Form(centred, arrival, amount, scale, states, tuple(smooth), tuple(kinks), transport, features, targets)
 
 
+def _two_slices(begin: int, size: int) -> tuple[slice, slice]:
+    return slice(begin, begin + size), slice(begin + size, begin + 2 * size)
+
+
 def _features(problem: Problem, amount: float, unit: float, begin: int) -> FeatureRows | None:
-    found = [(k, caution, risk) for k, (caution, risk) in enumerate(problem.terms) if isinstance(risk, FeatureRisk)]
-    if not found:
+    if not problem.parts.features:
         return None
     active = problem.active.ravel()
     rows, floors, fixed, groups, terms, filled = [], [], [], [], [], 0
     totals: list[float] = []
-    for k, caution, risk in found:
+    for term in problem.parts.features:
+        k, caution, risk = term.number, term.weight, term.risk
         table = risk.features.toarray()[:, active]
         part = slice(filled, filled + table.shape[0])
         filled = part.stop
         size = np.maximum(np.abs(table).max(axis=1, initial=0.0), 1e-300)
-        if isinstance(risk, LogBarrier):
+        if risk.is_barrier:
             rows.append(table / size[:, None])
             floors.append(amount * risk.floors / size)
             fixed.append(np.full(size.size, caution * unit * amount))

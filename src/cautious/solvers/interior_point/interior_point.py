@@ -7,7 +7,7 @@ the certificate then judges the policy read off the occupancy.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,17 +17,20 @@ from cautious.certificate.bounds import Witness
 from cautious.checks import picked, spread_to, state_sums_of
 from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
-from cautious.risks.features import FeatureRisk
-from cautious.risks.separable import SeparableRisk
-from cautious.risks.transport import EXACT_STATES, PRECISION, GraphTransport
+from cautious.risks.base import Structure
+from cautious.risks.transport import EXACT_STATES, PRECISION, GraphTransport, TransportHint
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transport, formulate
 from cautious.solvers.interior_point.newton_directions import Newton, Point, mix, near_barriers, sides, step_lengths
-from cautious.solvers.interior_point.newton_matrix import System, edges_of, fills_in
+from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, System, edges_of
 from cautious.solvers.interior_point.starting_points import Neighbour, start
+from cautious.solvers.shape import Shape
 
 MOST_FEATURES = 24
 STEPS = 100
+# what the work is estimated by: iterations, operations per pair and iteration, operations per entry of a clique, and
+# how many operations of dense blocks take the time of one elsewhere
+USUAL_STEPS, PAIR_WORK, ANALYSIS_WORK, FACTOR_SPEED = 15, 150.0, 5.0, 20.0
 FACTOR_BYTES = 2600
 HARDLY = 1e-9
 SHORT = 0.995
@@ -45,19 +48,25 @@ class InteriorPoint(Solver):
 
     name = "interior point"
 
-    def refusal(self, problem: Problem) -> str | None:
-        """Needs separable terms, at most one transport on a graph, and few features."""
-        transports, features = 0, 0
-        for _, risk in problem.terms:
-            if isinstance(risk, FeatureRisk):
-                features += len(risk.names)
-            elif isinstance(risk, GraphTransport):
-                transports += 1
-            elif not isinstance(risk, SeparableRisk):
-                return f"needs {risk.label} entry by entry"
-        if transports > 1:
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL}
+
+    def limits(self, problem: Problem) -> str | None:
+        """Takes at most one transport, on a graph, and few features."""
+        transports = problem.parts.transports
+        if any(not term.risk.on_graph for term in transports):
+            return "needs a graph for a transport distance"
+        if len(transports) > 1:
             return "takes one transport distance only"
-        return f"takes at most {MOST_FEATURES} features" if features > MOST_FEATURES else None
+        return f"takes at most {MOST_FEATURES} features" if problem.parts.n_features > MOST_FEATURES else None
+
+    def work(self, problem: Problem, shape: Shape) -> float:
+        """Assembly and a sparse factor in every iteration; potentials of a graph double the size of the factor."""
+        if shape.factor_flops > MOST_FLOPS:
+            return np.inf
+        cliques, larger = shape.clique_work, 3.0 if problem.parts.transports else 1.0
+        factor = larger * shape.factor_flops / FACTOR_SPEED
+        iteration = PAIR_WORK * shape.n_pairs + cliques.assembly / FACTOR_SPEED + factor
+        return USUAL_STEPS * iteration + ANALYSIS_WORK * cliques.entries
 
     def memory(self, problem: Problem) -> int:
         """With the factor: 850 to 2,400 bytes a state were seen on grids of 10,000 to a million, 2,460 with a graph."""
@@ -65,9 +74,7 @@ class InteriorPoint(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """One candidate when the method's own gap is small enough; more while the certificate asks for more."""
-        if fills_in(problem.mdp, target.workspace):
-            return
-        graphs = [risk.graph for _, risk in problem.terms if isinstance(risk, GraphTransport)]
+        graphs = [cast(GraphTransport, term.risk).graph for term in problem.parts.transports]
         system = target.workspace.of(
             self.name, lambda: System(problem.mdp, problem.active, edges_of(graphs[0]) if graphs else None)
         )
@@ -123,9 +130,8 @@ def flow_is_sure(problem: Problem, form: Form, newton: Newton) -> bool:
     transport = form.transport
     if transport is None or problem.mdp.n_states <= EXACT_STATES:
         return True
-    risk = problem.terms[transport.term][1]
-    assert isinstance(risk, GraphTransport)
     flows, against, *_ = vectors = sides(transport, newton.point.primal, newton.point.dual)
+    risk = problem.parts.transports[0].risk
     unproved = float(kernels.opposed(*vectors)) / transport.weight
     cost = float(transport.edges.length @ np.abs(flows - against))
     return unproved <= SURE * PRECISION * max(cost, 0.01 * risk.diameter * form.amount)
@@ -135,9 +141,8 @@ def own_objective(problem: Problem, form: Form, newton: Newton) -> float:
     """About what the point's occupancy is worth; the cost of transport is that of the point's own flows."""
     d = _table(problem, newton.point, form)
     total = problem.expected_return(d)
-    for weight, risk in problem.terms:
-        if not isinstance(risk, GraphTransport):
-            total -= weight * risk.value(d)
+    for term in (*problem.parts.separable, *problem.parts.features):
+        total -= term.weight * term.risk.value(d)
     if form.transport is not None:
         weight, flows = problem.terms[form.transport.term][0], newton.point.primal / form.amount
         carried = flows[form.transport.along] + flows[form.transport.against]
@@ -206,24 +211,22 @@ def candidate(problem: Problem, form: Form, newton: Newton) -> Candidate:
     v = np.where(problem.active_states, point.v[: mdp.n_states] * form.scale, 0.0)
     # the reward was centred: a constant reward is worth a constant
     v += float(picked(problem.reward, problem.active).mean()) / (1 - mdp.discount)
-    if form.transport is not None:
-        _remember_flow(problem, form, newton)
-    return Candidate(policy, Witness(v, cuts(problem, form, newton)), states=state_sums_of(occupancy))
+    hints = (
+        {} if form.transport is None else {form.transport.term: _transport_hint(problem, form.transport, form, newton)}
+    )
+    return Candidate(policy, Witness(v, cuts(problem, form, newton)), states=state_sums_of(occupancy), hints=hints)
 
 
-def _remember_flow(problem: Problem, form: Form, newton: Newton) -> None:
-    """Leave flow and potentials with the transport distance, which may then prove its value without a program."""
-    transport = form.transport
-    assert transport is not None
-    risk = problem.terms[transport.term][1]
-    assert isinstance(risk, GraphTransport)
+def _transport_hint(problem: Problem, transport: Transport, form: Form, newton: Newton) -> TransportHint:
+    """Flow and potentials of the point: the transport distance may prove its value with them, without a program."""
+    risk = problem.parts.transports[0].risk
     n, edges, flows = problem.mdp.n_states, transport.edges, newton.point.primal / form.amount
     net, arcs = flows[transport.along] - flows[transport.against], risk.tail * n + risk.head
     sorted_arcs, carried = np.argsort(arcs), np.zeros(arcs.size)
     for tail, head, amount in ((edges.tail, edges.head, net), (edges.head, edges.tail, -net)):
         place = sorted_arcs[np.searchsorted(arcs[sorted_arcs], tail * n + head)]
         carried[place] = np.maximum(amount, 0.0)
-    risk.memory.flow, risk.memory.potentials = carried, newton.point.v[n:] / transport.weight
+    return TransportHint(carried, newton.point.v[n:] / transport.weight)
 
 
 def cuts(problem: Problem, form: Form, newton: Newton) -> tuple[Any, ...]:

@@ -12,11 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._core import interior_blocks as kernels
-from cautious._core.cholesky_analysis import widest_level
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import state_sums_of
 from cautious.models.tabular import MDP
-from cautious.solvers.base import Workspace
 from cautious.solvers.interior_point.sparse_cholesky import Factor, Pattern, ordered
 
 # a factor of this many entries takes about 1.5 gigabytes, and one of this many operations some seconds: a grid of a
@@ -25,7 +23,6 @@ MOST_NONZEROS = 150_000_000
 MOST_FLOPS = 1.5e11
 # from this many entries on, factors are of single precision for as long as refinement makes up for it
 MANY_NONZEROS = 50_000
-SMALL_STATES, MOST_FLOPS_OF_A_CUT = 2000, 1e9
 NONE = np.zeros(0)
 
 
@@ -159,25 +156,6 @@ class System:
             pinned = factor.diagonal_entries[factor.place[self.n_states]]
             values[pinned] *= 2
         return factor.update(values, right, self._precision)
-
-
-def widest_part(mdp: MDP, workspace: Workspace) -> int:
-    """The most states at the same number of steps from one; looked for once a workspace."""
-    rows = mdp.transitions
-    return int(workspace.of("widest part", lambda: widest_level(rows.indptr, rows.indices, mdp.n_states)))
-
-
-def spreads_out(mdp: MDP, widest: int) -> bool:
-    """Whether a walk is soon nearly everywhere, so that factors fill in."""
-    return widest > mdp.n_states / 8
-
-
-def fills_in(mdp: MDP, workspace: Workspace) -> bool:
-    """Whether factors are hopeless at first sight, before anything of their size is held in memory."""
-    if mdp.n_states < SMALL_STATES:
-        return False
-    widest = widest_part(mdp, workspace)
-    return spreads_out(mdp, widest) and widest**3 / 3 > MOST_FLOPS_OF_A_CUT
 
 
 def small_solution(matrix: Array, right: Array) -> Array:

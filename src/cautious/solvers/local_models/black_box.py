@@ -15,7 +15,7 @@ from cautious.arrays import Array
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
-from cautious.risks.base import ConicRisk, ScalarRisk, Tangents
+from cautious.risks.base import Structure, Tangents
 from cautious.risks.epigraph import Epigraph
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.conic.cone_program import ConeAnswer, ConeProgram
@@ -34,12 +34,13 @@ class BlackBox(Solver):
 
     name = "local models"
 
-    def refusal(self, problem: Problem) -> str | None:
+    accepts = frozenset(Structure)
+
+    def limits(self, problem: Problem) -> str | None:
         """Takes anything that has a part known by value and gradient only."""
-        if all(isinstance(risk, ConicRisk) for _, risk in problem.terms):
+        if not problem.parts.without_cones:
             return "has no unknown part"
-        searchable = any(isinstance(risk, ScalarRisk) for _, risk in problem.terms) and not problem.only_stationary
-        return "has a scalar to search" if searchable else None
+        return "has a scalar to search" if problem.parts.scalars and not problem.only_stationary else None
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """One candidate per local model."""
@@ -57,7 +58,7 @@ class _Walk:
 
     def __init__(self, problem: Problem, target: Target) -> None:
         self.problem, self.target = problem, target
-        self.unknown = Unknown(problem, [(w, r) for w, r in problem.terms if not isinstance(r, ConicRisk)])
+        self.unknown = Unknown(problem, [(term.weight, term.risk) for term in problem.parts.without_cones])
         self.rng = np.random.default_rng(0)
         self.policy = problem.default_rows
         self.d = policy_occupancy(problem.mdp, self.policy).occupancy
@@ -83,7 +84,7 @@ class _Walk:
         """Solve the model, search along the step, learn."""
         self.bundle = self.points[-BUNDLE:]
         form = self._model()
-        others = [(w, r.epigraph(self.problem.active)) for w, r in self.problem.terms if isinstance(r, ConicRisk)]
+        others = [(term.weight, term.risk.epigraph(self.problem.active)) for term in self.problem.parts.conic]
         program = ConeProgram(self.problem.mdp, self.problem.active, self.problem.reward, [(1.0, form), *others])
         answer = program.solve(self.target.clock)
         if answer is None:
@@ -164,5 +165,7 @@ class _Walk:
             kept = np.flatnonzero(weights > 1e-12 * weights.max(initial=0.0))
             if kept.size:
                 tangents = Tangents(tuple(self.bundle[i] for i in kept), tuple(float(weights[i]) for i in kept))
-        known = iter(conic[1:])
-        return [next(known) if isinstance(risk, ConicRisk) else tangents for _, risk in self.problem.terms]
+        witnesses: list[Any] = [tangents] * len(self.problem.terms)
+        for term, known in zip(self.problem.parts.conic, conic[1:], strict=True):
+            witnesses[term.number] = known
+        return witnesses

@@ -11,6 +11,7 @@ import numpy as np
 from cautious._core import proximal as kernels
 from cautious.arrays import Array, Indices
 from cautious.problem import Problem
+from cautious.risks.separable import SeparableRisk
 from cautious.runtime.clock import Clock
 
 RIDGE = 1e-12
@@ -64,6 +65,12 @@ class ActivePart:
     def gather(self, y: Array) -> Array:
         """Sums over the pairs of each state."""
         return np.asarray(np.add.reduceat(y, self.first[:-1]))
+
+    def entries_and_prior(self, d: Array, risk: SeparableRisk) -> tuple[Array, Array]:
+        """What a separable risk looks at in d (n,), and its prior there."""
+        if risk.on_states:
+            return self.gather(d), risk.prior[self.states]
+        return d, risk.prior.ravel()[self.pairs]
 
     def price(self, v: Array) -> Array:
         """B v."""

@@ -15,15 +15,20 @@ from cautious.certificate.bounds import Witness
 from cautious.occupancy import occupancy_policy, policy_occupancy, uniform_policy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
-from cautious.risks.features import FeatureRisk, LogBarrier
-from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
-from cautious.risks.transport import GraphTransport, TransportRisk
+from cautious.risks.base import Structure
+from cautious.risks.transport import TransportHint
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.proximal.flow_system import ActivePart
 from cautious.solvers.proximal.proximal_newton import Search
 from cautious.solvers.rounding import adjusted_reward
+from cautious.solvers.shape import Shape
 
 STEPS = 150
+# what the work is estimated by: passes, those of any solve and more for every level of the model; states per level of a
+# metric; what an entry and a pair cost in a pass; how much more kinks, worst cases, barriers and matrices take
+PASSES, PASSES_PER_LEVEL, METRIC_LEVELS = 600.0, 240.0, 20.0
+ENTRY_SHARE, PAIR_SHARE = 0.25, 4.0
+KINK_FACTOR, WORST_CASE_FACTOR, BARRIER_FACTOR, MATRIX_FACTOR = 2.5, 4.0, 2.0, 10.0
 FEATURES = 20
 SHARE = 0.3
 LATE, STALLED = 12, 40
@@ -39,28 +44,41 @@ class Proximal(Solver):
 
     name = "proximal interior point"
 
-    def refusal(self, problem: Problem) -> str | None:
-        """Needs terms it knows, at most one transport, and few features."""
-        transports, features = 0, 0
-        for _, risk in problem.terms:
-            if isinstance(risk, TransportRisk) and not risk.partial:
-                transports += 1
-            elif isinstance(risk, FeatureRisk):
-                features += len(risk.names)
-            elif not isinstance(risk, EntropicRisk | HalfL1 | HalfSquares):
-                return f"cannot take {risk.label}"
-        if not problem.terms:
-            return "has no risk"
-        if transports > 1 or features > FEATURES:
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL}
+
+    def limits(self, problem: Problem) -> str | None:
+        """Takes at most one transport, of which all arcs must be known, and few features."""
+        transports = problem.parts.transports
+        if any(term.risk.partial for term in transports):
+            return "needs all arcs of a transport"
+        if len(transports) > 1 or problem.parts.n_features > FEATURES:
             return f"takes one transport and {FEATURES} features at most"
         return None
+
+    def work(self, problem: Problem, shape: Shape) -> float:
+        """Conjugate gradients: the more steps, the more slowly the model mixes; kinks and transports multiply them."""
+        parts, levels, entries = (
+            problem.parts,
+            shape.n_levels,
+            ENTRY_SHARE * shape.n_entries + PAIR_SHARE * shape.n_pairs,
+        )
+        factor = KINK_FACTOR if parts.l1_distances else 1.0
+        if len(parts.barriers) < len(parts.features):
+            factor *= WORST_CASE_FACTOR * factor
+        elif parts.features:
+            factor *= BARRIER_FACTOR
+        for term in parts.transports:
+            # mass moves over the metric as slowly as over a chain; a matrix of distances makes the system worse
+            levels, entries = levels + shape.n_states / METRIC_LEVELS, entries + term.risk.cost.size
+            factor *= 1.0 if term.risk.on_graph else MATRIX_FACTOR
+        return factor * entries * (PASSES + PASSES_PER_LEVEL * levels)
 
     def memory(self, problem: Problem) -> int:
         """Tables, vectors, and the variables of kinks and arcs; a copy of the model where not all of it is active."""
         n_states, n_pairs = problem.mdp.n_states, problem.active.size
-        entries = sum(risk.prior.size for _, risk in problem.terms if isinstance(risk, HalfL1))
-        entries += sum(risk.cost.size for _, risk in problem.terms if isinstance(risk, TransportRisk))
-        features = sum(len(risk.names) for _, risk in problem.terms if isinstance(risk, FeatureRisk))
+        entries = sum(term.risk.prior.size for term in problem.parts.l1_distances)
+        entries += sum(term.risk.cost.size for term in problem.parts.transports)
+        features = problem.parts.n_features
         # the heavy half of the transitions, and all of them once more if not every pair is active
         copied = (0.5 if problem.active.all() else 2.5) * problem.mdp.transitions.nnz
         return int(8 * (PER_PAIR * n_pairs + (PER_STATE + features) * n_states + PER_ENTRY * entries + copied))
@@ -103,12 +121,11 @@ def _objective(search: Search) -> float:
     problem = search.problem
     d = table(search)
     value = problem.expected_return(d)
-    for weight, risk in problem.terms:
-        if isinstance(risk, TransportRisk):
-            value -= weight * float(risk.cost @ search.arcs[0].flow)
-        else:
-            cost = risk.value(d)
-            value -= weight * cost if np.isfinite(cost) else 0.0
+    for term in problem.parts.transports:
+        value -= term.weight * float(term.risk.cost @ search.arcs[0].flow)
+    for separable in (*problem.parts.separable, *problem.parts.features):
+        cost = separable.risk.value(d)
+        value -= separable.weight * cost if np.isfinite(cost) else 0.0
     return value
 
 
@@ -121,24 +138,24 @@ def table(search: Search) -> Array:
 
 def cuts(search: Search) -> tuple[Any, ...]:
     """For every term what its ``cut`` takes: the slopes at the present point."""
-    part, found, row = search.part, [], 0
-    for number, (weight, risk) in enumerate(search.problem.terms):
-        scaled = (1 - part.gamma) * weight / search.unit
-        if isinstance(risk, HalfL1):
-            found.append(search.kinks[number].slope / scaled)
-        elif isinstance(risk, EntropicRisk | HalfSquares):
-            x = part.gather(search.d) if risk.on_states else search.d
-            prior = risk.prior[part.states] if risk.on_states else risk.prior.ravel()[part.pairs]
-            found.append(x - prior if isinstance(risk, HalfSquares) else np.log(x) - np.log(prior))
-        elif isinstance(risk, TransportRisk):
-            found.append(search.arcs[0].prices[: risk.shape[0]] / scaled)
-            if isinstance(risk, GraphTransport):
-                # the certificate may price the marginal with it, instead of looking for a flow itself
-                risk.memory.flow = search.arcs[0].flow / search.d.sum()
-        elif isinstance(risk, FeatureRisk):
-            prices = search.slacks[0].price[row : row + len(risk.names)]
-            found.append(prices / scaled if isinstance(risk, LogBarrier) else prices)
-            row += len(risk.names)
+    part, parts, row = search.part, search.problem.parts, 0
+    found: list[Any] = [None] * len(parts.all)
+    unit = (1 - part.gamma) / search.unit
+    for kinked in parts.l1_distances:
+        found[kinked.number] = search.kinks[kinked.number].slope / (unit * kinked.weight)
+    for square in parts.squares:
+        x, prior = part.entries_and_prior(search.d, square.risk)
+        found[square.number] = x - prior
+    for entropy in parts.entropies:
+        x, prior = part.entries_and_prior(search.d, entropy.risk)
+        found[entropy.number] = np.log(x) - np.log(prior)
+    for transport in parts.transports:
+        prices = search.arcs[0].prices[: transport.risk.shape[0]] / (unit * transport.weight)
+        found[transport.number] = prices
+    for feature in parts.features:
+        prices = search.slacks[0].price[row : row + len(feature.risk.names)]
+        found[feature.number] = prices / (unit * feature.weight) if feature.risk.is_barrier else prices
+        row += len(feature.risk.names)
     return tuple(found)
 
 
@@ -156,4 +173,9 @@ def candidate(search: Search, target: Target) -> Candidate:
     greedy = problem.completed(best.policy(mdp.n_actions))
     d = table(search)
     policy = problem.completed(occupancy_policy(d, greedy, LEAST_MASS / part.states.size))
-    return Candidate(policy, Witness(best.values, slopes), states=d.sum(axis=1))
+    # the certificate may price the marginal with the flow, instead of looking for one itself
+    hints = {
+        term.number: TransportHint(search.arcs[0].flow / search.d.sum(), slopes[term.number])
+        for term in problem.parts.transports
+    }
+    return Candidate(policy, Witness(best.values, slopes), states=d.sum(axis=1), hints=hints)

@@ -16,9 +16,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.problem import Problem
-from cautious.risks.features import FeatureRisk
-from cautious.risks.separable import HalfL1, HalfSquares, SeparableRisk
-from cautious.risks.transport import TransportRisk
+from cautious.risks.parts import Parts
 from cautious.runtime.clock import Clock
 from cautious.solvers.proximal.flow_system import EMPTY, NOWHERE, ActivePart, NewtonSystem, Responses
 from cautious.solvers.proximal.proximal_terms import Arcs, Kink, Slacks, room, slacks_of
@@ -40,9 +38,9 @@ class Search:
         self.problem, self.part = problem, part
         gamma, pairs = part.gamma, part.pairs
         reward = problem.reward.ravel()[pairs]
-        scaled = [((1 - gamma) * weight, risk) for weight, risk in problem.terms]
+        steepest = max(((1 - gamma) * weight * risk.typical_slope for weight, risk in problem.terms), default=0.0)
         self.middle = 0.5 * (float(reward.max()) + float(reward.min()))
-        self.unit = max(float(np.ptp(reward)), *(weight * _steepness(risk) for weight, risk in scaled), 1e-300)
+        self.unit = max(float(np.ptp(reward)), steepest, 1e-300)
         self.r = (reward - self.middle) / self.unit
         d = np.ravel(occupancy)[pairs]
         self.d = np.maximum(d, 1e-3 * d.mean())
@@ -58,37 +56,34 @@ class Search:
         self.arcs: list[Arcs] = []
         self.slacks: list[Slacks] = []
         self.kinks: dict[int, Kink] = {}
-        self._take([(weight / self.unit, risk) for weight, risk in scaled])
+        self._take(problem.parts, (1 - gamma) / self.unit)
         self.limit = TRANSPORT_STEPS if self.arcs else LINEAR_STEPS
         if multipliers is not None:
             # a neighbour's multipliers say what each pair loses
             lost = self.z - self.dual_residual(part.gather(self.d))
             self.z = np.maximum(lost, WARM_PRICE)
 
-    def _take(self, terms: list[tuple[float, object]]) -> None:
-        features = []
-        for number, (weight, risk) in enumerate(terms):
-            if isinstance(risk, SeparableRisk):
-                self._take_separable(number, weight, risk)
-            elif isinstance(risk, TransportRisk):
-                self.arcs.append(Arcs(weight, risk, self.part.states, float((self.d * self.z).mean())))
-            elif isinstance(risk, FeatureRisk):
-                features.append((weight, risk))
-        if features:
-            self.slacks.append(slacks_of(features, self.part.pairs, self.d))
+    def _take(self, parts: Parts, unit: float) -> None:
+        """Every term in the search's units: ``unit`` times its weight."""
+        for kinked in parts.l1_distances:
+            x, prior = self.part.entries_and_prior(self.d, kinked.risk)
+            kink = self.kinks[kinked.number] = Kink(unit * kinked.weight, prior, x)
+            (self.state_kinks if kinked.risk.on_states else self.pair_kinks).append(kink)
+        for square in parts.squares:
+            _, prior = self.part.entries_and_prior(self.d, square.risk)
+            self._add_curvature(0, unit * square.weight, prior, square.risk.on_states)
+        for entropy in parts.entropies:
+            _, prior = self.part.entries_and_prior(self.d, entropy.risk)
+            self._add_curvature(1, unit * entropy.weight, np.log(prior), entropy.risk.on_states)
+        for term in parts.transports:
+            self.arcs.append(Arcs(unit * term.weight, term.risk, self.part.states, float((self.d * self.z).mean())))
+        if parts.features:
+            self.slacks.append(slacks_of(parts.features, unit, self.part.pairs, self.d))
 
-    def _take_separable(self, number: int, weight: float, risk: SeparableRisk) -> None:
-        part = self.part
-        prior = risk.prior[part.states] if risk.on_states else risk.prior.ravel()[part.pairs]
-        curvature = self.on_states if risk.on_states else self.on_pairs
-        if isinstance(risk, HalfL1):
-            x = part.gather(self.d) if risk.on_states else self.d
-            self.kinks[number] = Kink(weight, prior, x)
-            (self.state_kinks if risk.on_states else self.pair_kinks).append(self.kinks[number])
-            return
-        gain = weight * (prior if isinstance(risk, HalfSquares) else np.log(prior))
-        self.r = self.r + (part.spread(gain) if risk.on_states else gain)
-        curvature[0 if isinstance(risk, HalfSquares) else 1] += weight
+    def _add_curvature(self, kind: int, weight: float, gain: Array, on_states: bool) -> None:
+        """A quadratic (kind 0) or entropic (1) term: its linear part goes into the reward."""
+        self.r = self.r + weight * (self.part.spread(gain) if on_states else gain)
+        (self.on_states if on_states else self.on_pairs)[kind] += weight
 
     @property
     def blocks(self) -> list[Kink | Arcs | Slacks]:
@@ -280,14 +275,3 @@ class StateResponse:
         other.part, other.free, other.damp = self.part, self.free, self.damp
         other.offset = np.zeros_like(self.offset)
         return other
-
-
-def _steepness(risk: object) -> float:
-    """A typical slope of a risk: rewards are measured in the larger of their spread and this."""
-    if isinstance(risk, HalfSquares):
-        return float(risk.prior.max())
-    if isinstance(risk, TransportRisk):
-        return float(risk.cost.mean()) if risk.cost.size else 0.0
-    if isinstance(risk, FeatureRisk):
-        return float(np.abs(risk.features.data).max(initial=0.0))
-    return 1.0

@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
-from cautious.risks.features import FeatureRisk, LogBarrier
+from cautious.risks.features import LogBarrier, WorstOf
+from cautious.risks.parts import Term
 from cautious.risks.transport import TransportRisk
 
 LARGEST = 1e100
@@ -166,16 +167,17 @@ class Slacks:
         self.price += dual * self.price_step
 
 
-def slacks_of(terms: list[tuple[float, FeatureRisk]], pairs: Indices, d: Array) -> Slacks:
-    """Slacks of weighted barriers and worst cases, in the order of the terms."""
+def slacks_of(terms: list[Term[LogBarrier | WorstOf]], unit: float, pairs: Indices, d: Array) -> Slacks:
+    """Slacks of barriers and worst cases, weighted by ``unit`` times their own weight, in the order of the terms."""
     rows, floors, weights, prices, slacks, owner = [], [], [], [], [], []
     tops: list[float] = []
     totals: list[float] = []
-    for weight, risk in terms:
+    for term in terms:
+        weight, risk = unit * term.weight, term.risk
         features = sp.csr_array(risk.features[:, pairs])
         m, numbers = features.shape[0], features @ d
         scale = np.maximum(np.abs(features).max(axis=1).toarray().ravel(), 1e-300)
-        if isinstance(risk, LogBarrier):
+        if risk.is_barrier:
             rows.append(features)
             floors.append(risk.floors)
             slack = np.maximum(numbers - risk.floors, 0.1 * scale)

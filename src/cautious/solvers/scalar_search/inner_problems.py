@@ -16,12 +16,14 @@ from cautious.models.encodings import frozen
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk
-from cautious.solvers.base import Outcome, Solver, Start, Target, run
-from cautious.status import Status
+from cautious.solvers.base import Outcome, Start, Target
 
 ROUGH_OCCUPANCY = 1e-7
 # how rough the first answer may be, and what it is divided by when that decides nothing
 ROUGHEST, FINER = 5e3, 30.0
+
+
+Dispatch = Callable[[Problem, Target], Outcome]
 
 
 @dataclass(frozen=True)
@@ -103,16 +105,16 @@ class Planned(InnerProblems):
 
 
 class Convex(InnerProblems):
-    """Problems with convex terms, for the solvers that ``choose`` gives."""
+    """Problems with convex terms, solved by ``dispatch``."""
 
     def __init__(
         self,
         problem: Problem,
         target: Target,
         terms: list[tuple[float, Risk]],
-        choose: Callable[[Problem], list[Solver]],
+        dispatch: Dispatch,
     ) -> None:
-        self.problem, self.target, self.terms, self.choose = problem, target, terms, choose
+        self.problem, self.target, self.terms, self.dispatch = problem, target, terms, dispatch
 
     def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
         """The best of all solvers until one is done."""
@@ -120,15 +122,8 @@ class Convex(InnerProblems):
         asked = self.target
         start = asked.start if near is None else self._start(near)
         target = Target(asked.tolerance, asked.clock, tolerance, start, asked.workspace)
-        outcome = Outcome(Status.STALLED)
-        limit = asked.clock.memory.limit
-        for solver in self.choose(part):
-            if limit is not None and solver.memory(part) > limit:
-                continue
-            outcome = run(solver, part, target, None, outcome)
-            if outcome.status is not Status.STALLED:
-                break
-        lower = -np.inf if outcome.delivered is None else outcome.delivered.objective
+        outcome = self.dispatch(part, target)
+        lower = -np.inf if outcome.evaluated is None else outcome.evaluated.objective
         known = isinstance(outcome.witness, Witness)
         witness = outcome.witness if isinstance(outcome.witness, Witness) else Witness(np.zeros(part.mdp.n_states))
         return Answer(outcome.upper if known else np.inf, lower, witness, outcome=outcome)
@@ -148,11 +143,11 @@ class Convex(InnerProblems):
         return near
 
     def _start(self, near: Answer) -> Start | None:
-        delivered = None if near.outcome is None else near.outcome.delivered
+        delivered = None if near.outcome is None else near.outcome.evaluated
         return None if delivered is None else Start(delivered.policy, near.witness.multipliers)
 
     def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
         """What the solvers delivered."""
         assert answer.outcome is not None
-        delivered = answer.outcome.delivered
+        delivered = answer.outcome.evaluated
         return None if delivered is None else (delivered.policy, delivered.occupancy.occupancy)

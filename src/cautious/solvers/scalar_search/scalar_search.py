@@ -11,7 +11,7 @@ proportion to their distance; most of them are far from close, and a rough answe
 caution starts from these boxes, moved along (``scalar_past.py``).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -22,9 +22,9 @@ from cautious.arrays import Array
 from cautious.certificate.bounds import Box, Cover
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.problem import Problem
-from cautious.risks.base import Risk, ScalarRisk
+from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.scalar_search.inner_problems import Answer, Convex, InnerProblems, Planned
+from cautious.solvers.scalar_search.inner_problems import Answer, Convex, Dispatch, InnerProblems, Planned
 from cautious.solvers.scalar_search.search_history import Covered, Incumbent, Past
 
 ROOM = 0.7  # share of the allowed gap that a box may use
@@ -38,22 +38,24 @@ FIRST_REPORT = 32
 
 @dataclass(frozen=True)
 class ScalarSearch(Solver):
-    """``choose`` gives the solvers of the inner problems."""
+    """``dispatch`` solves the inner problems that have convex terms."""
 
-    choose: Callable[[Problem], list[Solver]]
+    dispatch: Dispatch
     name = "scalar search"
 
-    def refusal(self, problem: Problem) -> str | None:
+    accepts = frozenset(Structure)
+
+    def limits(self, problem: Problem) -> str | None:
         """Needs a risk over a scalar; every other term must be convex for the bound to hold."""
-        if not any(isinstance(risk, ScalarRisk) for _, risk in problem.terms):
+        if not problem.parts.scalars:
             return "has no scalar to search"
-        rest = [risk.label for _, risk in problem.terms if not (isinstance(risk, ScalarRisk) or risk.convex)]
+        rest = [term.risk.label for term in problem.parts.without_scalars if not term.risk.convex]
         return f"cannot bound {rest[0]}, which is not convex" if rest else None
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The policy it climbs to, better ones and the cover when that is complete or has doubled."""
-        convex: list[tuple[float, Risk]] = [(w, r) for w, r in problem.terms if not isinstance(r, ScalarRisk)]
-        inner = Convex(problem, target, convex, self.choose) if convex else Planned(problem, target.start)
+        convex = [(term.weight, term.risk) for term in problem.parts.without_scalars]
+        inner = Convex(problem, target, convex, self.dispatch) if convex else Planned(problem, target.start)
         yield from _Search(problem, target, inner, target.workspace.of(self.name, Past)).run()
 
 
@@ -71,7 +73,7 @@ class _Piece:
 class _Search:
     def __init__(self, problem: Problem, target: Target, inner: InnerProblems, past: Past) -> None:
         self.problem, self.target, self.inner = problem, target, inner
-        self.scalars = [(w, risk) for w, risk in problem.terms if isinstance(risk, ScalarRisk)]
+        self.scalars = [(term.weight, term.risk) for term in problem.parts.scalars]
         self.intervals = [risk.interval() for _, risk in self.scalars]
         self.past = past.of(self.intervals)
         self.best: Incumbent | None = None

@@ -90,7 +90,7 @@ REFUSED = {
     "start state": ({"start": 6}, "start is 6; states are numbered 0 to 5"),
     "start half": ({"start": 0.5}, "start must be a whole number, found 0.5"),
     "allowed shape": ({"allowed": np.ones((2, 6))}, "allowed has shape (2, 6); expected (6, 2) = (S, A)"),
-    "allowed row": ({"allowed": np.eye(6, 2)}, "allowed[2] has no true entry; every state needs an action"),
+    "allowed row": ({"allowed": np.eye(6, 2)}, "allowed[2] forbids every action; each state needs at least one"),
     "state names": ({"state_names": ["a"]}, "state_names has 1 entries; expected 6"),
     "action names": ({"action_names": ["a", "a"]}, "action_names[1] is 'a', already the name of number 0"),
 }

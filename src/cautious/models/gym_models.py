@@ -3,34 +3,41 @@
 A table lists the outcomes of each pair as (probability, next state, reward, terminated). A terminated outcome leaves
 the episode: "absorb" sends it to one more state, the last, which pays 0 forever; "restart" to the distribution of first
 states. An environment without a table is stepped from every state that can be reached, in every way its draws can fall.
+FrozenLake, CliffWalking and Taxi get names and maps for reports.
 """
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.checks import SUM_TOLERANCE, as_number
+from cautious.checks import SUM_TOLERANCE, as_number, check_choice
 from cautious.errors import InputError
-from cautious.models.gym_answers import observed_state
 from cautious.models.gym_checks import (
+    AT_END,
     AtEnd,
     HasTable,
     SetState,
     Wrappers,
-    check_at_end,
     check_environment,
     given_start,
+    observed_state,
     own_start,
+    title_of,
     understood_wrappers,
 )
-from cautious.models.gym_scenes import naming_of
-from cautious.models.gym_trials import ENDED, first_states, settable, tried_outcomes
-from cautious.models.outcome_lists import OutcomeList, is_single, merged_outcomes
+from cautious.models.gym_enumeration import ENDED, first_states, settable, tried_outcomes
+from cautious.models.outcome_lists import OutcomeList, has_no_axes, merged_outcomes, staying_outcomes
+from cautious.models.scene import END, Scene, free_name
 from cautious.models.tabular import MDP
+
+LAKE_MOVES = ("left", "down", "right", "up")
+CLIFF_MOVES = ("up", "right", "down", "left")
+TAXI_MOVES = ("south", "north", "east", "west", "pick up", "drop off")
+TAXI_PLACES = ("red", "green", "yellow", "blue", "taxi")
 
 
 def from_gym(
@@ -76,7 +83,7 @@ def from_gym(
     """
     changes = check_environment(env, "from_gym")
     discount = as_number("discount", discount, 0, 1, open_ends=")")
-    check_at_end(at_end)
+    check_choice("at_end", at_end, AT_END)
     if set_state is not None and not callable(set_state):
         raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
     wrappers = understood_wrappers(env)
@@ -90,12 +97,9 @@ def from_gym(
     merged = merged_outcomes((n_states, n_actions), _with_ends(outcomes, n_actions, first, at_end))
     named = naming_of(env, at_end, "observations" in changes or bool(wrappers.of_actions))
     return MDP(
-        merged.transitions,
-        merged.rewards,
-        discount,
-        np.append(first, np.zeros(n_states - first.size)),
-        allowed=merged.allowed,
-        reward_square=merged.reward_square,
+        **merged._asdict(),
+        discount=discount,
+        start=np.append(first, np.zeros(n_states - first.size)),
         state_names=named.state_names,
         action_names=named.action_names,
         scene=named.scene,
@@ -139,7 +143,7 @@ def _entry(what: str, level: Any, key: Any) -> Any:
 
 
 def _as_list(what: str, value: Any) -> Any:
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or is_single(value):
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or has_no_axes(value):
         raise InputError(f"{what} is {value!r:.60}; expected P[state][action], mappings or lists of outcomes")
     return value
 
@@ -185,5 +189,72 @@ def _with_ends(outcomes: OutcomeList, n_actions: int, first: Array, at_end: AtEn
     # in a state that nothing leads to, and in the one after the end, every action stays and pays 0
     n_states = first.size + (at_end == "absorb")
     idle = np.setdiff1d(np.arange(n_states), outcomes.rows // n_actions)
-    rows = (idle[:, None] * n_actions + np.arange(n_actions)).ravel()
-    return outcomes.plus(OutcomeList(rows, rows // n_actions, np.ones(rows.size), np.zeros(rows.size)))
+    return outcomes.plus(staying_outcomes(idle, n_actions))
+
+
+@runtime_checkable
+class ShowsModel(Protocol):
+    """An environment made of one of our models, by ``to_gym``."""
+
+    mdp: MDP
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What to call states and actions, and how to draw them."""
+
+    scene: Scene
+    state_names: Sequence[str] | None = None
+    action_names: Sequence[str] | None = None
+
+
+def naming_of(env: Any, at_end: AtEnd, is_transformed: bool) -> Naming:
+    """The naming of an environment; ``is_transformed``: wrappers number its states or actions anew."""
+    from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
+    from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+    from gymnasium.envs.toy_text.taxi import TaxiEnv
+
+    bare, title = env.unwrapped, title_of(env)
+    end = (END,) if at_end == "absorb" else ()
+    if is_transformed:
+        return _numbered(env, title, end)
+    if isinstance(bare, FrozenLakeEnv):
+        rows = ["".join(mark.decode() for mark in row).replace("F", ".") for row in bare.desc]
+        return _on_map(title, rows, LAKE_MOVES, end)
+    if isinstance(bare, CliffWalkingEnv):
+        height, width = bare.shape
+        rows = ["." * width] * (height - 1) + ["S" + "C" * (width - 2) + "G"]
+        return _on_map(title, rows, CLIFF_MOVES, end)
+    if isinstance(bare, TaxiEnv):
+        names = []
+        for state in range(int(bare.observation_space.n)):
+            row, column, passenger, goal = bare.decode(state)
+            names.append(f"r{row}c{column}, passenger {TAXI_PLACES[passenger]}, to {TAXI_PLACES[goal]}")
+        return Naming(Scene(title), (*names, *end), TAXI_MOVES)
+    if isinstance(bare, ShowsModel) and isinstance(bare.mdp, MDP) and (bare.mdp.state_names is not None or not end):
+        return _of_model(bare.mdp, title, bool(end))
+    return _numbered(env, title, end)
+
+
+def _of_model(mdp: MDP, title: str, has_end: bool) -> Naming:
+    names = mdp.state_names
+    if names is not None and has_end:
+        # the model may have come from an environment itself
+        names = (*names, free_name(END, names))
+    return Naming(mdp.scene or Scene(title), names, mdp.action_names)
+
+
+def _numbered(env: Any, title: str, end: tuple[str, ...]) -> Naming:
+    """States go by the number that is observed, where that is not their number in the model anyway."""
+    first, count = int(env.observation_space.start), int(env.observation_space.n)
+    if first == 0 and not end:
+        return Naming(Scene(title))
+    return Naming(Scene(title), (*(str(first + state) for state in range(count)), *end))
+
+
+def _on_map(title: str, rows: list[str], moves: tuple[str, ...], end: tuple[str, ...]) -> Naming:
+    names = [f"r{i}c{j}" for i, row in enumerate(rows) for j in range(len(row))]
+    # the state after the end is a cell below the map, behind a wall
+    below = ["#" * len(rows[0]), "E".ljust(len(rows[0]), "#")] if end else []
+    scene = Scene(title, "", "move", "reward", tuple(rows + below), moves)
+    return Naming(scene, (*names, *end), moves)

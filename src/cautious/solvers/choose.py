@@ -1,0 +1,84 @@
+"""Which solvers take a problem, and in which order they are tried: the one with the least estimated work first.
+
+The list is data: every solver says which structures of risk it ``accepts``, what else it needs (``limits``), and how
+much ``work`` a model of a given ``Shape`` is.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cautious.errors import MemoryLimitError
+from cautious.problem import Problem
+from cautious.solvers.base import Callback, Outcome, Solver, Target, run
+from cautious.solvers.column_generation.column_generation import ColumnGeneration
+from cautious.solvers.conditional_gradient import ConditionalGradient
+from cautious.solvers.conic.conic import ConicProgram
+from cautious.solvers.dense_transport import DenseTransport
+from cautious.solvers.dual_newton.dual_newton import DualNewton
+from cautious.solvers.interior_point.interior_point import InteriorPoint
+from cautious.solvers.local_models.black_box import BlackBox
+from cautious.solvers.proximal.proximal import Proximal
+from cautious.solvers.reachable import reachable_part
+from cautious.solvers.risk_neutral import RiskNeutral
+from cautious.solvers.scalar_search.scalar_search import ScalarSearch
+from cautious.solvers.shape import Shape
+from cautious.status import Status
+
+
+def choose(problem: Problem, memory_limit: float | None = None) -> list[Solver]:
+    """The solvers that take a problem, the one with the least work first; those that need too much memory are left out.
+
+    Raises ``MemoryLimitError`` if none fits into ``memory_limit`` bytes.
+    """
+    fitting = [solver for solver in SOLVERS if solver.refusal(problem) is None]
+    if memory_limit is not None:
+        least = min(fitting, key=lambda solver: solver.memory(problem))
+        fitting = [solver for solver in fitting if solver.memory(problem) <= memory_limit]
+        if not fitting:
+            raise MemoryLimitError(
+                f"{least.name} needs about {least.memory(problem) / 1e6:,.3g} MB beyond the model for "
+                f"{problem.mdp.n_states:,} states, and memory_limit is {memory_limit / 1e6:,.3g} MB"
+            )
+    if len(fitting) < 2:
+        return fitting
+    shape = Shape(problem)
+    work = {solver.name: solver.work(problem, shape) for solver in fitting}
+    affordable = [solver for solver in fitting if np.isfinite(work[solver.name])]
+    return sorted(affordable, key=lambda solver: work[solver.name])
+
+
+def dispatch(
+    problem: Problem,
+    target: Target,
+    callback: Callback | None = None,
+    solvers: Sequence[Solver] | None = None,
+    outcome: Outcome | None = None,
+) -> Outcome:
+    """Run one solver after the other until one ends otherwise than STALLED; each goes on from the best so far.
+
+    ``solvers`` are tried instead of those that ``choose`` gives. All exact solves go through here: ``ca.solve``, the
+    inner problems of a scalar search, and the counted models of a learner.
+    """
+    best = Outcome() if outcome is None else outcome
+    part = reachable_part(problem)
+    tried = choose(problem if part is None else part.problem, target.clock.memory.limit) if solvers is None else solvers
+    for solver in tried:
+        run(solver, problem, target, callback, best, part)
+        if best.status is not Status.STALLED:
+            break
+    return best
+
+
+SOLVERS: tuple[Solver, ...] = (
+    RiskNeutral(),
+    ScalarSearch(dispatch),
+    ColumnGeneration(),
+    DualNewton(),
+    DenseTransport(),
+    ConditionalGradient(),
+    InteriorPoint(),
+    Proximal(),
+    ConicProgram(),
+    BlackBox(),
+)

@@ -1,0 +1,57 @@
+"""The part of a problem that can be reached from the start: what solvers are given where the rest would cost time."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cautious.arrays import Array, Indices
+from cautious.certificate.bounds import Box, Cover, Witness
+from cautious.problem import Problem
+
+# with more active states than this share nothing is gained
+LARGEST_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class ReachablePart:
+    """``problem`` is the ``whole`` one on its active ``states``; the methods bring answers back to all states."""
+
+    whole: Problem
+    problem: Problem
+    states: Indices
+
+    def lift(self, x: Array) -> Array:
+        """Numbers of the active states, zero elsewhere; (S,)."""
+        full = np.zeros(self.whole.mdp.n_states)
+        full[self.states] = x
+        return full
+
+    def lift_policy(self, policy: Array) -> Array:
+        """Rows of the active states, the documented ones elsewhere; (S, A)."""
+        full = self.whole.default_rows.copy()
+        full[self.states] = policy
+        return full
+
+    def lift_witness(self, witness: Witness | Cover) -> Witness | Cover:
+        """The same proof in the whole problem: slopes are given per active entry, and those are the same."""
+        if isinstance(witness, Cover):
+            return Cover(tuple(self._lift_box(box) for box in witness.boxes))
+        return Witness(self.lift(witness.multipliers), witness.cuts)
+
+    def _lift_box(self, box: Box) -> Box:
+        return replace(box, witness=Witness(self.lift(box.witness.multipliers), box.witness.cuts))
+
+
+def reachable_part(problem: Problem) -> ReachablePart | None:
+    """The problem on its active states; None where that spares little, or where a risk looks at other states too."""
+    active = problem.active_states
+    if np.count_nonzero(active) > LARGEST_SHARE * active.size:
+        return None
+    states, mdp, risks = problem.support.restricted
+    terms = []
+    for weight, risk in problem.terms:
+        smaller = risks.get(id(risk))
+        if smaller is None:
+            return None
+        terms.append((weight, smaller))
+    return ReachablePart(problem, problem.in_model(mdp, problem.reward[states], terms), states)

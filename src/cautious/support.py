@@ -1,0 +1,82 @@
+"""``Support``: which pairs and states the occupancies of a problem can use at all."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from cautious._core.rows import keep_safe
+from cautious.arrays import Array, Indices, Mask
+from cautious.checks import states_of
+from cautious.models.tabular import MDP
+from cautious.occupancy import uniform_policy
+from cautious.risks.base import Risk
+
+
+class Support:
+    """What follows from a model and the risks that count in it, whatever their weights and the rewards are."""
+
+    def __init__(self, mdp: MDP, risks: Sequence[Risk]) -> None:
+        self.mdp, self.risks = mdp, tuple(risks)
+
+    def is_of(self, risks: Sequence[Risk]) -> bool:
+        """Whether these are the same risks."""
+        return len(risks) == len(self.risks) and all(one is other for one, other in zip(risks, self.risks, strict=True))
+
+    @cached_property
+    def permitted(self) -> Mask:
+        """Pairs (S, A) that exist and have finite risk."""
+        masks = [mask for risk in self.risks if (mask := risk.permitted()) is not None]
+        if not masks:
+            return self.mdp.allowed
+        return np.asarray(np.logical_and.reduce([self.mdp.allowed, *masks]), dtype=np.bool_)
+
+    @cached_property
+    def kept(self) -> Mask:
+        """The largest set of permitted pairs with which one can go on for ever."""
+        if self.permitted is self.mdp.allowed or np.array_equal(self.permitted, self.mdp.allowed):
+            return self.mdp.allowed
+        if self.mdp.discount == 0:
+            # nothing after the first step counts
+            return self.permitted
+        indptr, indices, _ = self.mdp.csr
+        return keep_safe(indptr, indices, self.permitted.ravel(), self.mdp.n_states).reshape(self.mdp.shape)
+
+    @cached_property
+    def active(self) -> Mask:
+        """Kept pairs of the states that can be reached with kept pairs."""
+        if self.mdp.discount == 0:
+            counts = self.mdp.start > 0
+        else:
+            counts = self.mdp.visitable if self.kept is self.mdp.allowed else self.mdp.reachable(self.kept)
+        return self.kept if counts.all() else self.kept & counts[:, None]
+
+    @cached_property
+    def active_states(self) -> Mask:
+        """States (S,) with active pairs."""
+        if self.active is self.mdp.allowed:
+            return np.ones(self.mdp.n_states, np.bool_)
+        return states_of(self.active)
+
+    @cached_property
+    def trapped(self) -> int | None:
+        """A start state from which a forbidden pair is unavoidable, or None."""
+        if self.kept is self.mdp.allowed:
+            # every state has an allowed pair
+            return None
+        stuck = (self.mdp.start > 0) & ~states_of(self.kept)
+        return int(np.argmax(stuck)) if stuck.any() else None
+
+    @cached_property
+    def restricted(self) -> tuple[Indices, MDP, dict[int, Risk]]:
+        """The active states, the model and the risks on these alone; risks by identity, if they have such a form."""
+        states = np.flatnonzero(self.active_states)
+        mdp = self.mdp.restricted(states, self.active[states])
+        smaller = ((id(risk), risk.restricted(mdp, states)) for risk in self.risks)
+        return states, mdp, {key: risk for key, risk in smaller if risk is not None}
+
+    @cached_property
+    def default_rows(self) -> Array:
+        """Policy rows (S, A) of states that are never visited: uniform over kept, else over allowed actions."""
+        usable = np.where(states_of(self.kept)[:, None], self.kept, self.mdp.allowed)
+        return uniform_policy(np.asarray(usable, dtype=np.bool_))
