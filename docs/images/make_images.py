@@ -10,8 +10,8 @@ from page_code import run_page
 import cautious as ca
 from cautious.report.canvas import LIGHT, new_figure, png, title
 from cautious.report.drawings import draw_map, draw_returns, draw_time_bar, time_scale
-from cautious.report.neutral_comparison import compare
 from cautious.report.plots import plot_side_by_side
+from cautious.report.trade_off import compare_with_neutral
 
 HERE = Path(__file__).parent
 CAUTION = 10.0
@@ -22,14 +22,14 @@ def maze_picture() -> bytes:
     mdp = ca.worlds.maze(start_at_s=True)
     neutral = ca.solve(ca.Problem(mdp)).require()
     cautious = ca.solve(ca.Problem(mdp, ca.Variance(), CAUTION)).require()
-    both = compare(cautious, episodes=20_000)
+    both = compare_with_neutral(cautious, episodes=20_000)
     figure, scale = new_figure(LIGHT, 12, 3.9), time_scale([neutral, cautious])
     left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1, 1.15])
     for axes, solution, evaluation, name in (
         (left, neutral, both.neutral, "risk-neutral"),
         (middle, cautious, both.chosen, f"caution {CAUTION:g}"),
     ):
-        draw_map(figure, axes, solution, LIGHT, scale)
+        draw_map(axes, solution, LIGHT, scale)
         axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
         variance = f"return: mean {evaluation.exact_mean:.3f}, variance {evaluation.exact_variance:.3f}"
         title(axes, f"{name}\n{variance}", LIGHT)

@@ -7,10 +7,12 @@ The library is imported inside the commands, so that ``--help`` answers at once.
 """
 
 import os
+import re
+import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from typing import Annotated, Any
@@ -18,18 +20,20 @@ from typing import Annotated, Any
 import typer
 
 import cautious
-from cautious.commands import comparing, completion, demo, learning, paper, shared, solving, studio
-from cautious.commands import model_files as models
-from cautious.commands import worlds_and_bench as catalogue
-from cautious.commands.usage import usage
+from cautious.commands import built_in, completion, learning, model_files, shared, solving, studio
 from cautious.errors import CautiousError, SimulatorError, SolveError
 
 # typer brings its own copy of click: the base of its errors about the command line is reached through a public one
 USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+# options that take several values, separated by commas, and those whose one value may hold blanks
+LIST_OPTIONS = ("--cautions", "--methods", "--reward-range")
+TEXT_OPTIONS = ("--risk", "--start")
+# errors that follow when the shell splits a value: a part is left over, or looks like an option
+SPLIT_VALUE_ERROR = re.compile(r"unexpected extra argument|No such option: -[0-9.]")
 
 
 class Interrupted(Exception):
-    """Ctrl-C in a command; typer would leave at once, and say nothing."""
+    """Ctrl-C in a command; typer itself would exit without a message."""
 
 
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
@@ -56,16 +60,16 @@ for command in (
     learning.learn,
     solving.frontier,
     solving.evaluate,
-    comparing.compare,
-    models.check,
-    models.convert,
-    catalogue.worlds,
-    demo.demo,
+    solving.compare,
+    model_files.check,
+    model_files.convert,
+    built_in.worlds,
+    built_in.demo,
     studio.studio,
-    paper.paper,
+    built_in.paper,
 ):
     app.command()(_interruptible(command))
-app.command(context_settings=catalogue.PASS_ON)(_interruptible(catalogue.bench))
+app.command(context_settings=built_in.PASS_ON)(_interruptible(built_in.bench))
 
 
 def _tell_version(wanted: bool) -> None:
@@ -88,55 +92,82 @@ def main() -> None:
     """Run the command line; errors are one line on standard error, and an exit code."""
     completion.rejoin(os.environ)
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    failed = Failure("--debug" in sys.argv[1:], "--json" in arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             code = app(arguments or ["--help"], prog_name="cautious", standalone_mode=False)
-        # a full disk shows here, where it can still be told
+        # a full disk shows here, where it can still be reported
         sys.stdout.flush()
-        sys.exit(code)
     except (Interrupted, KeyboardInterrupt):
-        sys.exit(failed("Interrupted", "interrupted", shared.INTERRUPTED))
+        code = _fail("Interrupted", "interrupted", shared.INTERRUPTED)
     except USAGE_ERROR as error:
-        sys.exit(failed("UsageError", usage(error, arguments), shared.WRONG_INPUT))
+        code = _fail("UsageError", usage_message(error, arguments), shared.WRONG_INPUT)
     except (SolveError, SimulatorError) as error:
-        sys.exit(failed(type(error).__name__, str(error), shared.LIMIT))
+        code = _fail(type(error).__name__, str(error), shared.LIMIT)
     except (CautiousError, OSError) as error:
-        sys.exit(failed(type(error).__name__, str(error), shared.WRONG_INPUT))
+        code = _fail(type(error).__name__, str(error), shared.WRONG_INPUT)
     except Exception as error:
-        text = f"unexpected {type(error).__name__}: {error} (--debug shows where)"
-        sys.exit(failed(type(error).__name__, text, 1))
+        code = _fail(type(error).__name__, f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1)
+    sys.exit(code)
 
 
-class Failure:
-    """Says what went wrong, to people and to programs."""
-
-    def __init__(self, debug: bool, as_json: bool) -> None:
-        self.debug, self.as_json = debug, as_json
-
-    def __call__(self, kind: str, text: str, code: int) -> int:
-        """Say it; gives the exit code."""
-        if self.debug:
-            traceback.print_exc()
-        line = " ".join(text.split())
-        if self.as_json:
-            # a full disk or a closed pipe is told on standard error
-            with suppress(OSError):
-                shared.print_json({"error": {"kind": kind, "message": line, "exit_code": code}})
-        sys.stderr.write(f"cautious: {line}\n")
-        drop_unwritten()
-        return code
-
-
-def drop_unwritten() -> None:
-    """Give up what standard output does not take, or Python tries again at its end and fails with a code of its own."""
+def _fail(kind: str, text: str, code: int) -> int:
+    """Report an error to people and to programs; returns the exit code."""
+    if "--debug" in sys.argv[1:]:
+        traceback.print_exc()
+    line = " ".join(text.split())
+    if "--json" in sys.argv[1:]:
+        # a full disk or a closed pipe is reported on standard error
+        with suppress(OSError):
+            shared.print_json({"error": {"kind": kind, "message": line, "exit_code": code}})
+    sys.stderr.write(f"cautious: {line}\n")
     try:
         sys.stdout.flush()
     except OSError:
+        # otherwise Python tries to write the rest again when it exits, and fails with an exit code of its own
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def _warn(message: Warning | str, *place: Any, **more: Any) -> None:
-    """A warning in one line: where in the library it was raised helps nobody here."""
+    """Print a warning in one line, without its place in the library."""
     sys.stderr.write(f"cautious: warning: {' '.join(str(message).split())}\n")
+
+
+def usage_message(error: Any, arguments: Sequence[str]) -> str:
+    """What is wrong with the command that was typed, and which help to read."""
+    place = "cautious" if error.ctx is None else error.ctx.command_path
+    message = error.format_message().rstrip(".")
+    hint = split_value(arguments) if SPLIT_VALUE_ERROR.search(message) else ""
+    return f"{message}{hint} ({place} --help shows how)"
+
+
+def split_value(arguments: Sequence[str]) -> str:
+    """How to write a value that the shell split, as in ``--cautions 0 1 10``; empty where none was split."""
+    for at, word in enumerate(arguments):
+        if word not in (*LIST_OPTIONS, *TEXT_OPTIONS):
+            continue
+        parts = _parts(word, arguments[at + 1 :])
+        if len(parts) > 1 and word in LIST_OPTIONS:
+            return f"; separate values by commas, as in {word} {','.join(part.strip(',') for part in parts)}"
+        if len(parts) > 1:
+            return f"; a value with blanks needs quotes, as in {word} {shlex.quote(' '.join(parts))}"
+    return ""
+
+
+def _parts(option: str, rest: Sequence[str]) -> list[str]:
+    """The words after an option that may all belong to its value: up to the next option, or the first non-number."""
+    parts: list[str] = []
+    for word in rest:
+        number = _is_number(word)
+        if (word.startswith("-") and not number) or (option in ("--cautions", "--reward-range") and not number):
+            break
+        parts.append(word)
+    return parts
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return bool([float(part) for part in word.strip(",").split(",")])
+    except ValueError:
+        return False

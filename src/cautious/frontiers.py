@@ -66,7 +66,7 @@ class Frontier(list[Solution]):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page that compares the solutions (extra ``plot``)."""
-        from cautious.report.overview import write_overview
+        from cautious.report.frontier_page import write_overview
 
         write_overview(self, path)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.commands import demo
+from cautious.commands import built_in
 from cautious.commands.risk_spec import parse_risk
 from cautious.commands.shared import exit_code
 
@@ -168,7 +168,7 @@ def test_worlds_lists_all_and_shows_one(run):
 
 
 def test_demo_writes_pages_that_link_each_other(run, tmp_path, monkeypatch, quick_pictures):
-    monkeypatch.setattr(demo, "CAUTIONS", (0.0, 10.0))
+    monkeypatch.setattr(built_in, "DEMO_CAUTIONS", (0.0, 10.0))
     code, out, _ = run("demo", "--out", tmp_path / "new" / "demo")
     assert code == 0
     page = (tmp_path / "new" / "demo" / "report.html").read_text("utf-8")

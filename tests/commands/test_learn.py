@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import cautious as ca
-from cautious.commands.learning import LearningBar, figures
+from cautious.commands.progress import LearningBar, learning_figures
 from cautious.commands.shared import whole_number
 from cautious.learning.loop import LearningProgress
 
@@ -218,8 +218,8 @@ def test_whole_numbers_in_any_spelling():
 
 
 def test_the_bar_says_samples_speed_objective_and_time_left():
-    assert figures(PROGRESS) == "250,000 of 1,000,000  125,000/s  objective -1.25  6 s left"
-    assert "gap 0.5" in figures(dataclasses.replace(PROGRESS, gap=0.5))
+    assert learning_figures(PROGRESS) == "250,000 of 1,000,000  125,000/s  objective -1.25  6 s left"
+    assert "gap 0.5" in learning_figures(dataclasses.replace(PROGRESS, gap=0.5))
     screen = io.StringIO()
     with LearningBar("learning", False, Console(file=screen, force_terminal=True, width=120)) as bar:
         bar(PROGRESS)

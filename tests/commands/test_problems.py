@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.commands.problems import Said, source_of
+from cautious.commands.problems import MODEL_OPTIONS, model_table, source_of
 from cautious.problem_files.model_entries import SOURCES
 
 FORMATS = (".npz", ".umb", ".tra", ".csv", ".parquet", ".arrow", ".mat")
@@ -111,7 +111,7 @@ def test_states_can_be_named_in_a_risk(run, folder):
 
 
 WRONG = {
-    "no such thing": (("solve", "maz"), "'maz' is neither a world nor a file nor gym:NAME; did you mean maze?"),
+    "no such thing": (("solve", "maz"), "'maz' is neither a world nor a file nor gym:NAME; did you mean 'maze'?"),
     "no such file": (("check", "gone.tra"), "gone.tra: no such file"),
     "unknown format": (("solve", "examples"), "examples"),
     "discount of a world": (("solve", "maze", "--discount", "0.9"), "maze is a world"),
@@ -139,7 +139,7 @@ WRONG = {
         "cannot write maze.txt: the suffix says the format, one of .npz",
     ),
     "folder of out": (("convert", "maze", "no/maze.npz"), "there is no folder no"),
-    "methods": (("compare", "maze", "--methods", "CLARABELL"), "did you mean 'clarabel'?"),
+    "methods": (("compare", "maze", "--methods", "CLARABELL"), "did you mean 'CLARABEL'?"),
 }
 
 
@@ -157,8 +157,9 @@ def test_wrong_input_is_one_line_and_exit_code_two(run, folder, case):
 
 def test_options_are_words_of_problem_files():
     every = {key for keys in SOURCES.values() for key in keys}
-    assert set(vars(Said())) <= every
-    assert Said(0.9, start="3").given == {"discount": 0.9, "start": 3}
+    assert {*MODEL_OPTIONS, "reward_range"} <= every
+    asked = {"discount": 0.9, "start": "3"}
+    assert model_table("gym:Taxi-v4", asked) == {"gym": "Taxi-v4", "discount": 0.9, "start": 3}
 
 
 def test_compare_prints_rows_and_exit_codes(run):

@@ -9,7 +9,6 @@ from masked_model import masked
 
 import cautious as ca
 from cautious.comparison import compare as comparing
-from cautious.comparison import method_runs as runs
 from cautious.comparison.results import HEADERS
 from cautious.peers import convex, roster
 from cautious.solvers.solve import answer
@@ -69,7 +68,7 @@ def test_ctrl_c_is_the_end(monkeypatch):
     def stopped(*arguments, **options):
         return dataclasses.replace(answer(*arguments, **options), status=ca.Status.STOPPED)
 
-    monkeypatch.setattr(runs, "answer", stopped)
+    monkeypatch.setattr(comparing, "answer", stopped)
     found = ca.compare(ca.Problem(masked()), ["planning", "plug-in"], samples=1000)
     assert [row.status for row in found.rows] == ["STOPPED", "interrupted"]
 
@@ -117,7 +116,7 @@ def test_what_does_not_apply_says_why():
 def test_by_default_only_what_applies_takes_part(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        runs.Peers, "row", lambda self, name: asked.append(name) or comparing.ComparisonRow(name, "", "")
+        comparing.Peers, "row", lambda self, name: asked.append(name) or comparing.ComparisonRow(name, "", "")
     )
     ca.compare(ca.Problem(masked(), ca.Variance()))
     assert asked == []
@@ -131,7 +130,7 @@ def test_by_default_only_what_applies_takes_part(monkeypatch):
 def test_the_name_of_a_package_means_all_of_its_methods(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        runs.Peers, "row", lambda self, name: asked.append(name) or comparing.ComparisonRow(name, "", "")
+        comparing.Peers, "row", lambda self, name: asked.append(name) or comparing.ComparisonRow(name, "", "")
     )
     ca.compare(ca.Problem(masked()), ["storm"])
     assert asked == ["Storm", "Storm PI"]
@@ -165,7 +164,7 @@ WRONG = {
     "method": (
         lambda: ca.compare(ca.Problem(masked()), ["CLARABELL"]),
         ca.InputError,
-        "there is no method 'CLARABELL'; did you mean 'clarabel'",
+        "there is no method 'CLARABELL'; did you mean 'CLARABEL'",
     ),
     "text": (lambda: ca.compare(ca.Problem(masked()), "SCS"), ca.InputError, "must be a sequence of names"),
     "limit": (lambda: ca.compare(ca.Problem(masked()), time_limit_seconds=0), ca.InputError, "time_limit_seconds is 0"),

@@ -11,7 +11,7 @@ import pytest
 from masked_model import masked
 
 import cautious as ca
-from cautious.comparison import method_runs as runs
+from cautious.comparison import compare as comparing
 from cautious.peers import convex, planners, roster, timing, workers
 
 
@@ -66,7 +66,7 @@ def test_planners_agree_where_actions_differ_by_state(solver):
 def test_the_problem_of_a_log_goes_to_another_process_without_its_rows():
     rows = [("a", "go", 1.0, "b"), ("b", "go", 0.0, "a"), ("a", "stay", 0.5, "a"), ("b", "stay", 0.0, "b")]
     problem = ca.Problem(ca.from_transitions(rows, discount=0.9), ca.Entropy(), 0.5)
-    received = pickle.loads(runs.Peers(problem, 1e-6, 1.0)._pickled())
+    received = pickle.loads(comparing.Peers(problem, 1e-6, 1.0)._pickled())
     d = np.full((2, 2), 0.25)
     assert received.objective(d) == problem.objective(d)
     with pytest.raises(ca.IncompatibleError, match="needs the rows of the log"):
@@ -84,7 +84,7 @@ def test_a_risk_that_does_not_count_is_not_sent():
             return 2 * d
 
     problem = ca.Problem(masked(), Own(), 0.0)
-    received = pickle.loads(runs.Peers(problem, 1e-6, 1.0)._pickled())
+    received = pickle.loads(comparing.Peers(problem, 1e-6, 1.0)._pickled())
     d = np.full(problem.mdp.shape, 1 / 21)
     assert received.neutral
     assert received.objective(d) == problem.objective(d)
@@ -139,10 +139,10 @@ serve(answer)
 @pytest.fixture
 def bad_peers(monkeypatch):
     """Peers whose child misbehaves by name."""
-    monkeypatch.setattr(runs, "CHILD", ("-c", CRASHES))
+    monkeypatch.setattr(comparing, "CHILD_COMMAND", ("-c", CRASHES))
     monkeypatch.setattr(roster, "missing", lambda name: None)
     monkeypatch.setattr(roster, "owner", lambda name: "bad")
-    with runs.Peers(ca.Problem(masked()), 1e-6, 0.5) as peers:
+    with comparing.Peers(ca.Problem(masked()), 1e-6, 0.5) as peers:
         yield peers
 
 
@@ -157,9 +157,9 @@ def test_a_package_that_dies_hangs_or_exits_is_a_row_and_the_next_one_works(bad_
 
 SLOW = """
 import cautious as ca
-from cautious.comparison import method_runs as runs
+from cautious.comparison import compare as comparing
 from cautious.peers import roster
-runs.CHILD = ("-c", {child!r})
+comparing.CHILD_COMMAND = ("-c", {child!r})
 roster.missing = lambda name: None
 print("go", flush=True)
 found = ca.compare(ca.Problem(ca.worlds.river_swim()), ["planning", "SCS", "HIGHS"])
@@ -182,7 +182,7 @@ def test_ctrl_c_ends_a_package_that_ignores_it():
 
 
 def test_a_claim_that_the_policy_does_not_keep_is_noted():
-    peers = runs.Peers(ca.Problem(masked()), 1e-6, 1.0)
+    peers = comparing.Peers(ca.Problem(masked()), 1e-6, 1.0)
 
     class Boasting:
         alive = True
@@ -196,10 +196,10 @@ def test_a_claim_that_the_policy_does_not_keep_is_noted():
 
 
 def test_statuses_of_workers_as_words():
-    assert runs.said("over 60 s") == ("time limit", "stopped after 60 s")
-    assert runs.said("judgement over 300 s") == ("time limit", "judgement stopped after 300 s")
-    assert runs.said("failed: exit code -9") == ("failed", "exit code -9")
-    assert runs.said("optimal_inaccurate") == ("optimal_inaccurate", "")
+    assert comparing.status_and_note("over 60 s") == ("time limit", "stopped after 60 s")
+    assert comparing.status_and_note("judgement over 300 s") == ("time limit", "judgement stopped after 300 s")
+    assert comparing.status_and_note("failed: exit code -9") == ("failed", "exit code -9")
+    assert comparing.status_and_note("optimal_inaccurate") == ("optimal_inaccurate", "")
 
 
 def test_what_is_not_the_solvers_time_is_bounded_by_its_limit():

@@ -6,7 +6,7 @@ import cautious as ca
 from cautious.problem_files.keys import PLACES, SYNONYMS, TOP
 from cautious.problem_files.model_entries import SOURCES, WORDS, holds_transitions
 from cautious.problem_files.reading import read_problem
-from cautious.problem_files.risk_entries import FIELDS
+from cautious.problem_files.risk_entries import FIELDS, KINDS
 
 MODEL = '[model]\nworld = "river_swim"\n'
 
@@ -50,7 +50,7 @@ def test_every_place_and_every_synonym_leads_to_a_key():
     places[TOP] = {"caution", "model", "risk"}
     for key, place in PLACES.items():
         assert key in places[place]
-    every = set().union(*places.values(), FIELDS)
+    every = set().union(*places.values(), KINDS)
     for word, meant in SYNONYMS.items():
         assert set(meant) <= every
         assert word == word.lower()

@@ -8,10 +8,10 @@ import pytest
 
 import cautious as ca
 from cautious.occupancy import PolicyOccupancy
-from cautious.report import accuracy, trade
-from cautious.report.carriers import carriers
-from cautious.report.neutral_comparison import compare
-from cautious.report.text_tables import busiest_table, carriers_table, changed_states, frontier_table, solution_table
+from cautious.report import accuracy, trade_off
+from cautious.report.contributions import contributions, contributions_table
+from cautious.report.text_tables import busiest_table, changed_states, frontier_table, solution_table
+from cautious.report.trade_off import compare_with_neutral
 from page_reader import read
 
 
@@ -63,8 +63,8 @@ def test_neither_page_has_noise_nor_a_negative_zero(safe, tmp_path):
 def test_states_that_only_noise_visits_are_not_listed(safe):
     assert [row[0] for row in busiest_table(safe[0]).rows] == ["new", "used"]
     names = safe[0].mdp.state_names
-    assert "broken" not in [names[state] for state in changed_states(compare(safe[0], episodes=2))]
-    assert "broken" not in [row[0] for row in carriers_table(safe[0], carriers(safe[0])).rows]
+    assert "broken" not in [names[state] for state in changed_states(compare_with_neutral(safe[0], episodes=2))]
+    assert "broken" not in [row[0] for row in contributions_table(safe[0], contributions(safe[0])).rows]
 
 
 def test_a_risk_above_the_gap_is_shown_however_small(safe):
@@ -106,22 +106,26 @@ def test_a_return_of_rounding_reads_zero():
 def test_the_neutral_policy_has_no_noise_either(pump):
     """Where the risk-neutral policy avoids all danger its risk is 0, whatever solving a linear system leaves."""
     problem = ca.Problem(pump, ca.PeakExposure([["leaking"]]), 10.0)
-    found = compare(ca.solve(problem), episodes=2)
+    found = compare_with_neutral(ca.solve(problem), episodes=2)
     assert found.neutral_risk == 0.0
     neutral = ca.solve(problem.with_caution(0.0))
     assert accuracy.shown_risk(neutral) == 0.0
 
 
 def test_a_change_within_a_tighter_tolerance_is_a_change():
-    here, there = trade.Point(1.0, 5.0, 2.0, 1e-10), trade.Point(2.0, 5.0 - 1e-7, 2.0 - 1e-7, 1e-10)
-    assert trade.Step(here, there).price == pytest.approx(1.0)
-    usual = trade.Step(trade.Point(1.0, 5.0, 2.0), trade.Point(2.0, 5.0 - 1e-7, 2.0 - 1e-7))
+    here, there = trade_off.Point(1.0, 5.0, 2.0, 1e-10), trade_off.Point(2.0, 5.0 - 1e-7, 2.0 - 1e-7, 1e-10)
+    assert trade_off.Step(here, there).price == pytest.approx(1.0)
+    usual = trade_off.Step(trade_off.Point(1.0, 5.0, 2.0), trade_off.Point(2.0, 5.0 - 1e-7, 2.0 - 1e-7))
     assert usual.price is None
 
 
 def test_points_that_do_not_change_are_drawn_in_one_place():
-    points = [trade.Point(1.0, 5.0, 2.0), trade.Point(2.0, 5.0 + 1e-12, 2.0 - 1e-12), trade.Point(3.0, 4.0, 2.0)]
-    assert [(one.caution, one.expected_return, one.risk) for one in trade.steady(points)] == [
+    points = [
+        trade_off.Point(1.0, 5.0, 2.0),
+        trade_off.Point(2.0, 5.0 + 1e-12, 2.0 - 1e-12),
+        trade_off.Point(3.0, 4.0, 2.0),
+    ]
+    assert [(one.caution, one.expected_return, one.risk) for one in trade_off.steady(points)] == [
         (1.0, 5.0, 2.0),
         (2.0, 5.0, 2.0),
         (3.0, 4.0, 2.0),

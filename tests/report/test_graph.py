@@ -5,7 +5,7 @@ import pytest
 
 import cautious as ca
 from cautious.report.canvas import DARK, png
-from cautious.report.graph import NODES, flow_graph, main_ways
+from cautious.report.graph import MAX_NODES, flow_graph, shown_transitions
 from cautious.report.plots import plot_graph
 
 WORLDS = ("machine_replacement", "inventory", "queue", "forest", "clinic", "river_swim", "garnet", "liquidation")
@@ -30,7 +30,7 @@ def test_boxes_cover_all_the_time_and_flows_what_leaves_them(world):
     mass = world.occupancy.sum(axis=1)
     assert graph.share.sum() == pytest.approx(1)
     assert graph.flow.sum(axis=1) == pytest.approx(graph.share)
-    assert len(graph.states) == min(NODES, np.count_nonzero(mass))
+    assert len(graph.states) == min(MAX_NODES, np.count_nonzero(mass))
     assert len(graph.states) + graph.others == np.count_nonzero(mass)
     assert graph.share[: len(graph.states)] == pytest.approx(mass[list(graph.states)])
     # the shares are those of the occupancy: what flows in, discounted, and what starts
@@ -51,7 +51,7 @@ def test_flows_are_those_of_the_chain(world):
 def test_the_rest_is_one_box():
     graph = flow_graph(thousand())
     assert graph.others > 900
-    assert graph.share.size == NODES + 1
+    assert graph.share.size == MAX_NODES + 1
     assert graph.share.sum() == pytest.approx(1)
 
 
@@ -69,7 +69,7 @@ def test_shuffled_states_of_a_line_are_put_in_line():
 
 def test_few_ways_leave_a_box_and_none_is_rare(world):
     graph = flow_graph(world)
-    shown = main_ways(graph)
+    shown = shown_transitions(graph)
     assert (shown.sum(axis=1) - shown.diagonal()).max() <= 3
     assert (graph.flow[shown] / np.repeat(graph.share, shown.sum(axis=1))).min() >= 0.05
 

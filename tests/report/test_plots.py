@@ -10,8 +10,8 @@ from matplotlib.quiver import Quiver
 import cautious as ca
 from cautious.occupancy import PolicyOccupancy
 from cautious.report.canvas import DARK, png
-from cautious.report.neutral_comparison import compare
 from cautious.report.plots import plot_behaviour, plot_frontier, plot_history, plot_returns, plot_solution, save_figure
+from cautious.report.trade_off import compare_with_neutral
 
 
 def texts(axes):
@@ -42,7 +42,7 @@ def test_bars_name_the_states_and_their_share(chain_solution):
 
 
 def test_returns_are_drawn_with_their_unit(chain_solution):
-    axes = plot_returns(compare(chain_solution, episodes=50)).axes[0]
+    axes = plot_returns(compare_with_neutral(chain_solution, episodes=50)).axes[0]
     assert "kEUR" in axes.get_xlabel()
     assert len(axes.get_legend().get_texts()) == 2
 

@@ -7,16 +7,16 @@ import numpy as np
 from rich.console import Console
 
 import cautious as ca
-from cautious.report.neutral_comparison import compare
 from cautious.report.text_tables import (
     Table,
     busiest_states,
     busiest_table,
-    comparison_table,
     evaluation_table,
+    figures_table,
     frontier_table,
     solution_table,
 )
+from cautious.report.trade_off import compare_with_neutral
 from cautious.report.words import number
 
 
@@ -51,13 +51,13 @@ def test_a_frontier_table_carries_the_risk_of_the_neutral_point(chain, chain_pro
 
 def test_a_neutral_solution_of_a_frontier_says_its_risk(chain, chain_problem):
     neutral = ca.frontier(chain, chain_problem.unbound_risk, [0])[0]
-    rows = dict(comparison_table(compare(neutral, episodes=2)).rows)
+    rows = dict(figures_table(neutral, compare_with_neutral(neutral, episodes=2)).rows)
     assert rows["risk, which played no part: PeakExposure"] == number(neutral.policy_risk)
 
 
 def test_the_comparison_is_with_the_best_risk_neutral_policy(maze_solution, maze_problem):
     neutral = ca.solve(ca.Problem(maze_problem.mdp))
-    rows = {row[0]: row[1:] for row in comparison_table(compare(maze_solution)).rows}
+    rows = {row[0]: row[1:] for row in figures_table(maze_solution, compare_with_neutral(maze_solution)).rows}
     assert rows["expected return (exact), points"][1] == number(neutral.expected_return)
     assert rows["risk: Variance (exact)"][1] == number(maze_problem.risk_value(neutral.occupancy))
 

@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 import cautious as ca
-from cautious.report import trade
+from cautious.report import trade_off
+from cautious.report.pieces import STYLE
 from cautious.report.reproduction_code import reproduction
 from cautious.report.solution_page import write_report
-from cautious.report.style import STYLE
 from cautious.report.words import number
 from cautious.solvers.solve import answer
 from page_reader import read
@@ -85,7 +85,7 @@ def test_ctrl_c_ends_a_report(maze_solution, tmp_path, monkeypatch):
         os.kill(os.getpid(), signal.SIGINT)
         return answer(*arguments)
 
-    monkeypatch.setattr(trade, "answer", pressed)
+    monkeypatch.setattr(trade_off, "answer", pressed)
     with pytest.raises(KeyboardInterrupt):
         maze_solution.report(tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []

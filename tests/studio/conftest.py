@@ -10,18 +10,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from cautious.studio.messages import RiskChoice, Statement
-from cautious.studio.painted_grids import EXAMPLES
+from cautious.studio.scenario import EXAMPLES, RiskChoice, Statement
 from cautious.studio.server import Studio, application, configuration, listen
 
 
 def statement(name="maze", kind="variance", caution=10.0, **parameters):
-    return Statement(EXAMPLES[name], RiskChoice(kind, **parameters), caution)
+    return Statement(EXAMPLES[name].grid, RiskChoice(kind, **parameters), caution)
 
 
 def from_anywhere(kind="safe", caution=1.0, **parameters):
     """The maze when episodes also start in danger, so that no policy keeps off it."""
-    maze = EXAMPLES["maze"]
+    maze = EXAMPLES["maze"].grid
     rows = tuple(row.replace("S", ".") for row in maze.rows)
     return Statement(replace(maze, rows=rows), RiskChoice(kind, **parameters), caution)
 

@@ -1,20 +1,24 @@
-"""What pages are told: arrays that fit, rows that are the busiest, numbers that JSON has."""
+"""What pages are told: arrays that fit, the busiest rows, numbers that JSON has, files that the command line reads."""
 
+import csv
+import io
 import json
+import zipfile
 
 import numpy as np
 import pytest
 
 import cautious as ca
 from cautious.studio import answers
-from cautious.studio.messages import RiskChoice, Statement
+from cautious.studio.messages import RISKS
+from cautious.studio.scenario import RiskChoice, Statement
 from cautious.studio.session import Session
 from studio.conftest import from_anywhere, statement, unpack
 
 
 def answered(session, asked):
     solution = session.solve(asked, lambda: False)
-    return solution, unpack(answers.solution_message(5, solution, session.place(asked), asked.risk, 0.01))
+    return solution, unpack(answers.solution_message(5, solution, session.scenario(asked), asked.risk, 0.01))
 
 
 def test_the_arrays_of_a_map_come_in_place():
@@ -39,7 +43,7 @@ def test_a_model_without_a_map_is_a_table_of_its_busiest_states():
     solution, (head, payload) = answered(Session(opened), asked)
     shares = sorted(solution.occupancy.sum(axis=1).tolist(), reverse=True)
     assert payload == b""
-    assert [row["share"] for row in head["table"]][: answers.ROWS] == shares[: answers.ROWS]
+    assert [row["share"] for row in head["table"]][: answers.MAX_ROWS] == shares[: answers.MAX_ROWS]
     assert [row["state"] for row in head["table"] if row["danger"]] == [7]
     assert all(row["actions"][0][1] == max(solution.policy[row["state"]]) for row in head["table"])
 
@@ -65,3 +69,42 @@ def test_every_world_can_be_opened(name):
     words = answers.opened_words(ca.worlds.problem(name), name)
     assert json.loads(json.dumps(words))["own_risk"] == ca.worlds.describe(name).risk
     assert words["own_words"]
+
+
+def exported(what, asked, session=None):
+    session = Session() if session is None else session
+    solution = session.answered(asked, lambda: False)
+    return solution, answers.export(what, asked, session.scenario(asked), solution)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RISKS if kind != "own"])
+def test_the_command_line_solves_the_exported_problem(kind, run, tmp_path, monkeypatch):
+    asked = statement(kind=kind, caution=2.0, slack=0.02, level=0.8)
+    solution, (name, media, content) = exported("problem", asked)
+    assert (name, media) == ("problem.zip", "application/zip")
+    zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("solve", "problem.toml", "--json")
+    assert code == 0
+    assert abs(json.loads(out)["objective"] - solution.objective) < 1e-5
+
+
+def test_the_policy_as_a_table():
+    solution, (name, _, content) = exported("policy", statement())
+    rows = list(csv.DictReader(io.StringIO(content.decode())))
+    assert name == "policy.csv"
+    assert len(rows) == np.count_nonzero(solution.policy)
+    assert sum(float(row["share_of_time"]) for row in rows) == pytest.approx(1.0)
+
+
+def test_the_report(quick_pictures):
+    pytest.importorskip("matplotlib", reason="extra plot")
+    _, (name, _, content) = exported("report", statement())
+    assert name == "report.html"
+    assert b"<html" in content
+
+
+def test_the_risk_of_an_opened_problem_stays_in_its_file():
+    asked = Statement(None, RiskChoice("own"), 1.0)
+    with pytest.raises(ca.InputError, match="its own file is the one to solve again"):
+        exported("problem", asked, Session(ca.worlds.problem("queue")))

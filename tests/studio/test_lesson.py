@@ -14,7 +14,7 @@ def shown(asked):
     """(return, share of time in danger in percent)."""
     session = Session(time_limit_seconds=60.0)
     solution = session.solve(asked, lambda: False)
-    return solution.expected_return, 100 * solution.occupancy[session.place(asked).danger].sum(), solution.status
+    return solution.expected_return, 100 * solution.occupancy[session.scenario(asked).danger].sum(), solution.status
 
 
 def test_the_lesson():

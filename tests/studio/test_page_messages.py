@@ -8,8 +8,8 @@ import random
 import pytest
 
 import cautious as ca
-from cautious.studio.messages import EXPORTS, LARGEST_MESSAGE, RISKS, Export, Open, Solve, parse, read_statement
-from cautious.studio.painted_grids import EXAMPLES
+from cautious.studio.messages import EXPORTS, LARGEST_MESSAGE, RISKS, Message, parse, read_statement
+from cautious.studio.scenario import EXAMPLES
 from studio.conftest import solve_message, statement
 
 
@@ -18,16 +18,16 @@ from studio.conftest import solve_message, statement
 def test_a_statement_survives_the_way_there(name, kind):
     said = statement(name, kind, 2.5, slack=0.03, level=0.75, habit="random")
     text = json.dumps({"type": "solve", "number": 7, "statement": said.plain()})
-    assert parse(text) == Solve(7, said)
+    assert parse(text) == Message("solve", 7, said)
 
 
 def test_exports_and_saved_grids():
     plain = statement().plain()
     for what in EXPORTS:
         text = json.dumps({"type": "export", "number": 2, "statement": plain, "what": what})
-        assert parse(text) == Export(2, statement(), what)
+        assert parse(text) == Message(what, 2, statement())
     text = json.dumps({"type": "open", "number": 3, "text": json.dumps(plain)})
-    assert parse(text) == Open(3, statement())
+    assert parse(text) == Message("open", 3, statement())
 
 
 def changed(path, value):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.studio.answers import verdict
-from cautious.studio.messages import RISKS, RiskChoice, Statement
-from cautious.studio.scenario import NO_DANGER
+from cautious.studio.answers import proof_sentence
+from cautious.studio.messages import RISKS
+from cautious.studio.scenario import NO_DANGER, RiskChoice, Statement
 from cautious.studio.session import Session
 from studio.conftest import from_anywhere, statement
 
@@ -75,7 +75,7 @@ def test_a_limit_that_cannot_be_kept_is_said_in_plain_words():
     keeping_off = ca.Problem(ca.MDP(mdp.transitions, reward, mdp.discount, mdp.start))
     least = -(1 - mdp.discount) * ca.solve(keeping_off).objective
     assert found.status is ca.Status.INFEASIBLE
-    words = verdict(found, asked.risk)
+    words = proof_sentence(found, asked.risk)
     assert words.startswith("Impossible: you allow at most 0.01 % of the time in danger")
     assert f"at least {100 * least:.2f} % there" in words
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.studio.painted_grids import EXAMPLES
+from cautious.studio.scenario import EXAMPLES
 from cautious.studio.server import FILES, Studio
 from studio.conftest import running
 
@@ -74,7 +74,7 @@ def cell(page, grid, row, column):
 
 
 def test_the_page_shows_what_solve_finds(site, visit):
-    page, maze = visit(site), EXAMPLES["maze"]
+    page, maze = visit(site), EXAMPLES["maze"].grid
     reads(page, "#return", returns(maze, ca.Variance(), 10.0))
     playwright.expect(page.locator("#verdict")).to_contain_text("Proved: within")
     playwright.expect(page.locator("#curve .point")).to_have_count(9)
@@ -88,7 +88,7 @@ def test_the_page_shows_what_solve_finds(site, visit):
 
 
 def test_painting_undoing_and_keys(site, visit):
-    page, maze = visit(site), EXAMPLES["maze"]
+    page, maze = visit(site), EXAMPLES["maze"].grid
     page.locator("#risk").select_option("none")
     reads(page, "#return", returns(maze))
     # a wall across the corridor, in one stroke
@@ -118,7 +118,7 @@ def test_painting_undoing_and_keys(site, visit):
 
 def test_the_page_comes_back_with_what_was_painted(visit):
     studio = Studio()
-    blank = replace(EXAMPLES["maze"], slip=0.5)
+    blank = replace(EXAMPLES["maze"].grid, slip=0.5)
     with running(studio) as site:
         page = visit(site)
         page.locator("#risk").select_option("none")
@@ -129,9 +129,9 @@ def test_the_page_comes_back_with_what_was_painted(visit):
     with running(Studio(token=studio.token), port):
         playwright.expect(page.locator("#banner")).to_be_hidden(timeout=LONGEST)
         page.locator("#slip").fill("0.2")
-        reads(page, "#return", returns(EXAMPLES["maze"]))
+        reads(page, "#return", returns(EXAMPLES["maze"].grid))
         page.reload()
-        reads(page, "#return", returns(EXAMPLES["maze"]))
+        reads(page, "#return", returns(EXAMPLES["maze"].grid))
         assert page.locator("#risk").input_value() == "none"
 
 
@@ -171,7 +171,7 @@ def test_files_in_and_out(site, visit, tmp_path):
     with page.expect_download() as found:
         page.get_by_role("button", name="Policy").click()
     found.value.save_as(tmp_path / "policy.csv")
-    solution = ca.solve(ca.Problem(EXAMPLES["maze"].model(), ca.Variance(), 10.0))
+    solution = ca.solve(ca.Problem(EXAMPLES["maze"].grid.model(), ca.Variance(), 10.0))
     assert len((tmp_path / "policy.csv").read_text().splitlines()) == 1 + np.count_nonzero(solution.policy)
     page.locator("#files summary").click()
     with page.expect_download() as found:

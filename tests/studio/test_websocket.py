@@ -122,7 +122,7 @@ def test_a_long_solve_gives_way_with_what_it_has(line, monkeypatch):
     assert entered.wait(10)
     line.send(solve_message(2, caution=2.0))
     assert [hear_until(line, "solution")[0]["number"] for _ in range(2)] == [1, 2]
-    assert talk.PATIENCE <= seen[0] < 5
+    assert talk.UNINTERRUPTED_SECONDS <= seen[0] < 5
 
 
 def test_files_are_made_and_not_forgotten(line):
@@ -152,7 +152,7 @@ def test_a_flood_of_nonsense_never_ends_the_conversation(line, capsys, quick_pic
 
 
 def test_no_more_pages_than_the_limit(monkeypatch):
-    monkeypatch.setattr(server, "MOST_PAGES", 1)
+    monkeypatch.setattr(server, "MAX_PAGES", 1)
     with running(Studio()) as site:
         with site.connect() as first:
             hear(first)

@@ -22,20 +22,20 @@ GYM = "gym:"
 
 
 class Shell:
-    """What is known of the shell that waits: whether it completes the part of a word after ``gym:``."""
+    """State of one completion: whether the shell completes only the part of a word after ``gym:``."""
 
     after_gym = False
 
 
 def rejoin(environment: MutableMapping[str, str]) -> None:
-    """Put together what bash took apart where it asks for completions: ``gym : T`` was typed as gym:T.
+    """Join the words that bash splits at a colon when it asks for completions: ``gym : T`` was typed as gym:T.
 
     Where that is the word to be completed, bash wants the rest of ``T``, so that is the word.
     """
     typed, current = environment.get("COMP_WORDS", ""), environment.get("COMP_CWORD", "")
     if environment.get("_CAUTIOUS_COMPLETE") != "complete_bash" or not current.isdecimal():
         return
-    # the script of typer puts a line end between words, others a blank
+    # the completion script of typer separates words by line ends, others by blanks
     between = "\n" if "\n" in typed else " "
     words = typed.split(between)
     at = next((place for place in range(len(words) - 1) if words[place : place + 2] == ["gym", ":"]), None)
@@ -63,7 +63,7 @@ def worlds(incomplete: str) -> list[str]:
 
 
 def files(incomplete: str) -> list[str]:
-    """Files and folders that begin like this; hidden ones only when asked for."""
+    """Files and folders that begin like this; hidden ones only after a dot was typed."""
     return sorted(_matching(incomplete))
 
 

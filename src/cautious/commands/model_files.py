@@ -7,7 +7,14 @@ from typing import Annotated
 import typer
 
 from cautious.commands import completion
-from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem, start_note
+from cautious.commands.problems import (
+    NO_OPTIONS,
+    ModelOptions,
+    ProblemName,
+    read_problem,
+    start_note,
+    with_model_options,
+)
 from cautious.commands.progress import Bar
 from cautious.commands.shared import AsJson, Quiet, check_outputs, print_json, print_table
 
@@ -15,12 +22,10 @@ from cautious.commands.shared import AsJson, Quiet, check_outputs, print_json, p
 BESIDE_TRA = (".lab", ".srew", ".trew", ".sta")
 
 
+@with_model_options
 def check(
     problem: ProblemName,
-    discount: Discount = None,
-    at_end: AtEnd = None,
-    start: Start = None,
-    untried: Untried = None,
+    options: ModelOptions = NO_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -32,14 +37,13 @@ def check(
     from cautious.report.text_tables import Table
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        said = Said(discount, at_end, start, untried)
-        asked = read_problem(problem, said)
+        asked = read_problem(problem, options)
         bar.show("inspecting")
         found = ca.inspect_model(asked.mdp)
     if as_json:
         print_json({"problem": problem, "risk": asked.risk_label, "caution": asked.caution} | asdict(found))
         return
-    note = start_note(problem, said, asked.mdp)
+    note = start_note(problem, options, asked.mdp)
     rows = [(fact, note if fact == "start" and note is not None else value) for fact, value in found.table()]
     if asked.unbound_risk is not None:
         rows += [("risk", asked.risk_label), ("caution", f"{asked.caution:g}")]
@@ -50,6 +54,7 @@ def check(
         typer.echo(f"Suspicious: {sentence}.")
 
 
+@with_model_options
 def convert(
     problem: ProblemName,
     out: Annotated[
@@ -61,10 +66,7 @@ def convert(
         ),
     ],
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
-    discount: Discount = None,
-    at_end: AtEnd = None,
-    start: Start = None,
-    untried: Untried = None,
+    options: ModelOptions = NO_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,12 +80,12 @@ def convert(
     from cautious.models.files import format_of
 
     chosen = format_of(out, "cannot write ")
-    check_outputs([out], [])
+    check_outputs([out])
     in_the_way = [path for path in _files_of(out) if path.exists()]
     if in_the_way and not force:
         raise FileError(f"{in_the_way[0]} exists; --force overwrites it")
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        mdp = read_problem(problem, Said(discount, at_end, start, untried)).mdp
+        mdp = read_problem(problem, options).mdp
         bar.show(f"writing {out}")
         mdp.save(out)
     sizes = {str(path): path.stat().st_size for path in _files_of(out) if path.exists()}

@@ -1,10 +1,13 @@
 """PROBLEM on the command line: a world, a model file, logged transitions, gym:NAME, or a problem file."""
 
+import inspect
 import re
 import tomllib
-from dataclasses import asdict, dataclass
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
+from functools import wraps
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,8 +18,8 @@ if TYPE_CHECKING:
     from cautious import MDP, Problem, Risk
 
 GYM = "gym:"
-TABLES = (".csv", ".parquet", ".pq", ".arrow", ".arr", ".feather", ".ipc")
-ADVICE = re.compile(r"\b(discount|at_end|start|untried|reward_range)=")
+# advice of the library is Python, such as discount=0.95
+PYTHON_ADVICE = re.compile(r"\b(discount|at_end|start|untried|reward_range)=")
 KINDS = {
     "world": "a world",
     "file": "a model file",
@@ -33,104 +36,98 @@ ProblemName = Annotated[
         autocompletion=completion.problems,
     ),
 ]
-Discount = Annotated[
-    float | None, typer.Option(help="Of a gym: environment, of logged transitions, or of a model file without one.")
-]
-AtEnd = Annotated[
-    str | None, typer.Option(help="What follows the end of an episode, of an environment or a log: absorb or restart.")
-]
-Start = Annotated[
-    str | None,
-    typer.Option(help="The first state, by number or name. Default: what the source says, else any state alike."),
-]
-Untried = Annotated[
-    str | None,
-    typer.Option(help="What to think of pairs that a log never tried: forbid, pessimistic or optimistic."),
-]
+MODEL_OPTIONS: dict[str, Any] = {
+    "discount": Annotated[
+        float | None, typer.Option(help="Of a gym: environment, of logged transitions, or of a model file without one.")
+    ],
+    "at_end": Annotated[
+        str | None,
+        typer.Option(help="What follows the end of an episode, of an environment or a log: absorb or restart."),
+    ],
+    "start": Annotated[
+        str | None,
+        typer.Option(
+            help="The first state, by number or name. Default: the model's start distribution, otherwise uniform."
+        ),
+    ],
+    "untried": Annotated[
+        str | None,
+        typer.Option(help="What to think of pairs that a log never tried: forbid, pessimistic or optimistic."),
+    ],
+}
 
 
-@dataclass(frozen=True)
-class Said:
-    """The options that say more about a model than PROBLEM does; None where nothing was said."""
-
-    discount: float | None = None
-    at_end: str | None = None
-    start: str | None = None
-    untried: str | None = None
-    reward_range: str | None = None
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Those that were, by the words of a problem file."""
-        words = {key: value for key, value in asdict(self).items() if value is not None}
-        if self.start is not None and self.start.isdecimal():
-            words["start"] = int(self.start)
-        if self.reward_range is not None:
-            words["reward_range"] = _two_numbers(self.reward_range)
-        return words
+# the options that were given, under their keys in a problem file
+ModelOptions = Mapping[str, Any]
+NO_OPTIONS: ModelOptions = MappingProxyType({})
 
 
-NOTHING = Said()
+def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Declare --discount, --at-end, --start and --untried for a command that takes them together as ``options``."""
+    signature, kind = inspect.signature(command), inspect.Parameter.POSITIONAL_OR_KEYWORD
+    declared = [inspect.Parameter(name, kind, default=None, annotation=one) for name, one in MODEL_OPTIONS.items()]
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        options = {name: given.pop(name) for name in MODEL_OPTIONS}
+        command(**given, options={name: value for name, value in options.items() if value is not None})
+
+    # typer reads the options of a command off its signature
+    parameters = [declared if one.name == "options" else [one] for one in signature.parameters.values()]
+    vars(call)["__signature__"] = signature.replace(parameters=list(chain.from_iterable(parameters)))
+    return call
 
 
-def _two_numbers(text: str) -> list[float]:
-    from cautious import InputError
-
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--reward-range {text!r}: expected two numbers such as -10,5") from None
-    return [low, high]
-
-
-def read_problem(name: str, said: Said = NOTHING, risk: str | None = None, caution: float | None = None) -> "Problem":
+def read_problem(
+    name: str, options: ModelOptions = NO_OPTIONS, risk: str | None = None, caution: float | None = None
+) -> "Problem":
     """A problem by its name on the command line, with another risk or caution where given."""
     from cautious import Problem
     from cautious.commands.risk_spec import parse_risk
 
-    found = _own_problem(name, said)
+    found = _own_problem(name, options)
     if risk is None and caution is None:
         return found
     chosen: Risk | None = found.unbound_risk if risk is None else parse_risk(risk)
     return Problem(found.mdp, chosen, found.caution if caution is None else caution)
 
 
-def _own_problem(name: str, said: Said) -> "Problem":
+def _own_problem(name: str, options: ModelOptions) -> "Problem":
     from cautious import InputError, Problem, worlds
     from cautious import read_problem as read_file
 
     if Path(name).suffix.lower() == ".toml":
-        for key in said.given:
+        for key in options:
             raise InputError(f"{option(key)} is not for a problem file: give {key} in {name}, [model]")
         return read_file(name)
     if name in worlds.names():
-        model_table(name, said)
+        model_table(name, options)
         return worlds.problem(name)
-    return Problem(_model(name, said), None)
+    return Problem(_model(name, options), None)
 
 
-def model_table(name: str, said: Said) -> dict[str, Any]:
-    """What ``[model]`` of a problem file would say."""
+def model_table(name: str, options: ModelOptions) -> dict[str, Any]:
+    """The ``[model]`` table of a problem file that means the same."""
     from cautious import InputError
     from cautious.problem_files.model_entries import SOURCES
 
     source = source_of(name)
-    for key in said.given:
+    for key in options:
         if key not in SOURCES[source]:
             fitting = [KINDS[one] for one, keys in SOURCES.items() if key in keys]
             raise InputError(f"{option(key)} is for {' or '.join(fitting)}; {name} is {KINDS[source]}")
-    table = {source: name.removeprefix(GYM) if source == "gym" else name} | said.given
-    if source in ("file", "transitions") and said.start is not None:
-        # states of a file may be called 1, 2, 3: the name counts before the number
-        table["start"] = said.start
+    table = {source: name.removeprefix(GYM), **options}
+    if source == "gym" and options.get("start", "").isdecimal():
+        # states of a file may have names such as 1, 2, 3; those of an environment are numbers
+        table["start"] = int(options["start"])
     return table
 
 
 def source_of(name: str) -> str:
-    """Which kind of thing a name is: a word of ``[model]``."""
+    """What a name is, as a key of ``[model]``: world, file, gym or transitions."""
     from cautious import FileError, InputError, worlds
-    from cautious.problem_files.model_entries import holds_transitions
-    from cautious.tables.arrow_files import ARROW, PARQUET
+    from cautious.checks import did_you_mean
+    from cautious.problem_files.model_entries import TABLE_SUFFIXES, holds_transitions
 
     if name in worlds.names():
         return "world"
@@ -139,61 +136,61 @@ def source_of(name: str) -> str:
     path = Path(name)
     if path.suffix and not path.exists():
         raise FileError(f"{name}: no such file")
-    if path.suffix.lower() in (".csv", *PARQUET, *ARROW):
+    if path.suffix.lower() in TABLE_SUFFIXES:
         return "transitions" if holds_transitions(path) else "file"
     if path.exists():
         return "file"
-    close = get_close_matches(name, worlds.names(), 1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    hint = did_you_mean(name, worlds.names()) or ";"
     raise InputError(
-        f"{name!r} is neither a world nor a file nor gym:NAME; {hint}the worlds are {', '.join(worlds.names())}"
+        f"{name!r} is neither a world nor a file nor gym:NAME{hint} the worlds are {', '.join(worlds.names())}"
     )
 
 
-def gym_table(name: str, said: Said) -> dict[str, Any]:
-    """The table of a gym: problem, complete."""
+def gym_table(name: str, options: ModelOptions) -> dict[str, Any]:
+    """The ``[model]`` table of a gym: problem; its discount and end of episodes are required."""
     from cautious import InputError
 
-    table = model_table(name, said)
+    table = model_table(name, options)
     for key in ("discount", "at_end"):
         if key not in table:
             raise InputError(f"{name} needs {option(key)}, such as --discount 0.99 --at-end absorb")
     return table
 
 
-def _model(name: str, said: Said) -> "MDP":
+def _model(name: str, options: ModelOptions) -> "MDP":
     from cautious import InputError
     from cautious.problem_files.model_entries import gym_model, model_of
 
     try:
         if not name.startswith(GYM):
-            return model_of(model_table(name, said), Path())
+            return model_of(model_table(name, options), Path())
         # unlike a problem file, a name that was typed may import the module it names
-        table = gym_table(name, said)
+        table = gym_table(name, options)
         return gym_model(table.pop("gym"), {}, table)
     except InputError as error:
-        # the library's advice is Python, such as discount=0.95
-        raise type(error)(ADVICE.sub(lambda word: option(word[1]) + " ", str(error))) from None
+        raise type(error)(PYTHON_ADVICE.sub(lambda word: option(word[1]) + " ", str(error))) from None
 
 
-def start_note(name: str, said: Said, mdp: "MDP") -> str | None:
-    """That every state is as likely to be the first, where nobody chose that; None where somebody chose, or may have.
+def start_note(name: str, options: ModelOptions, mdp: "MDP") -> str | None:
+    """A note that the start is uniform by default; None where a start was chosen, or may have been.
 
-    A world and an environment start where they start, and the files of other formats may hold a start: only a problem
-    file and a plain table are known to leave it open.
+    Worlds and environments have a start of their own, and the files of other formats may hold one: only a problem file
+    and a plain table are known to have none.
     """
-    even = mdp.n_states > 1 and bool((mdp.start == mdp.start[0]).all())
-    if not even or said.start is not None:
+    from cautious.problem_files.model_entries import TABLE_SUFFIXES
+
+    is_uniform = mdp.n_states > 1 and bool((mdp.start == mdp.start[0]).all())
+    if not is_uniform or "start" in options:
         return None
     path, advice = Path(name), None
     if path.suffix.lower() == ".toml":
         with path.open("rb") as file:
             advice = None if "start" in tomllib.load(file).get("model", {}) else "start in its [model] chooses one"
-    elif path.suffix.lower() in TABLES and not path.with_name(path.name + ".json").exists():
+    elif path.suffix.lower() in TABLE_SUFFIXES and not path.with_name(path.name + ".json").exists():
         advice = f"{option('start')} chooses one"
     return None if advice is None else f"any of the {mdp.n_states:,} states alike ({advice})"
 
 
 def option(key: str) -> str:
-    """A word of a problem file as an option."""
+    """The command-line option of a key of a problem file."""
     return "--" + key.replace("_", "-")

@@ -1,9 +1,10 @@
-"""What is going on, on standard error: a spinner, a bar and the time, gone when the work is done.
+"""Progress on standard error: a spinner, a bar and the time, erased when the work is done.
 
 Nothing is written when standard error is not a terminal, or with --quiet or --json; work that takes less than half a
 second shows nothing either.
 """
 
+import math
 import sys
 from threading import Timer
 from types import TracebackType
@@ -12,14 +13,14 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cautious import Progress
+    from cautious import LearningProgress, Progress
     from cautious.comparison.compare import Turn
 
 DELAY_SECONDS = 0.5
 
 
 class Bar:
-    """A bar around some work; it pulses while nothing says how much there is.
+    """A progress bar around some work; it pulses while the amount of work is unknown.
 
     A ``console`` shows it at once, wherever that is.
     """
@@ -52,7 +53,7 @@ class Bar:
         return self
 
     def show(self, what: str, done: float = 0.0, total: float | None = None, figures: str = "") -> None:
-        """Say what is being done and how far it is."""
+        """Show what is being done and how much of it is done."""
         if self.wanted:
             self._bar.update(self._task, description=what, completed=done, total=total, figures=figures)
 
@@ -101,3 +102,24 @@ class CompareBar(Bar):
         from cautious.comparison.results import label
 
         self.show(label(turn.method, turn.whose), turn.number - 1, turn.total, f"{turn.number} of {turn.total}")
+
+
+class LearningBar(Bar):
+    """The callback of a learner."""
+
+    def __call__(self, progress: "LearningProgress") -> None:
+        """After every piece of work."""
+        self.show(f"{progress.method}, {progress.phase}", progress.samples, progress.total, learning_figures(progress))
+
+
+def learning_figures(progress: "LearningProgress") -> str:
+    """What the bar says: samples, speed, objective, gap, time left."""
+    parts = [f"{progress.samples:,} of {progress.total:,}", f"{progress.samples_per_second:,.0f}/s"]
+    parts += [
+        f"{name} {value:.4g}"
+        for name, value in (("objective", progress.objective), ("gap", progress.gap))
+        if math.isfinite(value)
+    ]
+    if progress.samples_per_second > 0:
+        parts.append(f"{(progress.total - progress.samples) / progress.samples_per_second:,.0f} s left")
+    return "  ".join(parts)

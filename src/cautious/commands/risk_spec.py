@@ -6,18 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from cautious import KL, CVaR, Entropy, InputError, PeakExposure, Quadratic, Risk, SafeSet, TotalVariation, Variance
-from cautious.problem_files.array_values import array_from_file
-from cautious.problem_files.risk_entries import refuse_bare_demonstrations
+from cautious.commands.shared import RISK_FORMS
+from cautious.problem_files.risk_entries import array_from_file, refuse_bare_demonstrations
 
 PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
     "kl": KL,
     "tv": TotalVariation,
     "quadratic": Quadratic,
 }
-FORMS = (
-    "variance, entropy, cvar:LEVEL, safe:SLACK:STATES, peak:STATES/STATES, kl:FILE, tv:FILE, quadratic:FILE "
-    "(STATES such as 3,4,7-9 or names), joined by + and weighted by NUMBER*"
-)
 
 
 def parse_risk(text: str) -> Risk | None:
@@ -52,7 +48,10 @@ def _term(body: str, text: str) -> Risk:
     if name in PRIORS and rest:
         refuse_bare_demonstrations(f"--risk {name}", rest)
         return PRIORS[name](array_from_file(f"--risk {name}", rest, Path(), solutions=True))
-    raise InputError(f"--risk {text!r}: cannot read {body!r}; the forms are {FORMS}")
+    raise InputError(
+        f"--risk {text!r}: cannot read {body!r}; the forms are {RISK_FORMS} "
+        "(STATES such as 3,4,7-9 or names), joined by + and weighted by NUMBER*"
+    )
 
 
 def _number(text: str, whole: str) -> float:

@@ -1,4 +1,4 @@
-"""What the commands share: options, exit codes, JSON and tables.
+"""What the commands share: options, exit codes, numbers that were typed, and output.
 
 Only the standard library and typer are imported at the top: ``cautious --help`` must answer at once.
 """
@@ -7,7 +7,7 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,30 +15,31 @@ import typer
 
 if TYPE_CHECKING:
     from cautious import Solution
+    from cautious.report.text_tables import Table
 
 SOLVED, WRONG_INPUT, INFEASIBLE, LIMIT, INTERRUPTED = 0, 2, 3, 4, 130
+BYTES = {"": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
+RISK_FORMS = "variance, entropy, cvar:LEVEL, safe:SLACK:STATES, peak:STATES/STATES, kl:FILE, tv:FILE, quadratic:FILE"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-PolicyCsv = Annotated[
-    Path | None, typer.Option(help="Write the policy (.csv): state, action, probability, share_of_time.")
-]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 RiskText = Annotated[
     str | None,
-    typer.Option(
-        "--risk",
-        help="variance, entropy, cvar:LEVEL, safe:SLACK:STATES, peak:STATES/STATES, kl:FILE, tv:FILE, "
-        "quadratic:FILE; sums such as '2*variance+entropy'. Default: the problem's own.",
-    ),
+    typer.Option("--risk", help=f"{RISK_FORMS}; sums such as '2*variance+entropy'. Default: the problem's own."),
 ]
 Caution = Annotated[float | None, typer.Option(help="Units of return one unit of risk is worth.")]
+Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
 Tolerance = Annotated[float, typer.Option(help="Relative gap that counts as solved.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds after which the best policy so far is returned.")]
 Threads = Annotated[int | None, typer.Option(help="At most this many. Default: all cores where that pays.")]
 MemoryLimit = Annotated[
     str | None, typer.Option(help="What may be added to the memory in use, such as 500MB or 2GB. Default: no limit.")
 ]
-UNITS = {"": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
+ReportFile = Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")]
+SolutionFile = Annotated[Path | None, typer.Option(help="Save the solution (.npz).")]
+PolicyCsv = Annotated[
+    Path | None, typer.Option(help="Write the policy (.csv): state, action, probability, share_of_time.")
+]
 
 
 def as_bytes(text: str | None) -> float | None:
@@ -50,13 +51,13 @@ def as_bytes(text: str | None) -> float | None:
     digits = text.upper().rstrip("KMGB ")
     unit = text.upper().removeprefix(digits).strip()
     try:
-        return float(digits) * UNITS[unit]
+        return float(digits) * BYTES[unit]
     except (ValueError, KeyError):
         raise InputError(f"--memory-limit {text!r}: expected a number of bytes, KB, MB or GB, such as 2GB") from None
 
 
 def whole_number(option: str, text: str) -> int:
-    """``1e6``, ``1_000_000`` or ``1000000``."""
+    """A whole number of at least 1, written as ``1e6``, ``1_000_000`` or ``1000000``."""
     from cautious import InputError
 
     try:
@@ -68,8 +69,21 @@ def whole_number(option: str, text: str) -> int:
     return int(number)
 
 
-def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None]) -> None:
-    """Refuse before any work what could only fail after it: a folder that is not there, a missing extra."""
+def numbers_in(option: str, text: str, expected: str, count: int | None = None) -> list[float]:
+    """Numbers separated by commas; an error says what was ``expected``."""
+    from cautious import InputError
+
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or (count is not None and len(numbers) != count):
+        raise InputError(f"{option} {text!r}: expected {expected}")
+    return numbers
+
+
+def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None] = ()) -> None:
+    """Refuse now, before any work, outputs that could not be written: no such folder, or a missing extra."""
     from cautious import FileError
     from cautious.report.canvas import require_matplotlib
 
@@ -81,6 +95,19 @@ def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None])
             raise FileError(f"cannot write {path}: it is a folder")
     if drawn:
         require_matplotlib()
+
+
+def write_solution(solution: "Solution", out: Path | None, policy_csv: Path | None, report: Path | None) -> None:
+    """Write the files about a solution that were asked for."""
+    from cautious.report.solution_page import write_report
+    from cautious.report.writing import write_policy
+
+    if out is not None:
+        solution.save(out)
+    if policy_csv is not None:
+        write_policy(solution, policy_csv)
+    if report is not None:
+        write_report(solution, report, command=this_command())
 
 
 def exit_code(solution: "Solution") -> int:
@@ -106,12 +133,12 @@ def summary(solution: "Solution") -> dict[str, Any]:
 
 
 def this_command() -> str:
-    """What was typed, for a page that says how to make it again."""
+    """The command that was typed, for a page that says how to reproduce it."""
     return shlex.join(["cautious", *sys.argv[1:]])
 
 
 def plain(value: float | None) -> float | None:
-    """JSON has no infinities."""
+    """The value for JSON: None where it is missing or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 
@@ -120,7 +147,7 @@ def print_json(content: Any) -> None:
     typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def print_table(table: Any) -> None:
+def print_table(table: "Table") -> None:
     """A report table on the terminal."""
     from rich.console import Console
 
@@ -128,14 +155,14 @@ def print_table(table: Any) -> None:
 
 
 def print_solution(solution: "Solution") -> None:
-    """Its figures, and what the policy does where it is most of the time."""
+    """Its figures, and what the policy does in the states it visits most."""
     from cautious.report.text_tables import busiest_table, solution_table
 
     print_table(solution_table(solution))
     print_table(busiest_table(solution))
 
 
-def print_files(**written: Path | None) -> None:
+def print_files(written: Mapping[str, Path | None]) -> None:
     """A line for every file that was written."""
     for label, path in written.items():
         if path is not None:

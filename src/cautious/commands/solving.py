@@ -1,4 +1,4 @@
-"""``solve``, ``frontier`` and ``evaluate``."""
+"""``solve``, ``frontier``, ``evaluate`` and ``compare``."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,21 +7,36 @@ from typing import Annotated, Any
 import typer
 
 from cautious.commands import completion
-from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem, start_note
-from cautious.commands.progress import Bar, SolveBar
+from cautious.commands.problems import (
+    NO_OPTIONS,
+    ModelOptions,
+    ProblemName,
+    read_problem,
+    start_note,
+    with_model_options,
+)
+from cautious.commands.progress import Bar, CompareBar, SolveBar
 from cautious.commands.shared import (
+    INFEASIBLE,
+    INTERRUPTED,
+    LIMIT,
+    SOLVED,
     AsJson,
     Caution,
     MemoryLimit,
     PolicyCsv,
     Quiet,
+    ReportFile,
     RiskText,
+    Seed,
+    SolutionFile,
     Threads,
     TimeLimit,
     Tolerance,
     as_bytes,
     check_outputs,
     exit_code,
+    numbers_in,
     plain,
     print_files,
     print_json,
@@ -29,9 +44,12 @@ from cautious.commands.shared import (
     print_table,
     summary,
     this_command,
+    whole_number,
+    write_solution,
 )
 
 
+@with_model_options
 def solve(
     problem: ProblemName,
     caution: Caution = None,
@@ -40,12 +58,9 @@ def solve(
     time_limit: TimeLimit = None,
     threads: Threads = None,
     memory_limit: MemoryLimit = None,
-    discount: Discount = None,
-    at_end: AtEnd = None,
-    start: Start = None,
-    untried: Untried = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Save the solution (.npz).")] = None,
+    options: ModelOptions = NO_OPTIONS,
+    report: ReportFile = None,
+    out: SolutionFile = None,
     policy_csv: PolicyCsv = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -57,37 +72,31 @@ def solve(
     Example: cautious solve gym:FrozenLake-v1 --discount 0.99 --at-end absorb
     """
     import cautious as ca
-    from cautious.report.policy_file import write_policy
-    from cautious.report.solution_page import write_report
 
     check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
         bar.show(f"reading {problem}")
-        said = Said(discount, at_end, start, untried)
-        asked = read_problem(problem, said, risk, caution)
+        asked = read_problem(problem, options, risk, caution)
         bar.show("solving")
         solution = ca.solve(
             asked, tolerance, time_limit, callback=bar, threads=threads, memory_limit=as_bytes(memory_limit)
         )
-        if out is not None:
-            solution.save(out)
-        if policy_csv is not None:
-            write_policy(solution, policy_csv)
         if report is not None:
             bar.show(f"writing {report}")
-            write_report(solution, report, command=this_command())
+        write_solution(solution, out, policy_csv, report)
     if as_json:
         print_json(summary(solution))
     else:
         print_solution(solution)
-        note = start_note(problem, said, asked.mdp)
+        note = start_note(problem, options, asked.mdp)
         if note is not None:
             typer.echo(f"start: {note}")
         typer.echo(solution.certificate.statement)
-        print_files(solution=out, policy=policy_csv, report=report)
+        print_files({"solution": out, "policy": policy_csv, "report": report})
     raise typer.Exit(exit_code(solution))
 
 
+@with_model_options
 def frontier(
     problem: ProblemName,
     cautions: Annotated[str | None, typer.Option(help="Comma-separated, such as 0,1,10. Default: chosen.")] = None,
@@ -96,10 +105,7 @@ def frontier(
     time_limit: TimeLimit = None,
     threads: Threads = None,
     memory_limit: MemoryLimit = None,
-    discount: Discount = None,
-    at_end: AtEnd = None,
-    start: Start = None,
-    untried: Untried = None,
+    options: ModelOptions = NO_OPTIONS,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier (.png).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the frontier.")] = None,
     quiet: Quiet = False,
@@ -111,15 +117,16 @@ def frontier(
     """
     import cautious as ca
     from cautious.frontiers import POINTS
-    from cautious.report.overview import write_overview
+    from cautious.report.frontier_page import write_overview
     from cautious.report.plots import plot_frontier, save_figure
     from cautious.report.text_tables import frontier_table
 
     check_outputs([], [plot, report])
-    wanted = _cautions(cautions)
+    expected = "numbers separated by commas, such as 0,1,10"
+    wanted = None if cautions is None else numbers_in("--cautions", cautions, expected)
     with SolveBar(quiet or as_json, points=POINTS if wanted is None else len(wanted)) as bar:
         bar.show(f"reading {problem}")
-        asked = read_problem(problem, Said(discount, at_end, start, untried), risk)
+        asked = read_problem(problem, options, risk)
         if asked.unbound_risk is None:
             raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
         bar.show("choosing cautions" if wanted is None else "solving")
@@ -142,10 +149,11 @@ def frontier(
         print_json([summary(one) | {"risk": plain(one.policy_risk)} for one in points])
     else:
         print_table(frontier_table(points))
-        print_files(plot=plot, report=report)
+        print_files({"plot": plot, "report": report})
     raise typer.Exit(max((exit_code(one) for one in points), default=0))
 
 
+@with_model_options
 def evaluate(
     problem: ProblemName,
     policy: Annotated[
@@ -157,12 +165,9 @@ def evaluate(
     ],
     episodes: Annotated[int, typer.Option(help="How many to simulate.")] = 1000,
     horizon: Annotated[int | None, typer.Option(help="Steps per episode. Default: until 1e-4 is left.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same numbers.")] = 0,
+    seed: Seed = 0,
     risk: RiskText = None,
-    discount: Discount = None,
-    at_end: AtEnd = None,
-    start: Start = None,
-    untried: Untried = None,
+    options: ModelOptions = NO_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -171,40 +176,97 @@ def evaluate(
     Example: cautious evaluate maze --policy solution.npz --episodes 10000
     """
     import cautious as ca
-    from cautious.commands.policy_figures import risk_figures, watched_sets
-    from cautious.commands.policy_files import read_policy
+    from cautious.commands.policies import evaluated_risk, read_policy, watched_sets
     from cautious.evaluation.policy_rows import policy_table
     from cautious.occupancy import check_policy
     from cautious.report.text_tables import evaluation_table
-    from cautious.report.words import scene_of
+    from cautious.report.words import number, scene_of
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        asked = read_problem(problem, Said(discount, at_end, start, untried), risk)
+        asked = read_problem(problem, options, risk)
         table = check_policy(asked.mdp, policy_table(read_policy(policy, asked.mdp), asked.mdp))
         bar.show(f"simulating {episodes:,} episodes")
         found = ca.evaluate(asked.mdp, table, episodes, horizon, seed, watched_sets(asked))
-        exact = risk_figures(asked, table)
+        exact_risk, requirements = evaluated_risk(asked, table)
     unit = scene_of(asked.mdp).reward_unit
     if not as_json:
         shown = evaluation_table(found)
-        rows = shown.rows if exact is None else (*shown.rows, *exact.rows())
-        print_table(replace(shown, title=f"{shown.title}, returns in {unit}", rows=rows))
+        rows = list(shown.rows)
+        if exact_risk is not None:
+            rows.append((f"risk ({asked.risk_label})", "", number(exact_risk)))
+        for one in requirements:
+            rows.append((f"{one.plain_name} (must exceed {number(one.limit)})", "", number(one.reached)))
+        print_table(replace(shown, title=f"{shown.title}, returns in {unit}", rows=tuple(rows)))
         return
     names = ("mean", "variance", "standard_error", "exact_mean", "exact_variance", "truncation_error", "horizon")
     content: dict[str, Any] = {name: plain(getattr(found, name)) for name in names}
     content |= {"quantiles": found.quantiles, "episodes": found.episodes, "seed": found.seed, "reward_unit": unit}
     content |= {"exposure": found.exposure, "exact_exposure": found.exact_exposure}
-    content |= {"risk_label": asked.risk_label, "exact_risk": None if exact is None else plain(exact.risk)}
-    content["requirements"] = [] if exact is None else exact.demanded()
+    content |= {"risk_label": asked.risk_label, "exact_risk": plain(exact_risk)}
+    content["requirements"] = [
+        {"name": one.name, "must_exceed": one.limit, "reached": one.reached} for one in requirements
+    ]
     print_json(content)
 
 
-def _cautions(text: str | None) -> list[float] | None:
-    from cautious import InputError
+@with_model_options
+def compare(
+    problem: ProblemName,
+    caution: Caution = None,
+    risk: RiskText = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of methods or packages, such as 'cautious,CLARABEL,QuantEcon'. Default: all that fit."
+        ),
+    ] = None,
+    samples: Annotated[
+        str | None, typer.Option(help="Our learners take part, with so many transitions each, such as 1e6.")
+    ] = None,
+    tolerance: Tolerance = 1e-6,
+    time_limit: Annotated[float, typer.Option(help="Seconds for each method.")] = 60.0,
+    options: ModelOptions = NO_OPTIONS,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Solve a problem by every method that fits, ours and others'.
 
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--cautions {text!r}: expected numbers separated by commas, such as 0,1,10") from None
+    All answers are judged alike: the objective of a row is computed from its policy. Seconds are those of one thread.
+
+    Example: cautious compare drift --methods cautious,CLARABEL
+    """
+    import cautious as ca
+    from cautious.comparison.results import HEADERS, label
+    from cautious.report.text_tables import Table
+
+    with CompareBar(f"reading {problem}", quiet or as_json) as bar:
+        asked = read_problem(problem, options, risk, caution)
+        found = ca.compare(
+            asked,
+            None if methods is None else methods.split(","),
+            tolerance,
+            time_limit,
+            None if samples is None else whole_number("--samples", samples),
+            callback=bar,
+        )
+    fastest = found.fastest
+    if as_json:
+        print_json({"tolerance": tolerance, "time_limit_seconds": time_limit, "rows": found.table()})
+    else:
+        # narrow enough for eighty columns: the package is part of the name, notes stand below
+        rows = tuple((label(row[0], row[1]), *row[2:-1]) for row in found.cells())
+        print_table(Table("", (HEADERS[0], *HEADERS[2:-1]), rows))
+        for row in found.rows:
+            if row.note:
+                typer.echo(f"{label(row.method, row.whose)}: {row.status}, {row.note}")
+        # the gaps of the table are in units of the objective
+        within = f"{tolerance:g} of the objective's size"
+        if fastest is None:
+            typer.echo(f"No method proved its answer within {within}.")
+        else:
+            typer.echo(f"Fastest with a gap within {within}: {fastest.method} ({fastest.seconds:.3g} s).")
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if any(row.status == "INFEASIBLE" for row in found.rows):
+        raise typer.Exit(INFEASIBLE)
+    raise typer.Exit(SOLVED if fastest is not None else LIMIT)

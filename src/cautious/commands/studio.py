@@ -4,19 +4,17 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands.problems import AtEnd, Discount, ProblemName, Said, Start, Untried, read_problem
+from cautious.commands.problems import NO_OPTIONS, ModelOptions, ProblemName, read_problem, with_model_options
 from cautious.commands.shared import SOLVED, AsJson, print_json
 
 
+@with_model_options
 def studio(
     problem: ProblemName = "maze",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this computer; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     time_limit: Annotated[float, typer.Option(help="Seconds for one answer.")] = 5.0,
-    discount: Discount = None,
-    at_end: AtEnd = None,
-    start: Start = None,
-    untried: Untried = None,
+    options: ModelOptions = NO_OPTIONS,
     as_json: AsJson = False,
 ) -> None:
     """Paint a grid or open a problem in the browser.
@@ -31,15 +29,14 @@ def studio(
     import webbrowser
 
     from cautious import InputError
-    from cautious.studio.painted_grids import EXAMPLES
+    from cautious.studio.scenario import EXAMPLES
     from cautious.studio.server import Studio, address, close, listen, require_server, serve
 
     require_server()
     if not 0 < time_limit <= 3600:
         raise InputError(f"--time-limit is {time_limit:g}; it must be a number of seconds above 0 and at most 3600")
-    said = Said(discount, at_end, start, untried)
-    painted = problem in EXAMPLES and not said.given
-    here = Studio(None if painted else read_problem(problem, said), problem, time_limit)
+    painted = problem in EXAMPLES and not options
+    here = Studio(None if painted else read_problem(problem, options), problem, time_limit)
     place = listen(port)
     where = address(here, place)
     if as_json:

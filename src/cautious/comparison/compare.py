@@ -1,23 +1,38 @@
 """``ca.compare``: the same problem by every applicable method of ours and by the packages that are installed."""
 
+import pickle
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import partial
+from types import TracebackType
 from typing import Any
 
-from cautious.checks import as_count, as_number
-from cautious.comparison.method_runs import Peers, Run, learner_row, solver_row
+import numpy as np
+
+from cautious.certificate.policy_evaluation import evaluate_policy
+from cautious.checks import as_count, as_number, did_you_mean
 from cautious.comparison.results import OURS, Comparison, ComparisonRow
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import CautiousError, IncompatibleError, InputError
+from cautious.learning.learn import learn
+from cautious.learning.loop import LearningProgress
+from cautious.models.formats.own import model_from_storage, model_to_storage
+from cautious.models.tabular import MDP
 from cautious.peers import roster
+from cautious.peers.timing import finite, repeated
+from cautious.peers.workers import Worker
 from cautious.problem import Problem
+from cautious.solution import Solution
 from cautious.solvers.base import Solver
 from cautious.solvers.choose import SOLVERS, choose
 from cautious.solvers.request import Request
+from cautious.solvers.solve import answer
+from cautious.status import Status
 
 LEARNERS = ("plug-in", "primal-dual", "paper")
-SAMPLES = 1_000_000
+DEFAULT_SAMPLES = 1_000_000
+CHILD_COMMAND = ("-P", "-m", "cautious.peers.child")
+# shorter runs are repeated, and the fastest counts
+MAX_REPEATED_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -81,30 +96,38 @@ def compare(
     request = Request(tolerance, limit, threads=1).check()
     budget = None if samples is None else as_count("samples", samples)
     wanted = _wanted(problem, methods, budget)
+    learning = (budget or DEFAULT_SAMPLES, limit, as_count("seed", seed, 0))
     rows: list[ComparisonRow] = []
     with Peers(problem, tolerance, limit) as peers:
-        runs = [
-            (name, whose, _run(problem, name, request, budget or SAMPLES, as_count("seed", seed, 0), peers))
-            for name, whose in wanted
-        ]
-        for number, (name, whose, run) in enumerate(runs, 1):
+        for number, (name, whose) in enumerate(wanted, 1):
             if callback is not None:
-                callback(Turn(name, whose, number, len(runs)))
-            rows.append(_until_interrupted(name, whose, run))
-            if rows[-1].status in ("interrupted", "STOPPED"):
-                rows += [ComparisonRow(later, owner, "interrupted") for later, owner, _ in runs[number:]]
+                callback(Turn(name, whose, number, len(wanted)))
+            refusal = _refusal(problem, name)
+            try:
+                if refusal is not None:
+                    row = ComparisonRow(name, whose, "not applicable", note=refusal)
+                elif name in roster.EVERY:
+                    row = peers.row(name)
+                elif name in LEARNERS:
+                    row = learner_row(problem, name, *learning)
+                else:
+                    row = solver_row(problem, _solvers()[name], request)
+            except KeyboardInterrupt:
+                row = ComparisonRow(name, whose, "interrupted")
+            rows.append(row)
+            if row.status in ("interrupted", "STOPPED"):
+                rows += [ComparisonRow(later, owner, "interrupted") for later, owner in wanted[number:]]
                 break
     return Comparison(tuple(rows), problem, tolerance, limit)
 
 
 def method_names() -> dict[str, str]:
     """Every method that ``compare`` knows, and whose it is."""
-    ours = [solver.name for solver in _solvers()]
-    return dict.fromkeys([*ours, *LEARNERS], OURS) | {name: roster.owner(name) for name in roster.EVERY}
+    return dict.fromkeys([*_solvers(), *LEARNERS], OURS) | {name: roster.owner(name) for name in roster.EVERY}
 
 
-def _solvers() -> list[Solver]:
-    return list(SOLVERS)
+def _solvers() -> dict[str, Solver]:
+    return {solver.name: solver for solver in SOLVERS}
 
 
 def _wanted(problem: Problem, methods: Sequence[str] | None, samples: int | None) -> list[tuple[str, str]]:
@@ -127,10 +150,8 @@ def _meant(problem: Problem, word: Any, samples: int | None) -> Iterator[tuple[s
         named = [(name, whose) for name, whose in known.items() if name.lower() == asked]
         if named:
             return iter(named)
-        close = get_close_matches(asked, [name.lower() for name in (*known, *known.values())], 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        every = ", ".join(dict.fromkeys([*known.values(), *known]))
-        raise InputError(f"there is no method {word!r}; {hint}there are {every}")
+        every = list(dict.fromkeys([*known.values(), *known]))
+        raise InputError(f"there is no method {word!r}{did_you_mean(asked, every) or ';'} there are {', '.join(every)}")
     unwanted = LEARNERS if samples is None else ()
     fitting = [pair for pair in of_package if pair[0] not in unwanted and _refusal(problem, pair[0]) is None]
     # a package none of whose methods applies says why, by its first one
@@ -142,24 +163,107 @@ def _refusal(problem: Problem, name: str) -> str | None:
         return roster.refusal(problem, name)
     if name in LEARNERS:
         return None
-    return next(solver.refusal(problem) for solver in _solvers() if solver.name == name)
+    return _solvers()[name].refusal(problem)
 
 
-def _run(problem: Problem, name: str, request: Request, samples: int, seed: int, peers: Peers) -> Run:
-    refusal, whose = _refusal(problem, name), method_names()[name]
-    if refusal is not None:
-        return partial(ComparisonRow, name, whose, "not applicable", note=refusal)
-    if name in roster.EVERY:
-        return partial(peers.row, name)
-    if name in LEARNERS:
-        assert request.time_limit_seconds is not None
-        return partial(learner_row, problem, name, samples, request.time_limit_seconds, seed)
-    solver = next(solver for solver in _solvers() if solver.name == name)
-    return partial(solver_row, problem, solver, request)
+def solver_row(problem: Problem, solver: Solver, request: Request) -> ComparisonRow:
+    """One of our exact methods."""
+
+    def run() -> dict[str, Any]:
+        # bound anew: what a risk remembers of an earlier run would help the next one
+        fresh = Problem(problem.mdp, problem.unbound_risk, problem.caution)
+        started = time.perf_counter()
+        solution = answer(fresh, request, solvers=[solver])
+        return {"seconds": time.perf_counter() - started, "solution": solution}
+
+    found = run()
+    if found["seconds"] < MAX_REPEATED_SECONDS and found["solution"].status is not Status.STOPPED:
+        found = min(found, repeated(run), key=lambda one: one["seconds"])
+    solution: Solution = found["solution"]
+    return ComparisonRow(
+        method=solver.name,
+        whose=OURS,
+        status=solution.status.name,
+        objective=finite(solution.objective),
+        upper_bound=finite(solution.upper_bound),
+        gap=finite(solution.gap) if np.isfinite(solution.objective) else None,
+        seconds=found["seconds"],
+    )
 
 
-def _until_interrupted(name: str, whose: str, run: Run) -> ComparisonRow:
+def learner_row(problem: Problem, method: str, samples: int, limit_seconds: float, seed: int) -> ComparisonRow:
+    """One of our learners; it sees samples only, and the policy it delivers is evaluated in the model."""
+    is_late = False
+
+    def watch(progress: LearningProgress) -> bool:
+        nonlocal is_late
+        is_late = progress.seconds > limit_seconds
+        return is_late
+
+    simulator, started = problem.mdp.simulator(), time.perf_counter()
     try:
-        return run()
-    except KeyboardInterrupt:
-        return ComparisonRow(name, whose, "interrupted")
+        learned = learn(simulator, problem.unbound_risk, problem.caution, samples, method, seed, callback=watch)
+    except CautiousError as error:
+        return ComparisonRow(method, OURS, "not applicable", note=str(error))
+    seconds = time.perf_counter() - started
+    objective = finite(evaluate_policy(problem, learned.policy).objective)
+    # a learner does not know that it was stopped by the clock
+    status = Status.TIME_LIMIT if is_late and learned.status is Status.STOPPED else learned.status
+    return ComparisonRow(method, OURS, status.name, objective, seconds=seconds, note=f"at most {samples:,} samples")
+
+
+class Peers:
+    """Others' solvers, each package in a process of its own that is started when it is first needed."""
+
+    def __init__(self, problem: Problem, tolerance: float, limit_seconds: float) -> None:
+        self.problem, self.tolerance, self.limit = problem, tolerance, limit_seconds
+        self.workers: dict[str, Worker] = {}
+
+    def row(self, name: str) -> ComparisonRow:
+        """One peer; a package that fails, hangs or is missing is a row that says so."""
+        absent, owner = roster.missing(name), roster.owner(name)
+        if absent is not None:
+            return ComparisonRow(name, owner, "not installed", note=f"pip install {absent}")
+        worker, payload = self.workers.get(owner), b""
+        if worker is None or not worker.alive:
+            worker = self.workers[owner] = Worker(CHILD_COMMAND, patient=False)
+            payload = self._pickled()
+        found = worker.ask({"solver": name, "limit_seconds": self.limit}, self.limit, payload)
+        status, note = status_and_note(found["status"])
+        if found.get("objective") is None:
+            return ComparisonRow(name, owner, status, seconds=found.get("wall_seconds"), note=note)
+        objective, bound, claimed = found["objective"], found["upper_bound"], found["claimed"]
+        if claimed is not None and abs(claimed - objective) > self.tolerance * max(1.0, abs(objective)):
+            note = f"claims {claimed:.8g}"
+        gap = None if bound is None else bound - objective
+        return ComparisonRow(name, owner, status, objective, bound, gap, found["wall_seconds"], note)
+
+    def _pickled(self) -> bytes:
+        """The bound problem for a child process, without the unbound risk and without the log behind its model."""
+        mdp = self.problem.mdp
+        if type(mdp) is not MDP:
+            # the model of a log holds its log
+            mdp = model_from_storage("model", *model_to_storage(mdp))
+        # a risk that does not count, at caution 0 or weight 0, may hold functions that cannot be sent
+        bare = self.problem.in_model(mdp, self.problem.reward, self.problem.terms)
+        bare.unbound_risk = None
+        return pickle.dumps(bare)
+
+    def __enter__(self) -> "Peers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self.workers.values():
+            if worker.alive:
+                worker.close()
+
+
+def status_and_note(status: str) -> tuple[str, str]:
+    """A worker's status as a word and a note."""
+    if status.startswith("failed: "):
+        return "failed", status.removeprefix("failed: ")
+    if " over " in f" {status}":
+        return "time limit", status.replace("over", "stopped after")
+    return status, ""

@@ -30,7 +30,7 @@ def measure(request: Row, payload: bytes, say: Say) -> Row:
         Kept.problem = pickle.loads(payload)
     assert Kept.problem is not None
     if sys.platform != "win32":
-        # should the parent die, nobody else would end a solver that does not end by itself
+        # if the parent ends first, this alarm ends a solver that does not end by itself
         signal.alarm(ceil(sum(stage_limits(request["limit_seconds"], True).values())))
     return row(attempt_of(Kept.problem, request["solver"]), say, request["limit_seconds"])
 

@@ -7,28 +7,28 @@ tolerances of these solvers best. The answer is read as a policy; the multiplier
 ways, and whichever proves most counts for the peer.
 """
 
-import time
 from collections.abc import Callable
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.arrays import Array
+from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import upper_bound
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.occupancy import occupancy_policy
-from cautious.peers.timing import NO_ANSWER, Attempt, judged
+from cautious.peers.timing import NO_ANSWER, Attempt, judged, timed
 from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import state_sums
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
-from cautious.risks.transport import GraphTransport
+from cautious.risks.transport import TransportRisk
 from cautious.solvers.rounding import FLOORS, adjusted_reward, prove
 
-PROOF = 1e-9
+PROOF_TOLERANCE = 1e-9
 ONE_THREAD = {"threads": 1, "parallel": "off"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "CLARABEL": {"max_threads": 1},
@@ -54,56 +54,28 @@ class Translated:
         self.pairs, self.states = np.flatnonzero(active.ravel()), np.flatnonzero(problem.active_states)
         self.n = self.pairs.size
         self.y = cp.Variable(self.n, nonneg=True)
-        self.leaving = self._columns(state_sums(active))
-        arriving = self._columns(mdp.transitions.T.tocsr())
+        self.leaving = self.columns(state_sums(active))
+        arriving = self.columns(mdp.transitions.T.tocsr())
         inflow = self.n * (1 - mdp.discount) * mdp.start[self.states]
-        self.balance = self._rows(self.leaving - mdp.discount * arriving) @ self.y == inflow
+        self.balance = self.rows(self.leaving - mdp.discount * arriving) @ self.y == inflow
         gain = problem.reward.ravel()[self.pairs] @ self.y / (self.n * (1 - mdp.discount))
-        said = [(weight, *self._say(weight, risk)) for weight, risk in problem.terms]
-        self.readers = [reader for _, _, _, reader in said]
-        constraints = [self.balance, *(constraint for _, _, more, _ in said for constraint in more)]
-        self.program = cp.Problem(cp.Maximize(gain - sum(weight * cost for weight, cost, _, _ in said)), constraints)
+        terms = [(weight, *translate(risk, self, weight)) for weight, risk in problem.terms]
+        self.readers = [reader for _, _, _, reader in terms]
+        constraints = [self.balance, *(constraint for _, _, more, _ in terms for constraint in more)]
+        self.program = cp.Problem(cp.Maximize(gain - sum(weight * cost for weight, cost, _, _ in terms)), constraints)
 
-    def _columns(self, matrix: sp.csr_array) -> sp.csr_array:
+    def columns(self, matrix: sp.csr_array) -> sp.csr_array:
         """The columns of the active pairs."""
         return matrix if self.n == matrix.shape[1] else sp.csr_array(matrix[:, self.pairs])
 
-    def _rows(self, matrix: sp.csr_array) -> sp.csr_array:
+    def rows(self, matrix: sp.csr_array) -> sp.csr_array:
         """The rows of the active states."""
         return matrix if self.states.size == matrix.shape[0] else sp.csr_array(matrix[self.states])
 
-    def _say(self, weight: float, risk: Risk) -> Term:
-        y, n, cp = self.y, self.n, self.cp
-        if isinstance(risk, LogBarrier):
-            slack = self._columns(risk.features) @ y / n - risk.floors
-            return -cp.sum(cp.log(slack)), [], lambda d: 1 / np.maximum(risk.slack(d), 1e-12)
-        if isinstance(risk, WorstOf):
-            top = cp.Variable()
-            below = self._columns(risk.features) @ y / n <= top
-            return top, [below], lambda d: below.dual_value
-        if isinstance(risk, GraphTransport | MatrixTransport):
-            return self._say_transport(weight, with_every_arc(risk))
-        assert isinstance(risk, SeparableRisk)
+    def entries(self, risk: SeparableRisk) -> tuple[Any, Array, Mask]:
+        """What a separable risk looks at and its prior, both scaled like ``y``, and the mask of its active entries."""
         here = risk.active_entries(self.problem.active)
-        entries = self._rows(self.leaving) @ y if risk.on_states else y
-        prior, elsewhere = n * risk.prior[here], risk.prior[~here]
-        if isinstance(risk, EntropicRisk):
-            return cp.sum(cp.rel_entr(entries, prior)) / n, [], lambda d: slope(risk, d)[here.ravel()]
-        if isinstance(risk, HalfSquares):
-            constant = float(np.sum(elsewhere**2)) / 2
-            cost = cp.sum_squares(entries - prior) / (2 * n * n) + constant
-            return cost, [], lambda d: slope(risk, d)[here.ravel()]
-        assert isinstance(risk, HalfL1)
-        excess = cp.Variable(entries.size, nonneg=True)
-        above = entries - prior <= excess
-        return cp.sum(excess) / n, [above], lambda d: above.dual_value * n / weight
-
-    def _say_transport(self, weight: float, risk: GraphTransport | MatrixTransport) -> Term:
-        n, leaving = self.n, self.leaving
-        flow = self.cp.Variable(risk.tail.size, nonneg=True)
-        supply = sp.csr_array(sp.vstack([leaving, sp.csr_array((risk.demand.size - leaving.shape[0], n))]))
-        carried = risk.incidence @ flow == supply @ self.y - n * risk.demand
-        return risk.cost @ flow / n, [carried], lambda d: -carried.dual_value[: risk.shape[0]] * n / weight
+        return self.rows(self.leaving) @ self.y if risk.on_states else self.y, self.n * risk.prior[here], here
 
     def occupancy(self) -> Array:
         """The answer as a table (S, A)."""
@@ -124,13 +96,79 @@ class Translated:
         return tuple(reader(d) for reader in self.readers)
 
 
+@singledispatch
+def translate(risk: Risk, program: Translated, weight: float) -> Term:
+    """A term in CVXPY's words; ``roster.COSTS`` lists the kinds of risks that have one."""
+    raise NotImplementedError(risk.label)
+
+
+@translate.register
+def _log_barrier(risk: LogBarrier, program: Translated, weight: float) -> Term:
+    slack = program.columns(risk.features) @ program.y / program.n - risk.floors
+    return -program.cp.sum(program.cp.log(slack)), [], lambda d: 1 / np.maximum(risk.slack(d), 1e-12)
+
+
+@translate.register
+def _worst_of(risk: WorstOf, program: Translated, weight: float) -> Term:
+    top = program.cp.Variable()
+    below = program.columns(risk.features) @ program.y / program.n <= top
+    return top, [below], lambda d: below.dual_value
+
+
+@translate.register
+def _transport(risk: TransportRisk, program: Translated, weight: float) -> Term:
+    whole, n, leaving = with_every_arc(risk), program.n, program.leaving
+    flow = program.cp.Variable(whole.tail.size, nonneg=True)
+    supply = sp.csr_array(sp.vstack([leaving, sp.csr_array((whole.demand.size - leaving.shape[0], n))]))
+    carried = whole.incidence @ flow == supply @ program.y - n * whole.demand
+    return whole.cost @ flow / n, [carried], lambda d: -carried.dual_value[: risk.shape[0]] * n / weight
+
+
+@translate.register
+def _entropic(risk: EntropicRisk, program: Translated, weight: float) -> Term:
+    entries, prior, here = program.entries(risk)
+    cost = program.cp.sum(program.cp.rel_entr(entries, prior)) / program.n
+    return cost, [], lambda d: gradient_entries(risk, d)[here.ravel()]
+
+
+@translate.register
+def _half_squares(risk: HalfSquares, program: Translated, weight: float) -> Term:
+    entries, prior, here = program.entries(risk)
+    constant = float(np.sum(risk.prior[~here] ** 2)) / 2
+    cost = program.cp.sum_squares(entries - prior) / (2 * program.n**2) + constant
+    return cost, [], lambda d: gradient_entries(risk, d)[here.ravel()]
+
+
+@translate.register
+def _half_l1(risk: HalfL1, program: Translated, weight: float) -> Term:
+    entries, prior, _ = program.entries(risk)
+    excess = program.cp.Variable(prior.size, nonneg=True)
+    above = entries - prior <= excess
+    return program.cp.sum(excess) / program.n, [above], lambda d: above.dual_value * program.n / weight
+
+
+def with_every_arc(risk: TransportRisk) -> TransportRisk:
+    """A peer gets the whole plan: our own form of a large matrix starts from a few arcs and adds more."""
+    if not risk.partial:
+        return risk
+    assert isinstance(risk, MatrixTransport)
+    states = np.arange(risk.prior.size)
+    every = np.repeat(states, states.size), np.tile(states, states.size)
+    return matrix_transport(risk.prior, risk.shape, risk.distance, *every)
+
+
+def gradient_entries(risk: SeparableRisk, d: Array) -> Array:
+    """The gradient of a separable risk, per entry."""
+    return np.ravel(risk.gradient(d)[:, 0] if risk.on_states else risk.gradient(d))
+
+
 def judge(translated: Translated) -> dict[str, Any]:
     """The objective of the policy that the answer describes, and the gap our certificate proves for it."""
     problem, mdp = translated.problem, translated.problem.mdp
     if translated.y.value is None:
         return NO_ANSWER
     d = translated.occupancy()
-    _, plan = prove(problem, translated.witnesses(d), PROOF)
+    _, plan = prove(problem, translated.witnesses(d), PROOF_TOLERANCE)
     greedy = problem.completed(plan.policy(mdp.n_actions))
     best = max(
         (evaluate_policy(problem, occupancy_policy(d, greedy, floor)) for floor in FLOORS),
@@ -138,7 +176,7 @@ def judge(translated: Translated) -> dict[str, Any]:
     )
     readings = [translated.witnesses(d), translated.witnesses(best.occupancy.occupancy)]
     readings += entropic_readings(problem, readings[0], translated.multipliers())
-    bound = min(upper_bound(problem, prove(problem, given, PROOF)[0]) for given in readings)
+    bound = min(upper_bound(problem, prove(problem, given, PROOF_TOLERANCE)[0]) for given in readings)
     return judged(best, bound, float(translated.program.value))
 
 
@@ -147,12 +185,10 @@ def entropic_readings(problem: Problem, given: tuple[Any, ...], dual: Array | No
 
     r~ is the reward adjusted by the slopes of all other terms. Which sign a solver's multipliers have is tried out.
     """
-    places = [k for k, (_, risk) in enumerate(problem.terms) if isinstance(risk, EntropicRisk)]
-    if len(places) != 1 or dual is None:
+    found = [(term.number, term.weight, term.risk) for term in problem.parts.entropies]
+    if len(found) != 1 or dual is None:
         return []
-    (place,), mdp, readings = places, problem.mdp, []
-    weight, risk = problem.terms[place]
-    assert isinstance(risk, EntropicRisk)
+    ((place, weight, risk),), mdp, readings = found, problem.mdp, []
     others = [term for k, term in enumerate(problem.terms) if k != place]
     rest = problem.part(problem.reward, others)
     reward = adjusted_reward(rest, [one for k, one in enumerate(given) if k != place])
@@ -160,23 +196,9 @@ def entropic_readings(problem: Problem, given: tuple[Any, ...], dual: Array | No
         v = sign * dual
         table = (reward + mdp.discount * mdp.expect_next(v) - v[:, None]) / (weight * (1 - mdp.discount))
         best = np.where(problem.active, table, -np.inf).max(axis=1)[problem.active_states]
-        found = best if risk.on_states else table[problem.active]
-        readings.append((*given[:place], found, *given[place + 1 :]))
+        reading = best if risk.on_states else table[problem.active]
+        readings.append((*given[:place], reading, *given[place + 1 :]))
     return readings
-
-
-def with_every_arc(risk: GraphTransport | MatrixTransport) -> GraphTransport | MatrixTransport:
-    """A peer gets the whole plan: our own form starts from a few arcs and adds more."""
-    if isinstance(risk, GraphTransport):
-        return risk
-    states = np.arange(risk.prior.size)
-    every = np.repeat(states, states.size), np.tile(states, states.size)
-    return matrix_transport(risk.prior, risk.shape, risk.distance, *every)
-
-
-def slope(risk: SeparableRisk, d: Array) -> Array:
-    """The gradient of a separable risk, per entry."""
-    return np.ravel(risk.gradient(d)[:, 0] if risk.on_states else risk.gradient(d))
 
 
 def warm_up(solver: str) -> None:
@@ -189,10 +211,13 @@ def warm_up(solver: str) -> None:
 
 def attempt(problem: Problem, solver: str) -> Attempt:
     """Translate and solve, timed; the judgement comes as a function, since its time is not the peer's."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    translated = Translated(problem)
-    translated.program.solve(solver=solver.split()[0], **OPTIONS.get(solver, {}))
-    stats = {"seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
+
+    def solve() -> Translated:
+        translated = Translated(problem)
+        translated.program.solve(solver=solver.split()[0], **OPTIONS.get(solver, {}))
+        return translated
+
+    translated, stats = timed(solve)
     program = translated.program
     stats |= {"status": program.status, "solver_seconds": program.solver_stats.solve_time}
     return stats, lambda: judge(translated)

@@ -9,7 +9,6 @@ Storm knows no discounting: every row of P is multiplied by gamma, the rest goes
 expected reward until "dead" is maximised. Its rewards are shifted to start at zero, which no policy can notice.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,19 +18,19 @@ from cautious.arrays import Indices
 from cautious.certificate.bounds import upper_bound
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.models.tabular import MDP
-from cautious.peers.timing import Attempt, judged
+from cautious.peers.timing import Attempt, judged, timed
 from cautious.problem import Problem
 from cautious.solvers.rounding import prove
 from cautious.worlds.random_models import garnet
 
-PRECISION = 1e-6
-PROOF = 1e-9
-MANY = 10**6
+RELATIVE_PRECISION = 1e-6
+PROOF_TOLERANCE = 1e-9
+MAX_ITERATIONS = 10**6
 # gives the action of every state, or a function that does
 Solve = Callable[[], Any]
 
 
-class Choices:
+class AllowedPairs:
     """The allowed pairs of a model in the order of its rows, as packages with ragged actions count them."""
 
     def __init__(self, mdp: MDP) -> None:
@@ -51,12 +50,12 @@ def quantecon(mdp: MDP, method: str) -> Solve:
     """Sparse state-action formulation; policy iteration, modified policy iteration or value iteration."""
     from quantecon.markov import DiscreteDP
 
-    given = Choices(mdp)
+    given = AllowedPairs(mdp)
     name = {"PI": "policy_iteration", "MPI": "modified_policy_iteration", "VI": "value_iteration"}[method]
 
     def solve() -> Any:
         found = DiscreteDP(given.rewards, given.rows, mdp.discount, given.states, given.actions)
-        return found.solve(method=name, epsilon=PRECISION, max_iter=MANY).sigma
+        return found.solve(method=name, epsilon=RELATIVE_PRECISION, max_iter=MAX_ITERATIONS).sigma
 
     return solve
 
@@ -65,7 +64,7 @@ def mdpsolver(mdp: MDP, method: str) -> Solve:
     """Modified policy iteration or value iteration, standard updates, one thread."""
     import mdpsolver as package
 
-    given = Choices(mdp)
+    given = AllowedPairs(mdp)
 
     def nested(items: list[Any]) -> list[list[Any]]:
         return [items[low:high] for low, high in zip(given.first[:-1], given.first[1:], strict=True)]
@@ -79,7 +78,7 @@ def mdpsolver(mdp: MDP, method: str) -> Solve:
     def solve() -> Any:
         found = package.model()
         found.mdp(discount=mdp.discount, rewards=rewards, tranMatProbs=chances, tranMatColumns=columns)
-        found.solve(algorithm=method.lower(), tolerance=PRECISION, parallel=False)
+        found.solve(algorithm=method.lower(), tolerance=RELATIVE_PRECISION, parallel=False)
         return given.action(found.getPolicy())
 
     return solve
@@ -90,16 +89,16 @@ def storm(mdp: MDP, method: str) -> Solve:
     import stormpy
     from stormpy import environments
 
-    given, n_states = Choices(mdp), mdp.n_states
+    given, n_states = AllowedPairs(mdp), mdp.n_states
     model = storm_model(mdp, given)
     (query,) = stormpy.parse_properties('R{"r"}max=? [F "dead"]')
     environment = stormpy.Environment() if method == "PI" else environments.default(model)
     settings = environment.solver().min_max()
     if method == "PI":
         settings.method = environments.MinMaxMethod.POLICY_ITERATION
-    settings.precision = stormpy.Rational(PRECISION)
+    settings.precision = stormpy.Rational(RELATIVE_PRECISION)
     settings.relative_termination_criterion = True
-    settings.maximal_number_of_iterations = MANY
+    settings.maximal_number_of_iterations = MAX_ITERATIONS
 
     def solve() -> Any:
         found = stormpy.model_checking(model, query, extract_scheduler=True, environment=environment)
@@ -109,7 +108,7 @@ def storm(mdp: MDP, method: str) -> Solve:
     return solve
 
 
-def storm_model(mdp: MDP, given: Choices) -> Any:
+def storm_model(mdp: MDP, given: AllowedPairs) -> Any:
     """The model in Storm's words; state S is "dead"."""
     from stormpy import datastructures, models
 
@@ -148,14 +147,12 @@ def prepare(mdp: MDP, solver: str) -> Solve:
 
 def attempt(problem: Problem, solve: Solve) -> Attempt:
     """Solve, timed; the judgement comes as a function, since its time is not the peer's."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    answer = solve()
-    seconds, wall_seconds = time.process_time() - cpu, time.perf_counter() - wall
-    stats = {"seconds": seconds, "wall_seconds": wall_seconds, "status": "finished", "solver_seconds": seconds}
+    answer, stats = timed(solve)
+    stats |= {"status": "finished", "solver_seconds": stats["seconds"]}
     return stats, lambda: judge(problem, answer() if callable(answer) else answer)
 
 
 def judge(problem: Problem, actions: Any) -> dict[str, Any]:
     """What the policy is worth, and how much better any policy could be."""
     found = evaluate_policy(problem, np.eye(problem.mdp.n_actions)[np.asarray(actions, dtype=np.int64)])
-    return judged(found, upper_bound(problem, prove(problem, (), PROOF)[0]))
+    return judged(found, upper_bound(problem, prove(problem, (), PROOF_TOLERANCE)[0]))

@@ -33,8 +33,18 @@ OWNERS = (CVXPY, "QuantEcon", "Storm", "MDPSolver")
 MODULES = {"CLARABEL": "clarabel", "SCS": "scs", "HIGHS": "highspy", "PIQP": "piqp"}
 MODULES |= {"QuantEcon": "quantecon", "MDPSolver": "mdpsolver", "Storm": "stormpy"}
 IN_OUR_EXTRA = ("cvxpy", "clarabel", "scs", "highspy")
-# a full matrix of distances makes a plan of this many states squared
-LARGEST_PLAN_STATES = 1000
+# a full matrix of distances makes a transport plan of this many states squared
+MAX_PLAN_STATES = 1000
+# the bound risks that ``convex`` can write down, and the kind of cost each makes
+COSTS: dict[type[Risk], str] = {
+    LogBarrier: "exponential",
+    EntropicRisk: "exponential",
+    HalfSquares: "quadratic",
+    WorstOf: "linear",
+    HalfL1: "linear",
+    GraphTransport: "linear",
+    MatrixTransport: "linear",
+}
 
 
 def owner(name: str) -> str:
@@ -57,21 +67,12 @@ def refusal(problem: Problem, name: str) -> str | None:
     """Why a solver cannot take a problem; None when it can."""
     if owner(name) != CVXPY:
         return None if problem.neutral else "plans without a risk only"
-    strange = [risk.label for _, risk in problem.terms if not (risk.convex and isinstance(risk, _KNOWN))]
-    if strange:
-        return f"takes convex risks of this package only, not {strange[0]}"
-    if problem.mdp.n_states > LARGEST_PLAN_STATES and any(isinstance(r, MatrixTransport) for _, r in problem.terms):
+    kinds = [type(risk) for _, risk in problem.terms]
+    unknown = [risk.label for _, risk in problem.terms if type(risk) not in COSTS]
+    if unknown:
+        return f"takes convex risks of this package only, not {unknown[0]}"
+    if problem.mdp.n_states > MAX_PLAN_STATES and MatrixTransport in kinds:
         return f"the matrix of distances makes a plan of {problem.mdp.n_states**2:,} entries"
-    if name in convex_solvers([risk for _, risk in problem.terms]):
-        return None
-    return f"takes linear{' and quadratic' if name in QUADRATIC else ''} costs only"
-
-
-def convex_solvers(risks: list[Risk]) -> tuple[str, ...]:
-    """The solvers for a sum of these bound risks, the likely fastest first."""
-    if any(isinstance(risk, LogBarrier | EntropicRisk) for risk in risks):
-        return CONES
-    return QUADRATIC if any(isinstance(risk, HalfSquares) for risk in risks) else LINEAR
-
-
-_KNOWN = (LogBarrier, WorstOf, EntropicRisk, HalfSquares, HalfL1, GraphTransport, MatrixTransport)
+    costs = {COSTS[kind] for kind in kinds}
+    fitting = CONES if "exponential" in costs else QUADRATIC if "quadratic" in costs else LINEAR
+    return None if name in fitting else f"takes linear{' and quadratic' if name in QUADRATIC else ''} costs only"

@@ -76,7 +76,7 @@ class Worker:
 
     def _send(self, request: Row, payload: bytes) -> None:
         assert self.child.stdin is not None
-        # a child that is dead is not written to; reading from it says how it died
+        # writing to a child that has ended fails; reading from it then says how it ended
         with suppress(BrokenPipeError):
             self.child.stdin.write(json.dumps(request | {"payload": len(payload)}).encode() + b"\n")
             self.child.stdin.write(payload)
@@ -101,7 +101,7 @@ class Worker:
 
     def _death(self, stage: str, killed: bool, limit_seconds: float) -> str:
         if not killed:
-            # it died of itself; its exit code says how
+            # it ended by itself; its exit code says why
             with suppress(subprocess.TimeoutExpired):
                 self.child.wait(EXIT_SECONDS)
         self.close()

@@ -7,7 +7,7 @@ from typing import Any
 
 from cautious.errors import InputError
 
-# what other tools, papers and people call what we call otherwise, and what it may mean here, likeliest first
+# words of other tools and papers, and the keys or kinds they may mean here, likeliest first
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("names", "rename", "mapping"), ("columns",)),
     **dict.fromkeys(("gamma", "discounting"), ("discount",)),
@@ -37,7 +37,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("std", "standard_deviation", "volatility"), ("Variance",)),
     **dict.fromkeys(("l2", "euclidean"), ("Quadratic",)),
 }
-# where keys live that are often written one table too early or too late
+# the table of each key, for errors about keys that were written in the wrong table
 TOP = "at the top of the file, above [model]"
 PLACES: Mapping[str, str] = {
     "caution": TOP,
@@ -49,7 +49,7 @@ NOWHERE: Mapping[str, str] = MappingProxyType({})
 
 
 def allow(table: Any, where: str, keys: Iterable[str], places: Mapping[str, str] = NOWHERE) -> None:
-    """Refuse what is not a table, and the first key that is not known; ``places`` are those of keys known elsewhere."""
+    """Refuse what is not a table, and the first unknown key; ``places`` says where keys of other tables belong."""
     if not isinstance(table, Mapping):
         raise InputError(f"{where} must be a table, found {table!r}")
     known = list(keys)
@@ -57,6 +57,13 @@ def allow(table: Any, where: str, keys: Iterable[str], places: Mapping[str, str]
         if key not in known:
             hint = f"it belongs {places[key]}; " if key in places else _nearest(key, known)
             raise InputError(f"{where} has an unknown key {key!r}; {hint}allowed: {', '.join(known)}")
+
+
+def require(table: Mapping[str, Any], where: str, keys: Iterable[str], hint: str = "") -> None:
+    """Refuse a table without one of these keys."""
+    for key in keys:
+        if key not in table:
+            raise InputError(f"{where} needs {key}{hint}")
 
 
 def one_of(where: str, value: Any, choices: Iterable[str]) -> str:
@@ -75,13 +82,13 @@ def text(where: str, value: Any, what: str = "a name") -> str:
 
 
 def refuse_percent(where: str, value: Any) -> None:
-    """Refuse 95 where 0.95 is meant; any other number is left to those who know what it may be."""
+    """Refuse 95 where 0.95 is meant; other numbers are checked where they are used."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 2 <= value <= 100:
         raise InputError(f"{where} is {value:g}; it lies between 0 and 1: {value:g} % is written {value / 100:g}")
 
 
 def _nearest(word: str, known: list[str]) -> str:
-    """A question that names the known word that was meant: by another name of it, its beginning, or its letters."""
+    """A question that names the key that was probably meant: a synonym, one with this beginning, or a similar one."""
     lower, said = {one.lower(): one for one in known}, word.lower()
     meant = [one for one in SYNONYMS.get(said, ()) if one in known]
     begun = [one for key, one in lower.items() if len(said) > 2 and key.startswith(said)]

@@ -6,11 +6,11 @@ The same tables serve ``[model]`` of a problem file and the command line, which 
 import inspect
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from cautious import worlds
+from cautious.checks import did_you_mean
 from cautious.errors import FileError, InputError, MissingExtraError
 from cautious.models.files import read_model
 from cautious.models.formats.outcome_tables import NEEDED, called_in
@@ -33,6 +33,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
 }
 # what people call the model, a step and what is earned; for reports only, beside any source
 WORDS = ("title", "story", "step", "reward_unit")
+TABLE_SUFFIXES = (".csv", *PARQUET, *ARROW)
 
 
 def source_of(table: Any) -> str:
@@ -67,17 +68,20 @@ def _named_model(source: str, name: str, table: Mapping[str, Any], folder: Path)
     refuse_percent("discount", rest.get("discount"))
     if source != "gym":
         _check_columns(rest)
-        if not (folder / name).exists():
-            raise FileError(f"{folder / name}: no such file{_like(folder / name)}")
-        if not (folder / name).is_file():
+        path = folder / name
+        if not path.exists():
+            # glob finds nothing where the folder is missing or may not be read
+            beside = [one.name for one in path.parent.glob("*") if one.is_file()]
+            raise FileError(f"{path}: no such file{did_you_mean(path.name, beside)}")
+        if not path.is_file():
             # a device or a pipe may never end
-            raise FileError(f"{folder / name}: not a file")
+            raise FileError(f"{path}: not a file")
         if source == "transitions":
-            return logged_model(folder / name, rest)
-        if "discount" not in rest and Path(name).suffix.lower() in (".csv", *PARQUET, *ARROW):
+            return logged_model(path, rest)
+        if "discount" not in rest and path.suffix.lower() in TABLE_SUFFIXES:
             # what is wrong with the columns comes before what else is missing
-            called_in(folder / name, rest.get("columns"))
-        return read_model(folder / name, **rest)
+            called_in(path, rest.get("columns"))
+        return read_model(path, **rest)
     if ":" in name:
         raise InputError(f"[model] gym is {name!r}; a problem file names a registered environment, and imports no code")
     return gym_model(name, table.get("parameters", {}), rest)
@@ -92,16 +96,6 @@ def _world(name: str, parameters: Any) -> MDP:
         raise InputError(f"[model] parameters of {name}: {error}") from None
     assert isinstance(mdp, MDP)
     return mdp
-
-
-def _like(path: Path) -> str:
-    """A question that names the file of the same folder whose name is nearest."""
-    try:
-        beside = [one.name for one in path.parent.iterdir() if one.is_file()]
-    except OSError:
-        return ""
-    close = get_close_matches(path.name, beside, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _check_columns(given: Mapping[str, Any]) -> None:

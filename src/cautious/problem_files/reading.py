@@ -66,7 +66,7 @@ def _parse(source: Path) -> dict[str, Any]:
 
 
 def _hint(problem: str, text: str) -> str:
-    """What was probably meant by TOML that is none."""
+    """What was probably meant where the text is not valid TOML."""
     if "'risk'" in problem and "twice" in problem:
         return "; for a sum of risks write [[risk]] above each of them"
     place = re.search(r"at line (\d+)", problem)

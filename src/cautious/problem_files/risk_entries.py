@@ -1,41 +1,47 @@
-"""The ``[risk]`` and ``[[risk]]`` tables of a problem file."""
+"""The ``[risk]`` and ``[[risk]]`` tables of a problem file, read and written.
 
+Arrays are lists, or the names of files: ``"prior.npy"``, ``"data.npz:prior"``, or for a prior ``"solution.npz"`` (its
+policy). Files are read without pickle, and what they claim is checked before memory is taken.
+"""
+
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from cautious import storage
 from cautious.checks import as_number
 from cautious.episodes.demonstrations import Demonstrations, demonstrations
-from cautious.errors import InputError
+from cautious.errors import FileError, InputError
 from cautious.models.tabular import MDP
-from cautious.problem_files.array_values import array_from_file, graph
-from cautious.problem_files.keys import PLACES, allow, one_of, refuse_percent, text
+from cautious.problem_files.keys import PLACES, allow, one_of, refuse_percent, require, text
 from cautious.risks.base import Risk, Sum, terms_of
 from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.wasserstein import Wasserstein
+from cautious.solution import load
 
 DEMONSTRATIONS_FORM = 'prior = { episodes = "demos.csv", smoothing = 0.05, at_end = "absorb" } in a problem file'
 
-# kind -> the fields it needs, and how each is read
-FIELDS: dict[str, dict[str, str]] = {
-    "SafeSet": {"states": "states", "slack": "share"},
-    "TaskFloors": {"task_rewards": "array", "floors": "array"},
-    "PeakExposure": {"sets": "sets"},
-    "WorstTask": {"task_rewards": "array"},
-    "Variance": {},
-    "KL": {"prior": "prior"},
-    "TotalVariation": {"prior": "prior"},
-    "Quadratic": {"prior": "prior"},
-    "Wasserstein": {"prior": "prior", "metric": "metric"},
-    "CVaR": {"level": "share"},
-    "Entropy": {},
+# the fields of each kind, and how they are read
+FIELDS: dict[type[Risk], dict[str, str]] = {
+    SafeSet: {"states": "states", "slack": "share"},
+    TaskFloors: {"task_rewards": "array", "floors": "array"},
+    PeakExposure: {"sets": "sets"},
+    WorstTask: {"task_rewards": "array"},
+    Variance: {},
+    KL: {"prior": "prior"},
+    TotalVariation: {"prior": "prior"},
+    Quadratic: {"prior": "prior"},
+    Wasserstein: {"prior": "prior", "metric": "metric"},
+    CVaR: {"level": "share"},
+    Entropy: {},
 }
-CLASSES: dict[str, Any] = {
-    one.__name__: one
-    for one in (SafeSet, TaskFloors, PeakExposure, WorstTask, Variance, KL, TotalVariation, Quadratic, Wasserstein)
-} | {"CVaR": CVaR, "Entropy": Entropy}
+KINDS = {kind.__name__: kind for kind in FIELDS}
 
 
 def risk_of(given: Any, folder: Path, mdp: MDP) -> Risk | None:
@@ -54,20 +60,18 @@ def risk_of(given: Any, folder: Path, mdp: MDP) -> Risk | None:
 
 def _one_risk(table: Any, where: str, folder: Path, mdp: MDP) -> Risk:
     if not isinstance(table, Mapping):
-        raise InputError(f"{where} must be a table with kind = one of {', '.join(FIELDS)}")
+        raise InputError(f"{where} must be a table with kind = one of {', '.join(KINDS)}")
     if "kind" not in table:
         every = ("kind", "weight", *dict.fromkeys(name for fields in FIELDS.values() for name in fields))
         allow(table, where, every, PLACES)
-        raise InputError(f"{where} needs kind = one of {', '.join(FIELDS)}")
-    kind = one_of(f"{where} kind", table["kind"], FIELDS)
-    fields = FIELDS[kind]
+        raise InputError(f"{where} needs kind = one of {', '.join(KINDS)}")
+    kind = one_of(f"{where} kind", table["kind"], KINDS)
+    fields = FIELDS[KINDS[kind]]
     strange = {key: place for key, place in PLACES.items() if place != "in [risk]"}
     allow(table, f"{where} of kind {kind}", ("kind", "weight", *fields), strange)
-    for name in fields:
-        if name not in table:
-            raise InputError(f"{where} of kind {kind} needs {name}")
+    require(table, f"{where} of kind {kind}", fields)
     values = [_field(f"{kind}.{name}", form, table[name], folder, mdp) for name, form in fields.items()]
-    risk: Risk = CLASSES[kind](*values)
+    risk: Risk = KINDS[kind](*values)
     weight = as_number(f"{where} weight", table.get("weight", 1.0), 0.0)
     return risk if weight == 1 else weight * risk
 
@@ -84,7 +88,7 @@ def _field(name: str, form: str, value: Any, folder: Path, mdp: MDP) -> Any:
                 raise InputError(f'{name} must be a list of sets, such as [["a", "b"], ["c"]], found {value!r:.80}')
         return [_field(f"{name}[{j}]", "states", one, folder, mdp) for j, one in enumerate(value)]
     if form == "metric" and isinstance(value, Mapping):
-        return graph(name, value)
+        return _graph(name, value)
     if form == "prior" and isinstance(value, Mapping):
         return _demonstrations(name, value, folder, mdp)
     if form == "prior":
@@ -102,14 +106,63 @@ def _demonstrations(name: str, table: Mapping[str, Any], folder: Path, mdp: MDP)
     """``prior = { episodes = "demos.csv", smoothing = 0.05, at_end = "absorb" }``."""
     keys = ("episodes", "smoothing", "at_end")
     allow(table, name, keys)
-    for key in keys:
-        if key not in table:
-            raise InputError(f"{name} needs {key}: {DEMONSTRATIONS_FORM}")
+    require(table, name, keys, f": {DEMONSTRATIONS_FORM}")
     file = folder / text(f"{name}.episodes", table["episodes"])
     return demonstrations(file, mdp, smoothing=table["smoothing"], at_end=table["at_end"])
 
 
 def refuse_bare_demonstrations(name: str, value: Any) -> None:
-    """Episodes are no array: how they end and how they are smoothed must be said."""
+    """Refuse the bare name of a file of episodes: their end and their smoothing must be given too."""
     if isinstance(value, str) and value.lower().endswith(".csv"):
         raise InputError(f"{name} is {value!r}; episodes need their smoothing and end: {DEMONSTRATIONS_FORM}")
+
+
+def array_from_file(name: str, text: str, folder: Path, *, solutions: bool) -> Any:
+    """An array named ``x.npy`` or ``x.npz:member``, or a Solution named ``x.npz`` where ``solutions`` are allowed."""
+    file, _, member = text.partition(":")
+    path = folder / file
+    try:
+        if path.suffix == ".npy" and not member:
+            # a memory map refuses a header that claims more than the file holds, before anything is allocated
+            return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+        if path.suffix == ".npz" and member:
+            return storage.take(path, storage.read_arrays(path, [member]), member)
+    except (OSError, ValueError, EOFError, SyntaxError, TypeError) as error:
+        raise FileError(f"{name}: cannot read {text}: {error}") from None
+    if path.suffix == ".npz" and solutions:
+        return load(path)
+    hint = ", or a solution .npz" if solutions else ""
+    raise InputError(
+        f"{name} is {text!r}; expected the name of a .npy file or of an array in a .npz file (x.npz:name){hint}"
+    )
+
+
+def _graph(name: str, table: Mapping[str, Any]) -> sp.csr_array:
+    """``metric = { edges = [[0, 1, 2.5], ...], n_states = 3 }``: a sparse weighted graph."""
+    allow(table, name, ("edges", "n_states"))
+    edges, count = table.get("edges"), table.get("n_states")
+    if not isinstance(edges, list) or not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise InputError(f"{name} needs edges = [[state, state, distance], ...] and n_states = a whole number")
+    for j, edge in enumerate(edges):
+        whole = (
+            isinstance(edge, list) and len(edge) == 3 and all(type(end) is int and 0 <= end < count for end in edge[:2])
+        )
+        if not whole:
+            raise InputError(
+                f"{name}.edges[{j}] is {edge!r}; expected [state, state, distance], states 0 to {count - 1}"
+            )
+    distances = [as_number(f"{name}.edges[{j}][2]", edge[2], 0.0, open_ends="(") for j, edge in enumerate(edges)]
+    ends = ([edge[0] for edge in edges], [edge[1] for edge in edges])
+    return sp.csr_array(sp.coo_array((distances, ends), shape=(count, count)))
+
+
+def written_risk(risk: Risk, folder: Path) -> list[str]:
+    """The lines of ``[risk]`` that describe one of these kinds, without a weight; a prior is saved beside the file."""
+    lines = ["[risk]", f'kind = "{type(risk).__name__}"']
+    for name, form in FIELDS[type(risk)].items():
+        value = getattr(risk, name)
+        if form == "prior":
+            np.save(folder / "prior.npy", value)
+            value = "prior.npy"
+        lines.append(f"{name} = {json.dumps(value, default=np.ndarray.tolist)}")
+    return lines

@@ -1,8 +1,8 @@
-"""What is nothing as far as a solve can tell: such figures read 0 in tables, on pages and in drawings.
+"""Numbers below both the remaining gap and 1e-9 of the model's scale are shown as 0.
 
-A solver stops at a gap, rounding included. Risk that could be shed for nothing is worth at most that gap: it is at most
-gap / caution. A figure is taken for 0 where it is below that and also below a billionth of the size that such figures
-have in this model, so that a coarse tolerance hides nothing.
+A solver stops at a gap, rounding included. Risk that could be avoided at no cost is worth at most that gap, so it is at
+most gap / caution. A number is shown as 0 where it is below that and also below 1e-9 of the size that such numbers have
+in this model, so that a coarse tolerance hides nothing.
 """
 
 import numpy as np
@@ -11,18 +11,23 @@ from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.solution import Solution
 
-SMALL = 1e-9
+RELATIVE_ZERO = 1e-9
 USUAL_TOLERANCE = 1e-6
 
 
 def settled(value: float, unsure: float) -> float:
-    """The value, or 0 where it is within what is unsure."""
+    """The value, or 0 where its size is at most ``unsure``."""
     return 0.0 if abs(value) <= unsure else value
+
+
+def rounded_to_zero(values: Array, unsure: float) -> Array:
+    """The values, 0 where their size is at most ``unsure`` or only rounding beside the largest."""
+    return np.where(np.abs(values) > max(unsure, RELATIVE_ZERO * _largest(values)), values, 0.0)
 
 
 def shown_return(solution: Solution) -> float:
     """The expected return of the policy."""
-    return settled(solution.expected_return, _smaller(solution.gap, SMALL * _return_size(solution)))
+    return settled(solution.expected_return, _smaller(solution.gap, RELATIVE_ZERO * _return_size(solution)))
 
 
 def shown_risk(solution: Solution) -> float | None:
@@ -32,41 +37,41 @@ def shown_risk(solution: Solution) -> float | None:
 
 
 def shown_objective(solution: Solution) -> float:
-    """What the policy is worth."""
+    """The objective of the policy."""
     size = _return_size(solution) + solution.caution * _risk_size(solution)
-    return settled(solution.objective, _smaller(solution.gap, SMALL * size))
+    return settled(solution.objective, _smaller(solution.gap, RELATIVE_ZERO * size))
 
 
 def unsure_risk(solution: Solution) -> float:
-    """Risks up to here may be none."""
+    """Risks up to this size may be 0."""
     if solution.caution > 0:
-        return _smaller(solution.gap / solution.caution, SMALL * _risk_size(solution))
+        return _smaller(solution.gap / solution.caution, RELATIVE_ZERO * _risk_size(solution))
     if solution.problem is None:
         return 0.0
     return rounding_of_risk(solution.problem, solution.occupancy, solution.certificate.occupancy_error)
 
 
 def rounding_of_risk(problem: Problem, occupancy: Array, error: float) -> float:
-    """What an error (1-norm) of an occupancy (S, A) can have done to a small risk."""
+    """How much an error (1-norm) of an occupancy (S, A) can change the risk, to first order."""
     if problem.risk is None or not np.isfinite(problem.risk.value(occupancy)):
         return 0.0
     return error * _largest(np.asarray(problem.risk.gradient(occupancy)))
 
 
 def shares_of_time(solution: Solution) -> Array:
-    """Shares of discounted time (S,); 0 where there is no more, beside the largest, than a tolerance leaves open."""
+    """Shares of discounted time (S,); 0 where they are below what the tolerance leaves open beside the largest."""
     mass = solution.occupancy.sum(axis=1)
-    unsure = SMALL * _smaller(solution.tolerance / USUAL_TOLERANCE, 1.0) * float(mass.max())
+    unsure = RELATIVE_ZERO * _smaller(solution.tolerance / USUAL_TOLERANCE, 1.0) * float(mass.max())
     return np.where(mass > unsure, mass, 0.0)
 
 
 def _return_size(solution: Solution) -> float:
-    """The most that could be earned or lost."""
+    """The trivial bound on the size of a return: max |reward| / (1 - discount)."""
     return _largest(solution.mdp.rewards) / (1 - solution.mdp.discount)
 
 
 def _risk_size(solution: Solution) -> float:
-    """The most that time could add to the risk, by the slope that the adjusted reward tells."""
+    """The largest entry of the risk's gradient, read off the adjusted reward."""
     scale = (1 - solution.mdp.discount) * solution.caution
     return _largest(solution.mdp.rewards - solution.adjusted_reward) / scale if scale > 0 else 0.0
 

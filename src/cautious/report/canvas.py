@@ -8,8 +8,6 @@ from typing import Any
 
 from cautious.errors import MissingExtraError
 
-MISSING = 'drawing needs matplotlib; install it with: pip install "cautious[plot]"'
-
 
 @dataclass(frozen=True)
 class Theme:
@@ -34,16 +32,15 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise MissingExtraError(MISSING) from None
+        raise MissingExtraError('drawing needs matplotlib; install it with: pip install "cautious[plot]"') from None
 
 
 def new_figure(theme: Theme, width: float, height: float) -> Any:
     """An empty matplotlib Figure (inches) with its own Agg canvas; nothing has to be closed, and notebooks show it."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(MISSING) from None
+    require_matplotlib()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure: Any = Figure(figsize=(width, height), facecolor=theme.paper, layout="constrained")
     FigureCanvasAgg(figure)
     # notebooks ask for this; they know matplotlib's own figures only after an import of pyplot

@@ -1,4 +1,4 @@
-"""Drawings on given axes: the map of a grid world, the busiest states, returns, frontiers."""
+"""Drawings on given axes: the map of a grid world, the most visited states, histograms of returns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,23 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from cautious.arrays import Array, Mask
+from cautious.arrays import Array
 from cautious.evaluation.evaluate import Evaluation
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time
-from cautious.report.canvas import Theme, dress, dress_curves
+from cautious.report.canvas import Theme, dress
 from cautious.report.text_tables import busiest_states
-from cautious.report.trade import point, steady
 from cautious.report.words import number, scene_of, short, state_name
 from cautious.solution import Solution
 
-# beyond these numbers of cells, marks and arrows are smaller than a pen stroke
-CELLS_WITH_ARROWS = 1600
-# less likely actions would be specks
-LEAST_ARROW = 0.1
-DECADES = 4
-# states that have a bar of their own
-BUSIEST = 12
+# with more cells, letters and arrows are smaller than a pen stroke
+MAX_CELLS_WITH_ARROWS = 1600
+MIN_ARROW_PROBABILITY = 0.1
+COLOUR_DECADES = 4
+MAX_BARS = 12
 DIRECTIONS = {
     "up": (0.0, -1.0), "right": (1.0, 0.0), "down": (0.0, 1.0), "left": (-1.0, 0.0),
     "north": (0.0, -1.0), "east": (1.0, 0.0), "south": (0.0, 1.0), "west": (-1.0, 0.0),
@@ -46,23 +43,20 @@ def time_scale(solutions: Sequence[Solution]) -> ColourScale:
 
     mass = np.concatenate([100 * shares_of_time(one) for one in solutions])
     seen = mass[mass > 0]
-    high, cut = colour_limit(seen)
-    low = min(max(high / 10**DECADES, float(np.quantile(seen, 0.02))), high / 2)
+    high, cut = _colour_limit(seen)
+    low = min(max(high / 10**COLOUR_DECADES, float(np.quantile(seen, 0.02))), high / 2)
     return ColourScale(ScalarMappable(LogNorm(low, high, clip=True), "viridis"), "max" if cut else "neither")
 
 
-def draw_map(figure: Any, axes: Any, solution: Solution, theme: Theme, scale: ColourScale | None = None) -> None:
+def draw_map(axes: Any, solution: Solution, theme: Theme, scale: ColourScale) -> None:
     """Where the policy spends its time, walls grey, and what it does in the cells it reaches.
 
     Maps that share a ``scale`` get their one bar from ``draw_time_bar``.
     """
-    own = time_scale([solution]) if scale is None else scale
-    colours = reached_colours(solution, own.colours.to_rgba(100 * solution.occupancy.sum(axis=1)), theme)
+    colours = _reached_colours(solution, scale.colours.to_rgba(100 * solution.occupancy.sum(axis=1)), theme)
     paint_cells(axes, solution.mdp, colours, theme)
-    if scale is None:
-        draw_time_bar(figure, axes, own, theme)
     cells = np.array(scene_of(solution.mdp).cells)
-    if len(cells) <= CELLS_WITH_ARROWS:
+    if len(cells) <= MAX_CELLS_WITH_ARROWS:
         _arrows(axes, solution, cells, _inks(colours))
 
 
@@ -82,11 +76,30 @@ def draw_bar(figure: Any, axes: Any, scale: ColourScale, label: str, theme: Them
     return bar
 
 
-def reached_colours(solution: Solution, colours: Array, theme: Theme) -> Array:
+def _reached_colours(solution: Solution, colours: Array, theme: Theme) -> Array:
     """Colours (S, 3): those given (S, 3 or 4) where the policy goes, the paper elsewhere."""
     from matplotlib.colors import to_rgb
 
     return np.where(shares_of_time(solution)[:, None] > 0, np.asarray(colours)[:, :3], to_rgb(theme.paper))
+
+
+def draw_risk_map(figure: Any, axes: Any, solution: Solution, contributions: Array, theme: Theme) -> None:
+    """Contributions (S,) to the risk: orange cells take risk away, purple ones add it, white is nothing.
+
+    The two colours can be told apart by all readers.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    seen = contributions[solution.reached]
+    most, cut = _colour_limit(np.abs(seen))
+    limit = most if most > 0 else 1.0
+    scale = ColourScale(ScalarMappable(Normalize(-limit, limit, clip=True), "PuOr"), "both" if cut else "neither")
+    paint_cells(axes, solution.mdp, _reached_colours(solution, scale.colours.to_rgba(contributions), theme), theme)
+    bar = draw_bar(figure, axes, scale, f"contribution to the risk ({solution.risk_label})", theme)
+    bar.ax.yaxis.label.set_parse_math(False)
+    # where all cells have the same sign, the other half of the scale would only take room
+    bar.ax.set_ylim(-limit if seen.min() < -1e-3 * limit else 0, limit if seen.max() > 1e-3 * limit else 0)
 
 
 def paint_cells(
@@ -117,8 +130,11 @@ def paint_cells(
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     dress(axes, theme, frame=False)
-    if len(cells) <= CELLS_WITH_ARROWS:
-        _thin_lines(axes, picture.shape, theme.paper if lines is None else lines)
+    if len(cells) <= MAX_CELLS_WITH_ARROWS:
+        edges = {"colors": theme.paper if lines is None else lines, "linewidth": 0.6, "zorder": 1}
+        height, width = picture.shape[:2]
+        axes.vlines(np.arange(0.5, width - 1), -0.5, height - 0.5, **edges)
+        axes.hlines(np.arange(0.5, height - 1), -0.5, width - 0.5, **edges)
         _marks(axes, scene.grid, cells, _inks(colours), unmarked, compact)
     if compact:
         axes.set(xticks=range(0, picture.shape[1], 3), yticks=range(0, picture.shape[0], 3))
@@ -131,42 +147,32 @@ def _inks(shades: Array) -> Array:
     return np.where(bright[:, None], (0.06, 0.08, 0.11), (1.0, 1.0, 1.0))
 
 
-def colour_limit(sizes: Array) -> tuple[float, bool]:
-    """Where colours end, and whether that leaves some sizes out: a few giants must not make all the others alike."""
+def _colour_limit(sizes: Array) -> tuple[float, bool]:
+    """Where the colour scale ends, and whether larger sizes are cut: a few must not hide all other differences."""
     top, most = float(sizes.max()), float(np.quantile(sizes, 0.98))
     return (most, True) if top > 4 * most > 0 else (top, False)
 
 
-def _thin_lines(axes: Any, shape: tuple[int, ...], colour: str) -> None:
-    edges = {"colors": colour, "linewidth": 0.6, "zorder": 1}
-    axes.vlines(np.arange(0.5, shape[1] - 1), -0.5, shape[0] - 0.5, **edges)
-    axes.hlines(np.arange(0.5, shape[0] - 1), -0.5, shape[1] - 0.5, **edges)
-
-
 def _arrows(axes: Any, solution: Solution, cells: Array, inks: Array) -> None:
     """One arrow per action the policy may take where it goes, as long as the action is likely."""
+    visited = shares_of_time(solution) > 0
+    if solution.mdp.known_transitions:
+        # an arrow in a state that the policy never leaves would point nowhere
+        visited &= solution.mdp.under(solution.policy).diagonal() <= 1 - 1e-12
     for action, name in enumerate(scene_of(solution.mdp).action_arrows[: solution.mdp.n_actions]):
         direction = DIRECTIONS.get(name.lower())
         chance = solution.policy[:, action]
-        here = (shares_of_time(solution) > 0) & (chance >= LEAST_ARROW) & ~_absorbing(solution)
+        here = visited & (chance >= MIN_ARROW_PROBABILITY)
         if direction is None or not here.any():
             continue
         reach = 0.42 * chance[here]
         x, y = cells[here, 1], cells[here, 0]
         dx, dy = direction[0] * reach, direction[1] * reach
         # a lone arrow sits in the middle of its cell; several leave a gap there and point apart
-        shift = np.where(chance[here] > 1 - LEAST_ARROW, -0.5 * reach, 0.08)
+        shift = np.where(chance[here] > 1 - MIN_ARROW_PROBABILITY, -0.5 * reach, 0.08)
         x, y = x + shift * direction[0], y + shift * direction[1]
         style = {"angles": "xy", "scale_units": "xy", "scale": 1, "units": "xy", "width": 0.05}
         axes.quiver(x, y, dx, dy, color=inks[here], headwidth=4, headlength=3.4, headaxislength=3, **style)
-
-
-def _absorbing(solution: Solution) -> Mask:
-    """States (S,) the policy never leaves, where that is known: an arrow there would point nowhere."""
-    if not solution.mdp.known_transitions:
-        return np.zeros(solution.mdp.n_states, dtype=np.bool_)
-    chain = solution.mdp.under(solution.policy)
-    return np.asarray(chain.diagonal() > 1 - 1e-12)
 
 
 def _marks(axes: Any, grid: Sequence[str], cells: Array, inks: Array, unmarked: str, bold: bool) -> None:
@@ -178,20 +184,20 @@ def _marks(axes: Any, grid: Sequence[str], cells: Array, inks: Array, unmarked: 
             axes.text(column - 0.46, row - 0.46, mark, color=ink, **style)
 
 
-def draw_busiest(axes: Any, solution: Solution, theme: Theme, alike: Sequence[Solution] = ()) -> None:
-    """Bars of the states that are visited most, by this policy or one ``alike``; the title says what others share.
+def draw_busiest(axes: Any, solution: Solution, theme: Theme, among: Sequence[Solution]) -> None:
+    """Bars of the states that are visited most, by this policy or another one ``among`` those to compare it with.
 
-    Drawings of policies that are alike have the same states in the same order.
+    Their drawings have the same states in the same order, on one scale; the title says what the other states share.
     """
     mass = 100 * shares_of_time(solution)
-    most = np.max([shares_of_time(one) for one in alike or (solution,)], axis=0)
-    states = busiest_states(most, BUSIEST)
+    most = np.max([shares_of_time(one) for one in among], axis=0)
+    states = busiest_states(most, MAX_BARS)
     shares = [float(mass[state]) for state in states]
     places = np.arange(len(states))
     axes.barh(places, shares, color=theme.chosen, height=0.7)
     axes.set_yticks(places, [short(state_name(solution.mdp, state)) for state in states], parse_math=False)
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.15 * max(shares))
+    axes.set_xlim(0, 115 * max(float(one.occupancy.sum(axis=1).max()) for one in among))
     for place, share in zip(places, shares, strict=True):
         style = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
         axes.annotate(f"{_short_share(share)} %", (share, place), color=theme.ink, **style)
@@ -222,48 +228,3 @@ def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], unit:
     legend = axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink, loc="lower left", bbox_to_anchor=(0, 1.0))
     legend.set_in_layout(True)
     dress(axes, theme)
-
-
-def draw_frontier(axes: Any, solutions: Sequence[Solution], unit: str, theme: Theme) -> None:
-    """Expected return against risk, one point per caution; points without a known, finite risk are left out."""
-    pairs = [(one, here) for one in solutions if (here := point(one)) is not None]
-    shown = [one for one, _ in pairs]
-    points = steady([here for _, here in pairs])
-    risks = np.array([here.risk for here in points])
-    returns = np.array([here.expected_return for here in points])
-    axes.plot(risks, returns, color=theme.faint, linewidth=1.5, zorder=1)
-    proved = np.array([one.status.name == "SOLVED" for one in shown], dtype=bool)
-    for mask, style, name in ((proved, "o", "solved"), (~proved, "s", "not proved best")):
-        if mask.any():
-            axes.plot(
-                risks[mask], returns[mask], style, color=theme.chosen if style == "o" else theme.neutral, label=name
-            )
-    labels = {one.risk_label for one in shown if one.risk_label not in ("none", "")}
-    axes.set(xlabel=f"risk ({' / '.join(sorted(labels)) or 'none'})", ylabel=f"expected discounted return ({unit})")
-    axes.xaxis.label.set_parse_math(False)
-    axes.yaxis.label.set_parse_math(False)
-    axes.margins(0.12)
-    dress_curves(axes, theme)
-    if proved.size and not proved.all():
-        axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink)
-    _label_points(axes, shown, np.column_stack([risks, returns]), theme)
-
-
-def _label_points(axes: Any, shown: Sequence[Solution], points: Array, theme: Theme) -> None:
-    """Cautions beside the points; points too close to tell apart share one label."""
-    if not shown:
-        return
-    axes.figure.draw_without_rendering()
-    pixels = axes.transData.transform(points)
-    near = 0.2 * axes.figure.dpi
-    groups: list[list[int]] = []
-    for i in range(len(shown)):
-        if groups and np.hypot(*(pixels[i] - pixels[groups[-1][0]])) < near:
-            groups[-1].append(i)
-        else:
-            groups.append([i])
-    for group in groups:
-        names = [number(shown[i].caution) for i in group]
-        text = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        style = {"xytext": (6, -11), "textcoords": "offset points", "fontsize": 9}
-        axes.annotate(text, points[group[0]], color=theme.ink, **style)

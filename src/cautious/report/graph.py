@@ -1,7 +1,7 @@
 """The graph of a model without a map: the most visited states, what is done there, and where it leads.
 
-States stand in one column, in an order that keeps the flow between neighbours. Ways down run on the right, ways up on
-the left, so that no line crosses a name; states beyond the busiest are one box at the bottom.
+States stand in one column, in an order that keeps the flow between neighbours. Arrows down run on the right, arrows up
+on the left, so that no line crosses a name; states beyond the busiest are one box at the bottom.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Indices, Mask
 from cautious.report.accuracy import shares_of_time
 from cautious.report.canvas import Theme
-from cautious.report.text_tables import busiest_states, doing
+from cautious.report.text_tables import busiest_states, likeliest_actions
 from cautious.report.words import percent, short, state_name
 from cautious.solution import Solution
 
-NODES = 12
-# rarer ways, and more of them, would be a thicket
-LEAST_CHANCE = 0.05
-WAYS_OUT = 3
-# the numbering of the states is an order people know: another one must be worth it
-MUCH_SHORTER = 0.7
-LEFT, RIGHT, HALF = 0.24, 0.76, 0.36
+MAX_NODES = 12
+# more arrows, and rarer ones, could not be told apart
+MIN_TRANSITION_PROBABILITY = 0.05
+MAX_ARROWS_PER_NODE = 3
+# the numbering of the states is an order people know: another one must be that much shorter
+MAX_RELATIVE_LENGTH = 0.7
+BOX_LEFT, BOX_RIGHT, BOX_HALF_HEIGHT = 0.24, 0.76, 0.36
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class FlowGraph:
     others: int
 
 
-def flow_graph(solution: Solution, count: int = NODES) -> FlowGraph:
+def flow_graph(solution: Solution, count: int = MAX_NODES) -> FlowGraph:
     """The busiest states in the order they are drawn, and the flows between them."""
     mass = shares_of_time(solution)
     states = np.array(busiest_states(mass, count), dtype=np.int64)
@@ -64,11 +64,11 @@ def _flows(solution: Solution, states: Indices, mass: Array) -> tuple[Array, Arr
 
 
 def _order(flow: Array, states: Indices) -> list[int]:
-    """Indices from top to bottom with short ways between them: moves of one box, while that helps."""
+    """Indices from top to bottom with short arrows between them: one box is moved at a time, while that helps."""
     ties = flow + flow.T
     order: list[int] = np.argsort(states).tolist()
     numbered, best = order, _length(ties, order)
-    enough = MUCH_SHORTER * best
+    enough = MAX_RELATIVE_LENGTH * best
     improved = True
     while improved:
         improved = False
@@ -98,26 +98,26 @@ def draw_graph(axes: Any, solution: Solution, graph: FlowGraph, theme: Theme) ->
     axes.set_axis_off()
     for row in range(count):
         _box(axes, solution, graph, row, theme)
-    shown = main_ways(graph)
+    shown = shown_transitions(graph)
     strongest = float(graph.flow[shown].max(initial=1e-300))
-    ends = _ports(shown)
+    ends = _arrow_ends(shown)
     for start, end in np.argwhere(shown).tolist():
         weight = float(np.sqrt(graph.flow[start, end] / strongest))
-        _way(axes, start, end, ends[start, end], count, weight, theme)
+        _draw_arrow(axes, start, end, ends[start, end], count, weight, theme)
 
 
-def main_ways(graph: FlowGraph) -> Mask:
-    """(k, k): the likeliest ways out of each box, and staying, where their chance is not too small."""
-    likely = (graph.flow >= LEAST_CHANCE * graph.share[:, None]) & (graph.flow > 0)
+def shown_transitions(graph: FlowGraph) -> Mask:
+    """(k, k): the likeliest transitions out of each box, and staying, where their probability is not too small."""
+    likely = (graph.flow >= MIN_TRANSITION_PROBABILITY * graph.share[:, None]) & (graph.flow > 0)
     away = np.where(np.eye(graph.share.size, dtype=bool), 0.0, graph.flow)
     rank = np.argsort(np.argsort(-away, axis=1, kind="stable"), axis=1)
-    return np.asarray(likely & ((rank < WAYS_OUT) | np.eye(graph.share.size, dtype=bool)))
+    return np.asarray(likely & ((rank < MAX_ARROWS_PER_NODE) | np.eye(graph.share.size, dtype=bool)))
 
 
 def _box(axes: Any, solution: Solution, graph: FlowGraph, row: int, theme: Theme) -> None:
     from matplotlib.patches import Rectangle
 
-    corner, width, height = (LEFT, row - HALF), RIGHT - LEFT, 2 * HALF
+    corner, width, height = (BOX_LEFT, row - BOX_HALF_HEIGHT), BOX_RIGHT - BOX_LEFT, 2 * BOX_HALF_HEIGHT
     named = row < len(graph.states)
     edge: dict[str, Any] = {"edgecolor": theme.wall, "linewidth": 0.8, "linestyle": "-" if named else "--"}
     axes.add_patch(Rectangle(corner, width, height, facecolor=theme.paper, zorder=3, **edge))
@@ -127,21 +127,21 @@ def _box(axes: Any, solution: Solution, graph: FlowGraph, row: int, theme: Theme
         axes.add_patch(Rectangle(corner, filled, height, facecolor=theme.chosen, alpha=0.3, zorder=4, linewidth=0))
         name, action = (
             state_name(solution.mdp, graph.states[row]),
-            doing(solution.mdp, solution.policy, graph.states[row]),
+            likeliest_actions(solution.mdp, solution.policy, graph.states[row], 1),
         )
     style: dict[str, Any] = {"color": theme.ink, "fontsize": 9, "va": "center", "zorder": 5, "parse_math": False}
-    axes.text(RIGHT - 0.012, row - 0.16, percent(float(graph.share[row])), ha="right", **style)
-    # letters can be wider than we think: the name must not run into the share, nor the action out of the box
+    axes.text(BOX_RIGHT - 0.012, row - 0.16, percent(float(graph.share[row])), ha="right", **style)
+    # letters may be wide: the name must not run into the share, nor the action out of the box
     for text, shift, room in ((short(name, 26), -0.16, 0.77 * width), (short(action, 33), 0.16, width)):
-        written = axes.text(LEFT + 0.012, row + shift, text, ha="left", **style)
+        written = axes.text(BOX_LEFT + 0.012, row + shift, text, ha="left", **style)
         written.set_clip_path(Rectangle(corner, room, height, transform=axes.transData))
 
 
-def _ports(shown: Mask) -> dict[tuple[int, int], tuple[float, float]]:
-    """Where each way leaves its box and enters another, as heights; on each side from top to bottom without crossing.
+def _arrow_ends(shown: Mask) -> dict[tuple[int, int], tuple[float, float]]:
+    """The heights where each arrow leaves its box and enters another, so that arrows on one side do not cross.
 
-    Ways down (right): those that end here, the nearest on top; staying; those that leave, the farthest on top. Ways up
-    (left) are the mirror image.
+    Arrows down (right): those that end here, the nearest on top; staying; those that leave, the farthest on top. Arrows
+    up (left) are the mirror image.
     """
     count = shown.shape[0]
     leaves: dict[tuple[int, int], float] = {}
@@ -152,21 +152,21 @@ def _ports(shown: Mask) -> dict[tuple[int, int], tuple[float, float]]:
         # a loop needs room to be seen
         room = [None] * (1 + (len(ended) + len(left)) // 3)
         stay = [(row, row, leaves), *room, (row, row, enters)] if shown[row, row] else []
-        _spread(row, [*ended, *stay, *left])
+        _place_ends(row, [*ended, *stay, *left])
         up = [(row, end, leaves) for end in range(row - 1, -1, -1) if shown[row, end]]
         from_below = [(start, row, enters) for start in range(count - 1, row, -1) if shown[start, row]]
-        _spread(row, [*up, *from_below])
-    return {way: (leaves[way], enters[way]) for way in leaves}
+        _place_ends(row, [*up, *from_below])
+    return {pair: (leaves[pair], enters[pair]) for pair in leaves}
 
 
-def _spread(row: int, ways: Sequence[tuple[int, int, dict[tuple[int, int], float]] | None]) -> None:
-    for place, way in enumerate(ways):
-        if way is not None:
-            start, end, heights = way
-            heights[start, end] = row + HALF * (2 * (place + 1) / (len(ways) + 1) - 1)
+def _place_ends(row: int, arrows: Sequence[tuple[int, int, dict[tuple[int, int], float]] | None]) -> None:
+    for place, arrow in enumerate(arrows):
+        if arrow is not None:
+            start, end, heights = arrow
+            heights[start, end] = row + BOX_HALF_HEIGHT * (2 * (place + 1) / (len(arrows) + 1) - 1)
 
 
-def _way(
+def _draw_arrow(
     axes: Any, start: int, end: int, heights: tuple[float, float], count: int, weight: float, theme: Theme
 ) -> None:
     from matplotlib.patches import FancyArrowPatch
@@ -174,7 +174,7 @@ def _way(
 
     far = abs(start - end)
     reach = 0.04 + 0.26 * np.sqrt(far / max(3, count - 1)) if far else 0.06
-    side, sign = (RIGHT, 1) if end >= start else (LEFT, -1)
+    side, sign = (BOX_RIGHT, 1) if end >= start else (BOX_LEFT, -1)
     bend = side + sign * reach
     points = [(side, heights[0]), (bend, heights[0]), (bend, heights[1]), (side, heights[1])]
     path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])

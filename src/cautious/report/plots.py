@@ -9,20 +9,11 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.history import History
 from cautious.report.canvas import LIGHT, Theme, dress_curves, new_figure, png, title
-from cautious.report.carriers import Carriers
-from cautious.report.drawings import (
-    ColourScale,
-    draw_busiest,
-    draw_frontier,
-    draw_map,
-    draw_returns,
-    draw_time_bar,
-    time_scale,
-)
+from cautious.report.contributions import Contributions
+from cautious.report.drawings import draw_busiest, draw_map, draw_returns, draw_risk_map, draw_time_bar, time_scale
 from cautious.report.graph import draw_graph, flow_graph
-from cautious.report.neutral_comparison import Comparison, compare
-from cautious.report.risk_map import draw_risk_map
-from cautious.report.words import fits_grid, is_neutral, scene_of
+from cautious.report.trade_off import NeutralComparison, compare_with_neutral, point, steady
+from cautious.report.words import fits_grid, is_neutral, number, scene_of
 from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 
@@ -46,10 +37,8 @@ def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
         return plot_behaviour(solution, theme=theme)
     figure = new_figure(theme, 12, 5)
     left, right = figure.subplots(1, 2)
-    scale = _draw_behaviour(figure, left, solution, theme, [solution])
-    if scale is not None:
-        draw_time_bar(figure, left, scale, theme)
-    _draw_returns(right, compare(solution), theme)
+    _draw_behaviour(figure, [left], [solution], [solution], theme)
+    _draw_returns(right, compare_with_neutral(solution), theme)
     return figure
 
 
@@ -59,11 +48,7 @@ def plot_behaviour(solution: Solution, *, among: Sequence[Solution] | None = Non
     ``among`` are solutions to compare it with: it is drawn on the scale they share.
     """
     figure = new_figure(theme, 5.6, _behaviour_height(solution))
-    axes = figure.subplots()
-    alike = [solution] if among is None else among
-    scale = _draw_behaviour(figure, axes, solution, theme, alike)
-    if scale is not None:
-        draw_time_bar(figure, axes, scale, theme)
+    _draw_behaviour(figure, [figure.subplots()], [solution], [solution] if among is None else among, theme)
     return figure
 
 
@@ -74,12 +59,9 @@ def plot_side_by_side(
     shown = [f"caution {one.caution:g}" for one in solutions] if names is None else names
     figure = new_figure(theme, 4.2 * len(solutions) + 0.8, max(_behaviour_height(one) for one in solutions))
     panels = figure.subplots(1, len(solutions), squeeze=False)[0]
-    scale = None
-    for axes, solution, name in zip(panels, solutions, shown, strict=True):
-        scale = _draw_behaviour(figure, axes, solution, theme, solutions)
+    _draw_behaviour(figure, panels, solutions, solutions, theme)
+    for axes, name in zip(panels, shown, strict=True):
         title(axes, name, theme)
-    if scale is not None:
-        draw_time_bar(figure, panels, scale, theme)
     return figure
 
 
@@ -91,14 +73,14 @@ def plot_graph(solution: Solution, *, theme: Theme = LIGHT) -> Any:
     return figure
 
 
-def plot_risk_map(solution: Solution, found: Carriers, *, theme: Theme = LIGHT) -> Any:
+def plot_risk_map(solution: Solution, found: Contributions, *, theme: Theme = LIGHT) -> Any:
     """The map of a grid world, coloured by what each cell adds to the risk."""
     figure = new_figure(theme, 5.6, _behaviour_height(solution))
-    draw_risk_map(figure, figure.subplots(), solution, found, theme)
+    draw_risk_map(figure, figure.subplots(), solution, found.by_state, theme)
     return figure
 
 
-def plot_returns(comparison: Comparison, *, theme: Theme = LIGHT) -> Any:
+def plot_returns(comparison: NeutralComparison, *, theme: Theme = LIGHT) -> Any:
     """The simulated returns of the policy and of the risk-neutral one."""
     figure = new_figure(theme, 5.6, 4.2)
     _draw_returns(figure.subplots(), comparison, theme)
@@ -106,16 +88,56 @@ def plot_returns(comparison: Comparison, *, theme: Theme = LIGHT) -> Any:
 
 
 def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
-    """Expected return against risk, points labelled by caution.
+    """Expected return against risk, points labelled by caution; points without a known, finite risk are left out.
 
     A solution of caution 0 has a risk only through its problem: one from a file is left out.
     """
     solutions = list(frontier)
     figure = new_figure(theme, 6.2, 4.4)
-    axes = figure.subplots()
-    draw_frontier(axes, solutions, scene_of(solutions[0].mdp).reward_unit if solutions else "reward", theme)
+    axes, unit = figure.subplots(), scene_of(solutions[0].mdp).reward_unit if solutions else "reward"
+    pairs = [(one, here) for one in solutions if (here := point(one)) is not None]
+    shown = [one for one, _ in pairs]
+    points = steady([here for _, here in pairs])
+    risks = np.array([here.risk for here in points])
+    returns = np.array([here.expected_return for here in points])
+    axes.plot(risks, returns, color=theme.faint, linewidth=1.5, zorder=1)
+    proved = np.array([one.status.name == "SOLVED" for one in shown], dtype=bool)
+    for mask, style, name in ((proved, "o", "solved"), (~proved, "s", "not proved best")):
+        if mask.any():
+            axes.plot(
+                risks[mask], returns[mask], style, color=theme.chosen if style == "o" else theme.neutral, label=name
+            )
+    labels = {one.risk_label for one in shown if one.risk_label not in ("none", "")}
+    axes.set(xlabel=f"risk ({' / '.join(sorted(labels)) or 'none'})", ylabel=f"expected discounted return ({unit})")
+    axes.xaxis.label.set_parse_math(False)
+    axes.yaxis.label.set_parse_math(False)
+    axes.margins(0.12)
+    dress_curves(axes, theme)
+    if proved.size and not proved.all():
+        axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink)
+    _label_points(axes, shown, np.column_stack([risks, returns]), theme)
     title(axes, "numbers: caution", theme, size=9)
     return figure
+
+
+def _label_points(axes: Any, shown: Sequence[Solution], points: Array, theme: Theme) -> None:
+    """Cautions beside the points; points too close to tell apart share one label."""
+    if not shown:
+        return
+    axes.figure.draw_without_rendering()
+    pixels = axes.transData.transform(points)
+    near = 0.2 * axes.figure.dpi
+    groups: list[list[int]] = []
+    for i in range(len(shown)):
+        if groups and np.hypot(*(pixels[i] - pixels[groups[-1][0]])) < near:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    for group in groups:
+        names = [number(shown[i].caution) for i in group]
+        text = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        style = {"xytext": (6, -11), "textcoords": "offset points", "fontsize": 9}
+        axes.annotate(text, points[group[0]], color=theme.ink, **style)
 
 
 # (column, label of its axis, whether it shrinks towards zero)
@@ -148,7 +170,8 @@ def plot_history(history: History, *, columns: int = 2, theme: Theme = LIGHT) ->
         _draw_column(axes, history, panel, drawn, theme)
     for axes in panels[len(shown) :]:
         axes.set_axis_off()
-    figure.supxlabel("\n".join([_along(history, drawn), *said]), color=theme.ink, fontsize=10)
+    along = "transitions drawn (log scale)" if _spans_decades(history.samples[drawn]) else "transitions drawn"
+    figure.supxlabel("\n".join([along, *said]), color=theme.ink, fontsize=10)
     return figure
 
 
@@ -159,24 +182,20 @@ def _draw_column(axes: Any, history: History, panel: tuple[str, str, bool], draw
     rows = drawn & np.isfinite(column)
     axes.plot(history.samples[rows], column[rows], "o-", markersize=3, linewidth=1.4, color=theme.chosen)
     axes.set_ylabel(label)
-    if _decades(history.samples[drawn]):
+    if _spans_decades(history.samples[drawn]):
         axes.set_xscale("log")
     else:
         axes.locator_params(axis="x", nbins=4)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    if shrinks and _decades(column[rows]):
+    if shrinks and _spans_decades(column[rows]):
         axes.set_yscale("log")
     dress_curves(axes, theme)
     axes.tick_params(which="both", labelsize=9, labelbottom=True)
 
 
-def _decades(values: Array) -> bool:
+def _spans_decades(values: Array) -> bool:
     """Whether a logarithmic axis has round numbers to show: values above zero, over more than one decade."""
     return bool(0 < 10 * values.min() < values.max())
-
-
-def _along(history: History, drawn: Mask) -> str:
-    return "transitions drawn (log scale)" if _decades(history.samples[drawn]) else "transitions drawn"
 
 
 def _single(history: History, panel: tuple[str, str, bool], drawn: Mask) -> str:
@@ -191,19 +210,20 @@ def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _draw_behaviour(
-    figure: Any, axes: Any, solution: Solution, theme: Theme, alike: Sequence[Solution]
-) -> ColourScale | None:
-    """On the scale of all that are ``alike``; a map's scale is given back, because its bar is still to be drawn."""
-    if fits_grid(solution.mdp):
-        scale = time_scale(alike)
-        draw_map(figure, axes, solution, theme, scale)
-        return scale
-    draw_busiest(axes, solution, theme, alike)
-    axes.set_xlim(0, 115 * max(float(one.occupancy.sum(axis=1).max()) for one in alike))
-    return None
+    figure: Any, panels: Sequence[Any], solutions: Sequence[Solution], among: Sequence[Solution], theme: Theme
+) -> None:
+    """One solution per panel, on the scale of all ``among`` those to compare; maps share one colour bar."""
+    if not fits_grid(solutions[0].mdp):
+        for axes, solution in zip(panels, solutions, strict=True):
+            draw_busiest(axes, solution, theme, among)
+        return
+    scale = time_scale(among)
+    for axes, solution in zip(panels, solutions, strict=True):
+        draw_map(axes, solution, theme, scale)
+    draw_time_bar(figure, list(panels), scale, theme)
 
 
-def _draw_returns(axes: Any, comparison: Comparison, theme: Theme) -> None:
+def _draw_returns(axes: Any, comparison: NeutralComparison, theme: Theme) -> None:
     series = [("this policy", theme.chosen, comparison.chosen)]
     if not is_neutral(comparison.solution):
         series.insert(0, ("risk-neutral policy", theme.neutral, comparison.neutral))

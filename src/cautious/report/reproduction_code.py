@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cautious.report.words import RISKS, is_learned, is_neutral
+from cautious.report.words import RISKS, LabelledRisk, is_learned, is_neutral, risks_in
 from cautious.risks.base import Risk, terms_of
 from cautious.solution import Solution
 
-NO_DATA = {"Variance", "Entropy"}
-# more text is no line that anyone reads
-LONGEST_DATA = 100
+RISKS_WITHOUT_DATA = {"Variance", "Entropy"}
+# longer data are written as "..."
+MAX_DATA_CHARACTERS = 100
 DATA_NOTE = "    # ...: the data you gave the risk"
 LOG_NOTE = "    # ...: the log and what you said of it"
 READ = 'mdp = ca.read_model("model.npz")    # the model of this page: solution.mdp.save("model.npz")'
@@ -26,9 +26,9 @@ def reproduction(solution: Solution, command: str | None = None) -> str:
     arguments = "logged" if logged else "simulator" if learned else "mdp"
     note = ""
     if not is_neutral(solution):
-        recipe = _recipe(solution)
-        arguments += f", {recipe}, caution={solution.caution!r}"
-        note = DATA_NOTE if "..." in recipe else ""
+        code = _risk_expression(solution)
+        arguments += f", {code}, caution={solution.caution!r}"
+        note = DATA_NOTE if "..." in code else ""
     if logged:
         lines = [
             f"logged = ca.from_transitions(..., discount={solution.mdp.discount!r}){LOG_NOTE}",
@@ -60,9 +60,9 @@ def frontier_reproduction(solutions: Sequence[Solution], command: str | None = N
     """Code that leads to these solutions again."""
     last = solutions[-1]
     cautions = ", ".join(f"{one.caution!r}" for one in solutions)
-    recipe = _recipe(last)
-    note = DATA_NOTE if "..." in recipe else ""
-    call = f"points = ca.frontier(mdp, {recipe}, [{cautions}], tolerance={last.tolerance!r}){note}"
+    code = _risk_expression(last)
+    note = DATA_NOTE if "..." in code else ""
+    call = f"points = ca.frontier(mdp, {code}, [{cautions}], tolerance={last.tolerance!r}){note}"
     return _script([READ.replace("solution.", "points[0]."), call, 'points.report("report.html")'], command)
 
 
@@ -71,11 +71,11 @@ def _script(lines: Sequence[str], command: str | None) -> str:
     return "\n".join([*shell, "import cautious as ca", "", *lines])
 
 
-def _recipe(solution: Solution) -> str:
+def _risk_expression(solution: Solution) -> str:
     """The risk as code: with its data where the solution knows them and they are short, else "..." for them."""
     problem = solution.problem
     label = solution.risk_label if problem is None else problem.risk_label
-    parts = label.split(" + ")
+    parts = risks_in(label)
     terms = () if problem is None or problem.unbound_risk is None else terms_of(problem.unbound_risk)
     whole = [_whole(risk) for _, risk in terms]
     if len(whole) != len(parts):
@@ -104,7 +104,7 @@ def _literal(value: object) -> str | None:
         value = sorted(value)
     plain = value.item() if isinstance(value, np.generic) else value
     text = json.dumps(plain, ensure_ascii=False) if _is_plain(plain) else ""
-    return text if 0 < len(text) <= LONGEST_DATA else None
+    return text if 0 < len(text) <= MAX_DATA_CHARACTERS else None
 
 
 def _is_plain(value: object) -> bool:
@@ -114,15 +114,13 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool) and value not in (np.inf, -np.inf)
 
 
-def _risk_code(part: str, known: str | None) -> str:
-    weight, _, name = part.rpartition("*")
-    kind = re.split(r"[ (]", name, maxsplit=1)[0]
+def _risk_code(risk: LabelledRisk, known: str | None) -> str:
     if known is not None:
         text = known
-    elif kind in NO_DATA:
-        text = f"ca.{kind}()"
-    elif kind == "CVaR":
-        text = f"ca.{name}"
+    elif risk.kind in RISKS_WITHOUT_DATA:
+        text = f"ca.{risk.kind}()"
+    elif risk.kind == "CVaR":
+        text = f"ca.{risk.name}"
     else:
-        text = f"ca.{kind}(...)" if kind in RISKS else f"{kind}(...)"
-    return f"{weight} * {text}" if weight else text
+        text = f"ca.{risk.kind}(...)" if risk.kind in RISKS else f"{risk.kind}(...)"
+    return f"{risk.weight} * {text}" if risk.weight else text

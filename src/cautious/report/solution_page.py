@@ -1,29 +1,66 @@
-"""``write_report``: one self-contained HTML page about a Solution, for people who were not there."""
+"""``write_report``: one self-contained HTML page about a Solution, for people who were not there.
+
+Each section is a function that returns HTML, or an empty text when it has nothing to say.
+"""
 
 import dataclasses
 import os
-from html import escape
 
 import numpy as np
 
 from cautious.errors import InputError
+from cautious.models.scene import END
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
-from cautious.report import pieces, sections
-from cautious.report.accuracy import shown_return, shown_risk
-from cautious.report.answer import answer_sentence
+from cautious.report import pieces, trade_off
+from cautious.report.accuracy import shares_of_time, shown_return, shown_risk
 from cautious.report.canvas import require_matplotlib
-from cautious.report.demands import demand_words
-from cautious.report.neutral_comparison import Comparison, compare
-from cautious.report.proofs import certificate_words, verdict
+from cautious.report.contributions import contributions, contributions_table
+from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_returns, plot_risk_map
 from cautious.report.reproduction_code import reproduction
-from cautious.report.words import amount, is_neutral, number, problem_words, scene_of
+from cautious.report.requirements import barrier_requirements, outside_words, requirement_words, requirements_table
+from cautious.report.sentences import answer_sentence, certificate_words, problem_words, verdict
+from cautious.report.text_tables import (
+    busiest_table,
+    changed_states,
+    changes_table,
+    figures_table,
+    steps_table,
+)
+from cautious.report.trade_off import NeutralComparison, compare_with_neutral
+from cautious.report.words import (
+    amount,
+    fits_grid,
+    has_only_barriers,
+    is_counted,
+    is_neutral,
+    number,
+    percent,
+    scene_of,
+    source,
+    time_steps,
+    unit_after,
+)
 from cautious.report.writing import write_bytes
 from cautious.runtime.interruption import leaving_at_once
 from cautious.solution import Solution
 from cautious.status import Status
 
 ROUNDING = 1e-12
+MAX_CHANGES = 10
+LOW_QUANTILE = 5
+STEPS_NOT_EPISODES = (
+    "The worst episodes are worse than those of the risk-neutral policy: the risk looks at where time is spent and at "
+    "single steps, and promises nothing about whole episodes."
+)
+NO_MODEL = (
+    "No model was counted: what needs one (episodes, the risk-neutral policy, which states carry the risk) is not on "
+    "this page. Learn with method plug-in to have it."
+)
+NO_RISK_DATA = (
+    "The risk of the risk-neutral policy is not known: this solution comes from a file, which does not keep the data "
+    "of its risk. Write the page with problem=... to have it."
+)
 
 
 def write_report(
@@ -60,8 +97,21 @@ def write_report(
     require_matplotlib()
     known = solution if problem is None else _with_problem(solution, problem)
     with leaving_at_once():
-        comparison = compare(known, seed=seed) if known.mdp.known_transitions else None
-        content = pieces.document(scene_of(known.mdp).title, _body(known, comparison, command))
+        comparison = compare_with_neutral(known, seed=seed) if known.mdp.known_transitions else None
+        sections = [
+            _header(known, comparison),
+            pieces.section("The problem", pieces.paragraphs([*problem_words(known), *requirement_words(known)])),
+            _requirements(known),
+            _figures(known, comparison),
+            _behaviour(known, comparison),
+            _changes(comparison),
+            _contributions(known),
+            _price_of_caution(known, comparison),
+            _history(known),
+            pieces.section("How sure is this", pieces.definitions(certificate_words(known))),
+            pieces.section("How to reproduce it", pieces.code(reproduction(known, command))),
+        ]
+        content = pieces.document(scene_of(known.mdp).title, "\n".join(part for part in sections if part))
     write_bytes(path, content)
 
 
@@ -97,34 +147,207 @@ def _same_model(one: MDP, other: MDP) -> bool:
     )
 
 
-def _body(solution: Solution, comparison: Comparison | None, command: str | None) -> str:
-    parts = [
-        _header(solution, comparison),
-        pieces.section("The problem", pieces.paragraphs([*problem_words(solution), *demand_words(solution)])),
-        sections.conflict(solution),
-        sections.requirements(solution),
-        sections.figures_of(solution, comparison),
-        sections.behaviour(solution, comparison),
-        sections.changes(comparison),
-        sections.carried(solution),
-        sections.price_of_caution(solution, comparison),
-        sections.course(solution),
-        pieces.section("How sure is this", pieces.definitions(certificate_words(solution))),
-        pieces.section("How to reproduce it", pieces.code(reproduction(solution, command))),
-    ]
-    return "\n".join(part for part in parts if part)
-
-
-def _header(solution: Solution, comparison: Comparison | None) -> str:
-    tone = "good" if solution.status is Status.SOLVED else "warn"
+def _header(solution: Solution, comparison: NeutralComparison | None) -> str:
     facts = [("expected return", amount(shown_return(solution), solution.mdp))]
     if not is_neutral(solution):
         facts += [(f"risk: {solution.risk_label}", number(shown_risk(solution))), ("caution", number(solution.caution))]
     if solution.status is not Status.INFEASIBLE:
         what = "first-order gap" if solution.certificate.kind == "stationary" else "gap to the best possible"
         facts.append((what, amount(solution.gap, solution.mdp, 2) if np.isfinite(solution.gap) else "not known"))
-    title = escape(scene_of(solution.mdp).title)
-    return (
-        f'<header>\n<h1>{title}</h1>\n<span class="badge {tone}">{escape(verdict(solution))}</span>\n'
-        f"{pieces.paragraphs([answer_sentence(solution, comparison)], 'lead')}\n{pieces.cards(facts)}\n</header>"
+    answer, good = answer_sentence(solution, comparison), solution.status is Status.SOLVED
+    return pieces.header(scene_of(solution.mdp).title, verdict(solution), answer, pieces.cards(facts), good=good)
+
+
+def _requirements(solution: Solution) -> str:
+    """What barrier risks require: the slack that is left, or why it cannot be met."""
+    required = barrier_requirements(solution)
+    table = pieces.table(requirements_table(required, solution.mdp)) if required else ""
+    if solution.status is Status.INFEASIBLE:
+        return pieces.section("What cannot be met", pieces.paragraphs([solution.certificate.statement]), table)
+    outside = pieces.paragraphs(outside_words(solution), "soft")
+    return pieces.section("How close the requirements are", table, outside) if required else ""
+
+
+def _figures(solution: Solution, comparison: NeutralComparison | None) -> str:
+    """Mean and risk, next to the risk-neutral policy."""
+    table = pieces.table(figures_table(solution, comparison))
+    if comparison is None:
+        return pieces.section("This policy", table, pieces.paragraphs([NO_MODEL], "soft"))
+    title = "This policy" if is_neutral(solution) else "Next to the risk-neutral policy"
+    chosen, mdp = comparison.chosen, solution.mdp
+    computed = "are computed from the model"
+    if is_counted(solution):
+        computed = "are those of the model that was counted, as if it were the true one"
+    notes = [
+        f"{source(solution).capitalize()} figures {computed}. Simulated ones come from {chosen.episodes:,} episodes of "
+        f"{time_steps(f'{chosen.horizon:,}', mdp)} (seed {chosen.seed}); what lies beyond changes a return by at most "
+        f"{amount(chosen.truncation_error, mdp, 2)}."
+    ]
+    if not is_neutral(solution) and solution.problem is None:
+        notes.append(NO_RISK_DATA)
+    if chosen.quantiles[LOW_QUANTILE] < comparison.neutral.quantiles[LOW_QUANTILE]:
+        notes.insert(0, STEPS_NOT_EPISODES)
+    return pieces.section(title, table, pieces.paragraphs(notes, "soft"))
+
+
+def _behaviour(solution: Solution, comparison: NeutralComparison | None) -> str:
+    """Which states the policy visits, what it does there, and what it earns."""
+    on_map = fits_grid(solution.mdp)
+    alt, caption = "Bars of the most visited states", "The states that are visited most."
+    if on_map:
+        alt = "Map of the visited cells with the policy's actions as arrows"
+        caption = (
+            "Share of discounted time per cell; walls are grey, cells with next to no visits are blank. Arrows show "
+            "the actions of at least 10 %, longer where they are more likely."
+        ) + _map_letters(solution.mdp)
+    drawn = [pieces.picture(lambda theme: plot_behaviour(solution, theme=theme), alt, caption)]
+    if comparison is not None:
+        drawn.append(
+            pieces.picture(
+                lambda theme: plot_returns(comparison, theme=theme),
+                "Histogram of the returns of episodes",
+                "What single episodes earn, simulated.",
+            )
+        )
+    graph = ""
+    if not on_map and solution.mdp.known_transitions:
+        graph = pieces.picture(
+            lambda theme: plot_graph(solution, theme=theme),
+            "Graph of the most visited states and the transitions between them",
+            "Where the policy leads. A box is a state, with its share of time (the filled part) and its main action; "
+            "arrows are the likeliest transitions (up to three from each box, of at least 5 %), thicker where more of "
+            "the time flows, down on the right and up on the left.",
+        )
+    table = pieces.table(busiest_table(solution))
+    return pieces.section("What the policy does", pieces.figures(*drawn), pieces.beside(graph, table))
+
+
+def _map_letters(mdp: MDP) -> str:
+    """What the letters of a map are, as far as its model says."""
+    scene = scene_of(mdp)
+    marks = {scene.grid[row][column] for row, column in scene.cells}
+    row, column = scene.cells[-1]
+    text = " Letters are those of the map." if any(mark.isalnum() for mark in marks) else ""
+    # a map that came from elsewhere has the state that was added below it, behind a wall
+    if mdp.state_names is not None and mdp.state_names[-1] == END and set(scene.grid[row - 1]) == {"#"}:
+        text += f" {scene.grid[row][column]}, below the map, is where the model stays once an episode has ended."
+    return text
+
+
+def _changes(comparison: NeutralComparison | None) -> str:
+    """Where the policy does something else than the risk-neutral one."""
+    if comparison is None or is_neutral(comparison.solution):
+        return ""
+    states = changed_states(comparison)
+    if not states:
+        words = "Nothing: in every visited state it does what the risk-neutral policy does."
+        return pieces.section("What it does differently", pieces.paragraphs([words]))
+    shares = shares_of_time(comparison.solution)
+    words = (
+        f"The policy differs in {len(states):,} of {np.count_nonzero(shares):,} visited states, where "
+        f"{percent(float(shares[states].sum()))} of the time is spent."
     )
+    if len(states) > MAX_CHANGES:
+        words += f" The {MAX_CHANGES} most visited of them:"
+    table = pieces.table(changes_table(comparison, states[:MAX_CHANGES]))
+    return pieces.section("What it does differently", pieces.paragraphs([words]), table)
+
+
+def _contributions(solution: Solution) -> str:
+    """What each state adds to the risk."""
+    # near its limit a barrier grows without bound: the slack says more
+    found = None if has_only_barriers(solution) else contributions(solution)
+    if found is None:
+        return ""
+    title, risk = "Which states carry the risk", number(shown_risk(solution))
+    if not found.shown(solution).any():
+        return pieces.section(title, pieces.paragraphs([f"No state adds to the risk, which is {risk}."]))
+    words = [f"The contributions of all states add up to the risk, {risk}."]
+    if solution.problem is not None:
+        words[0] += (
+            " The price is what one percentage point more time in a state, taken evenly from everywhere, would cost "
+            f"through the risk, in units of return ({scene_of(solution.mdp).reward_unit}); a negative price is a gain."
+        )
+    words[0] += (
+        " What a step pays is counted where the step begins. Listed first are the states that add most beyond their "
+        "share of time."
+    )
+    if is_counted(solution):
+        words.append("These figures are estimates, from the model that was counted.")
+    drawn = ""
+    if fits_grid(solution.mdp):
+        drawn = pieces.picture(
+            lambda theme: plot_risk_map(solution, found, theme=theme),
+            "Map of the cells coloured by what they add to the risk",
+            "Purple cells add to the risk, orange ones take away from it; walls are grey, cells with next to "
+            "no visits are blank.",
+        )
+    table = pieces.table(contributions_table(solution, found))
+    return pieces.section(title, pieces.paragraphs(words), pieces.beside(drawn, table))
+
+
+def _price_of_caution(solution: Solution, comparison: NeutralComparison | None) -> str:
+    """What one unit of caution buys."""
+    here = None if is_neutral(solution) else trade_off.point(solution)
+    if here is None or comparison is None:
+        return ""
+    unit = scene_of(solution.mdp).reward_unit
+    words = [_price_words(solution, unit)]
+    start = comparison.neutral_point
+    if start is not None:
+        words.append(_neutral_step_words(trade_off.Step(start, here), unit))
+    why_not = trade_off.refusal(solution)
+    near = trade_off.neighbours(solution) if why_not is None else []
+    if why_not is None and len(near) < len(trade_off.NEIGHBOUR_FACTORS):
+        why_not = f"A neighbouring caution was not solved within {trade_off.NEIGHBOUR_SECONDS:g} s."
+    words += [] if why_not is None else [why_not]
+    parts = [pieces.paragraphs(words)]
+    if near:
+        points = sorted([here, *near], key=lambda one: one.caution)
+        note = (
+            "Each row is the step between the best policies of two cautions, solved for this page. What it costs per "
+            "unit of risk lies between the two cautions."
+        )
+        parts.append(pieces.table(steps_table(trade_off.steps([start, *points]), unit_after(solution.mdp))))
+        parts.append(pieces.paragraphs([note], "soft"))
+    return pieces.section("What one unit of caution buys", *parts)
+
+
+def _price_words(solution: Solution, unit: str) -> str:
+    price = number(solution.caution)
+    if solution.status is not Status.SOLVED:
+        return f"At this caution one unit of risk is worth {price} units of return ({unit})."
+    risk = shown_risk(solution) or 0.0
+    change = "not lower the best objective"
+    if risk > 0:
+        change = f"lower the best objective by at most the risk itself, {number(risk)}"
+    elif risk < 0:
+        change = f"raise the best objective by at least {number(-risk)}, because the risk is negative"
+    return (
+        f"Every policy with less risk gives up at least {price} units of return ({unit}) per unit of risk, and every "
+        f"policy with more gains at most that. One unit of caution more would {change}."
+    )
+
+
+def _neutral_step_words(step: trade_off.Step, unit: str) -> str:
+    if step.given_up == step.removed == 0:
+        return "The risk-neutral policy has the same return and the same risk: this caution changes nothing."
+    text = (
+        f"Compared with the risk-neutral policy, this one gives up {number(step.given_up, 3)} of return ({unit}) for "
+        f"{number(step.removed, 3)} less risk"
+    )
+    return f"{text}." if step.price is None else f"{text}: {number(step.price, 3)} per unit of risk."
+
+
+def _history(solution: Solution) -> str:
+    """How learning went, where more than its end is known: nothing is drawn from a log."""
+    history = solution.history
+    if history is None or np.count_nonzero(history.samples > 0) < 2:
+        return ""
+    drawn = pieces.picture(
+        # one below the other, so that a phone can show them
+        lambda theme: plot_history(history, columns=1, theme=theme),
+        "The estimates against the number of samples drawn",
+        "What was believed of the policy at each moment; all figures are estimates.",
+    )
+    return pieces.section("How it was learned", drawn)

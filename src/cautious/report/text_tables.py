@@ -12,10 +12,8 @@ from rich.table import Table as RichTable
 from cautious.arrays import Array
 from cautious.evaluation.evaluate import Evaluation
 from cautious.models.tabular import MDP
-from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk, unsure_risk
-from cautious.report.carriers import Carriers, largest, price
-from cautious.report.neutral_comparison import Comparison
-from cautious.report.trade import Step
+from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk
+from cautious.report.trade_off import NeutralComparison, Step
 from cautious.report.words import action_name, is_learned, is_neutral, number, percent, source, state_name, unit_after
 from cautious.solution import Solution
 from cautious.status import Status
@@ -23,8 +21,8 @@ from cautious.status import Status
 # a number, "n/a", an infinity, a percentage such as "< 0.01 %", or nothing; "2 agents" is none
 NUMBER_LIKE = r"(< )?-?([0-9][0-9,]*(\.[0-9]+)?(e[+-]?[0-9]+)?|∞)( %)?|n/a|"
 
-# a policy does something else in a state where so much of its choices differs: less may be what a tolerance leaves open
-NOTABLE = 0.01
+# probability that must move before a policy counts as different in a state: less may be what a tolerance leaves open
+MIN_POLICY_CHANGE = 0.01
 
 
 @dataclass(frozen=True)
@@ -51,34 +49,29 @@ class Table:
         return table
 
 
-def solution_rows(solution: Solution) -> list[tuple[str, str]]:
+def solution_table(solution: Solution) -> Table:
     """The figures of a solution."""
+
+    def bound(value: float, digits: int) -> str:
+        # a bound that samples did not give is not infinite but not known
+        return "not known" if is_learned(solution) and not np.isfinite(value) else number(value, digits)
+
+    risk_rows = [
+        (f"risk ({solution.risk_label})", number(shown_risk(solution), 8)),
+        ("caution", number(solution.caution)),
+    ]
     rows = [
         ("status", solution.status.name),
         ("objective", number(shown_objective(solution), 8)),
         ("expected return", number(shown_return(solution), 8)),
-    ]
-    if not is_neutral(solution):
-        risk = number(shown_risk(solution), 8)
-        rows += [(f"risk ({solution.risk_label})", risk), ("caution", number(solution.caution))]
-    return [
-        *rows,
-        ("upper bound", _if_known(solution, solution.upper_bound, 8)),
-        ("gap", _if_known(solution, solution.gap, 3)),
+        *([] if is_neutral(solution) else risk_rows),
+        ("upper bound", bound(solution.upper_bound, 8)),
+        ("gap", bound(solution.gap, 3)),
         ("proof", solution.certificate.kind),
         ("method", solution.method),
         ("seconds", number(solution.seconds, 3)),
     ]
-
-
-def _if_known(solution: Solution, bound: float, digits: int) -> str:
-    """A bound; where samples gave none it is not infinite but not known."""
-    return "not known" if is_learned(solution) and not np.isfinite(bound) else number(bound, digits)
-
-
-def solution_table(solution: Solution) -> Table:
-    """The figures of a solution as a table."""
-    return Table("", ("figure", "value"), tuple(solution_rows(solution)))
+    return Table("", ("figure", "value"), tuple(rows))
 
 
 def evaluation_table(evaluation: Evaluation) -> Table:
@@ -125,66 +118,32 @@ def steps_table(steps: Iterable[Step], unit: str = "") -> Table:
     return Table("", ("caution", f"return given up{unit}", "risk removed", f"return per unit of risk{unit}"), rows)
 
 
-def carriers_table(solution: Solution, found: Carriers, count: int = 10) -> Table:
-    """The states that add most to the risk, and what a percentage point more time there would cost, where known."""
-    mass, parts = solution.occupancy.sum(axis=1), settled_parts(solution, found)
-    headers = ("state", "share of time", "contribution to the risk")
-    states = largest(found, solution, count)
-    rows = [
-        (state_name(solution.mdp, state), percent(float(mass[state])), number(float(parts[state]), 4))
-        for state in states
-    ]
-    if solution.problem is None:
-        return Table("", headers, tuple(rows))
-    prices = _clean(np.array([price(solution, state) for state in states]), solution.caution * unsure_risk(solution))
-    priced = tuple((*row, number(float(cost), 3)) for row, cost in zip(rows, prices, strict=True))
-    return Table("", (*headers, "price of a percentage point"), priced)
-
-
-def settled_parts(solution: Solution, found: Carriers) -> Array:
-    """What each state (S,) adds to the risk, 0 where that may be nothing."""
-    return _clean(found.contributions, unsure_risk(solution))
-
-
-def _clean(values: Array, unsure: float) -> Array:
-    """What is unsure, or only rounding next to the largest, becomes 0."""
-    largest_finite = np.abs(values[np.isfinite(values)]).max(initial=0.0)
-    return np.where(np.abs(values) > max(unsure, 1e-9 * largest_finite), values, 0.0)
-
-
-def estimates_table(solution: Solution) -> Table:
-    """Mean and risk of a policy that was learned without a model."""
-    unit = unit_after(solution.mdp)
-    figures: list[tuple[str, float | None]] = [(f"expected return (estimate){unit}", shown_return(solution))]
-    if not is_neutral(solution):
-        figures.append((f"risk: {solution.risk_label} (estimate)", shown_risk(solution)))
-        figures.append((f"objective: return - caution * risk (estimate){unit}", shown_objective(solution)))
-    return Table("", ("figure", "this policy"), tuple((name, number(value)) for name, value in figures))
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """Mean and risk of the policy, next to the risk-neutral one."""
-    solution, chosen, neutral = comparison.solution, comparison.chosen, comparison.neutral
-    known, unit = source(solution), unit_after(solution.mdp)
+def figures_table(solution: Solution, comparison: NeutralComparison | None) -> Table:
+    """Mean and risk of the policy, next to the risk-neutral one; estimates where it was learned without a model."""
+    kind, unit = "estimate" if comparison is None else source(solution), unit_after(solution.mdp)
+    neutral_return = None if comparison is None else comparison.neutral_return
+    neutral_risk = None if comparison is None else comparison.neutral_risk
+    risk = shown_risk(solution)
     figures: list[tuple[str, float | None, float | None]] = [
-        (f"expected return ({known}){unit}", shown_return(solution), comparison.neutral_return)
-    ]
-    if not is_neutral(solution) and solution.status is not Status.INFEASIBLE:
-        figures.append((f"risk: {solution.risk_label} ({known})", shown_risk(solution), comparison.neutral_risk))
-        worth = None
-        if comparison.neutral_risk is not None:
-            worth = comparison.neutral_return - solution.caution * comparison.neutral_risk
-        figures.append((f"objective: return - caution * risk{unit}", shown_objective(solution), worth))
-    figures.append((f"standard deviation of the return ({known}){unit}", _spread(chosen), _spread(neutral)))
-    figures += [
-        (f"{level} % quantile of the return (simulated){unit}", chosen.quantiles[level], neutral.quantiles[level])
-        for level in (5, 50, 95)
+        (f"expected return ({kind}){unit}", shown_return(solution), neutral_return)
     ]
     if is_neutral(solution):
-        risk = shown_risk(solution)
-        if risk is not None:
-            assert solution.problem is not None
-            figures.insert(1, (f"risk, which played no part: {solution.problem.risk_label}", risk, None))
+        if solution.problem is not None and risk is not None:
+            figures.append((f"risk, which played no part: {solution.problem.risk_label}", risk, None))
+    elif solution.status is not Status.INFEASIBLE:
+        worth = None
+        if neutral_return is not None and neutral_risk is not None:
+            worth = neutral_return - solution.caution * neutral_risk
+        figures.append((f"risk: {solution.risk_label} ({kind})", risk, neutral_risk))
+        figures.append((f"objective: return - caution * risk ({kind}){unit}", shown_objective(solution), worth))
+    if comparison is not None:
+        both = comparison.chosen, comparison.neutral
+        own, other = (None if one.exact_variance is None else one.exact_variance**0.5 for one in both)
+        figures.append((f"standard deviation of the return ({kind}){unit}", own, other))
+        for level in (5, 50, 95):
+            name = f"{level} % quantile of the return (simulated){unit}"
+            figures.append((name, both[0].quantiles[level], both[1].quantiles[level]))
+    if comparison is None or is_neutral(solution):
         return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
     rows = tuple((name, number(one), number(other)) for name, one, other in figures)
     return Table("", ("figure", "this policy", "risk-neutral policy"), rows)
@@ -205,12 +164,12 @@ def busiest_table(solution: Solution, count: int = 10) -> Table:
     for state in busiest_states(shares, count):
         running += float(shares[state])
         name, share = state_name(solution.mdp, state), percent(float(shares[state]))
-        rows.append((name, share, percent(running), doing(solution.mdp, solution.policy, state)))
+        rows.append((name, share, percent(running), likeliest_actions(solution.mdp, solution.policy, state, 1)))
     return Table("", ("state", "share of time", "together", "main action"), tuple(rows))
 
 
 def is_idle(mdp: MDP, policy: Array, state: int) -> bool:
-    """Whether a policy (S, A) takes one action in a state that none leaves, and all pay the same there."""
+    """Whether the action makes no difference: one action is taken, none leaves the state, all earn the same reward."""
     actions = np.flatnonzero(mdp.allowed[state])
     if actions.size < 2 or not mdp.known_transitions or policy[state].max() < 1 - 1e-9:
         return False
@@ -218,23 +177,25 @@ def is_idle(mdp: MDP, policy: Array, state: int) -> bool:
     return bool(stays.min() > 1 - 1e-12 and np.ptp(mdp.rewards[state, actions]) == 0)
 
 
-def doing(mdp: MDP, policy: Array, state: int, count: int = 1) -> str:
-    """The ``count`` likeliest actions of a policy (S, A) in a state, in words; after the first only notable ones."""
+def likeliest_actions(mdp: MDP, policy: Array, state: int, count: int = 2) -> str:
+    """The ``count`` likeliest actions of a policy (S, A) in a state with their shares; rare ones do not count."""
     if is_idle(mdp, policy, state):
         return "any"
     usable = policy[state][mdp.allowed[state]]
     if usable.size > 1 and np.ptp(usable) < 1e-9:
         return "any, equally likely"
-    first, *others = np.argsort(-policy[state], kind="stable")[:count].tolist()
-    shown = [first, *(action for action in others if policy[state, action] > NOTABLE)]
-    chances = [percent(float(policy[state, action])).replace(".00 %", " %") for action in shown]
-    return ", ".join(f"{action_name(mdp, action)} ({chance})" for action, chance in zip(shown, chances, strict=True))
+    first, *others = np.argsort(-policy[state], kind="stable").tolist()
+    if policy[state, first] >= 1 - MIN_POLICY_CHANGE:
+        return action_name(mdp, first)
+    notable = [first, *(action for action in others if policy[state, action] > MIN_POLICY_CHANGE)]
+    shown = [f"{action_name(mdp, action)} ({100 * policy[state, action]:.0f} %)" for action in notable[:count]]
+    return ", ".join(shown + ["others"] * (len(notable) > count))
 
 
-def changed_states(comparison: Comparison) -> list[int]:
+def changed_states(comparison: NeutralComparison) -> list[int]:
     """Visited states whose choice of an action is not that of the risk-neutral policy, most visited first."""
     solution = comparison.solution
-    other = np.abs(solution.policy - comparison.neutral_policy).sum(axis=1) / 2 > NOTABLE
+    other = np.abs(solution.policy - comparison.neutral_policy).sum(axis=1) / 2 > MIN_POLICY_CHANGE
     shares = shares_of_time(solution)
     order = np.argsort(-shares, kind="stable")
     both = (solution.policy, comparison.neutral_policy)
@@ -242,7 +203,7 @@ def changed_states(comparison: Comparison) -> list[int]:
     return [state for state in candidates if not all(is_idle(solution.mdp, policy, state) for policy in both)]
 
 
-def changes_table(comparison: Comparison, states: Sequence[int]) -> Table:
+def changes_table(comparison: NeutralComparison, states: Sequence[int]) -> Table:
     """What is done in these states, here and by the risk-neutral policy."""
     solution = comparison.solution
     mass = solution.occupancy.sum(axis=1)
@@ -250,13 +211,9 @@ def changes_table(comparison: Comparison, states: Sequence[int]) -> Table:
         (
             state_name(solution.mdp, state),
             percent(float(mass[state])),
-            doing(solution.mdp, solution.policy, state, 2),
-            doing(solution.mdp, comparison.neutral_policy, state, 2),
+            likeliest_actions(solution.mdp, solution.policy, state),
+            likeliest_actions(solution.mdp, comparison.neutral_policy, state),
         )
         for state in states
     )
     return Table("", ("state", "share of time", "this policy", "risk-neutral policy"), rows)
-
-
-def _spread(evaluation: Evaluation) -> float | None:
-    return None if evaluation.exact_variance is None else float(np.sqrt(evaluation.exact_variance))

@@ -1,29 +1,36 @@
-"""What a page is told: a JSON head and, for maps, the policy and the occupancy as float32.
+"""What a page is told: a JSON head and, for maps, the policy and the occupancy as float32; and files it can save.
 
 A binary message is the length of its head (4 bytes, little-endian), the head padded with blanks to a multiple of four,
 and the arrays, so that a page can look at them in place.
 """
 
+import io
 import json
 import math
+import tempfile
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cautious.errors import InputError
 from cautious.frontiers import Frontier
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
-from cautious.report.words import action_name, fits_grid, number, percent, risk_words, scene_of, state_name
+from cautious.problem_files.risk_entries import written_risk
+from cautious.report.sentences import risk_words
+from cautious.report.words import action_name, fits_grid, number, percent, scene_of, state_name
+from cautious.report.writing import write_policy
 from cautious.solution import Solution
 from cautious.status import Status
-from cautious.studio.messages import RiskChoice, Statement
-from cautious.studio.painted_grids import LARGEST_SIDE
-from cautious.studio.scenario import Scenario
+from cautious.studio.scenario import LARGEST_SIDE, RiskChoice, Scenario, Statement
 
-# rows and columns of the table that stands in for a map
-ROWS = 40
-ACTIONS = 12
+# of the table that is shown where there is no map
+MAX_ROWS = 40
+MAX_ACTIONS = 12
+HOW_TO = "# cautious solve problem.toml --report report.html\n"
 
 
 def pack(head: dict[str, Any], payload: bytes) -> bytes:
@@ -39,7 +46,7 @@ def has_map(mdp: MDP) -> bool:
     return fits_grid(mdp) and max(len(grid), len(grid[0])) <= LARGEST_SIDE
 
 
-def solution_message(asked: int, solution: Solution, place: Scenario, choice: RiskChoice, seconds: float) -> bytes:
+def solution_message(asked: int, solution: Solution, scenario: Scenario, choice: RiskChoice, seconds: float) -> bytes:
     """The answer to a statement."""
     d = solution.occupancy
     risk = solution.policy_risk
@@ -47,7 +54,7 @@ def solution_message(asked: int, solution: Solution, place: Scenario, choice: Ri
         "type": "solution",
         "number": asked,
         "status": solution.status.name,
-        "verdict": verdict(solution, choice),
+        "verdict": proof_sentence(solution, choice),
         "detail": solution.certificate.statement,
         "caution": solution.caution,
         "expected_return": _plain(solution.expected_return),
@@ -55,17 +62,17 @@ def solution_message(asked: int, solution: Solution, place: Scenario, choice: Ri
         "risk_infinite": risk is not None and math.isinf(risk),
         "objective": _plain(solution.objective),
         "gap": _plain(solution.gap),
-        "danger_share": float(d[place.danger].sum()) if place.danger.size else None,
+        "danger_share": float(d[scenario.danger].sum()) if scenario.danger.size else None,
         "method": solution.method,
         "seconds": seconds,
         "shape": list(solution.policy.shape),
     }
     if not has_map(solution.mdp):
-        return pack(head | {"table": busiest(solution, place)}, b"")
+        return pack(head | {"table": busiest(solution, scenario)}, b"")
     return pack(head, _floats(solution.policy) + _floats(d))
 
 
-def verdict(solution: Solution, choice: RiskChoice) -> str:
+def proof_sentence(solution: Solution, choice: RiskChoice) -> str:
     """What is sure about the answer, in one plain sentence."""
     facts = solution.certificate.facts
     if solution.status is Status.INFEASIBLE and choice.kind == "safe":
@@ -87,15 +94,15 @@ def verdict(solution: Solution, choice: RiskChoice) -> str:
     return f"{reason}: so far proved {within}."
 
 
-def busiest(solution: Solution, place: Scenario) -> list[dict[str, Any]]:
+def busiest(solution: Solution, scenario: Scenario) -> list[dict[str, Any]]:
     """The states where the policy is most of the time, and what it does there."""
     mdp, share = solution.mdp, solution.occupancy.sum(axis=1)
-    first = np.argsort(-share, kind="stable")[:ROWS]
-    dangerous = set(place.danger.tolist())
+    first = np.argsort(-share, kind="stable")[:MAX_ROWS]
+    dangerous = set(scenario.danger.tolist())
     rows = []
-    for state in dict.fromkeys([*first.tolist(), *sorted(dangerous)[:ROWS]]):
+    for state in dict.fromkeys([*first.tolist(), *sorted(dangerous)[:MAX_ROWS]]):
         chances = solution.policy[state]
-        likeliest = np.argsort(-chances, kind="stable")[:ACTIONS]
+        likeliest = np.argsort(-chances, kind="stable")[:MAX_ACTIONS]
         rows.append(
             {
                 "state": state,
@@ -141,17 +148,46 @@ def opened_words(problem: Problem, name: str) -> dict[str, Any]:
         "rows": list(scene.grid) if has_map(mdp) else None,
         "arrows": list(scene.action_arrows) if has_map(mdp) else [],
         "still": never_left(mdp) if has_map(mdp) else [],
-        "actions": [action_name(mdp, a) for a in range(min(mdp.n_actions, ACTIONS))],
+        "actions": [action_name(mdp, a) for a in range(min(mdp.n_actions, MAX_ACTIONS))],
     }
 
 
 def never_left(mdp: MDP) -> list[int]:
     """States in which every action stays."""
-    rows = mdp.transitions
-    stays = np.diff(rows.indptr) == 1
-    stays[stays] = rows.indices[rows.indptr[:-1][stays]] == np.flatnonzero(stays) // mdp.n_actions
-    by_state = (stays.reshape(mdp.shape) | ~mdp.allowed).all(axis=1)
-    return np.flatnonzero(by_state).tolist()
+    pairs = np.arange(mdp.n_states * mdp.n_actions)
+    stays = np.asarray(mdp.transitions[pairs, pairs // mdp.n_actions]).reshape(mdp.shape) > 1 - 1e-12
+    return np.flatnonzero((stays | ~mdp.allowed).all(axis=1)).tolist()
+
+
+def export(what: str, statement: Statement, scenario: Scenario, solution: Solution) -> tuple[str, str, bytes]:
+    """Name, media type and content of a file."""
+    # the writers of the library want a path; the only ones they get are made here
+    with tempfile.TemporaryDirectory(prefix="cautious-studio-") as folder:
+        if what == "report":
+            path = Path(folder) / "report.html"
+            solution.report(path)
+            return path.name, "text/html", path.read_bytes()
+        if what == "policy":
+            path = Path(folder) / "policy.csv"
+            write_policy(solution, path)
+            return path.name, "text/csv", path.read_bytes()
+        return "problem.zip", "application/zip", _problem_archive(statement, scenario, Path(folder))
+
+
+def _problem_archive(statement: Statement, scenario: Scenario, folder: Path) -> bytes:
+    if statement.risk.kind == "own":
+        raise InputError("the risk is the one of the problem you opened, so its own file is the one to solve again")
+    scenario.mdp.save(folder / "model.npz")
+    lines = [HOW_TO, f"caution = {statement.caution!r}", "", "[model]", 'file = "model.npz"']
+    risk = scenario.risk(statement.risk)
+    if risk is not None:
+        lines += ["", *written_risk(risk, folder)]
+    (folder / "problem.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.iterdir()):
+            archive.write(path, path.name)
+    return packed.getvalue()
 
 
 def _floats(table: NDArray[Any]) -> bytes:

@@ -7,12 +7,12 @@ fields of a risk or of the pays that are left out have the defaults of their cla
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
 from cautious.errors import InputError
-from cautious.problem_files.keys import allow, one_of
-from cautious.studio.painted_grids import LARGEST_SIDE, MARKS, Grid, Pays
+from cautious.problem_files.keys import allow, one_of, require
+from cautious.studio.scenario import LARGEST_SIDE, MARKS, Grid, Pays, RiskChoice, Statement
 from cautious.worlds.grids import WALL
 
 LARGEST_MESSAGE = 256 * 1024
@@ -27,55 +27,15 @@ EXPORTS = ("report", "policy", "problem")
 
 
 @dataclass(frozen=True)
-class RiskChoice:
-    """One of the risks a page offers; each looks at its own parameter and ignores the others."""
+class Message:
+    """What a page asks: "solve" (best policy, then the frontier), "open" (read a saved statement), or a file to export.
 
-    kind: str = "none"
-    slack: float = 0.05
-    level: float = 0.9
-    habit: str = "careful"
+    ``kind`` is "solve", "open" or one of ``EXPORTS``.
+    """
 
-
-@dataclass(frozen=True)
-class Statement:
-    """A whole problem; ``grid`` None is the model that was opened, whose danger the page marks by state."""
-
-    grid: Grid | None
-    risk: RiskChoice
-    caution: float
-    danger: tuple[int, ...] = ()
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON says it."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Solve:
-    """Asks for the best policy, and for the frontier after it."""
-
+    kind: str
     number: int
     statement: Statement
-
-
-@dataclass(frozen=True)
-class Export:
-    """Asks for a file about the best policy."""
-
-    number: int
-    statement: Statement
-    what: str
-
-
-@dataclass(frozen=True)
-class Open:
-    """Asks what a saved statement says."""
-
-    number: int
-    statement: Statement
-
-
-Message = Solve | Export | Open
 
 
 def parse(text: str) -> Message:
@@ -89,30 +49,22 @@ def parse(text: str) -> Message:
     kind = one_of("type", content.get("type"), keys)
     _complete(content, "the message", ("type", "number", *keys[kind]))
     number = _whole("number", content["number"], 0, LARGEST_NUMBER)
-    if kind == "open":
-        return Open(number, statement_in(content["text"]))
-    statement = read_statement(content["statement"])
-    if kind == "solve":
-        return Solve(number, statement)
-    return Export(number, statement, one_of("what", content["what"], EXPORTS))
-
-
-def statement_in(text: Any) -> Statement:
-    """The statement in a saved file."""
-    if not isinstance(text, str):
-        raise InputError(f"text must be the content of a saved grid, found {_found(text)}")
-    saved = read_statement(_json("the file", text))
+    if kind == "export":
+        kind = one_of("what", content["what"], EXPORTS)
+    if kind != "open":
+        return Message(kind, number, read_statement(content["statement"]))
+    if not isinstance(content["text"], str):
+        raise InputError(f"text must be the content of a saved grid, found {_found(content['text'])}")
+    saved = read_statement(_json("the file", content["text"]))
     if saved.grid is None:
         raise InputError("the file has no grid: it was saved from a model that cannot be painted")
-    return saved
+    return Message(kind, number, saved)
 
 
 def read_statement(content: Any) -> Statement:
     """A statement from JSON."""
     allow(content, "the statement", ("grid", "risk", "caution", "danger"))
-    for key in ("grid", "risk", "caution"):
-        if key not in content:
-            raise InputError(f"the statement needs {key}")
+    require(content, "the statement", ("grid", "risk", "caution"))
     grid = None if content["grid"] is None else _grid(content["grid"])
     caution = _number("caution", content["caution"], 0.0, LARGEST_CAUTION)
     return Statement(grid, _risk(content["risk"]), caution, _danger(content.get("danger", []), grid))
@@ -175,9 +127,7 @@ def _json(name: str, text: str) -> Any:
 
 def _complete(content: Any, where: str, keys: tuple[str, ...]) -> None:
     allow(content, where, keys)
-    for key in keys:
-        if key not in content:
-            raise InputError(f"{where} needs {key}")
+    require(content, where, keys)
 
 
 def _number(name: str, value: Any, low: float, high: float) -> float:

@@ -1,9 +1,11 @@
-"""A ``Scenario``: a model with its danger marked, and what each risk of the page means there."""
+"""What a page can state, and the problem it means: a painted grid or an opened model, its danger, a risk, a caution."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy import ndimage
 
 from cautious.arrays import Array, Indices
 from cautious.errors import InputError
@@ -15,15 +17,85 @@ from cautious.risks.divergence import KL, Entropy, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet
 from cautious.risks.scalar import CVaR, Variance
 from cautious.solvers.solve import solve
-from cautious.studio.messages import RiskChoice, Statement
-from cautious.studio.painted_grids import DANGER, areas
-from cautious.worlds.grids import cells_marked
+from cautious.worlds.grids import DRIFT_MAP, MAZE_MAP, WALL, cells_marked, from_grid
 
-# how much of a careful walker's habit is random, so that no action is forbidden
-CURIOSITY = 0.05
-# by how many times the spread of the rewards a careful walker fears danger
-FEAR = 5.0
+LARGEST_SIDE = 60
+FLOOR, DANGER, GOAL, REWARD, START = ".", "D", "G", "R", "S"
+MARKS = (FLOOR, WALL, DANGER, GOAL, REWARD, START)
+# share of random actions in the careful habit, so that no action is forbidden
+HABIT_EXPLORATION = 0.05
+# the careful habit is the best policy when danger costs this many times the spread of the rewards
+HABIT_DANGER_COST = 5.0
 NO_DANGER = "nothing is marked as danger; mark some, or choose another risk"
+
+
+@dataclass(frozen=True)
+class Pays:
+    """Points for entering a cell: any step, danger, the goal (which is never left), a reward (which can be left)."""
+
+    step: float = -0.05
+    danger: float = -1.0
+    goal: float = 0.0
+    reward: float = 1.0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is painted; ``slip`` is the chance that a move goes to one of its two sides."""
+
+    rows: tuple[str, ...]
+    pays: Pays = Pays()
+    slip: float = 0.2
+    discount: float = 0.95
+
+    def model(self) -> MDP:
+        """The grid as a model. Episodes start at the cells marked as start, or anywhere when there is none."""
+        painted = "".join(self.rows)
+        pays = self.pays
+        return from_grid(
+            self.rows,
+            {FLOOR: pays.step, START: pays.step, DANGER: pays.danger, GOAL: pays.goal, REWARD: pays.reward},
+            p=1 - self.slip,
+            discount=self.discount,
+            absorbing=GOAL if GOAL in painted else "",
+            start=START if START in painted else None,
+            title="A painted grid",
+        )
+
+
+@dataclass(frozen=True)
+class RiskChoice:
+    """One of the risks a page offers; each looks at its own parameter and ignores the others."""
+
+    kind: str = "none"
+    slack: float = 0.05
+    level: float = 0.9
+    habit: str = "careful"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A whole problem; ``grid`` None is the model that was opened, whose danger the page marks by state."""
+
+    grid: Grid | None
+    risk: RiskChoice
+    caution: float
+    danger: tuple[int, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON says it."""
+        return asdict(self)
+
+
+def areas(mdp: MDP, states: Indices) -> list[Indices]:
+    """States on a map that touch each other side by side form one area; without a map all of them do."""
+    if mdp.scene is None or len(mdp.scene.cells) != mdp.n_states:
+        return [states]
+    cells = np.array(mdp.scene.cells)[states]
+    marked = np.zeros((len(mdp.scene.grid), len(mdp.scene.grid[0])), dtype=np.int64)
+    marked[tuple(cells.T)] = 1
+    labels, count = ndimage.label(marked)
+    return [states[labels[tuple(cells.T)] == area] for area in range(1, count + 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,23 +129,58 @@ class Scenario:
 
     @cached_property
     def careful_policy(self) -> Array:
-        """The best policy (S, A) of somebody to whom danger costs far more, with a little curiosity."""
+        """The best policy (S, A) when danger costs far more, mixed with a few random actions."""
         if self.danger.size == 0:
             raise InputError(NO_DANGER)
         mdp = self.mdp
         spread = float(np.ptp(mdp.rewards[mdp.allowed])) or 1.0
         rewards = mdp.rewards.copy()
-        rewards[self.danger] -= FEAR * spread
-        feared = MDP(mdp.transitions, rewards, mdp.discount, mdp.start, allowed=mdp.allowed)
-        policy = solve(Problem(feared), tolerance=1e-4, time_limit_seconds=5.0).policy
-        return np.asarray((1 - CURIOSITY) * policy + CURIOSITY * uniform_policy(mdp.allowed))
+        rewards[self.danger] -= HABIT_DANGER_COST * spread
+        with_danger_cost = MDP(mdp.transitions, rewards, mdp.discount, mdp.start, allowed=mdp.allowed)
+        policy = solve(Problem(with_danger_cost), tolerance=1e-4, time_limit_seconds=5.0).policy
+        return np.asarray((1 - HABIT_EXPLORATION) * policy + HABIT_EXPLORATION * uniform_policy(mdp.allowed))
 
 
-def place_of(statement: Statement, opened: Problem | None) -> Scenario:
-    """Where a statement takes place: on its grid, or in the model that was opened."""
+def scenario_of(statement: Statement, opened: Problem | None) -> Scenario:
+    """The scenario of a statement: its grid, or the model that was opened."""
     if statement.grid is not None:
         mdp = statement.grid.model()
         return Scenario(mdp, cells_marked(mdp, DANGER))
     if opened is None:
         raise InputError("no model was opened; the statement needs a grid")
     return Scenario(opened.mdp, opened.mdp.state_indices("danger", list(statement.danger)), opened.unbound_risk)
+
+
+BRIDGE_MAP = ("..........", ".########.", "SDDDDDDDDG", ".########.", "..........")
+ROOMS_MAP = (
+    "S....D...#..........",
+    ".....D...#..........",
+    ".....D.......DDDDDDD",
+    ".....D...#...DDDDDDD",
+    ".....D...#..........",
+    ".........#..........",
+    "####..####....#.....",
+    "..............#.....",
+    "..DDDD........#.....",
+    "..DDDD........######",
+    "..DDDD..............",
+    "..DDDD....DDDDDD....",
+    "..........DDDDDD....",
+    "######....DDDDDD....",
+    ".....#....DDDDDD....",
+    ".....#..............",
+    ".........#..........",
+    ".........#DDDDDDDD..",
+    ".........#DDDDDDDD..",
+    ".........#.........G",
+)
+
+DRIFT_GRID = Grid(tuple(row.replace(GOAL, REWARD) for row in DRIFT_MAP), Pays(0.3, 0.0, 0.0, 1.0), 0.4, 0.9)
+# worlds with their natural risk, and grids with a caution at which something happens
+EXAMPLES: dict[str, Statement] = {
+    "maze": Statement(Grid(MAZE_MAP), RiskChoice("variance"), 10.0),
+    "drift": Statement(DRIFT_GRID, RiskChoice("kl"), 1.0),
+    "bridge": Statement(Grid(BRIDGE_MAP, Pays(step=-0.1, danger=-0.1)), RiskChoice("peak"), 1.0),
+    "rooms": Statement(Grid(ROOMS_MAP, Pays(danger=-0.05), discount=0.98), RiskChoice("peak"), 5.0),
+    "blank": Statement(Grid(("." * 12,) * 12), RiskChoice("none"), 1.0),
+}

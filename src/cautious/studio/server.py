@@ -14,15 +14,13 @@ from cautious.errors import FileError, MissingExtraError
 from cautious.problem import Problem
 from cautious.studio import answers, messages
 from cautious.studio.guard import Guard
-from cautious.studio.messages import RiskChoice, Statement
-from cautious.studio.painted_grids import EXAMPLES, LARGEST_SIDE
+from cautious.studio.scenario import EXAMPLES, LARGEST_SIDE
 from cautious.studio.session import Session
 from cautious.studio.websocket import Conversation
 
-MISSING = 'the studio needs starlette, uvicorn and websockets; install them with: pip install "cautious[studio]"'
 HOST = "127.0.0.1"
-MOST_PAGES = 64
-LONGEST_GOODBYE = 1.0
+MAX_PAGES = 64
+MAX_CLOSE_SECONDS = 1.0
 PAGE = "index.html"
 MEDIA = {
     ".html": "text/html; charset=utf-8",
@@ -33,15 +31,6 @@ MEDIA = {
 # read once: a request can name no other file
 FILES = {path.name: path for path in sorted((Path(__file__).parent / "static").iterdir()) if path.suffix in MEDIA}
 
-# the natural risk of the worlds that can be painted, and of the others a caution at which something happens
-START = {
-    "maze": (RiskChoice("variance"), 10.0),
-    "drift": (RiskChoice("kl"), 1.0),
-    "bridge": (RiskChoice("peak"), 1.0),
-    "rooms": (RiskChoice("peak"), 5.0),
-    "blank": (RiskChoice("none"), 1.0),
-}
-
 
 def require_server() -> None:
     """Raise now, before any work, when serving would fail later."""
@@ -50,7 +39,9 @@ def require_server() -> None:
         import uvicorn  # noqa: F401
         import websockets  # noqa: F401
     except ImportError:
-        raise MissingExtraError(MISSING) from None
+        raise MissingExtraError(
+            'the studio needs starlette, uvicorn and websockets; install them with: pip install "cautious[studio]"'
+        ) from None
 
 
 @dataclass
@@ -64,14 +55,14 @@ class Studio:
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max(2, os.cpu_count() or 1)))
     pages: int = 0
 
-    def warm(self) -> None:
+    def preload(self) -> None:
         """Load what the first answer needs while the browser still opens."""
-        first = Statement(EXAMPLES["maze"], *START["maze"])
-        self.pool.submit(Session(time_limit_seconds=self.time_limit_seconds).solve, first, lambda: False)
+        session = Session(time_limit_seconds=self.time_limit_seconds)
+        self.pool.submit(session.solve, EXAMPLES["maze"], lambda: False)
 
     def hello(self) -> str:
         """What a page is told first."""
-        examples = {name: Statement(grid, *START[name]).plain() for name, grid in EXAMPLES.items()}
+        examples = {name: statement.plain() for name, statement in EXAMPLES.items()}
         head = {
             "type": "hello",
             "examples": examples,
@@ -85,13 +76,11 @@ class Studio:
 
 def application(studio: Studio, port: int) -> Any:
     """The ASGI application."""
-    try:
-        from starlette.applications import Starlette
-        from starlette.middleware import Middleware
-        from starlette.responses import Response
-        from starlette.routing import Route, WebSocketRoute
-    except ImportError:
-        raise MissingExtraError(MISSING) from None
+    require_server()
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.responses import Response
+    from starlette.routing import Route, WebSocketRoute
 
     def fixed(path: Path) -> Any:
         content, media = path.read_bytes(), MEDIA[path.suffix]
@@ -101,21 +90,21 @@ def application(studio: Studio, port: int) -> Any:
 
         return answer
 
-    async def talk(wire: Any) -> None:
-        await wire.accept()
-        if studio.pages >= MOST_PAGES:
-            await wire.close(1013, f"{MOST_PAGES} pages are open, which is the limit; close one")
+    async def converse(page: Any) -> None:
+        await page.accept()
+        if studio.pages >= MAX_PAGES:
+            await page.close(1013, f"{MAX_PAGES} pages are open, which is the limit; close one")
             return
         studio.pages += 1
         try:
             session = Session(studio.opened, studio.time_limit_seconds)
-            await Conversation(wire, session, studio.pool, studio.hello()).run()
+            await Conversation(page, session, studio.pool, studio.hello()).run()
         finally:
             studio.pages -= 1
 
     routes = [Route("/" if name == PAGE else f"/{name}", fixed(path)) for name, path in FILES.items()]
     guard = Middleware(Guard, port=port, token=studio.token)
-    return Starlette(routes=[*routes, WebSocketRoute("/talk", talk)], middleware=[guard])
+    return Starlette(routes=[*routes, WebSocketRoute("/talk", converse)], middleware=[guard])
 
 
 def listen(port: int) -> socket.socket:
@@ -156,7 +145,7 @@ def serve(studio: Studio, place: socket.socket) -> None:
     """Answer until Ctrl-C."""
     import uvicorn
 
-    studio.warm()
+    studio.preload()
     try:
         uvicorn.Server(configuration(application(studio, place.getsockname()[1]))).run(sockets=[place])
     except KeyboardInterrupt:
@@ -169,5 +158,5 @@ def close(studio: Studio) -> bool:
     """End the threads; False where one is in the middle of a long step and may take a while."""
     ending = threading.Thread(target=studio.pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
     ending.start()
-    ending.join(LONGEST_GOODBYE)
+    ending.join(MAX_CLOSE_SECONDS)
     return not ending.is_alive()

@@ -11,8 +11,7 @@ from cautious.solvers.base import Progress, Workspace
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer
 from cautious.status import Status
-from cautious.studio.messages import Statement
-from cautious.studio.scenario import Scenario, place_of
+from cautious.studio.scenario import Scenario, Statement, scenario_of
 
 # a curve on a screen needs no more
 CURVE_TOLERANCE = 1e-4
@@ -20,24 +19,20 @@ CURVE_TOLERANCE = 1e-4
 Stop = Callable[[], bool]
 
 
-class _GivenUpError(Exception):
-    """Ends a frontier at once, also in the middle of a point: half a curve is of no use to the page."""
+class _FrontierStoppedError(Exception):
+    """Ends a frontier at once, also in the middle of a point: the page draws whole curves only."""
 
 
 @dataclass
-class _Kept:
+class _Prepared:
     """What statements that differ only in their caution share; ``key`` is any of them, with caution 0."""
 
     key: Statement
-    place: Scenario
+    scenario: Scenario
     unbound_risk: Risk | None
     problem: Problem
     workspace: Workspace
     last: tuple[Statement, Solution] | None = None
-
-    def is_at(self, key: Statement) -> bool:
-        """Whether that statement takes place in the same model."""
-        return (self.key.grid, self.key.danger) == (key.grid, key.danger)
 
 
 class Session:
@@ -46,11 +41,11 @@ class Session:
     def __init__(self, opened: Problem | None = None, time_limit_seconds: float = 5.0) -> None:
         self.opened = opened
         self.time_limit_seconds = time_limit_seconds
-        self._kept: _Kept | None = None
+        self._kept: _Prepared | None = None
 
-    def place(self, statement: Statement) -> Scenario:
-        """Where the statement takes place."""
-        return self._prepared(statement).place
+    def scenario(self, statement: Statement) -> Scenario:
+        """The model and the danger of a statement."""
+        return self._prepared(statement).scenario
 
     def solve(self, statement: Statement, stop: Stop) -> Solution:
         """The best policy; from the neighbouring caution's where only the caution changed."""
@@ -75,26 +70,27 @@ class Session:
         if kept.unbound_risk is None:
             return None
 
-        def give_way(progress: Progress) -> bool:
+        def stop_frontier(progress: Progress) -> bool:
             if stop():
-                raise _GivenUpError
+                raise _FrontierStoppedError
             return False
 
         try:
             return frontier(
-                kept.place.mdp,
+                kept.scenario.mdp,
                 kept.unbound_risk,
                 tolerance=CURVE_TOLERANCE,
                 time_limit_seconds=self.time_limit_seconds,
-                callback=give_way,
+                callback=stop_frontier,
             )
-        except _GivenUpError:
+        except _FrontierStoppedError:
             return None
 
-    def _prepared(self, statement: Statement) -> _Kept:
+    def _prepared(self, statement: Statement) -> _Prepared:
         key, kept = replace(statement, caution=0.0), self._kept
         if kept is None or kept.key != key:
-            place = kept.place if kept is not None and kept.is_at(key) else place_of(statement, self.opened)
-            recipe = place.risk(statement.risk)
-            kept = self._kept = _Kept(key, place, recipe, Problem(place.mdp, recipe), Workspace())
+            same_model = kept is not None and (kept.key.grid, kept.key.danger) == (key.grid, key.danger)
+            scenario = kept.scenario if kept is not None and same_model else scenario_of(statement, self.opened)
+            risk = scenario.risk(statement.risk)
+            kept = self._kept = _Prepared(key, scenario, risk, Problem(scenario.mdp, risk), Workspace())
         return kept

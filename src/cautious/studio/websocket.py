@@ -1,7 +1,8 @@
 """One page's conversation: statements come in as fast as a slider moves; the newest is answered, others are dropped.
 
-At most one computation of a page runs at a time, in a thread. A solve that has taken longer than ``PATIENCE`` gives
-way to something newer with its best policy so far; a frontier gives way at once and is made up for later.
+At most one computation of a page runs at a time, in a thread. A solve that has taken longer than
+``UNINTERRUPTED_SECONDS`` ends with its best policy so far when something newer is asked; a frontier ends at once and is
+computed later.
 """
 
 import asyncio
@@ -17,17 +18,17 @@ from typing import Any, Protocol
 
 from cautious.errors import CautiousError, InputError
 from cautious.studio import answers
-from cautious.studio.exports import export
-from cautious.studio.messages import Export, Message, Open, Solve, Statement, parse
+from cautious.studio.messages import Message, parse
+from cautious.studio.scenario import Statement
 from cautious.studio.session import Session
 
-PATIENCE = 0.25
-QUIET = 0.15
-MOST_FILES = 3
+UNINTERRUPTED_SECONDS = 0.25
+QUIET_SECONDS = 0.15
+MAX_FILES = 3
 FAULT = "something went wrong that should not; the terminal of the studio shows what"
 
 
-class Wire(Protocol):
+class Socket(Protocol):
     """What a conversation needs of a WebSocket."""
 
     async def receive(self) -> Any:
@@ -43,11 +44,11 @@ class Wire(Protocol):
 class Conversation:
     """Reads, works and answers until the page is gone."""
 
-    def __init__(self, wire: Wire, session: Session, pool: Executor, greeting: str) -> None:
-        self.wire, self.session, self.pool = wire, session, pool
+    def __init__(self, socket: Socket, session: Session, pool: Executor, greeting: str) -> None:
+        self.socket, self.session, self.pool = socket, session, pool
         self.greeting = greeting
-        self.newest: Solve | None = None
-        self.files: deque[Export] = deque()
+        self.newest: Message | None = None
+        self.files: deque[Message] = deque()
         self.wake = asyncio.Event()
         self.closed = False
         # the statement whose curve the page has, without its caution
@@ -60,14 +61,14 @@ class Conversation:
         try:
             await self._listen()
         finally:
-            # a thread cannot be ended from outside: it is asked to, and nobody waits for what it finds
+            # a thread cannot be ended from outside: it is asked to stop, and its result is dropped
             self.closed = True
             worker.cancel()
             await asyncio.wait([worker])
 
     async def _listen(self) -> None:
         while not self.closed:
-            event = await self.wire.receive()
+            event = await self.socket.receive()
             if event["type"] == "websocket.disconnect":
                 return
             number = None
@@ -79,16 +80,16 @@ class Conversation:
                 await self._send(answers.error_message(number, str(error)))
 
     async def _take(self, message: Message) -> None:
-        if isinstance(message, Open):
+        if message.kind == "open":
             statement = message.statement.plain()
             await self._send(json.dumps({"type": "opened", "statement": statement}))
             return
-        if isinstance(message, Solve):
+        if message.kind == "solve":
             self.newest = message
-        elif len(self.files) < MOST_FILES:
+        elif len(self.files) < MAX_FILES:
             self.files.append(message)
         else:
-            raise InputError(f"{MOST_FILES} files are being made already; wait for them")
+            raise InputError(f"{MAX_FILES} files are being made already; wait for them")
         self.wake.set()
 
     async def _work(self) -> None:
@@ -96,14 +97,14 @@ class Conversation:
             await self.wake.wait()
             self.wake.clear()
             while not self.closed and (self.newest is not None or self.files):
-                message: Solve | Export = self.files.popleft() if self.newest is None else self.newest
+                message: Message = self.files.popleft() if self.newest is None else self.newest
                 if message is self.newest:
                     self.newest = None
                 await self._answer(message)
 
-    async def _answer(self, message: Solve | Export) -> None:
+    async def _answer(self, message: Message) -> None:
         try:
-            if isinstance(message, Export):
+            if message.kind != "solve":
                 await self._send(await self._in_thread(self._file, message))
                 return
             await self._send(await self._in_thread(self._solution, message))
@@ -125,39 +126,39 @@ class Conversation:
             return
         try:
             if isinstance(message, str):
-                await self.wire.send_text(message)
+                await self.socket.send_text(message)
             else:
-                await self.wire.send_bytes(message)
+                await self.socket.send_bytes(message)
         except Exception:
-            # nobody is left to be told, whatever the server's libraries call that
+            # whatever error the server's libraries raise, the page is gone
             self.closed = True
 
     async def _is_quiet(self) -> bool:
-        """Whether nothing more was asked for a moment: nobody looks at a curve in the middle of a stroke."""
+        """Whether nothing more was asked for a moment: a curve is not drawn while the user still paints."""
         if not self._has_work():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.wake.wait(), QUIET)
+                await asyncio.wait_for(self.wake.wait(), QUIET_SECONDS)
         return not self._has_work()
 
     def _has_work(self) -> bool:
         return self.closed or self.newest is not None or bool(self.files)
 
-    def _solution(self, message: Solve) -> bytes:
+    def _solution(self, message: Message) -> bytes:
         started = time.perf_counter()
         statement = message.statement
 
         def stop() -> bool:
-            return self.closed or (self.newest is not None and time.perf_counter() - started > PATIENCE)
+            return self.closed or (self.newest is not None and time.perf_counter() - started > UNINTERRUPTED_SECONDS)
 
         solution = self.session.solve(statement, stop)
         seconds = time.perf_counter() - started
-        place = self.session.place(statement)
-        return answers.solution_message(message.number, solution, place, statement.risk, seconds)
+        scenario = self.session.scenario(statement)
+        return answers.solution_message(message.number, solution, scenario, statement.risk, seconds)
 
-    def _file(self, message: Export) -> bytes:
+    def _file(self, message: Message) -> bytes:
         statement = message.statement
         solution = self.session.answered(statement, lambda: self.closed)
-        name, media, content = export(message.what, statement, self.session.place(statement), solution)
+        name, media, content = answers.export(message.kind, statement, self.session.scenario(statement), solution)
         head = {"type": "file", "number": message.number, "name": name, "media": media}
         return answers.pack(head, content)
 

@@ -11,7 +11,7 @@ import { Store } from "./store.js";
 import { StateTable } from "./table.js";
 
 const MOVES = ["up", "right", "down", "left"];
-const PATIENCE = 1500;
+const PAUSE_MILLISECONDS = 1500;
 const DRAFT = "cautious-studio";
 const EXAMPLES = {
   maze: "Maze: a short corridor or a long way round",
@@ -120,13 +120,13 @@ function changed(document_) {
     if (opened.rows !== null) map.paint(opened.rows, document_.danger);
   } else if (document_.grid !== last?.grid) map.paint(document_.grid.rows);
   if (document_.risk.kind === "none") curve.show(null, NO_CURVE);
-  saving ??= setTimeout(keep, PATIENCE);
+  saving ??= setTimeout(keep, PAUSE_MILLISECONDS);
 }
 
 /** State the document; when the answer is long in coming, say so. */
 function ask(document_) {
   link.solve(document_);
-  waiting ??= setTimeout(readWaiting, PATIENCE);
+  waiting ??= setTimeout(readWaiting, PAUSE_MILLISECONDS);
 }
 
 function answered() {

@@ -29,7 +29,7 @@ export function readNothing() {
 export function readWaiting() {
   at("verdict").textContent = "Solving…";
   at("verdict").className = "";
-  at("timing").textContent = "The first answer after installing takes longer: parts are compiled for this computer.";
+  at("timing").textContent = "The first answer takes longer: the solvers are being loaded.";
 }
 
 /** How long it took, from the question to the screen. */

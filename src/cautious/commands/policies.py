@@ -1,19 +1,21 @@
-"""A policy in a file, for ``evaluate``: a saved solution, an array, or the csv that ``--policy-csv`` writes."""
+"""For ``evaluate``: policies from solutions, arrays or the csv of ``--policy-csv``; their risk and requirements."""
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cautious import MDP, FileError
-from cautious.arrays import Array
-from cautious.problem_files.array_values import array_from_file
+from cautious import MDP, FileError, PeakExposure, Problem, SafeSet
+from cautious.arrays import Array, Mask
+from cautious.certificate.policy_evaluation import evaluate_policy
+from cautious.checks import did_you_mean
+from cautious.problem_files.risk_entries import array_from_file
+from cautious.report.requirements import Requirement, requirements_of
 from cautious.report.words import action_name, state_name
+from cautious.risks.base import terms_of
 from cautious.tables.columns import Columns, read_columns
 
-SHOWN = 6
-# as for every other policy
+MAX_NAMES_LISTED = 6
 SUM_TOLERANCE = 1e-9
 
 
@@ -46,7 +48,7 @@ def policy_from_rows(path: Path, mdp: MDP) -> Array:
 
 
 def _numbers(rows: Columns, column: str, names: list[str]) -> Any:
-    """What a column names, as numbers (n,) of the model."""
+    """The states or actions (n,) of the model that a column names."""
     places = {name: place for place, name in enumerate(names)}
     labels = [str(label) for label in rows.labels[column]]
     found = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
@@ -54,9 +56,8 @@ def _numbers(rows: Columns, column: str, names: list[str]) -> Any:
     if (numbers < 0).any():
         row = int(np.argmax(numbers < 0))
         label = labels[rows.codes[column][row]]
-        close = get_close_matches(label, names[:10_000], 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise rows.refusal(row, f"this model has no {column} {label!r}{hint}; its {column}s are {_some(names)}")
+        hint = did_you_mean(label, names) or ";"
+        raise rows.refusal(row, f"this model has no {column} {label!r}{hint} its {column}s are {_some(names)}")
     return numbers
 
 
@@ -75,5 +76,31 @@ def _check_states(path: Path, mdp: MDP, policy: Array, told: Any) -> None:
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    more = f" and {len(names) - MAX_NAMES_LISTED:,} more" if len(names) > MAX_NAMES_LISTED else ""
+    return ", ".join(names[:MAX_NAMES_LISTED]) + more
+
+
+def evaluated_risk(problem: Problem, policy: Array) -> tuple[float | None, list[Requirement]]:
+    """The exact risk of a checked policy (S, A), whatever the caution, and the requirements; None without a risk."""
+    if problem.risk is None:
+        return None, []
+    # at caution 0 the risk plays no part, and would not be computed
+    counted = problem if problem.caution > 0 else problem.with_caution(1.0)
+    found = evaluate_policy(counted, policy)
+    return found.risk, requirements_of(counted, found.occupancy.occupancy)
+
+
+def watched_sets(problem: Problem) -> dict[str, Mask]:
+    """Masks (S,) of the states outside safe sets and of the danger sets, by name."""
+    terms = () if problem.unbound_risk is None else terms_of(problem.unbound_risk)
+    safe = [risk.states for _, risk in terms if isinstance(risk, SafeSet)]
+    outside = "states outside the safe set"
+    names = [outside] if len(safe) == 1 else [f"{outside} {j}" for j in range(len(safe))]
+    watched = {name: ~_mask(problem, states) for name, states in zip(names, safe, strict=True)}
+    danger = [states for _, risk in terms if isinstance(risk, PeakExposure) for states in risk.sets]
+    return watched | {f"danger set {j}": _mask(problem, states) for j, states in enumerate(danger)}
+
+
+def _mask(problem: Problem, states: Any) -> Mask:
+    inside = problem.mdp.state_indices("states", states)
+    return np.isin(np.arange(problem.mdp.n_states), inside)

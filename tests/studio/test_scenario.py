@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.studio.painted_grids import EXAMPLES, LARGEST_SIDE, Grid, areas
+from cautious.studio.scenario import EXAMPLES, LARGEST_SIDE, Grid, areas
 
 
 def assert_same_model(one, other):
@@ -16,16 +16,16 @@ def assert_same_model(one, other):
 
 
 def test_the_painted_maze_is_the_maze():
-    assert_same_model(EXAMPLES["maze"].model(), ca.worlds.maze(start_at_s=True))
+    assert_same_model(EXAMPLES["maze"].grid.model(), ca.worlds.maze(start_at_s=True))
 
 
 def test_the_painted_drift_is_the_drifted_world():
-    assert_same_model(EXAMPLES["drift"].model(), ca.worlds.drift())
+    assert_same_model(EXAMPLES["drift"].grid.model(), ca.worlds.drift())
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_can_be_solved_and_fits_the_limit(name):
-    grid = EXAMPLES[name]
+    grid = EXAMPLES[name].grid
     assert max(len(grid.rows), len(grid.rows[0])) <= LARGEST_SIDE
     assert ca.solve(ca.Problem(grid.model())).status is ca.Status.SOLVED
 

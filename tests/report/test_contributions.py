@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.report.carriers import barrier_requirements, carriers, largest, price
-from cautious.report.text_tables import carriers_table
+from cautious.report.contributions import contributions, contributions_table, price
+from cautious.report.requirements import barrier_requirements
 
 RNG_SEEDS = (0, 1, 2)
 
@@ -53,8 +53,8 @@ def solved(kind, seed):
 @pytest.mark.parametrize("kind", KINDS)
 def test_contributions_sum_to_the_risk(kind, seed):
     solution = solved(kind, seed)
-    found = carriers(solution)
-    assert found.contributions.sum() == pytest.approx(solution.risk, rel=1e-9, abs=1e-9)
+    found = contributions(solution)
+    assert found.by_state.sum() == pytest.approx(solution.risk, rel=1e-9, abs=1e-9)
     assert found.beyond.sum() == pytest.approx(0, abs=1e-9)
 
 
@@ -73,7 +73,7 @@ def test_one_point_more_can_break_a_requirement():
     swim = ca.worlds.river_swim()
     solution = ca.solve(ca.Problem(swim, ca.SafeSet([0, 1, 2, 3], 0.3), 0.01)).require()
     assert price(solution, 5) == np.inf
-    assert "∞" in {row[-1] for row in carriers_table(solution, carriers(solution)).rows}
+    assert "∞" in {row[-1] for row in contributions_table(solution, contributions(solution)).rows}
 
 
 def test_at_a_kink_every_way_can_cost():
@@ -85,8 +85,8 @@ def test_at_a_kink_every_way_can_cost():
 def test_slopes_that_rounding_has_eaten_are_not_shown():
     mdp = ca.worlds.river_swim()
     huge = ca.MDP(mdp.transitions, 1e12 * mdp.rewards, mdp.discount, mdp.start)
-    assert carriers(ca.solve(ca.Problem(huge, ca.Entropy(), caution=1.0))) is None
-    assert carriers(ca.solve(ca.Problem(mdp, ca.Entropy(), caution=1.0))) is not None
+    assert contributions(ca.solve(ca.Problem(huge, ca.Entropy(), caution=1.0))) is None
+    assert contributions(ca.solve(ca.Problem(mdp, ca.Entropy(), caution=1.0))) is not None
 
 
 def test_the_parts_of_the_variance_are_squared_distances_from_the_mean():
@@ -94,27 +94,27 @@ def test_the_parts_of_the_variance_are_squared_distances_from_the_mean():
     mdp, d = solution.mdp, solution.occupancy
     mean = np.sum(d * mdp.rewards)
     parts = np.sum(d * mdp.outcome_expectation(lambda r: (r - mean) ** 2), axis=1)
-    assert carriers(solution).contributions == pytest.approx(parts, rel=1e-9)
+    assert contributions(solution).by_state == pytest.approx(parts, rel=1e-9)
 
 
 def test_the_parts_of_kl_are_its_summands():
     solution = solved("KL of states", 2)
     prior = solution.problem.unbound_risk.prior
     mass = solution.occupancy.sum(axis=1)
-    assert carriers(solution).contributions == pytest.approx(mass * np.log(mass / prior), rel=1e-6)
+    assert contributions(solution).by_state == pytest.approx(mass * np.log(mass / prior), rel=1e-6)
 
 
-def test_a_loaded_solution_has_the_same_carriers(maze_solution, tmp_path):
+def test_a_loaded_solution_has_the_same_contributions(maze_solution, tmp_path):
     maze_solution.save(tmp_path / "s.npz")
     loaded = ca.load(tmp_path / "s.npz")
     assert loaded.problem is None
-    assert np.array_equal(carriers(loaded).contributions, carriers(maze_solution).contributions)
+    assert np.array_equal(contributions(loaded).by_state, contributions(maze_solution).by_state)
 
 
 def test_the_largest_beyond_their_share_come_first_and_were_visited(maze_solution):
-    found = carriers(maze_solution)
-    states = largest(found, maze_solution, 6)
-    beyond = found.contributions - maze_solution.occupancy.sum(axis=1) * maze_solution.risk
+    found = contributions(maze_solution)
+    states = found.largest(maze_solution, 6)
+    beyond = found.by_state - maze_solution.occupancy.sum(axis=1) * maze_solution.risk
     reached = np.flatnonzero(maze_solution.reached)
     assert beyond[states] == pytest.approx(np.sort(beyond[reached])[::-1][:6])
     assert set(states) <= set(reached.tolist())
@@ -123,17 +123,17 @@ def test_the_largest_beyond_their_share_come_first_and_were_visited(maze_solutio
 def test_what_is_concentrated_is_carried_by_the_state_that_is_visited_most():
     # all parts of a negative entropy are negative, so those of rare states are the largest, and say nothing
     solution = ca.solve(ca.Problem(ca.worlds.garnet(), ca.Entropy(), 2.0))
-    found, mass = carriers(solution), solution.occupancy.sum(axis=1)
-    assert np.all(found.contributions < 0)
-    assert largest(found, solution, 1) == [int(np.argmax(mass))]
+    found, mass = contributions(solution), solution.occupancy.sum(axis=1)
+    assert np.all(found.by_state < 0)
+    assert found.largest(solution, 1) == [int(np.argmax(mass))]
 
 
 def test_nothing_is_carried_without_a_finite_risk(chain, infeasible_solution, maze_solution):
-    assert carriers(ca.solve(ca.Problem(chain))) is None
-    assert carriers(infeasible_solution) is None
+    assert contributions(ca.solve(ca.Problem(chain))) is None
+    assert contributions(infeasible_solution) is None
     unknown = dataclasses.replace(maze_solution, mdp=ca.MDP(np.eye(1)[None], np.ones((1, 1)), 0.5))
     unknown.mdp.known_transitions = False
-    assert carriers(unknown) is None
+    assert contributions(unknown) is None
 
 
 def test_requirements_have_a_limit_and_what_was_reached():
@@ -145,11 +145,3 @@ def test_requirements_have_a_limit_and_what_was_reached():
     assert [row.reached for row in rows] == pytest.approx(returns)
     assert -np.log(returns - 1).sum() == pytest.approx(solution.risk)
     assert barrier_requirements(solved("Variance", 0)) == []
-
-
-def test_a_loaded_infeasible_solution_names_what_cannot_be_met(infeasible_solution, tmp_path):
-    infeasible_solution.save(tmp_path / "s.npz")
-    rows = barrier_requirements(ca.load(tmp_path / "s.npz"))
-    # which states are safe is not in the file
-    assert [dataclasses.replace(row, states=(0,)) for row in rows] == barrier_requirements(infeasible_solution)
-    assert rows[0].reached < rows[0].limit

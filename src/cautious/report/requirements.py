@@ -1,0 +1,139 @@
+"""Requirements of barrier risks (SafeSet, TaskFloors): what is required, what a policy reaches, and its wording."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cautious.arrays import Array
+from cautious.certificate.bounds import requirements
+from cautious.models.tabular import MDP
+from cautious.problem import Problem
+from cautious.report.accuracy import shares_of_time
+from cautious.report.text_tables import Table, busiest_states
+from cautious.report.words import is_counted, number, percent, short, state_name
+from cautious.solution import Solution
+from cautious.status import Status
+
+MAX_STATES_NAMED = 6
+MAX_SENTENCES = 4
+MAX_STATES_OUTSIDE = 3
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """``reached`` must exceed ``limit``; ``states`` are those of a safe set, where they are known."""
+
+    name: str
+    limit: float
+    reached: float
+    states: tuple[int, ...] | None = None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is about a share of time."""
+        return self.name == "SafeSet: share of time in the safe set"
+
+    @property
+    def plain_name(self) -> str:
+        """The name without that of the risk."""
+        return self.name.partition(": ")[2]
+
+    @property
+    def limit_text(self) -> str:
+        """What must be exceeded."""
+        return f"{number(100 * self.limit, 6)} %" if self.is_share else number(self.limit, 6)
+
+    @property
+    def reached_text(self) -> str:
+        """What is reached, with more digits where it would look like the limit."""
+        if not self.is_share:
+            return number(self.reached, 6)
+        is_close = abs(self.reached - self.limit) < 1e-4
+        return f"{number(100 * self.reached, 8)} %" if is_close else f"{100 * self.reached:.2f} %"
+
+    def states_text(self, mdp: MDP) -> str:
+        """The states of a safe set, by their names where there are few."""
+        if self.states is None:
+            return "the safe states"
+        if len(self.states) > MAX_STATES_NAMED:
+            return f"{len(self.states):,} states"
+        return ", ".join(short(state_name(mdp, state)) for state in self.states)
+
+
+def requirements_of(problem: Problem, occupancy: Array) -> list[Requirement]:
+    """The requirements of a problem's barriers, and what an occupancy (S, A) reaches."""
+    names, features, floors = requirements(problem)
+    reached = np.asarray(features @ occupancy.ravel())
+    found = []
+    for row, (name, limit, value) in enumerate(zip(names, floors.tolist(), reached.tolist(), strict=True)):
+        pairs = features.indices[features.indptr[row] : features.indptr[row + 1]]
+        one = Requirement(name, limit, value, tuple(np.unique(pairs // problem.mdp.n_actions).tolist()))
+        found.append(one if one.is_share else Requirement(name, limit, value))
+    return found
+
+
+def barrier_requirements(solution: Solution) -> list[Requirement]:
+    """The requirements and what this policy reaches; of a loaded solution only what its certificate names."""
+    if solution.problem is not None:
+        return requirements_of(solution.problem, solution.occupancy)
+    facts = solution.certificate.facts
+    columns = (facts.get("requirements", []), facts.get("required", []), facts.get("reached", []))
+    return [Requirement(*row) for row in zip(*columns, strict=False)]
+
+
+def requirements_table(asked: Iterable[Requirement], mdp: MDP) -> Table:
+    """Each requirement, its limit, what is reached and the slack."""
+    rows = []
+    for one in asked:
+        name = f"share of time in {one.states_text(mdp)}" if one.is_share else one.name
+        slack = one.reached - one.limit
+        left = f"{number(100 * slack, 3)} %" if one.is_share else number(slack, 3)
+        rows.append((name, one.limit_text, one.reached_text, left))
+    return Table("", ("requirement", "must exceed", "reached", "slack"), tuple(rows))
+
+
+def requirement_words(solution: Solution, *, with_reached: bool = True) -> list[str]:
+    """What is required and, unless there are several policies, what this one reaches; a paragraph."""
+    asked = barrier_requirements(solution)
+    who = "the policy that comes closest" if solution.status is Status.INFEASIBLE else "this policy"
+    where = ""
+    if is_counted(solution):
+        where = " in the counted model" if solution.mdp.known_transitions else ", estimated"
+    sentences = []
+    for one in asked[:MAX_SENTENCES]:
+        text = f"{one.plain_name.capitalize()}: at least {one.limit_text}"
+        if one.is_share:
+            text = f"At least {one.limit_text} of the discounted time in {one.states_text(solution.mdp)}"
+        sentences.append(f"{text}; {who}{where}: {one.reached_text}." if with_reached else f"{text}.")
+    if len(asked) > MAX_SENTENCES:
+        sentences.append(f"{len(asked) - MAX_SENTENCES:,} more requirements are of this kind.")
+    return ["Required: " + " ".join(sentences)] if sentences else []
+
+
+def violation_words(asked: Sequence[Requirement]) -> str:
+    """That a policy violates requirements, and by how much; empty where it violates none."""
+    violated = [one for one in asked if not one.reached > one.limit]
+    if not violated:
+        return ""
+    first = violated[0]
+    amounts = f"{first.reached_text} instead of at least {first.limit_text}"
+    if len(asked) == 1:
+        return f"breaks the requirement ({amounts})"
+    return f"breaks {len(violated)} of {len(asked)} requirements ({first.plain_name}: {amounts})"
+
+
+def outside_words(solution: Solution) -> list[str]:
+    """How much of the time that is allowed outside a safe set is used, and in which states."""
+    sentences = []
+    for one in barrier_requirements(solution):
+        if one.states is None:
+            continue
+        shares = shares_of_time(solution)
+        shares[list(one.states)] = 0.0
+        places = busiest_states(shares, MAX_STATES_OUTSIDE)
+        worst = ", ".join(f"{state_name(solution.mdp, state)} ({percent(float(shares[state]))})" for state in places)
+        text = f"Outside: {percent(max(0.0, 1 - one.reached))} of the time, of {number(100 * (1 - one.limit), 6)} %"
+        more = "most of it in " if np.count_nonzero(shares) > MAX_STATES_OUTSIDE else "in "
+        sentences.append(f"{text} allowed{'; ' + more + worst if worst else ''}.")
+    return sentences

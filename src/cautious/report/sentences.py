@@ -1,0 +1,222 @@
+"""What a page says about a solution in whole sentences: the problem, the answer, and what is proved."""
+
+import math
+import re
+
+import numpy as np
+
+from cautious.episodes.demonstrations import Demonstrations
+from cautious.models.logged import LoggedMDP
+from cautious.models.tabular import MDP
+from cautious.report import trade_off
+from cautious.report.accuracy import shown_objective, shown_return, shown_risk
+from cautious.report.requirements import barrier_requirements, requirements_of, violation_words
+from cautious.report.text_tables import changed_states
+from cautious.report.words import (
+    RISKS,
+    action_name,
+    fits_grid,
+    has_only_barriers,
+    is_learned,
+    is_logged,
+    is_neutral,
+    number,
+    risks_in,
+    scene_of,
+    state_name,
+    time_steps,
+    unit_after,
+)
+from cautious.risks.base import terms_of
+from cautious.solution import Solution
+from cautious.status import Status
+
+KINDS = {
+    "optimal": "The problem is convex, and the bound holds for every policy: nothing is better by more than the gap.",
+    "global": "The problem is not convex, but all policies were bounded: nothing is better by more than the gap.",
+    "stationary": "The problem is not convex, and only first-order conditions were checked: a policy far from this one "
+    "may be better.",
+    "estimated": "Figures come from the counted model or from simulation; what is sure is said with its confidence.",
+    "infeasible": "It is proved that no policy meets all requirements.",
+    "undecided": "Whether the requirements can be met is too close to call in double precision.",
+}
+
+VERDICTS = {
+    Status.SOLVED: "proved best",
+    Status.STATIONARY: "first-order only",
+    Status.INFEASIBLE: "infeasible",
+    Status.UNDECIDED: "undecided",
+    Status.ESTIMATED: "learned from samples",
+}
+
+
+def problem_words(solution: Solution, price: str | None = None) -> list[str]:
+    """The problem, a few sentences; ``price`` says what one unit of risk is worth when that varies."""
+    mdp, scene = solution.mdp, scene_of(solution.mdp)
+    horizon = 1 / (1 - mdp.discount)
+    sentences = [scene.story] if scene.story else []
+    sentences.append(
+        f"The model has {mdp.n_states:,} states and {mdp.n_actions:,} actions. With the discount {mdp.discount:g}, "
+        f"what is earned in the next {time_steps(number(horizon, 3), mdp)} or so counts most."
+        + (f" One step is one {scene.step}." if scene.step != "step" else "")
+        + (_start_words(mdp) if mdp.known_transitions else "")
+    )
+    if is_logged(mdp) and not is_learned(solution):
+        sentences.append(_log_words(mdp))
+    if is_neutral(solution):
+        return [*sentences, "The policy should earn the largest expected return; risk plays no part."]
+    sentences.append(
+        f"The policy should earn a large expected return and keep the risk {solution.risk_label} small: one unit "
+        f"of risk is worth {price or number(solution.caution)}{unit_after(mdp, ' ')} of return (the caution)."
+    )
+    given = None if solution.problem is None else solution.problem.unbound_risk
+    data = [value for _, risk in ([] if given is None else terms_of(given)) for value in vars(risk).values()]
+    priors = [f"The prior: {value.statement}" for value in data if isinstance(value, Demonstrations)]
+    return [*sentences, *risk_words(solution.risk_label), *priors]
+
+
+def risk_words(label: str) -> list[str]:
+    """One sentence for every known risk in a label such as ``2*KL + Variance``."""
+    sentences = []
+    for _, name, kind in risks_in(label):
+        level = re.fullmatch(r"CVaR\(([0-9.eE+-]+)\)", name)
+        if level is not None:
+            worst = number(100 * (1 - float(level.group(1))), 3)
+            sentences.append(f"{name}: the mean loss per step over the worst {worst} % of the steps.")
+        elif kind in RISKS:
+            sentences.append(f"{name}: {RISKS[kind]}.")
+    return sentences
+
+
+def _start_words(mdp: MDP) -> str:
+    """Where episodes start, since returns are counted from there; with the letter of the state on its map."""
+    first = np.flatnonzero(mdp.start > 0)
+    if first.size > 1:
+        evenly = "evenly " if np.ptp(mdp.start[first]) < 1e-12 else ""
+        count = "all" if first.size == mdp.n_states else f"{first.size:,}"
+        return f" The first state is drawn {evenly}from {count} states."
+    state, mark = int(first[0]), ""
+    if fits_grid(mdp):
+        row, column = scene_of(mdp).cells[state]
+        mark = scene_of(mdp).grid[row][column]
+    return f" It starts in {state_name(mdp, state)}{f' ({mark})' if mark.isalnum() else ''}."
+
+
+def _log_words(mdp: LoggedMDP) -> str:
+    """The evidence behind the solution of a log, and what it says nothing about."""
+    counts = mdp.counts
+    least = int(np.argmin(np.where(counts > 0, counts, np.iinfo(counts.dtype).max)))
+    state, action = divmod(least, mdp.n_actions)
+    times = int(counts[state, action])
+    never = int(np.count_nonzero((counts == 0) & mdp.allowed & (counts > 0).any(axis=1, keepdims=True)))
+    return (
+        f"Counted from {counts.sum():,} logged rows; least tried pair: {action_name(mdp, action)} in "
+        f"{state_name(mdp, state)}, {'once' if times == 1 else f'{times:,} times'}"
+        + (f"; pairs never tried: {never:,}, by assumption" if never else "")
+        + ". Nothing is said about the real system; cautious learn (ca.learn) does that."
+    )
+
+
+def answer_sentence(solution: Solution, comparison: trade_off.NeutralComparison | None = None) -> str:
+    """What came out, in one sentence; with what caution buys where the risk-neutral policy is known."""
+    if solution.status is Status.INFEASIBLE:
+        return "No policy meets all requirements; the policy shown here comes closest."
+    if math.isinf(solution.risk):
+        return (
+            "No policy with a finite risk was found, and none is excluded; the policy shown here is the last one tried."
+        )
+    text = f"The policy earns {number(shown_return(solution))} ({scene_of(solution.mdp).reward_unit}, discounted)"
+    if not is_neutral(solution):
+        text += _risk_clause(solution) + ("" if comparison is None else _neutral_clause(comparison))
+    return f"{text}; {_proof_clause(solution)}."
+
+
+def _risk_clause(solution: Solution) -> str:
+    """The risk; a single requirement says more than the barrier in front of it."""
+    asked = barrier_requirements(solution) if has_only_barriers(solution) else []
+    if len(asked) == 1 and not is_learned(solution):
+        return f" and keeps the requirement ({asked[0].reached_text}, at least {asked[0].limit_text})"
+    return f" at a risk of {number(shown_risk(solution))}"
+
+
+def _neutral_clause(comparison: trade_off.NeutralComparison) -> str:
+    here, start = trade_off.point(comparison.solution), comparison.neutral_point
+    if here is not None and start is not None:
+        step = trade_off.Step(start, here)
+        if step.given_up == step.removed == 0:
+            same_policy = not changed_states(comparison)
+            same = "the same policy as without caution" if same_policy else "as much of both as the risk-neutral policy"
+            return f", {same}"
+    text = f", where the risk-neutral policy earns {number(comparison.neutral_return)}"
+    problem = comparison.solution.problem
+    if comparison.neutral_risk is None or problem is None:
+        return text
+    violated = violation_words(requirements_of(problem, comparison.neutral_occupancy))
+    if violated:
+        return f"{text} and {violated}"
+    if math.isinf(comparison.neutral_risk):
+        return f"{text} at an infinite risk"
+    return f"{text} at a risk of {number(comparison.neutral_risk)}"
+
+
+def _proof_clause(solution: Solution) -> str:
+    if is_learned(solution):
+        return f"{'this figure is an estimate' if is_neutral(solution) else 'both figures are estimates'} from samples"
+    if solution.certificate.kind in ("optimal", "global") and math.isfinite(solution.gap):
+        where = "in the counted model " if is_logged(solution.mdp) else ""
+        return f"{where}no policy beats its objective by more than {number(solution.gap, 2)}"
+    return "there is no proof that it is the best one"
+
+
+def verdict(solution: Solution) -> str:
+    """A few words for the badge at the top of a page; for a log, they say that they are about the counted model."""
+    proved = solution.status is Status.SOLVED and is_logged(solution.mdp)
+    return VERDICTS.get(solution.status, "not proved best") + " for the counted model" * proved
+
+
+def certificate_words(solution: Solution) -> list[tuple[str, str]]:
+    """Rows (what, in plain words) about the proof."""
+    if is_learned(solution):
+        return _estimate_words(solution)
+    proof = solution.certificate
+    about = " All this is about the model that was counted, as if it were the true one." * is_logged(solution.mdp)
+    bound = "No policy close by exceeds" if proof.kind == "stationary" else "No policy exceeds"
+    rows = [
+        ("Status", solution.status.value),
+        ("Kind of proof", f"{proof.kind}. {KINDS.get(proof.kind, '')}{about}".strip()),
+        ("Objective of this policy", number(shown_objective(solution), 10)),
+        (bound, number(solution.upper_bound, 10)),
+        ("Gap", f"{number(solution.gap, 3)} (asked for: {number(solution.tolerance, 3)} of the objective's size)"),
+        ("Checked", proof.statement),
+        ("Error of the occupancy", f"at most {number(proof.occupancy_error, 2)} in total"),
+        ("Error of the objective", f"at most {number(proof.objective_error, 2)}, included in the gap"),
+        ("Method", f"{solution.method}, {solution.steps} steps, {number(solution.seconds, 3)} s"),
+    ]
+    if solution.status is Status.INFEASIBLE:
+        return [row for row in rows if row[0] in ("Status", "Kind of proof", "Checked", "Method")]
+    return rows
+
+
+def _estimate_words(solution: Solution) -> list[tuple[str, str]]:
+    facts = solution.certificate.facts
+    samples = f"{facts.get('samples', 0):,}"
+    if "rows as evidence" in facts:
+        chose, evidence = facts["rows for the policy"], facts["rows as evidence"]
+        samples += f" rows of a log: {chose:,} chose the policy, {evidence:,} of the others are the evidence"
+    else:
+        samples += f", of which {facts.get('trial_samples', 0):,} tried the final policy"
+    # more may be known about the best policy than about this one
+    best = facts.get("optimum_below", math.inf)
+    bound = "not known"
+    if math.isfinite(best):
+        bound = f"{number(best, 6)}, with {100 * facts.get('confidence', math.nan):g} % confidence"
+        bound += "" if math.isfinite(solution.gap) else "; how far below it this policy is, is not known"
+    return [
+        ("Status", solution.status.value),
+        ("Kind of proof", f"estimated. {KINDS['estimated']}"),
+        ("What is sure", solution.certificate.statement),
+        ("Objective, estimated", number(shown_objective(solution), 6)),
+        ("No policy exceeds", bound),
+        ("Samples", samples),
+        ("Method", f"{facts.get('method', solution.method)}; {number(solution.seconds, 3)} s"),
+    ]
