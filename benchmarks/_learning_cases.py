@@ -107,9 +107,9 @@ def _readable(problem: ca.Problem, steps: int) -> float:
     """Seconds per step of the NumPy loop of Algorithm 1."""
     task = make_task(problem.mdp.simulator(), problem.unbound_risk, problem.caution, 10**7, 0)
     run = ca.AlgorithmOne().begin(task, Draws(task.simulator, 10**7, 0), 10**7)
-    run.saddle.compiled = None
+    run.compiled = None
     done, started = 0, time.perf_counter()
     while done < steps:
         run.advance()
-        done = run.saddle.draws.used
+        done = run.draws.used
     return (time.perf_counter() - started) / done

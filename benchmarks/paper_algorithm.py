@@ -28,7 +28,7 @@ def speed(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
         for name, risk in (("neutral", None), ("KL", ca.KL(prior))):
             problem = ca.Problem(mdp, risk)
             compiled, readable = begin(problem, SAMPLES, 0), begin(problem, SAMPLES, 0)
-            readable.saddle.compiled = None
+            readable.compiled = None
             rows.append(
                 {
                     "pairs": int(mdp.allowed.sum()),
@@ -45,9 +45,9 @@ def nanoseconds(run: AlgorithmOneRun) -> float:
     run.advance()
     best = np.inf
     for _ in range(3):
-        before, started = run.saddle.count, time.process_time()
+        before, started = run.count, time.process_time()
         run.advance()
-        best = min(best, (time.process_time() - started) / (run.saddle.count - before))
+        best = min(best, (time.process_time() - started) / (run.count - before))
     return 1e9 * best
 
 

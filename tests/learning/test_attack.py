@@ -45,7 +45,7 @@ def test_more_samples_than_can_be_counted_are_refused(method):
 def test_rewards_whose_squares_are_no_numbers_are_refused(method, risk, size):
     mdp = small()
     scaled = ca.MDP(mdp.transitions, size * mdp.rewards, mdp.discount, mdp.start)
-    with pytest.raises(ca.InputError, match="pay rewards in other units"):
+    with pytest.raises(ca.InputError, match="rescale the rewards"):
         ca.learn(scaled.simulator(), risk, 1.0, 600, method)
 
 

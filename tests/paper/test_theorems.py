@@ -86,7 +86,7 @@ def test_what_is_measured_is_the_average_of_the_run():
     instance, run = with_optimum("two states", problem), begin(problem, 400, 3)
     while not run.done:
         run.advance()
-    average, found = run.saddle.occupancy, measure(instance, 400, 3)
+    average, found = run.occupancy, measure(instance, 400, 3)
     lam = average / 0.4
     rows = problem.mdp.transitions.toarray().reshape(2, 2, 2)
     flow = lam.sum(axis=1) - 0.6 * np.einsum("sa,sat->t", lam, rows) - problem.mdp.start

@@ -4,8 +4,9 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +15,26 @@ from cautious.errors import FileError
 
 KIND = "checkpoint"
 SEALED = ("question", "counters", "parts")
+
+
+class Resumable:
+    """Something that changes while a run goes on: the attributes that a checkpoint keeps, by their names."""
+
+    stored_numbers: ClassVar[tuple[str, ...]] = ()
+    stored_arrays: ClassVar[tuple[str, ...]] = ()
+
+    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """JSON numbers and arrays that ``restore`` turns into this very state."""
+        numbers = {name: deepcopy(getattr(self, name)) for name in self.stored_numbers}
+        return numbers, {name: getattr(self, name).copy() for name in self.stored_arrays}
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Continue where ``storage`` was taken, bit for bit."""
+        for name in self.stored_numbers:
+            setattr(self, name, header[name])
+        # copies: what is continued is also changed, and arrays read from a file may not be
+        for name in self.stored_arrays:
+            setattr(self, name, arrays[name].copy())
 
 
 @dataclass(frozen=True)
@@ -65,9 +86,7 @@ def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> C
             raise FileError(f"{path}: the checkpoint was changed after it was written; delete it to begin again")
         parts = {}
         for name, part_header in header["parts"].items():
-            # what is continued is also changed: files are read into memory that may not be
-            found = {key: array.copy() for key, array in part_of(arrays, f"{name}.").items()}
-            parts[name] = (dict(part_header), found)
+            parts[name] = (dict(part_header), part_of(arrays, f"{name}."))
         return Checkpoint(stored, dict(header["counters"]), parts)
     except (KeyError, TypeError, AttributeError) as error:
         raise FileError(f"{path}: the checkpoint is incomplete or damaged ({error!r})") from None

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from cautious._core import sampling
 from cautious.arrays import Array, Indices
 from cautious.errors import InputError, SimulatorError
 from cautious.models.simulator_checks import checked_sample, checked_states
@@ -92,13 +93,12 @@ class Draws:
 
     def start_states(self, count: int) -> Indices:
         """First states; these are not transitions and cost nothing."""
-        parts = []
-        for k, done in enumerate(range(0, count, BATCH)):
-            call, size = self.calls + k, min(BATCH, count - done)
-            found = self._local(
-                self._when(call), partial(self.simulator.start_states, size, generator(self.seed, call))
-            )
-            parts.append(self._checked_starts(found, size, self._when(call)))
+        check = partial(checked_states, self.simulator, "start_states")
+        parts: list[Indices] = []
+        for call, done in enumerate(range(0, count, BATCH), self.calls):
+            size = min(BATCH, count - done)
+            found = self._local(call, partial(self.simulator.start_states, size, generator(self.seed, call)))
+            parts.append(self._checked(check, found, size, call))
         self.calls += len(parts)
         return np.concatenate(parts)
 
@@ -112,13 +112,32 @@ class Draws:
         self._check_budget(states.size)
         # copies: a simulator that works in place must not reach the learner's own arrays
         batches = [(states[i : i + BATCH].copy(), actions[i : i + BATCH].copy()) for i in range(0, states.size, BATCH)]
-        raw = self._drawn(batches, self.calls)
-        drawn = [
-            self._checked(found, min(BATCH, states.size - k * BATCH), self._when(self.calls + k))
-            for k, found in enumerate(raw)
+        check = partial(checked_sample, self.simulator)
+        drawn: list[tuple[Indices, Array]] = [
+            self._checked(check, found, min(BATCH, states.size - k * BATCH), self.calls + k)
+            for k, found in enumerate(self._drawn(batches))
         ]
         self.used, self.calls = self.used + states.size, self.calls + len(batches)
         return np.concatenate([part[0] for part in drawn]), np.concatenate([part[1] for part in drawn])
+
+    def sample_pairs(
+        self, number: Indices, stream: tuple[int, int] | None = None, pay: Array | None = None
+    ) -> tuple[Indices, Array]:
+        """``number`` (S*A,) samples of each pair, pair after pair; compiled where the tables of the model are known.
+
+        For tables only: the ``stream`` to draw from, a seed and its first counter, by default a new one; and what is
+        paid instead of the rewards, per outcome or per pair as in the table.
+        """
+        if self.table is None:
+            rows = np.repeat(np.arange(number.size), number)
+            return self.sample(rows // self.simulator.n_actions, rows % self.simulator.n_actions)
+        table, total = self.table, int(number.sum())
+        self.count(total)
+        seed, counter = (self.kernel_seed(), 0) if stream is None else stream
+        next_states, paid = np.empty(total, dtype=np.int64), np.empty(total)
+        payments = (table.pay if pay is None else pay, table.pays_per_outcome)
+        sampling.draw_samples(*table.sums, *payments, number, seed, counter, next_states, paid)
+        return next_states, paid
 
     def check_repeatable(self, states: Indices, actions: Indices) -> None:
         """Refuse a simulator that does not repeat itself for the same generator: its runs could not be resumed."""
@@ -138,39 +157,37 @@ class Draws:
         if count > self.left:
             raise AssertionError(f"{count} draws asked for, {self.left} left")
 
-    def _drawn(self, batches: list[tuple[Indices, Indices]], first: int) -> list[Any]:
+    def _drawn(self, batches: list[tuple[Indices, Indices]]) -> list[Any]:
+        jobs = [
+            (call, partial(draw, self.simulator, *batch, self.seed, call))
+            for call, batch in enumerate(batches, self.calls)
+        ]
         if self.executor is None or self.table is not None:
-            return [
-                self._local(self._when(first + k), partial(draw, self.simulator, *batch, self.seed, first + k))
-                for k, batch in enumerate(batches)
-            ]
+            return [self._local(call, job) for call, job in jobs]
         futures: list[Future[Any]] = []
         try:
-            for k, batch in enumerate(batches):
-                futures.append(self._submit(self._when(first + k), batch, first + k))
-            return [self._answer(self._when(first + k), future) for k, future in enumerate(futures)]
+            for call, job in jobs:
+                try:
+                    futures.append(self.executor.submit(job))
+                except Exception as error:
+                    refused = f"the executor refused with {type(error).__name__}: {error}{self._when(call)}"
+                    raise SimulatorError(refused) from error
+            return [self._answer(call, future) for (call, _), future in zip(jobs, futures, strict=True)]
         finally:
             # after a failure the others are not wanted; what is done cannot be cancelled
             for future in futures:
                 future.cancel()
 
-    def _submit(self, when: str, batch: tuple[Indices, Indices], call: int) -> "Future[Any]":
-        assert self.executor is not None
-        try:
-            return self.executor.submit(draw, self.simulator, *batch, self.seed, call)
-        except Exception as error:
-            raise SimulatorError(f"the executor refused with {type(error).__name__}: {error}{when}") from error
-
-    def _local(self, when: str, call: Callable[[], Any]) -> Any:
+    def _local(self, call: int, job: Callable[[], Any]) -> Any:
         """The tables are trusted and called directly; anything else runs where it can be waited for."""
         if self.table is not None:
-            return call()
+            return job()
         if self._worker is None:
             self._worker = _Worker()
-        return self._answer(when, self._worker.submit(call))
+        return self._answer(call, self._worker.submit(job))
 
-    def _answer(self, when: str, future: "Future[Any]") -> Any:
-        started = time.monotonic()
+    def _answer(self, call: int, future: "Future[Any]") -> Any:
+        started, when = time.monotonic(), self._when(call)
         while not wait([future], timeout=POLL_SECONDS).done:
             if self.stopping():
                 raise StopRequested
@@ -184,20 +201,15 @@ class Draws:
                 raise StopRequested from None
             raise SimulatorError(f"the simulator raised {type(error).__name__}: {error}{when}") from error
 
-    def _checked_starts(self, found: Any, count: int, when: str) -> Indices:
-        return self._typed(when, lambda: checked_states(self.simulator, "start_states", found, count, when))
-
-    def _checked(self, found: Any, count: int, when: str) -> tuple[Indices, Array]:
-        return self._typed(when, lambda: checked_sample(self.simulator, found, count, when))
-
-    def _typed(self, when: str, check: Callable[[], T]) -> T:
+    def _checked(self, check: Callable[[Any, int, str], T], found: Any, count: int, call: int) -> T:
         """What a simulator does wrongly is its fault, not that of the caller's data."""
+        when = self._when(call)
         for name, now in _members(self.simulator).items():
             was = self._promised[name]
             if now != was:
                 raise SimulatorError(f"simulator.{name} was {was} when the run began and is {now} now{when}")
         try:
-            return check()
+            return check(found, count, when)
         except InputError as error:
             raise SimulatorError(str(error)) from None
         except ValueError as error:

@@ -8,9 +8,9 @@ from threadpoolctl import threadpool_limits
 from cautious.checks import as_number
 from cautious.errors import IncompatibleError, InputError
 from cautious.learning.learned_solution import learned_solution
-from cautious.learning.loop import LearningCallback, Loop, Settings
+from cautious.learning.loop import LearningCallback, Loop
 from cautious.learning.method import Method
-from cautious.learning.plug_in.from_log import check_for_log, learn_from_log
+from cautious.learning.plug_in.from_log import learn_from_log
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.learning.primal_dual.primal_dual import PrimalDual
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
@@ -19,7 +19,6 @@ from cautious.learning.task import Task, make_task
 from cautious.models.logged import LoggedMDP
 from cautious.models.simulators import Simulator
 from cautious.risks.base import Risk
-from cautious.risks.scalar import Variance
 from cautious.solution import Solution
 
 SAMPLES = 1_000_000
@@ -80,15 +79,15 @@ def learn(
     ('estimated', True)
     """
     if isinstance(simulator, LoggedMDP):
-        check_for_log(
-            {
-                "samples": (samples, SAMPLES),
-                "method": (method, "plug-in" if method == "plug-in" else "auto"),
-                "checkpoint": (checkpoint, None),
-                "callback": (callback, None),
-                "executor": (executor, None),
-            }
-        )
+        for name, given, default in (
+            ("samples", samples, SAMPLES),
+            ("method", None if method == "plug-in" else method, "auto"),
+            ("checkpoint", checkpoint, None),
+            ("callback", callback, None),
+            ("executor", executor, None),
+        ):
+            if given is not None and given != default:
+                raise IncompatibleError(f"{name} is for simulators: nothing is drawn from a log; leave it out")
         with threadpool_limits(limits=1):
             return learn_from_log(simulator, risk, caution, seed)
     task = make_task(simulator, risk, caution, samples, seed)
@@ -100,32 +99,31 @@ def learn(
     refusal = chosen.refusal(task)
     if refusal is not None:
         raise IncompatibleError(f"{chosen.name} cannot learn this: {refusal}")
-    settings = Settings(
-        checkpoint=checkpoint,
-        checkpoint_seconds=as_number("checkpoint_seconds", checkpoint_seconds, 0.0),
-        call_timeout_seconds=as_number("call_timeout_seconds", call_timeout_seconds, 0.0, open_ends="("),
-        callback=callback,
-        executor=executor,
-    )
     with threadpool_limits(limits=1):
-        ending = Loop(task, chosen, settings).run()
-        return learned_solution(task, chosen, why, ending)
+        loop = Loop(
+            task,
+            chosen,
+            checkpoint,
+            checkpoint_seconds=as_number("checkpoint_seconds", checkpoint_seconds, 0.0),
+            call_timeout_seconds=as_number("call_timeout_seconds", call_timeout_seconds, 0.0, open_ends="("),
+            callback=callback,
+            executor=executor,
+        )
+        return learned_solution(task, chosen, why, loop.run())
 
 
 def choose(task: Task, method: str | Method) -> tuple[Method, str]:
     """The method, and why."""
     if isinstance(method, Method):
         return method, "asked for"
-    if method == "plug-in":
-        return PlugIn(), "asked for"
-    if method == "primal-dual":
-        return PrimalDual(), "asked for"
-    if method == "paper":
-        only_variance = len(task.weighted) == 1 and isinstance(task.weighted[0][1], Variance)
-        return (AlgorithmTwo() if only_variance else AlgorithmOne()), "asked for"
     if method == "auto":
         refusal = PlugIn().refusal(task)
         if refusal is None:
             return PlugIn(), "chosen because the counts fit in memory, and counting needs the fewest samples"
         return PrimalDual(), f"chosen because plug-in cannot: {refusal}"
-    raise InputError(f"method is {method!r}; the methods are {', '.join(METHODS)}, or an object such as ca.PlugIn()")
+    if method not in METHODS:
+        known = ", ".join(METHODS)
+        raise InputError(f"method is {method!r}; the methods are {known}, or an object such as ca.PlugIn()")
+    if method == "paper":
+        return (AlgorithmTwo() if AlgorithmTwo().refusal(task) is None else AlgorithmOne()), "asked for"
+    return (PlugIn() if method == "plug-in" else PrimalDual()), "asked for"

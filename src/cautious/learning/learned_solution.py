@@ -9,10 +9,9 @@ from cautious.certificate.bounds import Certificate
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.learning.loop import Ending
 from cautious.learning.method import Method, Result
-from cautious.learning.statements.confidence import CONFIDENCE, bound_by_user, known_terms, objective_at_least
+from cautious.learning.statements.confidence import CONFIDENCE, objective_at_least
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task
-from cautious.models.tabular import MDP
 from cautious.occupancy import PolicyOccupancy
 from cautious.problem import Problem
 from cautious.risks.base import ConicRisk
@@ -25,17 +24,38 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
     """The policy, what it seems to be worth, and what is sure about it."""
     result, trial = ending.result, ending.trial
     at_least = -np.inf if trial is None else objective_at_least(task, result, trial)
-    if result.mdp is not None:
-        estimate = counted_estimate(task, result.mdp, result.policy)
+    if result.problem is not None:
+        estimate = counted_estimate(result.problem, result.policy)
     else:
         estimate = _tried(task, result, trial)
-    gap = result.optimum_below - at_least if np.isfinite(at_least) else np.inf
+    facts = {
+        "budget": task.samples,
+        "trial_samples": 0 if trial is None else int(trial.visits.sum()),
+        "method": f"{method.name}, {why}",
+        "settings": "" if method == type(method)() else repr(method),
+        **result.facts,
+    }
+    return estimated_solution(task, ending, estimate, method.name, at_least, _statement(task, ending, at_least), facts)
+
+
+def estimated_solution(
+    task: Task,
+    ending: Ending,
+    estimate: dict[str, Any],
+    method: str,
+    at_least: float,
+    statement: str,
+    facts: dict[str, Any],
+) -> Solution:
+    """A ``Solution`` with the certificate that the true objective is at least ``at_least``, with confidence."""
+    result, objective = ending.result, estimate["objective"]
+    gap = proved_gap(result, at_least)
     # an estimate that is infinite or unknown says nothing about the others
-    known = np.isfinite(estimate["objective"])
-    upper_bound = estimate["objective"] + gap if known else result.optimum_below
+    known = bool(np.isfinite(objective))
+    upper_bound = objective + gap if known else result.optimum_below
     certificate = Certificate(
         kind="estimated",
-        statement=_statement(task, ending, at_least, gap),
+        statement=statement,
         upper_bound=upper_bound,
         gap=gap,
         visits=estimate.pop("visits"),
@@ -45,68 +65,59 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
             "objective_at_least": at_least,
             "optimum_below": result.optimum_below,
             "samples": ending.used,
-            "budget": task.samples,
             "seed": task.seed,
-            "trial_samples": 0 if trial is None else int(trial.visits.sum()),
-            "method": f"{method.name}, {why}",
-            "settings": "" if method == type(method)() else repr(method),
-            **result.facts,
+            **facts,
         },
     )
+    completed = Status.ESTIMATED if known else Status.UNDECIDED
     return Solution(
-        status=_status(ending, estimate["objective"]),
+        status=Status.STOPPED if ending.stopped else completed,
         upper_bound=upper_bound,
         gap=gap,
         policy=result.policy,
         multipliers=result.multipliers,
         certificate=certificate,
         caution=task.caution,
-        risk_label="none" if not task.weighted or task.unbound_risk is None else task.unbound_risk.label,
+        risk_label=task.risk_label,
         tolerance=np.nan,
         seconds=ending.seconds,
         steps=ending.used,
-        method=method.name,
+        method=method,
         history=ending.history,
         **estimate,
     )
 
 
-def _status(ending: Ending, objective: float) -> Status:
-    if ending.stopped:
-        return Status.STOPPED
-    return Status.ESTIMATED if np.isfinite(objective) else Status.UNDECIDED
+def proved_gap(result: Result, at_least: float) -> float:
+    """How far below the best policy this one can be, with confidence."""
+    return result.optimum_below - at_least if np.isfinite(at_least) else np.inf
 
 
-def _statement(task: Task, ending: Ending, at_least: float, gap: float) -> str:
+def _statement(task: Task, ending: Ending, at_least: float) -> str:
     share = f"{100 * CONFIDENCE:g} %"
     if ending.trial is None:
         why = "the run was stopped first" if ending.stopped else "there were too few samples for that"
         return f"The policy was not tried on fresh samples ({why}): nothing is claimed about it."
     if not np.isfinite(at_least):
-        return f"{_why_nothing(task, ending)}: nothing is claimed about the objective with {share} confidence."
+        found = ending.result.facts.get("counted model")
+        if found is not None:
+            why = f"In the counted model: {str(found).rstrip('.')}"
+        elif task.bound_by_user or not all(isinstance(risk, ConicRisk) for _, risk in task.known_terms):
+            why = "No bound is known for this risk (one of your own, or a prior given as a policy)"
+        else:
+            why = "The fresh samples do not exclude an infinite risk"
+        return f"{why}: nothing is claimed about the objective with {share} confidence."
+    gap = proved_gap(ending.result, at_least)
     claim = f"With probability at least {share}, the true objective of this policy is at least {at_least:.6g}"
     return f"{claim}, and at most {gap:.3g} below that of the best policy." if np.isfinite(gap) else f"{claim}."
 
 
-def _why_nothing(task: Task, ending: Ending) -> str:
-    """Why a policy that was tried still gets no statement."""
-    found = ending.result.facts.get("counted model")
-    if found is not None:
-        return f"In the counted model: {str(found).rstrip('.')}"
-    if any(bound_by_user(recipe) for _, recipe in task.weighted) or not all(
-        isinstance(risk, ConicRisk) for _, risk in known_terms(task)
-    ):
-        return "No bound is known for this risk (one of your own, or a prior given as a policy)"
-    return "The fresh samples do not exclude an infinite risk"
-
-
-def counted_estimate(task: Task, mdp: MDP, policy: Array) -> dict[str, Any]:
+def counted_estimate(problem: Problem, policy: Array) -> dict[str, Any]:
     """Estimates from the counted model."""
-    problem = Problem(mdp, task.unbound_risk, task.caution)
     found = evaluate_policy(problem, policy)
     d = found.occupancy.occupancy
     return {
-        "mdp": mdp,
+        "mdp": problem.mdp,
         "objective": found.objective,
         "expected_return": found.expected_return,
         "risk": found.risk,

@@ -6,7 +6,7 @@ samples, which is what makes a statement about it possible.
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -62,17 +62,6 @@ LearningCallback = Callable[[LearningProgress], Any]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to run, whatever is learned."""
-
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_seconds: float
-    call_timeout_seconds: float
-    callback: LearningCallback | None
-    executor: Executor | None
-
-
-@dataclass(frozen=True)
 class Ending:
     """What a run ends with; ``trial`` is None when it was stopped before the trial was over."""
 
@@ -84,25 +73,35 @@ class Ending:
     stopped: bool
 
 
+@dataclass
 class Loop:
-    """One call of ``ca.learn``."""
+    """One call of ``ca.learn``: what is learned, how, and the arguments of that call that say how to run."""
 
-    def __init__(self, task: Task, method: Method, settings: Settings) -> None:
-        self.task, self.method, self.settings = task, method, settings
+    task: Task
+    method: Method
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_seconds: float
+    call_timeout_seconds: float
+    callback: LearningCallback | None
+    executor: Executor | None
+
+    def __post_init__(self) -> None:
+        task = self.task
         self.clock = Clock(None)
         self.draws = Draws(
             task.simulator,
             task.samples,
             task.seed,
-            timeout_seconds=settings.call_timeout_seconds,
-            executor=settings.executor,
+            timeout_seconds=self.call_timeout_seconds,
+            executor=self.executor,
             stopping=lambda: self.clock.stop_requested,
         )
         self.trial_samples = int(TRIAL_SHARE * task.samples) if task.samples >= 2 * task.pairs else 0
         self.probes = 0 if self.draws.table is not None else min(PROBE, task.samples // 100)
         self.rows: list[Point] = []
         self.trial: Trial | None = None
-        self.question = {} if settings.checkpoint is None else task.fingerprint() | {"method": repr(method)}
+        self.result: Result | None = None
+        self.question = {} if self.checkpoint is None else task.fingerprint() | {"method": repr(self.method)}
 
     def run(self) -> Ending:
         """Learn, try, and say how it went."""
@@ -120,9 +119,9 @@ class Loop:
                 self._fail(error)
         finished = self.trial is not None and self.trial.done and self.trial.paths > 0
         return Ending(
-            self.learner.result(),
+            self.learner.result() if self.result is None else self.result,
             self.trial if finished else None,
-            self._history(),
+            History(**columns(self.rows)),
             self.draws.used,
             self.clock.seconds,
             stopped=not self._over,
@@ -132,7 +131,7 @@ class Loop:
         """A new run, or the one in the checkpoint."""
         training = self.task.samples - self.trial_samples - 2 * self.probes
         self.learner = self.method.begin(self.task, self.draws, training)
-        path = self.settings.checkpoint
+        path = self.checkpoint
         if path is not None and Path(path).exists():
             try:
                 self._resume(read_checkpoint(path, self.question))
@@ -161,7 +160,7 @@ class Loop:
                 raise
             if self.trial is None and (self._row_due or self.learner.done):
                 self.rows.append(self.learner.point())
-            if time.monotonic() - saved >= self.settings.checkpoint_seconds and not self._over:
+            if time.monotonic() - saved >= self.checkpoint_seconds and not self._over:
                 self._save()
                 saved = time.monotonic()
             self._tell(self.draws.used - began, time.monotonic() - started)
@@ -186,10 +185,12 @@ class Loop:
         self.trial.advance()
 
     def _new_trial(self) -> Trial:
-        return Trial(self.task, self.draws, self.learner.result().policy, self.trial_samples)
+        """A trial of what was learned; the learner is done, so that its result is final."""
+        self.result = self.learner.result()
+        return Trial(self.task, self.draws, self.result.policy, self.trial_samples)
 
     def _tell(self, drawn: int, seconds: float) -> None:
-        if self.settings.callback is None:
+        if self.callback is None:
             return
         latest = asdict(self.rows[-1]) | {"samples": self.draws.used}
         progress = LearningProgress(
@@ -200,41 +201,40 @@ class Loop:
             method=self.method.name,
             **latest,
         )
-        if self.settings.callback(progress) is True:
+        if self.callback(progress) is True:
             self.clock.stop_requested = True
 
     def _fail(self, error: SimulatorError) -> None:
         """Keep what was learned where a checkpoint was asked for, and say where it is."""
-        if self.settings.checkpoint is None:
+        if self.checkpoint is None:
             raise SimulatorError(f"{error}; {self.draws.used} samples are lost: no checkpoint was asked for") from error
         self._save()
         raise SimulatorError(
-            f"{error}; {self.draws.used} samples are kept in {self.settings.checkpoint}: the same call continues there"
+            f"{error}; {self.draws.used} samples are kept in {self.checkpoint}: the same call continues there"
         ) from error
 
     def _save(self) -> None:
-        if self.settings.checkpoint is None:
+        if self.checkpoint is None:
             return
-        parts = {"learner": self.learner.storage(), "history": ({}, self._columns())}
+        parts = {"learner": self.learner.storage(), "history": ({}, columns(self.rows))}
         if self.trial is not None:
             parts["trial"] = self.trial.storage()
         counters = {"used": self.draws.used, "calls": self.draws.calls}
-        Checkpoint(self.question, counters, parts).write(self.settings.checkpoint)
+        Checkpoint(self.question, counters, parts).write(self.checkpoint)
 
     def _resume(self, kept: Checkpoint) -> None:
         self.learner.restore(*kept.parts["learner"])
-        columns = kept.parts["history"][1]
+        history = kept.parts["history"][1]
         self.rows = [
             Point(int(row[0]), *(float(value) for value in row[1:]))
-            for row in zip(*(columns[name] for name in COLUMNS), strict=True)
+            for row in zip(*(history[name] for name in COLUMNS), strict=True)
         ]
         if "trial" in kept.parts:
             self.trial = self._new_trial()
             self.trial.restore(*kept.parts["trial"])
         self.draws.used, self.draws.calls = int(kept.counters["used"]), int(kept.counters["calls"])
 
-    def _columns(self) -> dict[str, Array]:
-        return {name: np.array([getattr(row, name) for row in self.rows], dtype=np.float64) for name in COLUMNS}
 
-    def _history(self) -> History:
-        return History(**self._columns())
+def columns(rows: Sequence[Point]) -> dict[str, Array]:
+    """The columns of the history, by name."""
+    return {name: np.array([getattr(row, name) for row in rows], dtype=np.float64) for name in COLUMNS}

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
+from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.task import Task
-from cautious.models.tabular import MDP
+from cautious.problem import Problem
 
 NAN = float("nan")
 
@@ -36,7 +37,7 @@ class Result:
     ``policy`` (S, A), zero on pairs that do not exist. ``occupancy`` (S, A) the learner's own estimate, sums to one.
     ``multipliers`` (S,). ``payoff`` (S, A): the mean reward seen, less the scalar terms' share. ``scalars``: the number
     t of each scalar term of the task, in its order. ``optimum_below``: no policy exceeds this, with the confidence the
-    method promises. ``mdp``: the counted model, where there is one.
+    method promises. ``problem``: the one in the counted model, where there is one.
     """
 
     policy: Array
@@ -45,11 +46,11 @@ class Result:
     payoff: Array
     scalars: tuple[float, ...] = ()
     optimum_below: float = np.inf
-    mdp: MDP | None = None
+    problem: Problem | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Run(ABC):
+class Run(Resumable, ABC):
     """One run of a method; see the module's text. Everything that ``advance`` changes is in ``storage``."""
 
     done: bool = False
@@ -61,7 +62,7 @@ class Run(ABC):
         A draw may raise, and the piece is then done again: nothing but ``Draws`` may change before the last draw.
         """
 
-    def look_every(self, samples: int) -> None:  # noqa: B027
+    def look_every(self, samples: int) -> None:
         """Keep pieces of work to this many samples, where they would be longer, for those who look in between."""
 
     @abstractmethod
@@ -71,14 +72,6 @@ class Run(ABC):
     @abstractmethod
     def result(self) -> Result:
         """What has been learned so far."""
-
-    @abstractmethod
-    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """JSON numbers and arrays that ``restore`` turns into this very run."""
-
-    @abstractmethod
-    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Continue where ``storage`` was taken, bit for bit."""
 
 
 class Method(ABC):

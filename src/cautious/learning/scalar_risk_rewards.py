@@ -7,12 +7,14 @@ of a behaviour is its mean reward, the best t a quantile of its losses.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from cautious.arrays import Array
 from cautious.problem import Problem
-from cautious.risks.scalar import CVaR, RewardVariance, Shortfall, Variance
+from cautious.risks.base import ScalarRisk
+from cautious.risks.scalar import CVaR, Variance
 
 BINS = 4096
 
@@ -25,42 +27,48 @@ class Payoff:
     at: tuple[float, ...]
     discount: float
 
+    @cached_property
+    def squares(self) -> tuple[tuple[float, float], ...]:
+        """(weight, m) of every variance."""
+        pairs = zip(self.scalars, self.at, strict=True)
+        return tuple((weight, t) for (weight, risk), t in pairs if isinstance(risk, Variance))
+
+    @cached_property
+    def tails(self) -> tuple[tuple[float, float, float], ...]:
+        """(weight, weight / (1 - level), t) of every CVaR."""
+        pairs = zip(self.scalars, self.at, strict=True)
+        return tuple((weight, weight / (1 - risk.level), t) for (weight, risk), t in pairs if isinstance(risk, CVaR))
+
     def __call__(self, rewards: Array) -> Array:
         """What the learner is paid instead of these rewards."""
         paid = np.asarray(rewards, dtype=np.float64)
         penalty = np.zeros_like(paid)
-        for (weight, risk), t in zip(self.scalars, self.at, strict=True):
-            if isinstance(risk, Variance):
-                penalty += weight * (paid - t) ** 2
-            else:
-                penalty += weight / (1 - risk.level) * np.maximum(-paid - t, 0.0)
+        for weight, m in self.squares:
+            penalty += weight * (paid - m) ** 2
+        for _, weight, t in self.tails:
+            penalty += weight * np.maximum(-paid - t, 0.0)
         return paid - (1 - self.discount) * penalty
 
     def range(self, low: float, high: float) -> tuple[float, float]:
-        """Smallest and largest payoff of rewards in [low, high]: it is concave, so the smallest is at an end."""
-        kinks = [-t for (_, risk), t in zip(self.scalars, self.at, strict=True) if isinstance(risk, CVaR)]
-        curved = [(w, t) for (w, risk), t in zip(self.scalars, self.at, strict=True) if isinstance(risk, Variance)]
+        """Smallest and largest payoff of rewards in [low, high].
+
+        It is concave: the smallest is at an end; the largest at an end, at a kink -t, or where the slope is zero.
+        """
+        kinks = [-t for _, _, t in self.tails]
         points = [low, high, *kinks]
-        if curved:
-            bend = 2 * (1 - self.discount) * sum(w for w, _ in curved)
-            middle = 2 * (1 - self.discount) * sum(w * t for w, t in curved)
-            slopes = [0.0, *(self._tail(kink) for kink in kinks)]
-            points += [(1 + slope + middle) / bend for slope in slopes]
+        if self.squares:
+            curvature = 2 * (1 - self.discount) * sum(w for w, _ in self.squares)
+            middle = 2 * (1 - self.discount) * sum(w * m for w, m in self.squares)
+            # the slopes that the tails add to the payoff beyond all kinks, and just below each of them
+            slopes = [0.0, *((1 - self.discount) * sum(w for _, w, t in self.tails if -t >= kink) for kink in kinks)]
+            points += [(1 + slope + middle) / curvature for slope in slopes]
         found = self(np.clip(points, low, high))
         return float(found.min()), float(found.max())
 
-    def _tail(self, kink: float) -> float:
-        """The slope that the tails add to the payoff just below a kink."""
-        return (1 - self.discount) * sum(
-            w / (1 - risk.level)
-            for (w, risk), t in zip(self.scalars, self.at, strict=True)
-            if isinstance(risk, CVaR) and -t >= kink
-        )
-
     @property
     def offset(self) -> float:
-        """What the payoff leaves out of the objective: objective = <d, payoff> / (1 - gamma) - offset - ..."""
-        return sum(w * t for (w, risk), t in zip(self.scalars, self.at, strict=True) if isinstance(risk, CVaR))
+        """What the payoff leaves out of the objective: <d, payoff> / (1 - gamma) - offset, without convex risks."""
+        return sum(weight * t for weight, _, t in self.tails)
 
 
 class RewardLaw:
@@ -110,10 +118,4 @@ class RewardLaw:
 
 def scalars_of(problem: Problem, d: Array) -> tuple[float, ...]:
     """The best number of every variance and CVaR, in units of rewards and losses."""
-    numbers = []
-    for _, risk in problem.terms:
-        if isinstance(risk, RewardVariance):
-            numbers.append(risk.best(d) + risk.centre)
-        elif isinstance(risk, Shortfall):
-            numbers.append(risk.best(d))
-    return tuple(numbers)
+    return tuple(risk.best_in_model_units(d) for _, risk in problem.terms if isinstance(risk, ScalarRisk))

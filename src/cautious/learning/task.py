@@ -8,6 +8,7 @@ rewards: they are kept apart as ``scalars``, and priors given as policies are re
 import hashlib
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_count, as_distribution, as_mask, as_number
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
-from cautious.models.simulator_checks import check_members
+from cautious.models.simulator_checks import check_members, padded
 from cautious.models.simulators import Known, Simulator, TableSimulator, TellsMore
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
@@ -61,6 +62,11 @@ class Task:
         return float(low), float(high)
 
     @property
+    def padded_range(self) -> tuple[float, float]:
+        """``reward_range`` with what the check of a draw lets through for rounding."""
+        return padded(self.reward_range)
+
+    @property
     def pairs(self) -> int:
         """How many pairs exist."""
         return int(np.count_nonzero(self.allowed))
@@ -77,10 +83,34 @@ class Task:
         return tuple((w, risk) for w, risk in self.weighted if isinstance(risk, Variance | CVaR))
 
     @cached_property
+    def others(self) -> tuple[tuple[float, Risk], ...]:
+        """The terms that look at the occupancy alone."""
+        return tuple((w, risk) for w, risk in self.weighted if not isinstance(risk, Variance | CVaR))
+
+    @property
+    def bound_by_user(self) -> bool:
+        """Whether a user's own code decides what some term means in a model."""
+        return any(_bound_by_user(recipe) for _, recipe in self.weighted)
+
+    @cached_property
+    def known_terms(self) -> tuple[tuple[float, Risk | None], ...]:
+        """The terms of ``others``, bound without knowing the model; None where that is impossible.
+
+        Priors given as policies, and a user's risk with a ``bind`` of its own, mean something only in the true model.
+        """
+        found: list[tuple[float, Risk | None]] = []
+        for weight, recipe in self.others:
+            bound: Risk | None = None
+            if not _bound_by_user(recipe):
+                with suppress(IncompatibleError):
+                    bound = recipe.bind(self.stand_in)
+            found.append((weight, bound))
+        return tuple(found)
+
+    @cached_property
     def problem(self) -> Problem:
-        """The other terms, bound to the stand-in; caution is inside the weights."""
-        rest = tuple((w, risk) for w, risk in self.weighted if not isinstance(risk, Variance | CVaR))
-        return Problem(self.stand_in, Sum(rest) if rest else None, 1.0)
+        """The terms that look at the occupancy alone, bound to the stand-in; caution is inside the weights."""
+        return Problem(self.stand_in, Sum(self.others) if self.others else None, 1.0)
 
     @cached_property
     def stand_in(self) -> MDP:
@@ -104,9 +134,10 @@ class Task:
             scene=self.known.scene,
         )
 
-    def check(self) -> None:
-        """Refuse a risk that is none, or whose data do not fit."""
-        _ = self._bound
+    @property
+    def risk_label(self) -> str:
+        """What reports call the risk; "none" where it plays no part."""
+        return "none" if not self.weighted or self.unbound_risk is None else self.unbound_risk.label
 
     def fingerprint(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be continued; a risk is known by its values at two places."""
@@ -162,42 +193,13 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
             "ca.GymSimulator of a Gymnasium environment"
         )
     check_members(simulator)
-    known = simulator.known if isinstance(simulator, TellsMore) else Known()
-    if not isinstance(known, Known):
-        raise IncompatibleError(
-            f"simulator.known must be a cautious.models.simulators.Known, found {type(known).__name__}"
-        )
     if risk is not None and caution == 0:
         warnings.warn("caution is 0: the risk plays no part", CautiousWarning, stacklevel=3)
-    shape = (int(simulator.n_states), int(simulator.n_actions))
-    allowed = (
-        np.ones(shape, dtype=np.bool_)
-        if known.allowed is None
-        else as_mask("simulator.known.allowed", known.allowed, shape, "(S, A)")
-    )
-    if known.start is not None:
-        as_distribution("simulator.known.start", known.start, shape[:1], "(S,)")
-    task = Task(
-        simulator,
-        risk,
-        as_number("caution", caution, 0.0),
-        as_count("samples", samples),
-        as_count("seed", seed, 0),
-        allowed,
-        known,
-    )
-    # binding checks the kind of risk and its data
-    task.check()
+    task = checked_task(simulator, risk, caution, samples, seed)
     if task.scalars and isinstance(simulator, TableSimulator) and simulator.hides_spread:
         raise IncompatibleError(
             f"{task.scalars[0][1].label} looks at the spread of rewards, and this model only knows it through "
             "reward_square: its simulator pays the averages; give rewards (S, A, S) or sparse (S*A, S)"
-        )
-    size = max(abs(end) for end in task.reward_range)
-    if size > 0 and not SMALLEST_REWARDS <= size <= LARGEST_REWARDS:
-        raise InputError(
-            f"simulator.reward_range is {task.reward_range}; its larger end must be zero or of size "
-            f"{SMALLEST_REWARDS:g} to {LARGEST_REWARDS:g}: pay rewards in other units"
         )
     if task.samples > MOST_SAMPLES:
         raise InputError(f"samples is {task.samples}; at most {MOST_SAMPLES} can be counted exactly")
@@ -206,6 +208,37 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
             f"samples is {task.samples}; each of the {task.pairs} state-action pairs must be tried at least once"
         )
     return task
+
+
+def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, seed: int) -> Task:
+    """The task, with its numbers and its risk checked."""
+    known = simulator.known if isinstance(simulator, TellsMore) else Known()
+    if not isinstance(known, Known):
+        raise IncompatibleError(
+            f"simulator.known must be a cautious.models.simulators.Known, found {type(known).__name__}"
+        )
+    shape = (int(simulator.n_states), int(simulator.n_actions))
+    if known.allowed is None:
+        allowed = np.ones(shape, dtype=np.bool_)
+    else:
+        allowed = as_mask("simulator.known.allowed", known.allowed, shape, "(S, A)")
+    if known.start is not None:
+        as_distribution("simulator.known.start", known.start, shape[:1], "(S,)")
+    caution, samples = as_number("caution", caution, 0.0), as_count("samples", samples)
+    task = Task(simulator, risk, caution, samples, as_count("seed", seed, 0), allowed, known)
+    # binding checks the kind of risk and its data
+    _ = task._bound
+    size = max(abs(end) for end in task.reward_range)
+    if size > 0 and not SMALLEST_REWARDS <= size <= LARGEST_REWARDS:
+        raise InputError(
+            f"reward_range is {task.reward_range}; its larger end must be zero or of size {SMALLEST_REWARDS:g} to "
+            f"{LARGEST_REWARDS:g}: rescale the rewards"
+        )
+    return task
+
+
+def _bound_by_user(recipe: Risk) -> bool:
+    return not type(recipe).__module__.startswith("cautious.") and type(recipe).bind is not Risk.bind
 
 
 def start_distribution(task: Task, draw_starts: Callable[[int], Indices]) -> Array:

@@ -17,8 +17,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.policy_evaluation import evaluate_policy
-from cautious.learning.printed.algorithm_1 import AlgorithmOne, AlgorithmOneRun
-from cautious.learning.printed.algorithm_1_state import reward_scale
+from cautious.learning.printed.algorithm_1 import AlgorithmOne, AlgorithmOneRun, reward_scale
 from cautious.occupancy import flow_residual
 from cautious.paper import training
 from cautious.paper.evidence import Interval, interval
@@ -105,8 +104,8 @@ def measure(instance: Instance, samples: int, seed: int) -> dict[str, float]:
     problem, run = instance.problem, begin(instance.problem, samples, seed)
     while not run.done:
         run.advance()
-    constants, (_, width) = run.saddle.constants, reward_scale(run.task)
-    average, box = run.saddle.occupancy, width * constants.box
+    constants, (_, width) = run.constants, reward_scale(run.task)
+    average, box = run.occupancy, width * constants.box
     gap, bound = gap_of(instance, average, box), width * run.method.theorem_bound(constants)
     found = {
         "suboptimality": instance.best - problem.objective(average),

@@ -122,6 +122,18 @@ class Risk(ABC):
             intercept += float(weight) * (self.value(point) - float(np.sum(tangent * point)))
         return Cut(slope, intercept)
 
+    def witness_at(self, d: Array, active: Mask) -> Any:
+        """A witness whose line touches the risk at an occupancy d (S, A), or nearly."""
+        return Tangents((d,))
+
+    def simple_witness(self, active: Mask) -> Any:
+        """A witness that needs no occupancy: its line is below the risk, and not far below it somewhere."""
+        return Tangents((np.asarray(active / max(1.0, float(np.count_nonzero(active)))),))
+
+    def largest_change(self, n: int) -> float:
+        """How much the risk can change when 1/n of the mass moves; infinite where no bound is known."""
+        return np.inf
+
     @property
     def label(self) -> str:
         """What reports call it."""
@@ -208,6 +220,10 @@ class ScalarRisk(Risk):
     @abstractmethod
     def best(self, d: Array) -> float:
         """A minimising t for an occupancy."""
+
+    def best_in_model_units(self, d: Array) -> float:
+        """The minimising t in the units of the model's rewards or losses, where ``best`` has others."""
+        return self.best(d)
 
     @abstractmethod
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:

@@ -8,6 +8,7 @@ The user-facing recipes of the paper's Examples 1 and 2 (``SafeSet``, ``TaskFloo
 """
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,13 +34,25 @@ class FeatureRisk(ConicRisk):
     shape: tuple[int, int]
     title: str
     structure = Structure.FEATURES
+    is_barrier: ClassVar[bool] = False
+
+    @abstractmethod
+    def outer(self, numbers: Array) -> float:
+        """The risk as a function of its numbers (m,)."""
+
+    @property
+    def sign(self) -> int:
+        """1 where the risk rises with its numbers, -1 where it falls."""
+        return -1 if self.is_barrier else 1
+
+    def value(self, d: Array) -> float:
+        """The risk of the numbers of d."""
+        return self.outer(self.numbers(d))
 
     @property
     def label(self) -> str:
         """The recipe's name."""
         return self.title
-
-    is_barrier: ClassVar[bool] = False
 
     def numbers(self, d: Array) -> Array:
         """The m numbers of an occupancy."""
@@ -76,9 +89,9 @@ class LogBarrier(FeatureRisk):
         """How far each number is above its floor; (m,)."""
         return self.numbers(d) - self.floors
 
-    def value(self, d: Array) -> float:
+    def outer(self, numbers: Array) -> float:
         """- sum of logs of the slacks."""
-        slack = self.slack(d)
+        slack = numbers - self.floors
         return float(-np.log(slack).sum()) if np.all(slack > 0) else np.inf
 
     def gradient(self, d: Array) -> Array:
@@ -88,6 +101,15 @@ class LogBarrier(FeatureRisk):
     def saturated_gradient(self, d: Array, least: Array) -> Array:
         """The gradient with every slack taken as at least this (m,), so that it stays bounded."""
         return -self.weighted(1 / np.maximum(self.slack(d), least))
+
+    def witness_at(self, d: Array, active: Mask) -> Array:
+        """1/slack, with no slack below a thousandth of the size of its requirement."""
+        return np.asarray(1 / np.maximum(self.slack(d), 1e-3 * self.scales))
+
+    def simple_witness(self, active: Mask) -> Array:
+        """1/slack where each number is the largest possible."""
+        most = np.array([row.toarray().ravel()[active.ravel()].max(initial=0.0) for row in self.features])
+        return np.asarray(1 / np.maximum(most - self.floors, 1e-9))
 
     def cut(self, witness: Any, active: Mask) -> Cut:
         """Tangents of the logarithms; the witness is w = 1/slack (m,)."""
@@ -130,13 +152,21 @@ class WorstOf(FeatureRisk):
         """Nothing is required of the numbers: zeros (m,)."""
         return np.zeros(len(self.names))
 
-    def value(self, d: Array) -> float:
+    def outer(self, numbers: Array) -> float:
         """The largest number."""
-        return float(self.numbers(d).max())
+        return float(numbers.max())
 
     def gradient(self, d: Array) -> Array:
         """The first feature that attains it."""
-        return self.weighted(np.eye(len(self.names))[int(np.argmax(self.numbers(d)))])
+        return self.weighted(self.witness_at(d, d > 0))
+
+    def witness_at(self, d: Array, active: Mask) -> Array:
+        """All weight on the first number that attains the maximum."""
+        return np.asarray(np.eye(len(self.names))[int(np.argmax(self.numbers(d)))])
+
+    def simple_witness(self, active: Mask) -> Array:
+        """Equal weights."""
+        return np.ones(len(self.names))
 
     def cut(self, witness: Any, active: Mask) -> Cut:
         """Any weights give a line; they are normalised here, whatever the solver sent."""

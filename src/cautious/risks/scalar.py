@@ -64,6 +64,10 @@ class RewardVariance(ScalarRisk):
         """The mean reward."""
         return float(np.sum(d * self.reward))
 
+    def best_in_model_units(self, d: Array) -> float:
+        """The mean reward with its centre put back."""
+        return self.best(d) + self.centre
+
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """The table of ``at``; see the module's text."""
         return self.table(at), min(low * (2 * at - low), high * (2 * at - high))

@@ -75,6 +75,15 @@ class SeparableRisk(ConicRisk):
         full = state_sums(active) if self.on_states else identity(active.size)
         return sp.csr_array(full[np.flatnonzero(self.active_entries(active))])
 
+    def witness_at(self, d: Array, active: Mask) -> Array:
+        """The gradient at the active entries."""
+        gradient = self.gradient(d)
+        return np.asarray((gradient[:, 0] if self.on_states else gradient)[self.active_entries(active)])
+
+    def simple_witness(self, active: Mask) -> Array:
+        """The slope zero."""
+        return np.zeros(np.count_nonzero(self.active_entries(active)))
+
     def cut(self, witness: Any, active: Mask) -> Cut:
         """The line of slope ``witness``, given per active entry."""
         here = self.active_entries(active)
@@ -185,6 +194,10 @@ class HalfL1(SeparableRisk):
         """1/2 sign(x - p)."""
         return self.as_table(0.5 * np.sign(self.entries(d) - self.prior))
 
+    def largest_change(self, n: int) -> float:
+        """All of that mass."""
+        return 1 / n
+
     def intercept(self, u: Array, here: Mask) -> float:
         """1 - u_max - sum p (1 + u - u_max)_+."""
         top = float(u.max())
@@ -226,6 +239,10 @@ class HalfSquares(SeparableRisk):
     def gradient(self, d: Array) -> Array:
         """x - p."""
         return self.as_table(self.entries(d) - self.prior)
+
+    def largest_change(self, n: int) -> float:
+        """Two entries change by 1/n, and none is further than one from its prior."""
+        return (2 + 1 / n) / n
 
     def intercept(self, u: Array, here: Mask) -> float:
         """At the projection of p + u on the simplex, plus what the unreachable entries cost anyway.

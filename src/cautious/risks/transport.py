@@ -101,6 +101,18 @@ class TransportRisk(ConicRisk):
         cost, potentials = self.ship(x / x.sum(), hint, over)
         return cost, self._table(potentials)
 
+    def witness_at(self, d: Array, active: Mask) -> Array:
+        """Potentials of the cheapest transport."""
+        return self.gradient(d)[:, 0]
+
+    def simple_witness(self, active: Mask) -> Array:
+        """Potentials zero."""
+        return np.zeros(active.shape[0])
+
+    def largest_change(self, n: int) -> float:
+        """That mass moved over the largest distance."""
+        return self.diameter / n
+
     def refined(self, witness: Any, active: Mask) -> "TransportRisk | None":
         """The same risk with more arcs, where these potentials show that they pay; None when all are there."""
         return None

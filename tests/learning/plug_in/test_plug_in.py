@@ -95,8 +95,8 @@ def test_every_risk_can_be_learned(name):
 def test_random_rewards_and_unknown_start():
     risk = ca.Variance()
     result = learned(Hidden(MDP, 0.1), risk, 1.0, 20_000)
-    assert result.mdp.outcome_rewards is None
-    assert np.all(result.mdp.reward_square[MDP.allowed] > result.mdp.rewards[MDP.allowed] ** 2)
+    assert result.problem.mdp.outcome_rewards is None
+    assert np.all(result.problem.mdp.reward_square[MDP.allowed] > result.problem.mdp.rewards[MDP.allowed] ** 2)
     # the true mean of the delivered policy, and the number the variance is taken around
     d = evaluate_policy(ca.Problem(MDP), result.policy)
     assert abs(result.scalars[0] - float(np.sum(d.occupancy.occupancy * MDP.rewards))) < 0.05
@@ -127,7 +127,7 @@ def test_resume_is_bit_identical_at_every_piece(risk, black_box):
         result = again.result()
         assert np.array_equal(result.policy, whole.policy)
         assert np.array_equal(result.multipliers, whole.multipliers)
-        assert np.array_equal(result.mdp.transitions.data, whole.mdp.transitions.data)
+        assert np.array_equal(result.problem.mdp.transitions.data, whole.problem.mdp.transitions.data)
         assert result.optimum_below == whole.optimum_below
         assert result.scalars == whole.scalars
         assert repr(again.point()) == repr(point)

@@ -16,11 +16,11 @@ from cautious.learning.printed.algorithm_1_reference import Iterate, iterate
 @pytest.fixture
 def whole(monkeypatch):
     """All iterations in one piece, so that both loops follow one stream."""
-    monkeypatch.setattr("cautious.learning.printed.algorithm_1_state.READABLE_STEPS", 10**9)
+    monkeypatch.setattr("cautious.learning.printed.algorithm_1.READABLE_STEPS", 10**9)
 
 
 def readable(run):
-    run.saddle.compiled = None
+    run.compiled = None
     return run
 
 
@@ -30,11 +30,11 @@ def test_the_kernel_follows_the_readable_loop(whole, kind):
     mdp = model(by_outcome=names.index(kind) % 2 == 0, masked=names.index(kind) % 3 == 0)
     method = AlgorithmOne(multiplier_step=0.001, occupancy_step=4e-5, barrier_floor=0.5)
     steps = 10_000 if kind in ("none", "KL", "sum") else 3_000
-    fast = finish(begun(mdp.simulator(), risks(mdp)[kind], samples=steps, method=method)).saddle
-    slow = finish(readable(begun(mdp.simulator(), risks(mdp)[kind], samples=steps, method=method))).saddle
+    fast = finish(begun(mdp.simulator(), risks(mdp)[kind], samples=steps, method=method))
+    slow = finish(readable(begun(mdp.simulator(), risks(mdp)[kind], samples=steps, method=method)))
     assert fast.count == slow.count == steps
     np.testing.assert_array_equal(fast.moments[0], slow.moments[0])
-    # the saddle's dynamics multiply rounding errors: with ten times these steps 1e-16 has grown to 1e-3 by then
+    # the loop's dynamics multiply rounding errors: with ten times these steps 1e-16 has grown to 1e-3 by then
     for name in ("log_lam", "v", "moments"):
         np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(fast.d_sum / fast.count, slow.d_sum / slow.count, rtol=0, atol=1e-12)
@@ -48,33 +48,34 @@ def test_averages_keep_their_mass():
     mdp = model(masked=True)
     for kind in ("none", "KL"):
         run = finish(begun(mdp.simulator(), risks(mdp)[kind], samples=200_000))
-        assert run.saddle.d_sum.sum() / run.saddle.count == pytest.approx(1, abs=1e-12)
+        assert run.d_sum.sum() / run.count == pytest.approx(1, abs=1e-12)
         result = run.result()
         np.testing.assert_allclose(result.policy.sum(axis=1), 1, atol=1e-12)
         assert np.all(result.policy[~mdp.allowed] == 0)
-        assert np.exp(run.saddle.log_lam).sum() * (1 - mdp.discount) == pytest.approx(1, abs=1e-12)
+        assert np.exp(run.log_lam).sum() * (1 - mdp.discount) == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize("loop", ["compiled", "readable"])
 def test_mass_is_not_lost_far_below_the_smallest_number(loop):
     mdp = model()
     run = begun(mdp.simulator(), None, samples=300, method=AlgorithmOne(occupancy_step=1e-4))
-    saddle = run.saddle if loop == "compiled" else readable(run).saddle
+    if loop == "readable":
+        readable(run)
     depths = np.linspace(0, -2200, N * A).reshape(N, A)
-    saddle.log_lam = depths - np.log(np.exp(depths).sum() * (1 - mdp.discount))
-    before = saddle.log_lam.copy()
+    run.log_lam = depths - np.log(np.exp(depths).sum() * (1 - mdp.discount))
+    before = run.log_lam.copy()
     finish(run)
-    assert np.isfinite(saddle.log_lam).all()
-    assert saddle.log_lam.min() < -2100
+    assert np.isfinite(run.log_lam).all()
+    assert run.log_lam.min() < -2100
     # one sample moves an entry by at most 1e-4 * 60 / zeta, less than one: the order of depths is as before
-    assert np.array_equal(np.argsort(saddle.log_lam, axis=None), np.argsort(before, axis=None))
-    assert saddle.d_sum.sum() == pytest.approx(saddle.count, rel=1e-12)
-    assert np.exp(saddle.log_lam).sum() * (1 - mdp.discount) == pytest.approx(1, rel=1e-12)
+    assert np.array_equal(np.argsort(run.log_lam, axis=None), np.argsort(before, axis=None))
+    assert run.d_sum.sum() == pytest.approx(run.count, rel=1e-12)
+    assert np.exp(run.log_lam).sum() * (1 - mdp.discount) == pytest.approx(1, rel=1e-12)
 
 
 def expectation(mdp, task, run, now):
     """Mean gradients over every outcome of one iteration, recovered from the readable loop's own step."""
-    k = replace(run.saddle.constants, alpha=1e-3, beta=1e-4)
+    k = replace(run.constants, alpha=1e-3, beta=1e-4)
     low, high = mdp.reward_range
     d = np.exp(now.log_lam) * (1 - mdp.discount)
     zeta = np.where(mdp.allowed, (1 - k.delta) * d + k.delta / task.pairs, 0.0)
@@ -91,7 +92,7 @@ def expectation(mdp, task, run, now):
                 outcome = int(s_next), (paid[pair, s_next] - low) / (high - low)
                 pick = (edges[pair] + edges[pair + 1]) / 2
                 after, seen = iterate(
-                    now, mdp.allowed, k, run.saddle._slope, pick, s_bar, lambda s, a, outcome=outcome: outcome
+                    now, mdp.allowed, k, run.risk_slope, pick, s_bar, lambda s, a, outcome=outcome: outcome
                 )
                 assert (seen.s, seen.a) == divmod(pair, mdp.n_actions)
                 mean_v += weight * (now.v - after.v) / k.alpha
@@ -104,7 +105,7 @@ def expectation(mdp, task, run, now):
 def normaliser(now, k, run, outcome, pair, zeta):
     """What the normalisation adds to log lam / beta, by the printed formula."""
     s, a = divmod(pair, now.log_lam.shape[1])
-    gradient = -run.saddle._slope((1 - k.gamma) * np.exp(now.log_lam)) - k.m2
+    gradient = -run.risk_slope((1 - k.gamma) * np.exp(now.log_lam)) - k.m2
     gradient[s, a] += (outcome[1] + k.gamma * now.v[outcome[0]] - now.v[s] - k.m1) / zeta[s, a]
     half = np.exp(now.log_lam) * np.exp(k.beta * gradient)
     return -np.log((1 - k.gamma) * half.sum()) / k.beta
@@ -131,13 +132,13 @@ def test_gradients_are_unbiased_up_to_the_shift():
 def test_the_update_is_the_printed_argmax():
     mdp = model(n=2, discount=0.6)
     run = begun(mdp.simulator(), ca.Quadratic(priors(mdp)[0]), samples=100)
-    k = replace(run.saddle.constants, beta=0.05)
+    k = replace(run.constants, beta=0.05)
     rng = np.random.default_rng(4)
     lam = rng.dirichlet(np.ones(6)).reshape(2, 3) / (1 - k.gamma)
     now = Iterate(np.log(lam), rng.normal(size=2), np.zeros_like(lam), np.zeros(2))
-    after, seen = iterate(now, mdp.allowed, k, run.saddle._slope, 0.4, 1, lambda s, a: (1, 0.3))
+    after, seen = iterate(now, mdp.allowed, k, run.risk_slope, 0.4, 1, lambda s, a: (1, 0.3))
     zeta = (1 - k.delta) * (1 - k.gamma) * lam + k.delta / 6
-    gradient = -run.saddle._slope((1 - k.gamma) * lam) - k.m2
+    gradient = -run.risk_slope((1 - k.gamma) * lam) - k.m2
     gradient[seen.s, seen.a] += (0.3 + k.gamma * now.v[1] - now.v[seen.s] - k.m1) / zeta[seen.s, seen.a]
 
     def loss(log_x, i):
@@ -166,8 +167,8 @@ def test_converges_on_a_tiny_model(kind):
     found = evaluate_policy(problem, run.result().policy).objective
     uniform = evaluate_policy(problem, np.full(mdp.shape, 1 / A)).objective
     assert best.objective - found < 0.05 * (best.objective - uniform)
-    violation = np.abs(mdp.start - run.saddle.occupancy.sum(axis=1) / 0.5 + mdp.flow_into(run.saddle.occupancy)).sum()
-    gap = best.objective - (run.point().objective - run.saddle.constants.box * violation * np.ptp(mdp.reward_range))
+    violation = np.abs(mdp.start - run.occupancy.sum(axis=1) / 0.5 + mdp.flow_into(run.occupancy)).sum()
+    gap = best.objective - (run.point().objective - run.constants.box * violation * np.ptp(mdp.reward_range))
     assert 0 <= gap < run.result().facts["theorem bound on the expected duality gap, in units of return"]
 
 
@@ -183,8 +184,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(name):
     first.advance()
     assert not first.done
     second.restore(*first.storage())
-    draws = second.saddle.draws
-    draws.used, draws.calls = first.saddle.draws.used, first.saddle.draws.calls
+    draws = second.draws
+    draws.used, draws.calls = first.draws.used, first.draws.calls
     finish(second)
     for array, other in zip(whole.storage()[1].values(), second.storage()[1].values(), strict=True):
         np.testing.assert_array_equal(array, other)

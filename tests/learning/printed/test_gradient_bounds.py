@@ -29,8 +29,8 @@ def test_other_simulators_and_own_risks_take_the_readable_loop():
     mdp = model()
     run = finish(begun(Box(mdp), ca.Entropy(), samples=300))
     facts = run.result().facts
-    assert (facts["compiled"], run.saddle.draws.used, run.saddle.moments[0].sum()) == (False, 300, 300)
-    assert run.saddle.d_sum.sum() == pytest.approx(300)
+    assert (facts["compiled"], run.draws.used, run.moments[0].sum()) == (False, 300, 300)
+    assert run.d_sum.sum() == pytest.approx(300)
     task = make_task(mdp.simulator(), Own(), 1.0, 300, 0)
     assert "ca.AlgorithmOne(gradient_bound=...)" in AlgorithmOne().refusal(task)
     run = finish(begun(mdp.simulator(), Own(), 1.0, samples=300, method=AlgorithmOne(gradient_bound=1.0)))
@@ -43,9 +43,9 @@ def test_wasserstein_runs_with_centred_potentials():
     mdp = model()
     metric = np.abs(np.subtract.outer(np.arange(N), np.arange(N))).astype(float)
     run = finish(begun(mdp.simulator(), ca.Wasserstein(priors(mdp)[1], metric), samples=40))
-    (term,) = run.saddle.terms
+    (term,) = run.terms
     assert term.bound == 2.5
-    slope = term.gradient(run.saddle.occupancy)
+    slope = term.gradient(run.occupancy)
     assert np.abs(slope).max() <= 2.5 + 1e-12
     assert np.abs(np.diff(slope[:, 0])).max() <= 1 + 1e-9
 
@@ -74,7 +74,7 @@ def test_a_prior_with_zeros_needs_an_explicit_mixture():
     assert "prior_mixing=0.05" in AlgorithmOne().refusal(task)
     run = finish(begun(mdp.simulator(), ca.KL(prior), method=AlgorithmOne(prior_mixing=0.1), samples=1000))
     assert run.result().facts["prior_mixing"] == 0.1
-    np.testing.assert_allclose(run.saddle.terms[0].risk.prior, 0.9 * prior + 0.1 / 18)
+    np.testing.assert_allclose(run.terms[0].risk.prior, 0.9 * prior + 0.1 / 18)
     assert np.isfinite(run.point().objective)
 
 

@@ -17,7 +17,6 @@ from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.statements.confidence import (
     _curvature,
     divergence_above,
-    known_terms,
     mean_above,
     mean_below,
     objective_at_least,
@@ -204,4 +203,4 @@ def test_nothing_is_claimed_without_a_bound():
             trial.advance()
         assert objective_at_least(task, result, trial) == -np.inf
         assert result.optimum_below >= ca.solve(ca.Problem(mdp, risk, 1.0)).objective
-    assert known_terms(task) == ((1.0, None),)
+    assert task.known_terms == ((1.0, None),)

@@ -1,32 +1,29 @@
-"""Plug-in learning when all there is is a log: two folds of its rows instead of draws."""
+"""Plug-in learning from a log: two folds of its rows instead of draws."""
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.certificate.bounds import Certificate
-from cautious.checks import as_count, as_number
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import InputError
 from cautious.history import History
-from cautious.learning.learned_solution import counted_estimate
-from cautious.learning.scalar_risk_rewards import Payoff, scalars_of
+from cautious.learning.learned_solution import counted_estimate, estimated_solution, proved_gap
+from cautious.learning.loop import Ending, columns
+from cautious.learning.method import Point, Result
+from cautious.learning.scalar_risk_rewards import scalars_of
 from cautious.learning.statements.affine_lower_bounds import sure_bound
-from cautious.learning.statements.confidence import CONFIDENCE, known_terms, padded_range
-from cautious.learning.statements.log_bounds import Evidence, objective_or_return_below, worst_risk
+from cautious.learning.statements.confidence import CONFIDENCE
+from cautious.learning.statements.log_bounds import Evidence, objective_or_return_below
 from cautious.learning.statements.log_folds import split
-from cautious.learning.task import LARGEST_REWARDS, SMALLEST_REWARDS, Task
+from cautious.learning.task import Task, checked_task
 from cautious.models.log_counts import counted_arrays
 from cautious.models.logged import LoggedMDP
-from cautious.models.simulators import Known
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
-from cautious.status import Status
 
 CLOSED = "there are no other states, the start is as in the model, and the risk was not made from this log"
 ASSUMES = (
@@ -43,7 +40,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
     task = _task(logged, risk, caution, seed)
     folds = split(logged, task.seed)
     # a prior given as a policy belongs to the whole log's model, and may know what the second fold holds
-    apart = all(term is not None for _, term in known_terms(task))
+    apart = all(term is not None for _, term in task.known_terms)
     problem = Problem(_first_model(logged, folds.first.rows, apart), risk, task.caution)
     found = solve(problem)
     policy = _everywhere(logged, problem, found.policy)
@@ -51,64 +48,29 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
     sure = False
     if np.isfinite(found.objective) and apart:
         scalars = scalars_of(problem, found.occupancy)
-        at_least, return_at_least = objective_or_return_below(task, Evidence(folds, policy), scalars, 1 - CONFIDENCE)
-        objective = Payoff(task.scalars, scalars, task.discount)
-        sure = return_at_least == _least(task, Payoff((), (), task.discount)) or (
-            np.isfinite(at_least) and at_least == _least_objective(task, objective)
-        )
-    optimum_below = sure_bound(task)
-    gap = optimum_below - at_least if np.isfinite(at_least) else np.inf
-    estimate = counted_estimate(task, logged, policy)
-    known = bool(np.isfinite(estimate["objective"]))
-    upper_bound = estimate["objective"] + gap if known else optimum_below
+        evidence = Evidence(folds, policy)
+        at_least, return_at_least = objective_or_return_below(task, evidence, scalars, 1 - CONFIDENCE)
+        sure = (at_least, return_at_least) == objective_or_return_below(task, evidence, scalars, 0.0)
+    result = Result(
+        policy=policy,
+        occupancy=found.occupancy,
+        multipliers=found.multipliers,
+        payoff=problem.mdp.rewards,
+        optimum_below=sure_bound(task),
+    )
+    estimate = counted_estimate(Problem(logged, risk, task.caution), policy)
+    n_rows = logged.log.n_rows
+    latest = Point(n_rows, estimate["objective"], estimate["risk"], proved_gap(result, at_least))
     facts = {
-        "confidence": CONFIDENCE,
-        "objective_at_least": at_least,
         "return_at_least": return_at_least,
-        "optimum_below": optimum_below,
-        "samples": logged.log.n_rows,
         "rows for the policy": int(folds.first.rows.size),
         "rows as evidence": int(folds.second.rows.size),
-        "seed": task.seed,
         "method": "plug-in, from a log",
         "assumes": INDEPENDENT if logged.evidence.independent_rows else ASSUMES,
     }
-    row = {"objective": estimate["objective"], "risk": estimate["risk"], "gap": gap}
-    return Solution(
-        status=Status.ESTIMATED if known else Status.UNDECIDED,
-        upper_bound=upper_bound,
-        gap=gap,
-        policy=policy,
-        multipliers=found.multipliers,
-        certificate=Certificate(
-            kind="estimated",
-            statement=_statement(found, at_least, return_at_least, apart) + (ANY_POLICY if sure else ""),
-            upper_bound=upper_bound,
-            gap=gap,
-            visits=estimate.pop("visits"),
-            objective_error=np.nan,
-            facts=facts,
-        ),
-        caution=task.caution,
-        risk_label="none" if not task.weighted or risk is None else risk.label,
-        tolerance=np.nan,
-        seconds=time.monotonic() - began,
-        steps=logged.log.n_rows,
-        method="plug-in",
-        history=History(
-            samples=np.array([logged.log.n_rows], dtype=np.float64),
-            violation=np.array([np.nan]),
-            **{name: np.array([value]) for name, value in row.items()},
-        ),
-        **estimate,
-    )
-
-
-def check_for_log(given: dict[str, Any]) -> None:
-    """Refuse what is only for simulators: nothing is drawn here."""
-    for name, (value, default) in given.items():
-        if value is not None and value != default:
-            raise IncompatibleError(f"{name} is for simulators: nothing is drawn from a log; leave it out")
+    statement = _statement(found, at_least, return_at_least, apart) + (ANY_POLICY if sure else "")
+    ending = Ending(result, None, History(**columns([latest])), n_rows, time.monotonic() - began, stopped=False)
+    return estimated_solution(task, ending, estimate, "plug-in", at_least, statement, facts)
 
 
 def _task(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Task:
@@ -119,25 +81,9 @@ def _task(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Ta
             "ca.from_transitions(..., reward_range=(low, high)), or reward_range = [low, high] in [model] of a problem "
             f"file; the log has {low:g} to {high:g}"
         )
-    size = max(abs(end) for end in logged.reward_range)
-    if size > 0 and not SMALLEST_REWARDS <= size <= LARGEST_REWARDS:
-        raise InputError(
-            f"reward_range is {logged.reward_range}; its larger end must be zero or of size {SMALLEST_REWARDS:g} to "
-            f"{LARGEST_REWARDS:g}: pay rewards in other units"
-        )
     if logged.log.n_rows < 3:
         raise InputError(f"the log has {logged.log.n_rows} rows; a statement about a policy needs at least 3")
-    task = Task(
-        logged.simulator(),
-        risk,
-        as_number("caution", caution, 0.0),
-        logged.log.n_rows,
-        as_count("seed", seed, 0),
-        logged.allowed,
-        Known(logged.allowed, logged.start, logged.state_names, logged.action_names),
-    )
-    task.check()
-    return task
+    return checked_task(logged.simulator(), risk, caution, logged.log.n_rows, seed)
 
 
 def _first_model(logged: LoggedMDP, rows: Indices, apart: bool) -> MDP:
@@ -170,19 +116,6 @@ def _everywhere(logged: LoggedMDP, problem: Problem, policy: Array) -> Array:
     return np.where(strays, usable / usable.sum(axis=1, keepdims=True), policy)
 
 
-def _least(task: Task, payoff: Payoff) -> float:
-    """What the objective of this payoff is at least, whatever the policy: the least is paid for ever."""
-    return payoff.range(*padded_range(task))[0] / (1 - task.discount) - payoff.offset
-
-
-def _least_objective(task: Task, payoff: Payoff) -> float:
-    """What the objective is at least, whatever the policy; the order of the sums is that of the bound."""
-    bound = _least(task, payoff)
-    for weight, risk in known_terms(task):
-        bound -= weight * worst_risk(risk, task.discount)
-    return bound
-
-
 def _statement(found: Solution, at_least: float, return_at_least: float, apart: bool) -> str:
     share = f"{100 * CONFIDENCE:g} %"
     if not apart:
@@ -191,7 +124,7 @@ def _statement(found: Solution, at_least: float, return_at_least: float, apart: 
             f"claimed about this policy with {share} confidence."
         )
     if np.isfinite(at_least):
-        # the gap is what the largest reward leaves open: true, and no news
+        # the gap is to the largest reward paid for ever, which holds for every policy: it is not mentioned
         return f"With probability at least {share}, the true objective of this policy is at least {at_least:.6g}."
     if np.isfinite(return_at_least):
         return (

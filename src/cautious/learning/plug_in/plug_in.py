@@ -1,7 +1,7 @@
 """Plug-in learning: count transitions, solve the counted model exactly.
 
 Samples come in two folds. The first is drawn in stages: evenly over all pairs, then where a better estimate changes the
-policy most. The second has sizes fixed by the first; it proves what no policy exceeds (``verification``). The final
+policy most. The second has sizes fixed by the first; it proves what no policy exceeds (``fold_bound``). The final
 policy is the best one of the model counted from both.
 """
 
@@ -19,18 +19,18 @@ from cautious.errors import IncompatibleError
 from cautious.learning.draws import Draws
 from cautious.learning.exact_solves import best_outcome
 from cautious.learning.method import NAN, Method, Point, Result, Run
-from cautious.learning.plug_in.sample_allocation import directed
 from cautious.learning.plug_in.transition_counts import (
     BYTES_PER_TRIPLE,
     Counts,
     counted_mdp,
     draw_piece,
+    next_moments,
     shared_sizes,
     uniform_sizes,
 )
-from cautious.learning.scalar_risk_rewards import scalars_of
+from cautious.learning.scalar_risk_rewards import Payoff, scalars_of
 from cautious.learning.statements.affine_lower_bounds import sure_bound
-from cautious.learning.statements.fold_bound import Folds, optimum_below
+from cautious.learning.statements.fold_bound import optimum_below
 from cautious.learning.task import Task, start_distribution
 from cautious.occupancy import uniform_policy
 from cautious.problem import Problem
@@ -101,6 +101,9 @@ class Found:
 class PlugInRun(Run):
     """The pieces in order: draw a stage, solve, ..., draw the second fold, bound the optimum, solve all counts."""
 
+    stored_numbers = ("stage", "drawn", "drawing", "done", "bound")
+    stored_arrays = ("sizes",)
+
     def __init__(self, method: PlugIn, task: Task, draws: Draws, samples: int) -> None:
         self.method, self.task, self.draws = method, task, draws
         first = max(int(FIRST_FOLD * samples), min(samples, task.pairs))
@@ -145,7 +148,7 @@ class PlugInRun(Run):
         last = self.stage + 2 == len(self.budgets)
         provable = self.method.prove and last and self.budgets[-1] >= PROVABLE * self.task.pairs
         even = EVEN_PROOF if provable else EVEN_LATER
-        share = directed(self.task, problem, counts, solution, even)
+        share = _shares_of_next_samples(self.task, problem, counts, solution, even)
         self.found, self.stage, self.drawn, self.drawing = _found(problem, solution), self.stage + 1, 0, True
         self.sizes = shared_sizes(share, self.budgets[self.stage])
 
@@ -153,8 +156,8 @@ class PlugInRun(Run):
         below = self.bound
         if self.method.prove:
             fresh = None if self.task.known.start is not None else self.draws.start_states
-            folds = Folds(self.folds[0], self.folds[1], self._known_start, fresh)
-            below = min(below, optimum_below(self.task, folds, self.draws.stopping))
+            found = optimum_below(self.task, self.folds, self._known_start, fresh, self.draws.stopping)
+            below = min(below, found)
         problem = counted_problem(self.task, self._all, self._known_start)
         self.found = _found(problem, solved(problem, FINAL_TOLERANCE, self._warm, self.draws))
         self.bound, self.done = below, True
@@ -202,40 +205,34 @@ class PlugInRun(Run):
             payoff=problem.mdp.rewards,
             scalars=scalars_of(problem, now.occupancy.occupancy),
             optimum_below=self.bound,
-            mdp=problem.mdp,
+            problem=problem,
             facts=facts,
         )
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """JSON numbers and arrays for ``restore``."""
-        header: dict[str, Any] = {"stage": self.stage, "drawn": self.drawn, "drawing": self.drawing}
-        header |= {"done": self.done, "bound": float(self.bound)}
-        arrays: dict[str, Any] = {"sizes": self.sizes}
+        """Also the counts, the start and the latest solve."""
+        header, arrays = super().storage()
         if self.start is not None:
             arrays["start"] = self.start
         for number, fold in enumerate(self.folds):
             arrays |= {f"{name}{number}": array for name, array in fold.arrays().items()}
         if self.found is not None:
             arrays |= {"policy": self.found.policy, "multipliers": self.found.multipliers}
-            numbers = (self.found.objective, self.found.risk)
-            header |= {"numbers": [float(number) for number in numbers], "status": self.found.status}
+            header |= {"numbers": [self.found.objective, self.found.risk], "status": self.found.status}
         return header, arrays
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Continue where ``storage`` was taken."""
-        self.stage, self.drawn, self.drawing = int(header["stage"]), int(header["drawn"]), bool(header["drawing"])
-        self.done, self.bound = bool(header["done"]), float(header["bound"])
-        self.sizes = np.array(arrays["sizes"], dtype=np.int64)
-        self.start = np.array(arrays["start"]) if "start" in arrays else None
+        """Also the counts, the start and the latest solve."""
+        super().restore(header, arrays)
+        self.start = arrays["start"].copy() if "start" in arrays else None
         self.folds = [
             Counts.from_arrays(self.task.shape, arrays[f"triples{number}"], arrays[f"rewards{number}"])
             for number in range(len(self.folds))
         ]
-        self.found = None
         if "policy" in arrays:
-            objective, risk = (float(number) for number in header["numbers"])
-            policy, multipliers = np.array(arrays["policy"]), np.array(arrays["multipliers"])
-            self.found = Found(policy, multipliers, objective, risk, str(header["status"]))
+            objective, risk = header["numbers"]
+            policy, multipliers = arrays["policy"].copy(), arrays["multipliers"].copy()
+            self.found = Found(policy, multipliers, objective, risk, header["status"])
 
 
 def _physical_memory() -> int:
@@ -272,3 +269,25 @@ def _found(problem: Problem, solution: Solution) -> Found:
     policy = np.where(strays[:, None], rows, solution.policy)
     status = solution.certificate.statement
     return Found(policy, solution.multipliers, solution.objective, solution.risk, status)
+
+
+def _shares_of_next_samples(task: Task, problem: Problem, counts: Counts, solution: Solution, even: float) -> Array:
+    """Where to draw next, (S*A,): even everywhere, and more on pairs that a nearly best policy uses.
+
+    A pair counts by the root of its state's occupancy, by the standard deviation of reward plus next value, and by how
+    little worse it seems than the best action, compared with what the samples leave open.
+    """
+    v, allowed = solution.multipliers, task.allowed
+    payoff = Payoff(task.scalars, scalars_of(problem, solution.occupancy), task.discount)
+    variance = next_moments(counts, payoff, v)[1]
+    square = np.ones(task.shape) if variance is None else variance.reshape(task.shape)
+    # few samples may show no variance at all: every pair keeps a tenth of the average
+    square = np.maximum(square, 0.1 * float(square[allowed].mean()) + 1e-300)
+    open_square = square / np.maximum(counts.per_pair, 1).reshape(task.shape)
+    advantage = np.where(allowed, solution.adjusted_reward + task.discount * problem.mdp.expect_next(v), -np.inf)
+    loss = advantage.max(axis=1, keepdims=True) - advantage
+    doubt = open_square + np.where(allowed, open_square, np.inf).min(axis=1, keepdims=True)
+    share = np.sqrt(solution.occupancy.sum(axis=1)[:, None] * square) / (1 + loss**2 / doubt)
+    share = np.where(allowed, share, 0.0).ravel()
+    flat = allowed.ravel() / task.pairs
+    return flat if not share.sum() > 0 else even * flat + (1 - even) * share / share.sum()

@@ -146,7 +146,7 @@ def draw_piece(counts: Counts, draws: Draws, sizes: Indices, done: int) -> int:
 def next_moments(counts: Counts, payoff: Payoff, v: Array) -> tuple[Array, Array | None]:
     """Mean and sample variance (S*A,) of payoff + gamma v(s'); zero for pairs that were never tried.
 
-    A payoff that bends random rewards has no variance here: that would take fourth moments.
+    The variance of a nonlinear payoff of random rewards is None: it would take fourth moments.
     """
     n, size = counts.count.astype(np.float64), counts.shape[0] * counts.shape[1]
     per_pair = counts.per_pair
@@ -155,8 +155,8 @@ def next_moments(counts: Counts, payoff: Payoff, v: Array) -> tuple[Array, Array
     if random:
         # within a triple E[(r - t)^2] = (mean - t)^2 + spread; tails (CVaR) of random rewards are refused
         inside = np.maximum(counts.square - counts.shift**2 / n, 0.0)
-        bend = (1 - payoff.discount) * sum(weight for weight, _ in payoff.scalars)
-        paid = payoff(counts.first + counts.shift / n) - bend * inside / n
+        curvature = (1 - payoff.discount) * sum(weight for weight, _ in payoff.scalars)
+        paid = payoff(counts.first + counts.shift / n) - curvature * inside / n
     x = paid + payoff.discount * v[counts.next_states]
     mean = np.bincount(counts.pairs, weights=n * x, minlength=size) / np.maximum(per_pair, 1)
     if random and payoff.scalars:
@@ -170,16 +170,21 @@ def counted_mdp(task: Task, counts: Counts, start: Array) -> MDP:
 
     A pair that was never tried is taken to stay where it is at the lowest reward.
     """
-    order = np.argsort(counts.keys)
-    rows, columns, number = counts.pairs[order], counts.next_states[order], counts.count[order].astype(np.float64)
-    first, shift, square = counts.first[order], counts.shift[order], counts.square[order]
-    untried = np.flatnonzero(task.allowed.ravel() & (counts.per_pair == 0))
-    if untried.size:
-        place = np.searchsorted(rows, untried)
-        rows, columns = np.insert(rows, place, untried), np.insert(columns, place, untried // task.shape[1])
-        number, first = np.insert(number, place, 1.0), np.insert(first, place, task.reward_range[0])
-        shift, square = np.insert(shift, place, 0.0), np.insert(square, place, 0.0)
     size, n_states = task.allowed.size, task.shape[0]
+    untried = np.flatnonzero(task.allowed.ravel() & (counts.per_pair == 0))
+    once, nothing = np.ones(untried.size), np.zeros(untried.size)
+    keys = np.concatenate([counts.keys, untried * n_states + untried // task.shape[1]])
+    order = np.argsort(keys)
+    rows, columns = np.divmod(keys[order], n_states)
+    number, first, shift, square = (
+        np.concatenate([seen, added])[order]
+        for seen, added in (
+            (counts.count.astype(np.float64), once),
+            (counts.first, task.reward_range[0] * once),
+            (counts.shift, nothing),
+            (counts.square, nothing),
+        )
+    )
     pointer = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=size))])
     per_pair = np.bincount(rows, weights=number, minlength=size)
     chance = number / per_pair[rows]

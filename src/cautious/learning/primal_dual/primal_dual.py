@@ -1,8 +1,8 @@
 """``PrimalDual``: our sweep variant of Algorithm 1, and the search over the numbers of scalar risks on top of it.
 
-Without Variance and CVaR there is one leg of sweeps. With them, short legs start from several values of their numbers;
-each leg's policy is tried, and the best one is taken further: its own mean or quantile becomes the next number. That
-finds a good local optimum and often the global one; nothing is proved about others.
+Without Variance and CVaR there is one stage of sweeps. With them, short stages start from several values of their
+numbers; each stage's policy is tried, and the best one is taken further: its own mean or quantile becomes the next
+number. That finds a good local optimum and often the global one; nothing is proved about others.
 """
 
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ TABLE_PIECE = 400_000
 MOST_SWEEPS_PER_PIECE = 25
 MOST_STARTS = 6
 REFINEMENTS = 2
-# shares of the samples: all starts together, and each refinement; the last leg has what is left
+# shares of the samples: all starts together, and each refinement; the last stage has what is left
 STARTS_SHARE, REFINE_SHARE = 0.4, 0.12
-# a quarter of a leg tries its policy
+# a quarter of a stage tries its policy
 TRIAL_SHARE = 1 / 4
 # without scalar risks this share of the samples proves what no policy exceeds
 PROOF_SHARE = 0.06
@@ -58,16 +58,18 @@ class PrimalDual(Method):
         return None
 
     def begin(self, task: Task, draws: Draws, samples: int) -> "PrimalDualRun":
-        """A run of one leg, or of several."""
+        """A run of one stage, or of several."""
         return PrimalDualRun(task, draws, samples)
 
 
 class PrimalDualRun(Run):
-    """Legs one after the other; each has numbers ``at``, sweeps and, but for the last one, a trial.
+    """Stages one after the other; each has numbers ``at``, sweeps and, but for the last one, a trial.
 
-    A run without scalar risks is one leg and a proof of what no policy exceeds.
-    ``tried``: for every leg so far the numbers that suit its policy, and what it seemed worth.
+    A run without scalar risks is one stage and a proof of what no policy exceeds.
+    ``tried``: for every stage so far the numbers that suit its policy, and what it seemed worth.
     """
+
+    stored_numbers = ("tried", "at", "spent", "calls", "done", "bound")
 
     def __init__(self, task: Task, draws: Draws, samples: int) -> None:
         self.task, self.draws = task, draws
@@ -80,41 +82,40 @@ class PrimalDualRun(Run):
         self.starts = min(MOST_STARTS, max(1, affordable)) if task.scalars else 0
         self.tried: list[tuple[list[float], float]] = []
         self.spent = 0
-        self._begin_leg(self._first_numbers(0))
+        self._begin_stage(self._first_numbers(0))
 
-    def _first_numbers(self, leg: int) -> list[float]:
+    def _first_numbers(self, stage: int) -> list[float]:
         """Numbers to begin with, spread over the rewards for a mean and over the losses for a quantile."""
         low, high = self.task.reward_range
-        reward = low + (high - low) * (leg + 0.5) / max(1, self.starts)
+        reward = low + (high - low) * (stage + 0.5) / max(1, self.starts)
         return [reward if isinstance(risk, Variance) else -reward for _, risk in self.task.scalars]
 
-    def _begin_leg(self, at: list[float]) -> None:
-        leg, left = len(self.tried), self.samples - self.spent
-        whole = left
-        if leg < self.starts:
+    def _begin_stage(self, at: list[float]) -> None:
+        stage, whole = len(self.tried), self.samples - self.spent
+        if stage < self.starts:
             whole = int(STARTS_SHARE * self.samples / self.starts)
-        elif leg < self.starts + REFINEMENTS and self.starts > 0:
+        elif stage < self.starts + REFINEMENTS and self.starts > 0:
             whole = int(REFINE_SHARE * self.samples)
-        self.last = self.starts == 0 or leg == self.starts + REFINEMENTS
+        self.last = self.starts == 0 or stage == self.starts + REFINEMENTS
         self.trial_samples = 0 if self.last else int(TRIAL_SHARE * whole)
-        # the leg draws its seed from the run's counter: a resume goes back to it
+        # the stage draws its seed from the run's counter: a resume goes back to it
         self.at, self.calls = at, self.draws.calls
         payoff = Payoff(self.task.scalars, tuple(at), self.task.discount)
         self.sweeps = Sweeps(self.task, self.draws, self.start, payoff, whole - self.trial_samples)
         self.trial: Trial | None = None
 
     def advance(self) -> None:
-        """Some sweeps, a step of a trial, or the beginning of the next leg."""
+        """Some sweeps, a step of a trial, or the beginning of the next stage."""
         if not self.sweeps.done:
             self._sweep()
         elif self.last:
             self._prove()
         elif self.trial is None:
-            self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
+            self.trial = self._new_trial()
         elif not self.trial.done:
             self.trial.advance()
         else:
-            self._end_leg(self.trial)
+            self._end_stage(self.trial)
 
     def _sweep(self) -> None:
         """As many sweeps as a piece holds; one only where a call may fail, so that it can be done again."""
@@ -134,8 +135,8 @@ class PrimalDualRun(Run):
             self.proof.advance()
         else:
             # an infinite sure bound says that the risk's meaning in the true model is not known here
-            lines = self.sweeps.lines() if np.isfinite(self.bound) else None
-            found = np.inf if lines is None else self.proof.bound(lines)
+            risks = self.sweeps.risks_below() if np.isfinite(self.bound) else None
+            found = np.inf if risks is None else self.proof.bound(risks)
             self.bound, self.done = min(self.bound, found), True
 
     def _new_proof(self) -> Proof:
@@ -143,7 +144,10 @@ class PrimalDualRun(Run):
         v = sweeps.multipliers()
         return Proof(self.task, self.draws, sweeps.usable_table, v, sweeps.critic(v), self.proof_samples)
 
-    def _end_leg(self, trial: Trial) -> None:
+    def _new_trial(self) -> Trial:
+        return Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
+
+    def _end_stage(self, trial: Trial) -> None:
         """The trial says which numbers suit the policy, and what is gained by them; the tables say the rest better."""
         suited, gained = self.at, 0.0
         if trial.paths > 0:
@@ -154,9 +158,9 @@ class PrimalDualRun(Run):
             )
         self.tried.append((suited, self._earned() - self._convex_risk() + gained))
         self.spent += self.sweeps.samples + self.trial_samples
-        leg = len(self.tried)
+        stage = len(self.tried)
         best = max(self.tried, key=lambda one: one[1])[0]
-        self._begin_leg(self._first_numbers(leg) if leg < self.starts else best)
+        self._begin_stage(self._first_numbers(stage) if stage < self.starts else best)
 
     def _earned(self) -> float:
         """What the average occupancy is paid, with the present numbers."""
@@ -168,7 +172,7 @@ class PrimalDualRun(Run):
         return float(sum(weight * risk.value(d) for weight, risk in self.task.problem.terms))
 
     def point(self) -> Point:
-        """The average occupancy, at this leg's numbers; their share of the risk is inside the payoffs.
+        """The average occupancy, at this stage's numbers; their share of the risk is inside the payoffs.
 
         The gap is what the critic thinks could be gained: an estimate.
         """
@@ -180,12 +184,12 @@ class PrimalDualRun(Run):
         return Point(self.draws.used, worth, shown, gap, self.sweeps.violation())
 
     def _thought_optimum(self) -> float:
-        sweeps, lines = self.sweeps, self.sweeps.lines()
-        if lines is None:
+        sweeps, risks = self.sweeps, self.sweeps.risks_below()
+        if risks is None:
             return np.inf
         v = sweeps.multipliers()
         gain = sweeps.critic(v).reshape(self.task.shape) - v[:, None]
-        return float(self.start @ v) + lines.bound(gain, sweeps.usable_table, self.task.discount)
+        return float(self.start @ v) + risks.bound(gain, sweeps.usable_table, self.task.discount)
 
     def result(self) -> Result:
         """The policy of the average occupancy."""
@@ -204,10 +208,10 @@ class PrimalDualRun(Run):
         )
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The leg, and what was tried before."""
-        header, arrays = self.sweeps.storage()
-        header |= {"tried": self.tried, "at": self.at, "spent": self.spent, "calls": self.calls, "done": self.done}
-        header["bound"] = float(self.bound)
+        """Also the sweeps, and the proof or trial that is going on."""
+        header, arrays = super().storage()
+        sweeps_header, sweeps_arrays = self.sweeps.storage()
+        header, arrays = header | sweeps_header, arrays | sweeps_arrays
         for name, part in (("proof", self.proof), ("trial", self.trial)):
             if part is not None:
                 header[name], found = part.storage()
@@ -215,16 +219,14 @@ class PrimalDualRun(Run):
         return header, arrays
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """The same leg again, where it was."""
-        self.tried = [(list(at), float(worth)) for at, worth in header["tried"]]
-        self.spent, self.done = int(header["spent"]), bool(header["done"])
-        self.draws.calls = int(header["calls"])
-        self._begin_leg([float(t) for t in header["at"]])
+        """The same stage again, where it was."""
+        super().restore(header, arrays)
+        self.draws.calls = self.calls
+        self._begin_stage(self.at)
         self.sweeps.restore(header, arrays)
-        self.bound = float(header["bound"])
         if "proof" in header:
             self.proof = self._new_proof()
             self.proof.restore(header["proof"], part_of(arrays, "proof."))
         if "trial" in header:
-            self.trial = Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)
+            self.trial = self._new_trial()
             self.trial.restore(header["trial"], part_of(arrays, "trial."))

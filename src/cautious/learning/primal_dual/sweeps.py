@@ -14,23 +14,23 @@ import numpy as np
 from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
+from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
-from cautious.learning.primal_dual.risk_subgradients import Multiplied, Slope, slope_of
+from cautious.learning.primal_dual.risk_subgradients import Subgradient, subgradient_of
 from cautious.learning.scalar_risk_rewards import Payoff
-from cautious.learning.statements.affine_lower_bounds import Lines, lines_below, witness_at
+from cautious.learning.statements.affine_lower_bounds import AffineLowerBound, affine_lower_bound
 from cautious.learning.task import Task
 from cautious.occupancy import occupancy_policy, uniform_policy
 from cautious.risks.base import Risk
 from cautious.risks.separable import EntropicRisk
 
 DRAW_COUNTERS = 2**40
-ARRAYS = ("q", "q_bar", "big_q", "log_pi", "d", "d_bar", "x", "y_bar", "v", "v_bar", "paid", "drawn")
 
 # one choice for all risks, sizes and discounts. Longer runs take larger sweeps, not more of them
 MOST_SWEEPS = 2500
 # share of the samples spread evenly over the pairs
 EXPLORATION = 0.5
-# of the mirror ascent, in units of 1 / reward range, divided by 1 + DAMPING * spread of the risk's pull
+# of the mirror ascent, in units of 1 / reward range, divided by 1 + DAMPING * deviation of the risk's subgradient
 POLICY_STEP, DAMPING = 4.0, 5.0
 # sweeps after which steps begin to shrink
 SETTLING = 100.0
@@ -38,8 +38,11 @@ SETTLING = 100.0
 MEMORY = 5
 
 
-class Sweeps:
+class Sweeps(Resumable):
     """The tables of one run; rewards and values inside are in units of the payoff's range, starting at its low end."""
+
+    stored_numbers = ("sweep", "used")
+    stored_arrays = ("q", "q_bar", "big_q", "log_pi", "d", "d_bar", "x", "y_bar", "v", "v_bar", "paid", "drawn")
 
     def __init__(self, task: Task, draws: Draws, start: Array, payoff: Payoff, samples: int) -> None:
         self.task, self.draws, self.xi, self.payoff = task, draws, start, payoff
@@ -49,7 +52,7 @@ class Sweeps:
         (n_states, n_actions), size = task.shape, task.allowed.size
         self.usable: Mask = np.ascontiguousarray(task.problem.permitted.ravel())
         self.pairs = int(self.usable.sum())
-        # a leg of a very short run may have no samples at all: then it makes no sweep
+        # a stage of a very short run may have no samples at all: then it makes no sweep
         self.sweeps = min(MOST_SWEEPS, max(1, samples // max(1, self.pairs)), samples)
         self.seed = draws.kernel_seed()
         self._take_terms()
@@ -68,7 +71,7 @@ class Sweeps:
         self._w, self._n, self._inflow = np.empty(size), np.empty(size, dtype=np.int64), np.empty(n_states)
 
     def _take_terms(self) -> None:
-        """Divergences on pairs have their step in closed form; every other term is followed by its slope."""
+        """Divergences on pairs have their step in closed form; every other term is followed by its subgradient."""
         scaled = [(w * (1 - self.task.discount) / self.scale, risk) for w, risk in self.task.problem.terms]
         closed: list[tuple[float, EntropicRisk]] = [(w, risk) for w, risk in scaled if _in_closed_form(risk)]
         self.tau = float(sum(w for w, _ in closed))
@@ -76,7 +79,9 @@ class Sweeps:
         if self.tau > 0:
             log_priors = [w * np.log(np.maximum(risk.prior, 1e-300)) for w, risk in closed]
             self.log_mu = np.ravel(sum(log_priors, np.zeros(self.task.shape))) / self.tau
-        self.slopes: list[Slope] = [slope_of(w, risk, self.sweeps) for w, risk in scaled if not _in_closed_form(risk)]
+        self.subgradients: list[Subgradient] = [
+            subgradient_of(w, risk, self.sweeps) for w, risk in scaled if not _in_closed_form(risk)
+        ]
 
     @property
     def done(self) -> bool:
@@ -87,7 +92,7 @@ class Sweeps:
         """One sweep. Nothing changes before the samples have arrived."""
         rate = 1 / np.sqrt(1 + self.sweep / SETTLING)
         count = self._plan()
-        next_states, payoffs = self._draw(count)
+        next_states, payoffs = self._draw()
         sampling.gather_samples(
             self._n, self._w, next_states, payoffs, self.d, self.v, self.task.discount, rate, self.q, self._inflow
         )
@@ -118,36 +123,29 @@ class Sweeps:
             count -= 1
         return count
 
-    def _draw(self, count: int) -> tuple[Indices, Array]:
-        table = self.draws.table
-        if table is None:
-            rows = np.empty(count, dtype=np.int64)
-            sampling.list_pairs(self._n, rows)
-            next_states, rewards = self.draws.sample(rows // self.task.shape[1], rows % self.task.shape[1])
-            return next_states, (self.payoff(rewards) - self.low) / self.scale
-        self.draws.count(count)
-        next_states, payoffs = np.empty(count, dtype=np.int64), np.empty(count)
-        paid = (self._table_payoffs, table.pays_per_outcome)
-        counter = DRAW_COUNTERS + self.used
-        sampling.draw_samples(*table.sums, *paid, self._n, self.seed, counter, next_states, payoffs)
-        return next_states, payoffs
+    def _draw(self) -> tuple[Indices, Array]:
+        if self.draws.table is not None:
+            return self.draws.sample_pairs(self._n, (self.seed, DRAW_COUNTERS + self.used), self._table_payoffs)
+        next_states, rewards = self.draws.sample_pairs(self._n)
+        return next_states, self._scaled_payoff(rewards)
+
+    def _scaled_payoff(self, rewards: Array) -> Array:
+        return np.asarray((self.payoff(rewards) - self.low) / self.scale)
 
     @cached_property
     def _table_payoffs(self) -> Array:
         """The payoffs of a table simulator, per outcome or per pair."""
-        table = self.draws.table
-        assert table is not None
-        return np.asarray((self.payoff(table.pay) - self.low) / self.scale)
+        assert self.draws.table is not None
+        return self._scaled_payoff(self.draws.table.pay)
 
     def _slope(self, rate: float) -> Array:
         """What all terms but the divergences on pairs take off the advantages; (S*A,)."""
         least, total = 1e-6 / self.pairs, np.zeros(self.task.allowed.size)
-        if self.slopes:
+        if self.subgradients:
             present = np.maximum(np.repeat(self.x, self.task.shape[1]) * np.exp(self.log_pi), least)
             present, average = present.reshape(self.task.shape), self.d_bar.reshape(self.task.shape)
-            for slope in self.slopes:
-                pull = POLICY_STEP * rate
-                total += slope.weight * slope.at(present, average, pull, self.sweep).ravel()
+            for term in self.subgradients:
+                total += term.weight * term.at(present, average, POLICY_STEP * rate, self.sweep).ravel()
         if self.tau > 0:
             sampling.add_log_marginal(self.x, self.tau, least, total)
         return total
@@ -179,7 +177,7 @@ class Sweeps:
         d, discount = self.occupancy(), self.task.discount
         adjusted = self.mean_payoff()
         for weight, risk in self.task.problem.terms:
-            slope = slope_of(weight, risk, 1).at(np.maximum(d, 1e-6 / self.pairs), d, 0.0, 0)
+            slope = subgradient_of(weight, risk, 1).at(np.maximum(d, 1e-6 / self.pairs), d, 0.0, 0)
             adjusted = adjusted - (1 - discount) * weight * slope
         worth = float(np.sum(d * adjusted)) / (1 - discount)
         return self.scale * self.v_bar + worth - self.scale * float(self.xi @ self.v_bar)
@@ -189,29 +187,24 @@ class Sweeps:
         shift = float(multipliers[0] - self.scale * self.v_bar[0])
         return self.low + self.scale * self.q_bar + self.task.discount * shift
 
-    def lines(self) -> Lines | None:
-        """Lines below the risks that touch them at the average occupancy; worst cases by their multipliers."""
+    def risks_below(self) -> AffineLowerBound | None:
+        """An affine function below the risks that touches them at the average occupancy, or nearly."""
         d, problem = np.maximum(self.occupancy(), 1e-6 / self.pairs), self.task.problem
-        weighted = {id(slope.risk): slope.weights() for slope in self.slopes if isinstance(slope, Multiplied)}
-        witnesses = [
-            weighted[id(risk)] if id(risk) in weighted else witness_at(risk, d, self.usable_table)
-            for _, risk in problem.terms
-        ]
-        return lines_below(self.task, problem.terms, witnesses, self.usable_table)
+        witnesses = {id(term.risk): term.witness(d, self.usable_table) for term in self.subgradients}
+        return affine_lower_bound(
+            self.task, problem.terms, [witnesses.get(id(risk)) for _, risk in problem.terms], self.usable_table
+        )
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """As ``Run.storage``."""
-        arrays = {name: getattr(self, name).copy() for name in ARRAYS}
-        arrays |= {f"slope{k}": slope.memory.copy() for k, slope in enumerate(self.slopes)}
-        return {"sweep": self.sweep, "used": self.used}, arrays
+        """Also what the subgradients keep."""
+        header, arrays = super().storage()
+        return header, arrays | {f"slope{k}": term.memory.copy() for k, term in enumerate(self.subgradients)}
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """As ``Run.restore``."""
-        for name in ARRAYS:
-            setattr(self, name, arrays[name].copy())
-        for k, slope in enumerate(self.slopes):
-            slope.memory = arrays[f"slope{k}"].copy()
-        self.sweep, self.used = int(header["sweep"]), int(header["used"])
+        """Also what the subgradients keep."""
+        super().restore(header, arrays)
+        for k, term in enumerate(self.subgradients):
+            term.memory = arrays[f"slope{k}"].copy()
 
 
 def _in_closed_form(risk: Risk) -> TypeGuard[EntropicRisk]:

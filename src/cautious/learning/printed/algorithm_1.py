@@ -6,27 +6,37 @@ method: with these constants 1e7 samples leave an error of tens of per cent on a
 Inside, rewards are rescaled to [0, 1] as the theory wants them, so a caution c counts as c / (high - low); everything a
 person sees is in the simulator's own units. Where pairs do not exist, |S||A| is the number of pairs that do. The start
 distribution xi is the simulator's. A table simulator and the usual risks run compiled; anything else runs through the
-readable loop of ``algorithm_1_reference``, one call of the simulator per iteration, which is slow.
+readable loop of ``algorithm_1_reference``, one call of the simulator per iteration, which is slow. Both loops follow
+the same random numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from cautious._core import algorithm_1 as kernel
+from cautious._core import sampling
+from cautious.arrays import Array, Indices
 from cautious.checks import as_number
 from cautious.errors import InputError
 from cautious.learning.draws import Draws
 from cautious.learning.method import Method, Point, Result, Run
-from cautious.learning.printed.algorithm_1_reference import Constants
-from cautious.learning.printed.algorithm_1_state import Saddle, reward_scale
-from cautious.learning.printed.gradient_bounds import BoundedTerm, Limits, bounded, refusal
+from cautious.learning.printed.algorithm_1_reference import Constants, Draw, Iterate, iterate
+from cautious.learning.printed.gradient_bounds import BoundedTerm, Limits, PackedTerms, bounded, packed, refusal
 from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.task import Task
+from cautious.models.simulators import TableSimulator
 from cautious.occupancy import occupancy_policy, uniform_policy
 
 Setting = float | Literal["theory"]
+
+# state-action pairs updated per piece of work, about 0.2 seconds; a fixed number, so that pieces do not depend on the
+# machine's speed. A row of a risk's data costs as much as ROW_COST updates
+WORK = 60_000_000
+ROW_COST = 6
+READABLE_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -91,11 +101,7 @@ class AlgorithmOne(Method):
         """A run of ``samples`` iterations."""
         _, width = reward_scale(task)
         terms = [bounded(weight / width, risk, task.allowed, self.limits) for weight, risk in task.problem.terms]
-        return AlgorithmOneRun(self, task, self.saddle(task, draws, terms, samples))
-
-    def saddle(self, task: Task, draws: Draws, terms: Sequence[BoundedTerm], samples: int) -> Saddle:
-        """The loop for given terms, their weights those of the problem with rewards in [0, 1]."""
-        return Saddle(task, draws, terms, self.constants(task, terms, samples), self.occupancy_floor)
+        return AlgorithmOneRun(self, task, draws, terms, samples)
 
     def constants(self, task: Task, terms: Sequence[BoundedTerm], horizon: int) -> Constants:
         """Theorem 1's, where nothing else is asked for."""
@@ -127,51 +133,148 @@ def _chosen(setting: Setting, theory: float) -> float:
     return theory if isinstance(setting, str) else float(setting)
 
 
+def reward_scale(task: Task) -> tuple[float, float]:
+    """(low, width): a reward r counts as (r - low) / width inside."""
+    low, high = task.reward_range
+    return low, (high - low) or 1.0
+
+
+def mean_rewards(moments: Array, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """Means (S, A) of the rewards and of their squares from ``moments`` (3, S*A); 1/2 where there was no sample."""
+    tried, paid, squares = moments
+    reward, square = (np.where(tried > 0, total / np.maximum(tried, 1), 0.5) for total in (paid, squares))
+    return np.asarray(reward.reshape(shape)), np.asarray(square.reshape(shape))
+
+
 class AlgorithmOneRun(Run):
-    """Chunks of iterations; what is delivered is read off the averages."""
+    """The iterations and everything they change; what is delivered is read off the averages.
 
-    def __init__(self, method: AlgorithmOne, task: Task, saddle: Saddle) -> None:
-        self.method, self.task, self.saddle, self.done = method, task, saddle, saddle.done
+    ``terms``: their weights are those of the problem with rewards in [0, 1]. ``log_lam`` (S, A), ``v`` (S,); ``d_sum``,
+    ``v_sum`` sums of what came before; ``moments`` (3, S*A) number, sum and sum of squares of the rewards seen, in
+    [0, 1]; ``count`` iterations done; ``longest`` the most iterations of a piece of work.
+    """
 
-    def advance(self) -> None:
-        """The next iterations."""
-        self.saddle.advance()
-        self.done = self.saddle.done
+    stored_numbers = ("count",)
+    stored_arrays = ("log_lam", "v", "d_sum", "v_sum", "moments")
+
+    def __init__(
+        self, method: AlgorithmOne, task: Task, draws: Draws, terms: Sequence[BoundedTerm], samples: int
+    ) -> None:
+        self.method, self.task, self.draws, self.terms = method, task, draws, terms
+        self.low, self.width = reward_scale(task)
+        self.constants = method.constants(task, terms, samples)
+        n_states, size = task.shape[0], task.allowed.size
+        rest = 1 - task.discount
+        with np.errstate(divide="ignore"):
+            self.log_lam: Array = np.log(task.allowed / (task.pairs * rest))
+        self.v, self.v_sum = np.zeros(n_states), np.zeros(n_states)
+        self.d_sum, self.moments, self.count = np.zeros(task.shape), np.zeros((3, size)), 0
+        self.compiled = packed(terms, rest, size, method.occupancy_floor)
+        self.longest = samples
+        self.done = samples == 0
+
+    @property
+    def rewards(self) -> Array:
+        """Mean reward of each pair in the samples (S, A), in the simulator's units."""
+        return self.low + self.width * mean_rewards(self.moments, self.task.shape)[0]
+
+    @property
+    def occupancy(self) -> Array:
+        """The average of (1-gamma) lam; the first iterate before the first step."""
+        if self.count == 0:
+            return self.task.allowed / self.task.pairs
+        return np.asarray(self.d_sum / self.count)
+
+    @property
+    def multipliers(self) -> Array:
+        """The average of v in the simulator's units: the constant part of the rewards is put back."""
+        return self.width * self.v_sum / max(self.count, 1) + self.low / (1 - self.task.discount)
 
     def look_every(self, samples: int) -> None:
         """An iteration draws one sample."""
-        self.saddle.longest = samples
+        self.longest = samples
+
+    def advance(self) -> None:
+        """The next iterations."""
+        left = min(self.longest, self.constants.horizon - self.count)
+        table = self.draws.table
+        if table is not None and self.compiled is not None:
+            rows = self.compiled[4].shape[0]
+            steps = min(left, max(1, WORK // (self.task.allowed.size * (1 + ROW_COST * rows))))
+            self._compiled_steps(table, self.compiled, steps)
+        else:
+            steps = min(left, READABLE_STEPS)
+            self._readable_steps(table, steps)
+        self.count += steps
+        self.done = self.count >= self.constants.horizon
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """As ``Run.restore``."""
+        super().restore(header, arrays)
+        self.done = self.count >= self.constants.horizon
+
+    def _compiled_steps(self, table: TableSimulator, risk: PackedTerms, steps: int) -> None:
+        k = self.constants
+        self.draws.count(steps)
+        seed = self.draws.kernel_seed()
+        model = (*table.sums, table.pay, table.pays_per_outcome, table.running_start, self.task.allowed.ravel())
+        constants = (self.low, self.width, k.gamma, k.alpha, k.beta, k.m1, k.m2, k.delta, k.box)
+        state = (self.log_lam, self.v, self.d_sum, self.v_sum, self.moments)
+        kernel.run(steps, seed, *model, *constants, *risk, *state)
+
+    def _readable_steps(self, table: TableSimulator | None, steps: int) -> None:
+        now, drawn = Iterate(self.log_lam, self.v, self.d_sum, self.v_sum), list[Draw]()
+        if table is None:
+            picks, starts, outcome = _simulator_draws(self.draws, steps)
+        else:
+            picks, starts, outcome = _table_draws(self.draws, table, steps)
+        for t in range(steps):
+
+            def generate(s: int, a: int, t: int = t) -> tuple[int, float]:
+                s_next, reward = outcome(t, s, a)
+                return s_next, (reward - self.low) / self.width
+
+            pick, s_bar = float(picks[t]), int(starts[t])
+            now, seen = iterate(now, self.task.allowed, self.constants, self.risk_slope, pick, s_bar, generate)
+            drawn.append(seen)
+        self.log_lam, self.v, self.d_sum, self.v_sum = now.log_lam, now.v, now.d_sum, now.v_sum
+        for seen in drawn:
+            self.moments[:, seen.s * self.task.shape[1] + seen.a] += (1.0, seen.r_hat, seen.r_hat**2)
+
+    def risk_slope(self, d: Array) -> Array:
+        """c times the subgradient of rho in lam, at an occupancy (S, A)."""
+        slope = np.zeros_like(d)
+        for term in self.terms:
+            slope += (1 - self.task.discount) * term.weight * np.asarray(term.gradient(d))
+        return slope
 
     def point(self) -> Point:
         """The objective of the average, rewards as seen; its violation of the flow needs the model and is not known."""
-        low, width = reward_scale(self.task)
-        d, saddle = self.saddle.occupancy, self.saddle
-        expected = float(np.sum(d * (low + width * saddle.rewards))) / (1 - self.task.discount)
-        penalty = sum(width * term.weight * term.risk.value(d) for term in saddle.terms)
-        risk = penalty / self.task.caution if saddle.terms else 0.0
-        return Point(saddle.draws.used, expected - penalty, risk)
+        d = self.occupancy
+        expected = float(np.sum(d * self.rewards)) / (1 - self.task.discount)
+        penalty = sum(self.width * term.weight * term.risk.value(d) for term in self.terms)
+        risk = penalty / self.task.caution if self.terms else 0.0
+        return Point(self.draws.used, expected - penalty, risk)
 
     def result(self) -> Result:
         """The policy read off the averaged occupancy, uniform in states without mass."""
-        low, width = reward_scale(self.task)
-        d = self.saddle.occupancy
+        d = self.occupancy
         return Result(
             policy=occupancy_policy(d, uniform_policy(self.task.allowed)),
             occupancy=d / d.sum(),
-            multipliers=self.saddle.multipliers,
-            payoff=low + width * self.saddle.rewards,
+            multipliers=self.multipliers,
+            payoff=self.rewards,
             optimum_below=sure_bound(self.task),
-            facts=self._facts(width),
+            facts=self._facts(),
         )
 
-    def _facts(self, width: float) -> dict[str, Any]:
+    def _facts(self) -> dict[str, Any]:
         """The constants, for rewards in [0, 1] unless the name says otherwise."""
-        k = self.saddle.constants
-        caution = self.task.caution / width
-        bound = width * self.method.theorem_bound(k)
+        k, caution = self.constants, self.task.caution / self.width
+        bound = self.width * self.method.theorem_bound(k)
         return {
             "algorithm": "Algorithm 1 as printed",
-            "compiled": self.saddle.draws.table is not None and self.saddle.compiled is not None,
+            "compiled": self.draws.table is not None and self.compiled is not None,
             "T": k.horizon,
             "alpha": k.alpha,
             "beta": k.beta,
@@ -186,14 +289,37 @@ class AlgorithmOneRun(Run):
             "barrier_floor": self.method.barrier_floor,
             "occupancy_floor": self.method.occupancy_floor,
             "theorem bound on the expected duality gap, in units of return": bound if np.isfinite(bound) else None,
-            "pairs never tried": int(np.sum((self.saddle.moments[0] == 0) & np.ravel(self.task.allowed))),
+            "pairs never tried": int(np.sum((self.moments[0] == 0) & np.ravel(self.task.allowed))),
         }
 
-    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The loop's."""
-        return self.saddle.storage()
 
-    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """The loop's."""
-        self.saddle.restore(header, arrays)
-        self.done = self.saddle.done
+# what picks the pair of every step (n,), its start state (n,), and the outcome of step t for a pair: (t, s, a)
+StepDraws = tuple[Array, Indices, Callable[[int, int, int], tuple[int, float]]]
+
+
+def _table_draws(draws: Draws, table: TableSimulator, steps: int) -> StepDraws:
+    """The draws that the kernel would make from the same seed."""
+    draws.count(steps)
+    uniforms = np.empty((steps, 3))
+    sampling.uniforms(draws.kernel_seed(), uniforms)
+    running = table.running_start
+    starts = np.minimum(np.searchsorted(running, uniforms[:, 1] * running[-1], side="right"), running.size - 1)
+
+    def outcome(t: int, s: int, a: int) -> tuple[int, float]:
+        row = np.array([s * table.n_actions + a])
+        place = sampling.draw_successors(*table.sums, row, uniforms[t, 2:])
+        paid = table.pay[place] if table.pays_per_outcome else table.pay[row]
+        return int(table.rows.indices[place[0]]), float(paid[0])
+
+    return uniforms[:, 0], starts, outcome
+
+
+def _simulator_draws(draws: Draws, steps: int) -> StepDraws:
+    """A simulator called for one pair at a time."""
+    picks, starts = draws.rng().random(steps), draws.start_states(steps)
+
+    def outcome(t: int, s: int, a: int) -> tuple[int, float]:
+        next_states, rewards = draws.sample(np.array([s]), np.array([a]))
+        return int(next_states[0]), float(rewards[0])
+
+    return picks, starts, outcome

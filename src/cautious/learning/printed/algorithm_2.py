@@ -18,8 +18,7 @@ from cautious.errors import IncompatibleError, InputError
 from cautious.learning.checkpoints import part_of
 from cautious.learning.draws import Draws
 from cautious.learning.method import Method, Point, Result, Run
-from cautious.learning.printed.algorithm_1 import AlgorithmOne
-from cautious.learning.printed.algorithm_1_state import Saddle, mean_rewards, reward_scale
+from cautious.learning.printed.algorithm_1 import AlgorithmOne, AlgorithmOneRun, mean_rewards, reward_scale
 from cautious.learning.printed.block_ascent import Output
 from cautious.learning.printed.gradient_bounds import bounded
 from cautious.learning.printed.variance_surrogate import COUPLING_SHARE, Surrogate, simplex_gradient
@@ -69,8 +68,7 @@ class AlgorithmTwo(Method):
         """Needs the variance on its own."""
         if len(task.weighted) == 1 and isinstance(task.weighted[0][1], Variance):
             return None
-        found = "no risk" if not task.weighted or task.unbound_risk is None else task.unbound_risk.label
-        return f'Algorithm 2 is for Variance on its own, found {found}; method="plug-in" takes any risk'
+        return f'Algorithm 2 is for Variance on its own, found {task.risk_label}; method="plug-in" takes any risk'
 
     def begin(self, task: Task, draws: Draws, samples: int) -> "AlgorithmTwoRun":
         """A run that draws every pair a few times, then goes through the rounds."""
@@ -82,13 +80,18 @@ class AlgorithmTwoRun(Run):
     those of the round that would be delivered now.
     """
 
+    stored_numbers = ("drawn", "done")
+    stored_arrays = ("moments", "d", "previous", "multipliers", "record")
+
     def __init__(self, method: AlgorithmTwo, task: Task, draws: Draws, samples: int) -> None:
         self.method, self.task, self.draws, self.samples = method, task, draws, samples
-        low, width = reward_scale(task)
-        ((caution, _),) = task.weighted
-        self.caution = caution * width
-        given = caution * width**2 * task.pairs * COUPLING_SHARE if method.coupling is None else method.coupling
-        self.coupling = given / width
+        self.low, self.width = reward_scale(task)
+        ((self.weight, _),) = task.weighted
+        self.caution = self.weight * self.width
+        given = method.coupling
+        if given is None:
+            given = self.weight * self.width**2 * task.pairs * COUPLING_SHARE
+        self.coupling = given / self.width
         first = max(1, int(FIRST_SHARE * samples / task.pairs)) * task.pairs
         self.first = min(first, samples)
         self.rounds = min(method.rounds, samples - self.first)
@@ -97,9 +100,9 @@ class AlgorithmTwoRun(Run):
         self.moments, self.drawn = np.zeros((3, task.allowed.size)), 0
         self.d: Array = task.allowed / task.pairs
         self.previous = self.d
-        self.multipliers = np.full(task.shape[0], low / (1 - task.discount))
+        self.multipliers = np.full(task.shape[0], self.low / (1 - task.discount))
         self.record = np.zeros((0, len(COLUMNS)))
-        self.saddle: Saddle | None = None
+        self.inner: AlgorithmOneRun | None = None
         self.mu = self.d
 
     def advance(self) -> None:
@@ -107,73 +110,64 @@ class AlgorithmTwoRun(Run):
         if self.drawn < self.first:
             self._draw_every_pair()
         else:
-            if self.saddle is None:
-                self._open_round()
-            assert self.saddle is not None
-            self.saddle.advance()
-            if self.saddle.done:
-                self._close_round(self.saddle)
+            inner = self._open_round() if self.inner is None else self.inner
+            inner.advance()
+            if inner.done:
+                self._close_round(inner)
         self.done = self.drawn >= self.first and len(self.record) >= self.rounds
 
     def _draw_every_pair(self) -> None:
-        low, width = reward_scale(self.task)
         places = np.flatnonzero(self.task.allowed)
         end = min(self.first, self.drawn + FIRST_PIECE)
         places = places[np.arange(self.drawn, end) % places.size]
         states, actions = np.divmod(places, self.task.shape[1])
         _, rewards = self.draws.sample(states, actions)
-        scaled = (rewards - low) / width
+        scaled = (rewards - self.low) / self.width
         powers = (np.ones_like(scaled), scaled, scaled**2)
         self.moments = self.moments + [np.bincount(places, power, self.moments.shape[1]) for power in powers]
         self.drawn = end
 
-    def _open_round(self) -> None:
+    def _open_round(self) -> AlgorithmOneRun:
         left = self.samples - self.first
         k = len(self.record)
         share = left * (k + 1) // self.rounds - left * k // self.rounds
         surrogate, method = self._surrogate(), self.method.inner
         self.mu = surrogate.best_mu(self.previous)
         terms = [bounded(w, risk, self.task.allowed, method.limits) for w, risk in surrogate.terms(self.mu)]
-        self.saddle = method.saddle(self.task, self.draws, terms, share)
+        self.inner = AlgorithmOneRun(method, self.task, self.draws, terms, share)
+        return self.inner
 
-    def _close_round(self, saddle: Saddle) -> None:
-        self.moments = self.moments + saddle.moments
-        low, width = reward_scale(self.task)
-        self.previous, surrogate, k = saddle.occupancy, self._surrogate(), len(self.record)
-        phi = width * surrogate.value(self.previous, self.mu) + low / (1 - self.task.discount)
-        gradient = width * surrogate.gradient_in_mu(self.previous, self.mu)
+    def _close_round(self, inner: AlgorithmOneRun) -> None:
+        self.moments = self.moments + inner.moments
+        self.previous, surrogate, k = inner.occupancy, self._surrogate(), len(self.record)
+        phi = self.width * surrogate.value(self.previous, self.mu) + self.low / (1 - self.task.discount)
+        gradient = self.width * surrogate.gradient_in_mu(self.previous, self.mu)
         still = float(np.sum(simplex_gradient(gradient, self.mu, self.task.allowed) ** 2))
         objective = self._worth(self.previous)[0]
         chosen = objective > self.record[:, 1].max(initial=-np.inf) if self.picked is None else k <= self.picked
         if chosen:
-            self.d, self.multipliers = self.previous, saddle.multipliers
+            self.d, self.multipliers = self.previous, inner.multipliers
         self.record = np.vstack([self.record, [phi, objective, still]])
-        self.saddle = None
+        self.inner = None
 
     def _surrogate(self) -> Surrogate:
         """Phi with the moments as estimated now, for rewards in [0, 1]."""
-        tried, _, squares = self.moments
-        shape = self.task.shape
-        square = np.where(tried > 0, squares / np.maximum(tried, 1), 0.5).reshape(shape)
-        reward = mean_rewards(self.moments, shape)
+        reward, square = mean_rewards(self.moments, self.task.shape)
         return Surrogate(reward, square, self.task.allowed, self.caution, self.coupling, self.task.discount)
 
     def _worth(self, d: Array) -> tuple[float, float, float]:
         """Objective, variance and mean reward of an occupancy by the estimated moments, in the simulator's units."""
-        low, width = reward_scale(self.task)
         surrogate = self._surrogate()
         mean = float(np.sum(d * surrogate.reward))
-        variance = width**2 * (float(np.sum(d * surrogate.square)) - mean**2)
-        ((caution, _),) = self.task.weighted
-        average = low + width * mean
-        return average / (1 - self.task.discount) - caution * variance, variance, average
+        variance = self.width**2 * (float(np.sum(d * surrogate.square)) - mean**2)
+        average = self.low + self.width * mean
+        return average / (1 - self.task.discount) - self.weight * variance, variance, average
 
     def point(self) -> Point:
         """The latest average by the estimated moments; its violation of the flow needs the model and is not known."""
-        d = self.previous if self.saddle is None else self.saddle.occupancy
+        d = self.previous if self.inner is None else self.inner.occupancy
         objective, variance, _ = self._worth(d)
-        ((caution, _),) = self.task.weighted
-        return Point(self.draws.used, objective, caution * variance / self.task.caution)
+        return Point(self.draws.used, objective, self.weight * variance / self.task.caution)
 
     def result(self) -> Result:
         """The policy of the chosen round."""
@@ -189,40 +183,32 @@ class AlgorithmTwoRun(Run):
 
     def _payoff(self) -> Array:
         """r - (1 - gamma) c E[(r - m)^2] by the estimated moments, m the mean reward of the chosen round."""
-        low, width = reward_scale(self.task)
-        surrogate, mean = self._surrogate(), (self._worth(self.d)[2] - low) / width
+        surrogate, mean = self._surrogate(), (self._worth(self.d)[2] - self.low) / self.width
         spread = surrogate.square - 2 * mean * surrogate.reward + mean**2
-        return low + width * (surrogate.reward - (1 - self.task.discount) * self.caution * spread)
+        return self.low + self.width * (surrogate.reward - (1 - self.task.discount) * self.caution * spread)
 
     def _facts(self) -> dict[str, Any]:
-        (_, width), rest = reward_scale(self.task), 1 - self.task.discount
         return {
             "algorithm": "Algorithm 2, corrected",
             "rounds": len(self.record),
             "samples per round": (self.samples - self.first) // max(1, self.rounds),
             "moments of the rewards": f"estimated per pair from the samples, the first {self.first} of them equally",
-            "M, in units of return": self.coupling * width,
-            "sigma, for rewards in [0, 1]": rest * (2 + self.coupling / self.caution),
+            "M, in units of return": self.coupling * self.width,
+            "sigma, for rewards in [0, 1]": (1 - self.task.discount) * (2 + self.coupling / self.caution),
             "delta": self.method.inner.exploration,
             **{f"{name} of every round": [float(x) for x in self.record[:, i]] for i, name in enumerate(COLUMNS)},
         }
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Own numbers, and those of the round that is going on."""
-        header: dict[str, Any] = {"drawn": self.drawn, "done": self.done, "inner": None}
-        names = ("moments", "d", "previous", "multipliers", "record")
-        arrays = {name: getattr(self, name).copy() for name in names}
-        if self.saddle is not None:
-            header["inner"], inner = self.saddle.storage()
-            arrays |= {f"inner.{name}": array for name, array in inner.items()}
-        return header, arrays
+        """Also those of the round that is going on."""
+        header, arrays = super().storage()
+        if self.inner is None:
+            return header | {"inner": None}, arrays
+        inner_header, inner_arrays = self.inner.storage()
+        return header | {"inner": inner_header}, arrays | {f"inner.{key}": a for key, a in inner_arrays.items()}
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """The inverse."""
-        self.drawn, self.done = int(header["drawn"]), bool(header["done"])
-        self.moments, self.d, self.previous = arrays["moments"], arrays["d"], arrays["previous"]
-        self.multipliers, self.record = arrays["multipliers"], arrays["record"]
+        """Also those of the round that is going on."""
+        super().restore(header, arrays)
         if header["inner"] is not None:
-            self._open_round()
-            assert self.saddle is not None
-            self.saddle.restore(header["inner"], part_of(arrays, "inner."))
+            self._open_round().restore(header["inner"], part_of(arrays, "inner."))

@@ -15,15 +15,15 @@ differentiates in lam = d/(1-gamma).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from cautious._core import algorithm_1 as kernel
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import states_of
 from cautious.learning.printed.variance_surrogate import HalfSquareOf
 from cautious.risks.base import Risk
-from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
+from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import TransportRisk
 
@@ -67,7 +67,7 @@ def refusal(risk: Risk, allowed: Mask, limits: Limits) -> str | None:
     if not risk.convex:
         return f"Algorithm 1 needs a convex risk, and {risk.label} is not"
     if isinstance(risk, EntropicRisk):
-        zeros = _entries(risk, allowed) & (risk.prior == 0)
+        zeros = risk.active_entries(allowed) & (risk.prior == 0)
         if zeros.any() and limits.prior_mixing == 0:
             return (
                 f"the prior of {risk.label} is zero at {int(zeros.sum())} entries, so its gradient has no bound; mix "
@@ -88,7 +88,7 @@ def bounded(weight: float, risk: Risk, allowed: Mask, limits: Limits) -> Bounded
     if isinstance(risk, EntropicRisk):
         return _entropic(weight, risk, allowed, limits)
     if isinstance(risk, HalfL1 | HalfSquares):
-        here = _entries(risk, allowed)
+        here = risk.active_entries(allowed)
         widest = max(float(risk.prior[here].max()), 1 - float(risk.prior[here].min()))
         kind = kernel.HALF_L1 if isinstance(risk, HalfL1) else kernel.HALF_SQUARES
         bound = 0.5 if isinstance(risk, HalfL1) else widest
@@ -98,7 +98,8 @@ def bounded(weight: float, risk: Risk, allowed: Mask, limits: Limits) -> Bounded
     if isinstance(risk, WorstOf):
         rows = risk.features.toarray()
         bound = float(np.abs(rows[:, np.ravel(allowed)]).max(initial=0.0))
-        return BoundedTerm(weight, risk, bound, risk.gradient, _features(kernel.WORST, risk, np.zeros((len(rows), 2))))
+        form = Compiled(kernel.WORST, False, rows, np.zeros((len(rows), 2)))
+        return BoundedTerm(weight, risk, bound, risk.gradient, form)
     if isinstance(risk, HalfSquareOf):
         f = risk.feature[allowed]
         bound = float(np.abs(f).max()) * max(float(f.max()) - risk.target, risk.target - float(f.min()))
@@ -128,36 +129,27 @@ def packed(terms: Sequence[BoundedTerm], factor: float, size: int, floor: float)
     )
 
 
-def _entries(risk: SeparableRisk, allowed: Mask) -> Mask:
-    return states_of(allowed) if risk.on_states else allowed
-
-
 def _entropic(weight: float, risk: EntropicRisk, allowed: Mask, limits: Limits) -> BoundedTerm:
-    here = _entries(risk, allowed)
+    here, floor = risk.active_entries(allowed), limits.occupancy_floor
     # the negative entropy is a divergence from ones, which is no prior to be mixed
     if limits.prior_mixing > 0 and risk.title == "KL":
         mixed = (1 - limits.prior_mixing) * risk.prior + limits.prior_mixing * here / np.count_nonzero(here)
         risk = replace(risk, prior=np.where(here, mixed, 0.0))
-    used, floor = risk, limits.occupancy_floor
-    p = used.prior[here]
-    bound = max(abs(1 + np.log(floor) - np.log(p.max())), abs(1 + np.log(floor) - np.log(p.min())))
-    bound = max(bound, abs(1 - np.log(p.min())), abs(1 - np.log(p.max())))
-    log_prior = np.log(used.prior, out=np.zeros_like(used.prior), where=used.prior > 0)
+    p = risk.prior[here]
+    ends = [1 + np.log(x) - np.log(prior) for x in (floor, 1.0) for prior in (p.min(), p.max())]
 
-    def gradient(d: Array) -> Array:
-        return used.as_table(1 + np.log(np.maximum(used.entries(d), floor)) - log_prior)
+    def gradient(d: Array, used: EntropicRisk = risk) -> Array:
+        return used.as_table(1 + np.log(np.maximum(used.entries(d), floor)) - used.log_prior)
 
-    return BoundedTerm(weight, used, float(bound), gradient, _distance(kernel.ENTROPIC, used, log_prior))
+    form = _distance(kernel.ENTROPIC, risk, risk.log_prior)
+    return BoundedTerm(weight, risk, float(np.abs(ends).max()), gradient, form)
 
 
 def _barrier(weight: float, risk: LogBarrier, allowed: Mask, limits: Limits) -> BoundedTerm:
-    least = limits.barrier_floor * risk.scales
-    slopes = np.abs(risk.features.toarray()[:, np.ravel(allowed)]) / least[:, None]
-
-    def gradient(d: Array) -> Array:
-        return risk.saturated_gradient(d, least)
-
-    form = _features(kernel.BARRIER, risk, np.column_stack([risk.floors, least]))
+    least, rows = limits.barrier_floor * risk.scales, risk.features.toarray()
+    slopes = np.abs(rows[:, np.ravel(allowed)]) / least[:, None]
+    form = Compiled(kernel.BARRIER, False, rows, np.column_stack([risk.floors, least]))
+    gradient = partial(risk.saturated_gradient, least=least)
     return BoundedTerm(weight, risk, float(slopes.sum(axis=0).max()), gradient, form)
 
 
@@ -176,7 +168,3 @@ def _distance(kind: int, risk: SeparableRisk, table: Array) -> Compiled:
     row = np.zeros(risk.shape[0] * risk.shape[1])
     row[: table.size] = np.ravel(table)
     return Compiled(kind, risk.on_states, row[None, :], np.zeros((1, 2)))
-
-
-def _features(kind: int, risk: FeatureRisk, numbers: Array) -> Compiled:
-    return Compiled(kind, False, risk.features.toarray(), numbers)

@@ -88,7 +88,9 @@ class Surrogate:
 
     def best_mu(self, d: Array) -> Array:
         """argmax over mu of Phi(d, mu), in closed form."""
-        return self._projected(d + self.caution / self.coupling * self._tilt(d))
+        mu = np.zeros_like(d)
+        mu[self.allowed] = project_on_simplex((d + self.caution / self.coupling * self._tilt(d))[self.allowed])
+        return mu
 
     def terms(self, mu: Array) -> tuple[tuple[float, Risk], ...]:
         """What Phi(., mu) takes off the return, up to a constant: weighted convex risks."""
@@ -108,11 +110,6 @@ class Surrogate:
 
     def _tilt(self, d: Array) -> Array:
         return 2 * float(np.sum(d * self.reward)) * self.reward - self.square
-
-    def _projected(self, table: Array) -> Array:
-        out = np.zeros_like(table)
-        out[self.allowed] = project_on_simplex(table[self.allowed])
-        return out
 
 
 def simplex_gradient(gradient: Array, mu: Array, allowed: Mask) -> Array:

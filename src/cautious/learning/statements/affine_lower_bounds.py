@@ -1,4 +1,4 @@
-"""Lines below all risks at once, and the bound of the optimum that needs no samples."""
+"""An affine function below all convex risks together, and the bound of the optimum that needs no samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,89 +7,58 @@ import numpy as np
 from scipy.special import logsumexp
 
 from cautious.arrays import Array, Mask
-from cautious.learning.statements.confidence import bound_by_user, known_terms, padded_range
 from cautious.learning.task import Task
-from cautious.risks.base import Cut, Risk, Tangents
-from cautious.risks.features import LogBarrier, WorstOf
+from cautious.risks.base import Risk
 from cautious.risks.scalar import Variance
-from cautious.risks.separable import EntropicRisk, SeparableRisk
-from cautious.risks.transport import TransportRisk
+from cautious.risks.separable import EntropicRisk
 
 Terms = Sequence[tuple[float, Risk | None]]
 SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Lines below all convex terms: ``price`` (S, A), ``intercept``; entropies of pairs are kept whole.
+class AffineLowerBound:
+    """<``slope``, d> / (1-gamma) + ``intercept`` below the sum of all convex terms, without entropies on pairs.
 
-    ``caution`` is the total weight of those entropies, ``log_prior`` (S, A) the mean of their log priors.
+    Those are kept as they are: ``caution`` is their total weight, ``log_prior`` (S, A) the mean of their log priors.
     """
 
-    price: Array
+    slope: Array
     intercept: float
     caution: float
     log_prior: Array
 
     def bound(self, advantage: Array, domain: Mask, discount: float) -> float:
-        """max over d on the domain of (<d, advantage - price> / (1-gamma) - caution * KL) - intercept."""
-        gain = (advantage - self.price)[domain]
+        """max over d on the domain of (<d, advantage - slope> / (1-gamma) - caution * KL) - intercept."""
+        gain = (advantage - self.slope)[domain]
         if self.caution == 0:
             return float(gain.max()) / (1 - discount) - self.intercept
-        heat = self.caution * (1 - discount)
-        return self.caution * float(logsumexp(self.log_prior[domain] + gain / heat)) - self.intercept
+        exponents = self.log_prior[domain] + gain / (self.caution * (1 - discount))
+        return self.caution * float(logsumexp(exponents)) - self.intercept
 
 
 def sure_bound(task: Task) -> float:
-    """What no policy exceeds whatever the model: every step pays the most that can be paid, risks at simple lines."""
-    terms = known_terms(task)
+    """What no policy exceeds whatever the model: every step pays the largest reward, and risks are at simple lines."""
+    terms = task.known_terms
     domain = task.allowed.copy()
     for _, risk in terms:
         permitted = None if risk is None else risk.permitted()
         domain &= True if permitted is None else permitted
-    witnesses = [None if risk is None else simple_witness(risk, domain) for _, risk in terms]
-    found = lines_below(task, terms, witnesses, domain)
-    # ``lines_below`` takes a term it cannot bind for a distance; what a user's own ``bind`` makes may be negative
-    if found is None or not domain.any() or any(bound_by_user(recipe) for _, recipe in task.weighted):
+    witnesses = [None if risk is None else risk.simple_witness(domain) for _, risk in terms]
+    found = affine_lower_bound(task, terms, witnesses, domain)
+    # a term that cannot be bound is taken for a distance there; what a user's own ``bind`` makes may be negative
+    if found is None or not domain.any() or task.bound_by_user:
         return np.inf
-    high = padded_range(task)[1]
+    high = task.padded_range[1]
     # a variance is at least 0, a CVaR at least the smallest loss
     scalars = sum(-weight * high for weight, risk in task.scalars if not isinstance(risk, Variance))
     bound = found.bound(np.full(task.shape, high), domain, task.discount) - scalars
     return bound + SLACK * abs(bound)
 
 
-def simple_witness(risk: Risk, domain: Mask) -> object:
-    """A line that is below the risk everywhere and not far below it somewhere."""
-    if isinstance(risk, LogBarrier):
-        reach = np.array([row.toarray().ravel()[domain.ravel()].max(initial=0.0) for row in risk.features])
-        return 1 / np.maximum(reach - risk.floors, 1e-9)
-    if isinstance(risk, WorstOf):
-        return np.ones(len(risk.names))
-    if isinstance(risk, TransportRisk):
-        return np.zeros(domain.shape[0])
-    if isinstance(risk, SeparableRisk):
-        return np.zeros(np.count_nonzero(risk.active_entries(domain)))
-    return Tangents((np.asarray(domain / max(1.0, float(np.count_nonzero(domain)))),))
-
-
-def witness_at(risk: Risk, d: Array, domain: Mask) -> object:
-    """A line that touches the risk at an occupancy, or nearly."""
-    if isinstance(risk, LogBarrier):
-        return 1 / np.maximum(risk.slack(d), 1e-3 * risk.scales)
-    if isinstance(risk, WorstOf):
-        return np.eye(len(risk.names))[int(np.argmax(risk.numbers(d)))]
-    if isinstance(risk, TransportRisk):
-        return risk.gradient(d)[:, 0]
-    if isinstance(risk, SeparableRisk):
-        slope = risk.gradient(d)
-        return (slope[:, 0] if risk.on_states else slope)[risk.active_entries(domain)]
-    return Tangents((d,))
-
-
-def lines_below(task: Task, terms: Terms, witnesses: Sequence[object], domain: Mask) -> Lines | None:
-    """All lines together; None where a term has none. A distance whose prior is a policy is at least 0."""
-    price, intercept, caution = np.zeros(task.shape), 0.0, 0.0
+def affine_lower_bound(task: Task, terms: Terms, witnesses: Sequence[object], domain: Mask) -> AffineLowerBound | None:
+    """The lines of all terms together; None where a term has none. A distance whose prior is a policy is at least 0."""
+    slope, intercept, caution = np.zeros(task.shape), 0.0, 0.0
     log_prior = np.zeros(task.shape)
     for (weight, risk), witness in zip(terms, witnesses, strict=True):
         if risk is None:
@@ -101,7 +70,7 @@ def lines_below(task: Task, terms: Terms, witnesses: Sequence[object], domain: M
             continue
         if not risk.convex:
             return None
-        line: Cut = risk.cut(witness, domain)
-        price = price + (1 - task.discount) * weight * line.slope
+        line = risk.cut(witness, domain)
+        slope = slope + (1 - task.discount) * weight * line.slope
         intercept += weight * line.intercept
-    return Lines(price, intercept, caution, log_prior / caution if caution else log_prior)
+    return AffineLowerBound(slope, intercept, caution, log_prior / caution if caution else log_prior)

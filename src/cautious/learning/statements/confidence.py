@@ -13,18 +13,14 @@ import scipy.sparse as sp
 from scipy.special import rel_entr, xlogy
 
 from cautious.arrays import Array, Indices
-from cautious.errors import IncompatibleError
 from cautious.learning.method import Result
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.trial import OVERSHOOT, Trial
 from cautious.learning.task import Task
-from cautious.models.simulator_checks import padded
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import state_sums
-from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
-from cautious.risks.scalar import CVaR, Variance
-from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
-from cautious.risks.transport import TransportRisk
+from cautious.risks.features import FeatureRisk
+from cautious.risks.separable import EntropicRisk
 
 CONFIDENCE = 0.95
 LOWER_DELTA = 0.025
@@ -72,29 +68,9 @@ def sample_mean_below(values: Array, low: float, high: float, delta: float) -> f
     return float(mean_below(np.asarray(values.mean()), spread, np.asarray(values.size), low, high, delta))
 
 
-def bound_by_user(recipe: Risk) -> bool:
-    """Whether a user's own code decides what the risk means in a model."""
-    return not type(recipe).__module__.startswith("cautious.") and type(recipe).bind is not Risk.bind
-
-
-def known_terms(task: Task) -> tuple[tuple[float, Risk | None], ...]:
-    """The terms other than variance and CVaR, bound without knowing the model; None where that is impossible.
-
-    Priors given as policies, and a user's risk with a ``bind`` of its own, mean something only in the true model.
-    """
-    stand_in = task.stand_in
-    found: list[tuple[float, Risk | None]] = []
-    for weight, recipe in task.weighted:
-        if isinstance(recipe, Variance | CVaR):
-            continue
-        bound: Risk | None = None
-        if not bound_by_user(recipe):
-            try:
-                bound = recipe.bind(stand_in)
-            except IncompatibleError:
-                bound = None
-        found.append((weight, bound))
-    return tuple(found)
+def sample_mean_above(values: Array, low: float, high: float, delta: float) -> float:
+    """``mean_above`` of a sample (n,)."""
+    return -sample_mean_below(-values, -high, -low, delta)
 
 
 def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
@@ -103,7 +79,7 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
     ``result`` must not depend on the trial. Minus infinity where nothing can be said: no paths, a risk without a known
     bound, a requirement that the samples do not prove, or a policy that may use a pair which the prior forbids.
     """
-    terms = known_terms(task)
+    terms = task.known_terms
     if trial.paths == 0 or not trial.done:
         return -np.inf
     convex = [(weight, risk) for weight, risk in terms if not isinstance(risk, EntropicRisk)]
@@ -119,18 +95,13 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
             penalty += weight * (np.log(reference) + _log_ratio(risk, trial.policy))
         bound -= sum(weight for weight, _ in entropies) * divergence_above(counts, reference, delta)
     for weight, other in convex:
-        bound -= weight * _risk_below(other, trial, counts, delta)
+        bound -= weight * _risk_above(other, trial, counts, delta)
     payoff = Payoff(task.scalars, result.scalars, task.discount)
     horizon = 1 / (1 - task.discount)
     values = horizon * payoff(trial.end_rewards) - penalty[trial.end_states]
-    low, high = (horizon * end for end in payoff.range(*padded_range(task)))
+    low, high = (horizon * end for end in payoff.range(*task.padded_range))
     gain = sample_mean_below(values, low - float(penalty.max()), high - float(penalty.min()), delta)
     return float(gain + bound - payoff.offset)
-
-
-def padded_range(task: Task) -> tuple[float, float]:
-    """The promised rewards, with what ``checked_rewards`` lets through."""
-    return padded(task.reward_range)
 
 
 def _floored(states: Array) -> Array:
@@ -149,33 +120,23 @@ def _log_ratio(risk: EntropicRisk, policy: Array) -> Array:
     return np.asarray((xlogy(policy, policy) - policy * np.where(policy > 0, log_prior, 0.0)).sum(axis=1))
 
 
-def _risk_below(risk: Risk | None, trial: Trial, counts: Indices, delta: float) -> float:
+def _risk_above(risk: Risk | None, trial: Trial, counts: Indices, delta: float) -> float:
     """A number that the true risk exceeds with probability at most delta."""
-    n = trial.paths
+    if risk is None:
+        return np.inf
     if isinstance(risk, FeatureRisk):
-        numbers = _per_state(risk, trial.policy)
-        share = delta / len(risk.names)
-        if isinstance(risk, WorstOf):
-            return max(-sample_mean_below(-f[trial.end_states], -f.max(), -f.min(), share) for f in numbers)
-        assert isinstance(risk, LogBarrier)
-        slack = [sample_mean_below(f[trial.end_states], f.min(), f.max(), share) for f in numbers] - risk.floors
-        return float(-np.log(slack).sum()) if np.all(slack > 0) else np.inf
-    if isinstance(risk, HalfL1):
-        change = 1 / n
-    elif isinstance(risk, HalfSquares):
-        change = (2 + 1 / n) / n
-    elif isinstance(risk, TransportRisk):
-        change = risk.diameter / n
-    else:
+        share, sign = delta / len(risk.names), risk.sign
+        # each number as a mean over states: its feature averaged over the policy, (m, S)
+        weighted = sp.csr_array(risk.features * trial.policy.ravel()[None, :])
+        averages = sign * np.asarray((weighted @ state_sums(trial.policy > 0).T).toarray())
+        found = [sample_mean_above(f[trial.end_states], f.min(), f.max(), share) for f in averages]
+        return risk.outer(sign * np.array(found))
+    n = trial.paths
+    change = risk.largest_change(n)
+    if not np.isfinite(change):
         return np.inf
     d = (counts / n)[:, None] * trial.policy
     return float(risk.value(d)) + change * float(np.sqrt(n * np.log(1 / delta) / 2))
-
-
-def _per_state(risk: FeatureRisk, policy: Array) -> Array:
-    """Each number as a mean over states: its feature averaged over the policy; (m, S)."""
-    weighted = sp.csr_array(risk.features * policy.ravel()[None, :])
-    return np.asarray((weighted @ state_sums(policy > 0).T).toarray())
 
 
 def divergence_above(counts: Indices, reference: Array, delta: float) -> float:

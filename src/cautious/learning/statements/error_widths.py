@@ -1,10 +1,14 @@
-"""How much the weighted error of many means can matter, without a union over them.
+"""How much the weighted error of many means can matter, without a union bound over them.
 
-For fixed weights d_i summing to one and means of n_i independent values X <= m_i + R_i around guesses m_i made before,
-with psi(z) = -log(1-z) - z, any rate lam > 0 and probability 1 - delta (proof in ``verification``):
+Let d_i be fixed weights that sum to one, and X_i values in [low, high] with n_i independent samples and a guess m_i of
+their mean that was made before. With R_i = high - m_i, psi(z) = -log(1-z) - z and 0 <= z < 1, any value Y <= m + R has
+E exp( z (EY - Y)/R - psi(z) (Y - m)^2/R^2 ) <= 1 (Fan, Grama, Liu 2015). With psi(d z) <= d psi(z), Chernoff's method
+gives for any rate lam > 0 chosen before, with probability 1 - delta,
 
-    sum_i d_i (E - mean_i)  <=  log(1/delta) / lam + sum_i d_i w_i,
-    w_i = psi(lam R_i / n_i) sum over samples of (X - m_i)^2 / (lam R_i^2),   or   lam R^2 / (8 n_i), R the whole range.
+    sum_i d_i (E X_i - mean_i)  <=  log(1/delta) / lam + sum_i d_i w_i,
+    w_i = psi(lam R_i / n_i) sum over samples of (X - m_i)^2 / (lam R_i^2),   or   lam (high - low)^2 / (8 n_i),
+
+the second by Hoeffding's lemma. Which of the two widths is used must be decided before the samples are looked at.
 """
 
 from dataclasses import dataclass
@@ -20,32 +24,45 @@ SMALLEST = 1e-60
 
 @dataclass(frozen=True)
 class ErrorPlan:
-    """How errors will be bounded, fixed before the samples are looked at.
+    """How the errors of means will be bounded, fixed before their samples are looked at; see the module's text.
 
-    ``rate`` lam; ``spread`` R; ``above`` R_i; ``n`` samples per mean; ``foreseen``: what the sums of squares should be,
-    where that is known: it decides which w_i to use.
+    ``rate`` lam; the values lie in [``low``, ``high``]; ``guess`` m_i; ``n`` samples per mean; ``foreseen``: what the
+    sums of squares should be, where that is known: it decides which w_i to use. For bounds from below all values are
+    given with their sign turned.
     """
 
     rate: float
-    spread: float
-    above: Array
+    low: float
+    high: float
+    guess: Array
     n: Array
     foreseen: Array | None = None
 
+    @property
+    def spread(self) -> float:
+        """The width of the range."""
+        return max(self.high - self.low, SMALLEST)
+
     def widths(self, squares: Array | None) -> Array:
-        """w_i for these sums of squares; None where they are unknown."""
+        """w_i for these sums of squares around the guesses; None where they are unknown."""
         simple = self.rate * self.spread**2 / (8 * self.n)
         if squares is None:
             return simple
-        z = self.rate * self.above / self.n
+        # R_i; a guess below the top by nothing but rounding is no worse than one at the top
+        above = np.maximum(self.high - self.guess, 1e-6 * (self.high - self.low) + SMALLEST)
+        z = self.rate * above / self.n
         within = np.minimum(z, LARGEST_Z)
-        factor = (-np.log1p(-within) - within) / (self.rate * self.above**2)
+        factor = (-np.log1p(-within) - within) / (self.rate * above**2)
         better = z <= LARGEST_Z
         if self.foreseen is not None:
             better &= factor * self.foreseen < simple
         return np.where(better, factor * squares, simple)
 
+    def spent(self, delta: float) -> float:
+        """What the weighted error may be beyond its widths."""
+        return float(np.log(1 / delta)) / self.rate
 
-def reach_above(top: float, bottom: float, guess: Array) -> Array:
-    """R_i for values between ``bottom`` and ``top``; a guess below the top by nothing but rounding is no worse."""
-    return np.maximum(top - guess, 1e-6 * (top - bottom) + SMALLEST)
+
+def hoeffding_rate(delta: float, n: float, spread: float) -> float:
+    """The best rate for ``n`` samples of values that are as spread as can be."""
+    return float(np.sqrt(8 * np.log(1 / delta) * n) / spread)

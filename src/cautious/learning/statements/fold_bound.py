@@ -3,31 +3,24 @@
 Let d be the occupancy of the best policy: unknown, but fixed before any sample. For any multipliers v and any lines
 risk_k >= <u_k, .> + b_k (``certificate``), and with X_v = payoff + gamma v(s'),
 
-    optimum  =  <xi, v> + sum_i d_i ( E[X_v | i] - price_i - v(s_i) ) / (1-gamma) - intercepts.
+    optimum  <=  <xi, v> + sum_i d_i ( E[X_v | i] - slope_i - v(s_i) ) / (1-gamma) - intercepts.
 
 On the second fold E[X_v | i] is replaced by the mean M_i(X_v) of the n_i samples of pair i. Split v = v0 + u with v0
-from the first fold. For v0 the error is one sum of independent terms with fixed weights, so that no union over pairs is
-needed. For a variable Y <= m + R with any guess m of its mean, and 0 <= z < 1, with psi(z) = -log(1-z) - z,
-E exp( z (EY - Y)/R - psi(z) (Y - m)^2/R^2 ) <= 1 (Fan, Grama, Liu 2015). With m_i the means of X_v0 in the first fold,
-R_i = max X_v0 - m_i, R its whole range, any rate lam chosen there, and psi(d z) <= d psi(z), Chernoff's method gives
-with probability 1 - delta
-
-    sum_i d_i (E - M_i)(X_v0)  <=  log(1/delta) / lam + sum_i d_i w_i,
-    w_i = psi(lam R_i / n_i) sum over samples of (X - m_i)^2 / (lam R_i^2),   or   lam R^2 / (8 n_i) (Hoeffding),
-
-where the first fold says which w_i to use. The rest is of second order: at most
-sum_i d_i gamma |P_i - M_i|_1 (max u - min u) / 2, with a bound of the 1-norm for every pair. So v and the lines may
-depend on both folds: they are those of the best policy of the second fold's model with w_i added to the rewards, and
-the loss is the average of w_i under that policy, not their maximum.
+from the first fold. For v0 the error is one sum of independent terms with the fixed weights d_i, so that no union over
+pairs is needed: ``error_widths`` has the inequality, with guesses, rate and kind of widths w_i from the first fold. The
+rest is of second order: at most sum_i d_i gamma |P_i - M_i|_1 (max u - min u) / 2, with a bound of the 1-norm for every
+pair. So v and the lines may depend on both folds: they are those of the best policy of the second fold's model with w_i
+added to the rewards, and the loss is the average of w_i under that policy, not their maximum.
 
 Variance and CVaR have an unknown best number t*, also fixed before any sample; it is next to a point of a grid, where
 the risk is larger by at most h^2/4 (variance) or level * h (CVaR) for steps h. That point is fixed too: only for it
 the inequalities above must hold, so the largest bound over the grid needs no union either.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -36,17 +29,15 @@ from cautious.certificate.bounds import Witness
 from cautious.learning.exact_solves import best_outcome
 from cautious.learning.plug_in.transition_counts import Counts, counted_mdp, next_moments
 from cautious.learning.scalar_risk_rewards import Payoff
-from cautious.learning.statements.affine_lower_bounds import SLACK, lines_below, sure_bound
-from cautious.learning.statements.confidence import UPPER_DELTA, known_terms, mean_above, padded_range
-from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, reach_above
-from cautious.learning.statements.table_bound import start_above
+from cautious.learning.statements.affine_lower_bounds import SLACK, affine_lower_bound, sure_bound
+from cautious.learning.statements.confidence import UPPER_DELTA, mean_above, sample_mean_above
+from cautious.learning.statements.error_widths import ErrorPlan, hoeffding_rate
 from cautious.learning.task import START_DRAWS, Task
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk
 from cautious.risks.scalar import Variance
 from cautious.risks.separable import SeparableRisk
-from cautious.solvers.base import Outcome
 
 PROVED_RATES = (1.0, 0.5)
 MEAN_DELTA = 0.7 * UPPER_DELTA / len(PROVED_RATES)
@@ -56,40 +47,33 @@ PLAIN_GRID, MIXED_GRID = 24, 8
 TOLERANCE = 1e-4
 
 
-@dataclass(frozen=True)
-class Folds:
-    """``chosen`` and ``proving``: the two folds; the sizes of the second must not depend on its outcomes.
+def optimum_below(
+    task: Task,
+    counts: Sequence[Counts],
+    start: Array,
+    draw_starts: Callable[[int], Indices] | None,
+    stopping: Callable[[], bool],
+) -> float:
+    """No policy exceeds this, with probability at least 1 - UPPER_DELTA; ``stopping`` is asked between solves.
 
-    ``draw_starts`` gives fresh first states, or is None where ``start`` (S,) is exact.
+    ``counts``: the two folds; the sizes of the second must not depend on its outcomes. ``draw_starts`` gives fresh
+    first states, or is None where ``start`` (S,) is exact.
     """
-
-    chosen: Counts
-    proving: Counts
-    start: Array
-    draw_starts: Callable[[int], Indices] | None
-
-
-def optimum_below(task: Task, given: Folds, stopping: Callable[[], bool]) -> float:
-    """No policy exceeds this, with probability at least 1 - UPPER_DELTA; ``stopping`` is asked between solves."""
     sure = sure_bound(task)
-    terms = known_terms(task)
+    terms = task.known_terms
     if any(risk is not None and not risk.convex for _, risk in terms) or not np.isfinite(sure):
         return sure
-    both = (given.chosen, given.proving)
-    if min(float(counts.per_pair[task.allowed.ravel()].min()) for counts in both) < 2:
+    if min(float(fold.per_pair[task.allowed.ravel()].min()) for fold in counts) < 2:
         return sure
-    fresh = None
-    if given.draw_starts is not None:
-        fresh = given.draw_starts(START_DRAWS)
-    folds = tuple(_Fold(task, counts, given.start, stopping) for counts in both)
-    domain = folds[0].problem.kept & folds[1].problem.kept
+    fresh = None if draw_starts is None else draw_starts(START_DRAWS)
+    first, second = (_Fold(task, fold, start, stopping) for fold in counts)
+    domain = first.problem.kept & second.problem.kept
     if not domain.any():
         return sure
     points, loss = _grid(task, mixed=len(terms) > 0)
-    check = _Check(task, folds[0], folds[1], terms, domain, fresh)
+    check = _Check(task, first, second, terms, domain, fresh)
     payoffs = [Payoff(task.scalars, at, task.discount) for at in points]
-    zero = np.zeros(task.shape[0])
-    best = max(payoffs, key=lambda p: folds[0].solve(folds[0].moments(p, zero)[0])[0] - p.offset)
+    best = max(payoffs, key=lambda payoff: first.solve(first.mean_payoff(payoff))[0] - payoff.offset)
     rate = check.best_rate(best)
     return min(sure, max(check.lowest_bound(payoff, rate) for payoff in payoffs) + loss)
 
@@ -98,7 +82,7 @@ def _grid(task: Task, mixed: bool) -> tuple[list[tuple[float, ...]], float]:
     """Numbers for every scalar term, and what the grid can miss."""
     if not task.scalars:
         return [()], 0.0
-    low, high = padded_range(task)
+    low, high = task.padded_range
     steps = max(2, int((MIXED_GRID if mixed else PLAIN_GRID) ** (1 / len(task.scalars))))
     axes, loss = [], 0.0
     for weight, risk in task.scalars:
@@ -118,30 +102,28 @@ class _Fold:
         self.problem = Problem(self.mdp, task.unbound_risk, task.caution)
         self.convex = [(w, risk) for w, risk in self.problem.terms if not isinstance(risk, ScalarRisk)]
         self.n: Array = counts.per_pair.astype(np.float64)
-        self.solved: dict[bytes, tuple[float, Array]] = {}
+        self.solved: dict[bytes, tuple[float, Array, tuple[Any, ...] | None]] = {}
 
-    def solve(self, reward: Array) -> tuple[float, Array]:
-        """The optimum and multipliers (S,) for rewards (S*A,), beside the convex terms; solved once."""
+    def solve(self, reward: Array) -> tuple[float, Array, tuple[Any, ...] | None]:
+        """The optimum, multipliers (S,) and cuts for rewards (S*A,) beside the convex terms; solved once."""
         key = reward.tobytes()
         if key not in self.solved:
-            outcome = self._outcome(reward)
-            known = isinstance(outcome.witness, Witness)
-            v = outcome.witness.multipliers if isinstance(outcome.witness, Witness) else np.zeros(self.task.shape[0])
-            self.solved[key] = (outcome.upper if known else np.inf, _finite(v))
+            part = self.problem.part(reward.reshape(self.task.shape), self.convex)
+            outcome = best_outcome(part, TOLERANCE, self.stopping)[0]
+            if isinstance(outcome.witness, Witness):
+                v = outcome.witness.multipliers
+                self.solved[key] = outcome.upper, np.where(np.isfinite(v), v, 0.0), outcome.witness.cuts
+            else:
+                self.solved[key] = np.inf, np.zeros(self.task.shape[0]), None
         return self.solved[key]
-
-    def witness(self, reward: Array) -> Witness | None:
-        """Multipliers and lines that prove how good that policy is."""
-        found = self._outcome(reward).witness
-        return found if isinstance(found, Witness) else None
-
-    def _outcome(self, reward: Array) -> Outcome:
-        part = self.problem.part(reward.reshape(self.task.shape), self.convex)
-        return best_outcome(part, TOLERANCE, self.stopping)[0]
 
     def moments(self, payoff: Payoff, v: Array) -> tuple[Array, Array | None]:
         """As ``next_moments``."""
         return next_moments(self.counts, payoff, v)
+
+    def mean_payoff(self, payoff: Payoff) -> Array:
+        """What each pair was paid on average, (S*A,)."""
+        return next_moments(self.counts, payoff, np.zeros(self.task.shape[0]))[0]
 
 
 @dataclass(frozen=True)
@@ -156,67 +138,61 @@ class _Check:
     fresh: Indices | None
 
     def best_rate(self, payoff: Payoff) -> float:
-        """The rate that promises the lowest bound, as far as the first fold can tell."""
-        _, v = self.first.solve(self.first.moments(payoff, np.zeros(self.task.shape[0]))[0])
-        spread = max(self._plan(payoff, v, 1.0).spread, SLACK * float(np.abs(v).max()), SMALLEST)
-        typical = np.sqrt(8 * np.log(1 / MEAN_DELTA) * float(np.median(self.second.n[self.task.allowed.ravel()])))
-        rates = [float(typical / spread) * factor for factor in RATES]
+        """The rate with the lowest bound, as far as the first fold can tell."""
+        _, v, _ = self.first.solve(self.first.mean_payoff(payoff))
+        spread = max(self._plan(payoff, v, 1.0).spread, SLACK * float(np.abs(v).max()))
+        typical = hoeffding_rate(MEAN_DELTA, float(np.median(self.second.n[self.task.allowed.ravel()])), spread)
+        rates = [typical * factor for factor in RATES]
         return min(rates, key=lambda rate: self.foreseen_bound(payoff, rate)[0])
 
     def lowest_bound(self, payoff: Payoff, rate: float) -> float:
-        """The better of two proved bounds: near its best rate the first fold can be too hopeful."""
+        """The better of two proved bounds: near its best rate the first fold can be too optimistic."""
         start = min((rate, rate / 2, rate / 4), key=lambda slower: self.foreseen_bound(payoff, slower)[0])
         return min(self.bound(payoff, start * factor) for factor in PROVED_RATES)
 
     def foreseen_bound(self, payoff: Payoff, rate: float) -> tuple[float, Array]:
         """What the bound would be if the second fold were like the first, and the multipliers v0 (S,)."""
         first = self.first
-        paid = first.moments(payoff, np.zeros(self.task.shape[0]))[0]
-        _, v = first.solve(paid)
-        value, v = first.solve(paid + self._plan(payoff, v, rate).widths(self._foreseen(payoff, v)))
-        return value - payoff.offset + np.log(1 / MEAN_DELTA) / rate / (1 - self.task.discount), v
+        paid = first.mean_payoff(payoff)
+        _, v, _ = first.solve(paid)
+        plan = self._plan(payoff, v, rate)
+        value, v, _ = first.solve(paid + plan.widths(plan.foreseen))
+        return value - payoff.offset + plan.spent(MEAN_DELTA) / (1 - self.task.discount), v
 
     def bound(self, payoff: Payoff, rate: float) -> float:
         """What no policy with these numbers exceeds."""
         task, gamma = self.task, self.task.discount
         second = self.second
-        zero = np.zeros(task.shape[0])
         _, v0 = self.foreseen_bound(payoff, rate)
         plan = self._plan(payoff, v0, rate)
-        squares = self._seen(payoff, v0) if plan.foreseen is not None else None
+        squares = None if plan.foreseen is None else self._squares(payoff, v0, plan.guess)
         if plan.foreseen is not None and squares is None:
             # the first fold decides which widths are used; the second one cannot deliver them
             return np.inf
         widths = plan.widths(squares)
-        witness = second.witness(second.moments(payoff, zero)[0] + widths)
-        if witness is None:
+        _, v, cuts = second.solve(second.mean_payoff(payoff) + widths)
+        if cuts is None:
             return np.inf
-        v = _finite(witness.multipliers)
-        lines = lines_below(task, self.terms, self._witnesses(witness), self.domain)
-        if lines is None:
+        risks = affine_lower_bound(task, self.terms, self._witnesses(cuts), self.domain)
+        if risks is None:
             return np.inf
         u = v - v0
         widths = widths + gamma * self._norms() * (float(u.max()) - float(u.min())) / 2
         gain = (second.moments(payoff, v)[0] + widths).reshape(task.shape) - v[:, None]
-        spent = np.log(1 / MEAN_DELTA) / plan.rate / (1 - gamma)
-        bound = self._start(v) + lines.bound(gain, self.domain, gamma) - payoff.offset + spent
+        spent = plan.spent(MEAN_DELTA) / (1 - gamma)
+        bound = self._start(v) + risks.bound(gain, self.domain, gamma) - payoff.offset + spent
         size = abs(bound) + float(np.abs(v).max()) + float(np.abs(gain[self.domain]).max()) / (1 - gamma)
         return bound + SLACK * size if np.isfinite(bound) else np.inf
 
     def _plan(self, payoff: Payoff, v: Array, rate: float) -> ErrorPlan:
-        low, high = payoff.range(*padded_range(self.task))
-        top, bottom = high + self.task.discount * float(v.max()), low + self.task.discount * float(v.min())
-        above = reach_above(top, bottom, self.first.moments(payoff, v)[0])
-        return ErrorPlan(rate, top - bottom, above, np.maximum(self.second.n, 1.0), self._foreseen(payoff, v))
+        low, high = payoff.range(*self.task.padded_range)
+        high, low = high + self.task.discount * float(v.max()), low + self.task.discount * float(v.min())
+        guess, variance = self.first.moments(payoff, v)
+        foreseen = None if variance is None else self.second.n * variance
+        return ErrorPlan(rate, low, high, guess, np.maximum(self.second.n, 1.0), foreseen)
 
-    def _foreseen(self, payoff: Payoff, v: Array) -> Array | None:
-        """What the squares of the second fold should sum to, per pair."""
-        variance = self.first.moments(payoff, v)[1]
-        return None if variance is None else self.second.n * variance
-
-    def _seen(self, payoff: Payoff, v: Array) -> Array | None:
-        """Sums of squares of the second fold around the means of the first."""
-        guess, _ = self.first.moments(payoff, v)
+    def _squares(self, payoff: Payoff, v: Array, guess: Array) -> Array | None:
+        """Sums of squares of the second fold around the guesses of the first."""
         mean, variance = self.second.moments(payoff, v)
         n = self.second.n
         return None if variance is None else np.maximum(n - 1, 0) * variance + n * (mean - guess) ** 2
@@ -236,10 +212,10 @@ class _Check:
         mean = np.sqrt(seen / n) + np.sqrt(np.maximum(task.shape[0] - seen, 0) * elsewhere / n)
         return np.asarray(np.minimum(mean + np.sqrt(2 * np.log(1 / delta) / n), 2.0))
 
-    def _witnesses(self, witness: Witness) -> list[object]:
+    def _witnesses(self, cuts: tuple[Any, ...]) -> list[object]:
         """The lines of the second fold's solution, on the whole domain instead of what can be reached in that model."""
         given: list[object] = []
-        for (_, risk), (_, solved), cut in zip(self.terms, self.second.convex, witness.cuts, strict=True):
+        for (_, risk), (_, solved), cut in zip(self.terms, self.second.convex, cuts, strict=True):
             if isinstance(risk, SeparableRisk) and isinstance(solved, SeparableRisk):
                 slope = np.asarray(cut, dtype=np.float64)
                 here = solved.active_entries(self.second.problem.active)
@@ -252,8 +228,6 @@ class _Check:
 
     def _start(self, v: Array) -> float:
         """<xi, v>, or a bound of it from fresh first states."""
-        return float(self.second.mdp.start @ v) if self.fresh is None else start_above(self.fresh, v, START_DELTA)
-
-
-def _finite(v: Array) -> Array:
-    return np.where(np.isfinite(v), v, 0.0)
+        if self.fresh is None:
+            return float(self.second.mdp.start @ v)
+        return sample_mean_above(v[self.fresh], v.min(), v.max(), START_DELTA)

@@ -4,7 +4,7 @@ Let pi be the policy, d its true occupancy, and X_v = paid + gamma v(s') for any
 
     value of pi  =  <xi, v> + sum_i d_i ( E[X_v | i] - v(s_i) ) / (1-gamma).
 
-As in ``verification``, v = v0 + u with v0 from the first fold: the weighted error of M(X_v0) is one sum with fixed
+As in ``fold_bound``, v = v0 + u with v0 from the first fold: the weighted error of M(X_v0) is one sum with fixed
 weights d_i, so no union over pairs is paid, and the error of M(u) is of second order, gamma |P_i - M_i|_1 span(u) / 2.
 With w_i and e_i for the two, and g(s) the average of M(X_v) - w - e over the actions of pi in s, less v(s),
 
@@ -14,24 +14,24 @@ The states of the log are taken to be all there are. Where the first fold never 
 decided, and the least is paid for ever. A row that is missing of those planned (``log_folds``) is one that paid the
 least and led to the worst state: the last state of the models here stands for that. Rewards, a variance or CVaR at a
 number fixed by the first fold, and the numbers of barriers and worst cases are all values of this kind. Other risks
-bend: nothing is claimed about them here.
+are no functions of such values: nothing is claimed about them here.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from cautious.arrays import Array, Indices
+from cautious.arrays import Array
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.affine_lower_bounds import SLACK
-from cautious.learning.statements.confidence import known_terms, mean_above, padded_range
-from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, reach_above
-from cautious.learning.statements.log_folds import Folds
+from cautious.learning.statements.confidence import mean_above
+from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, hoeffding_rate
+from cautious.learning.statements.log_folds import Fold, Folds
 from cautious.learning.task import Task
 from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy, policy_values
 from cautious.risks.base import Risk
-from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
+from cautious.risks.features import FeatureRisk
 
 # what the norms take of delta
 NORM_SHARE = 0.2
@@ -53,21 +53,6 @@ class Paid:
     high: float
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """``guess`` (S*A,) of E[X]; ``foreseen`` (S*A,): what the squares around it should sum to; ``log`` 1/delta."""
-
-    errors: ErrorPlan
-    guess: Array
-    foreseen: Array
-    log: float
-
-    @property
-    def spent(self) -> float:
-        """What the weighted error may be beyond its widths."""
-        return self.log / self.errors.rate
-
-
 class Evidence:
     """A policy (S, A) that does not depend on the second fold, and what the folds say about its values."""
 
@@ -75,31 +60,35 @@ class Evidence:
         self.folds, self.logged = folds, folds.logged
         self.gamma, self.shape = self.logged.discount, self.logged.shape
         self.policy = np.vstack([policy, np.full(self.shape[1], 1 / self.shape[1])])
-        self.planned = folds.planned.astype(np.float64)
-        self.ends, lost = self.logged.layout.ends, folds.lost
-        self.known = np.repeat(self.ends | lost, self.shape[1])
-        # the state that pairs lead to which were never tried is an idea: nobody is ever there
-        self.real = np.arange(self.shape[0]) != (
-            -1 if self.logged.layout.untried_state is None else self.logged.layout.untried_state
-        )
-        self.chosen = folds.model(folds.first, folds.counts(folds.first))
+        self.planned = folds.planned
+        self.ends = self.logged.layout.ends
+        self.known = np.repeat(self.ends | folds.lost, self.shape[1])
+        # the state that untried pairs lead to is an assumption of the model: no path of the true process visits it
+        untried = self.logged.layout.untried_state
+        self.real = np.arange(self.shape[0]) != (-1 if untried is None else untried)
+        self.chosen = folds.model(folds.first, folds.first.count)
         self.proving = folds.model(folds.second, self.planned)
         self.share = policy_occupancy(self.chosen, self.policy).occupancy.ravel()[: self.planned.size]
 
     def value_below(self, paid: Paid, delta: float) -> float:
-        """The discounted sum of what the policy is paid is above this with probability at least 1 - delta."""
+        """The discounted sum of what the policy is paid is above this with probability at least 1 - delta.
+
+        With delta = 0 that is the least that is paid, for ever.
+        """
         gamma, floor = self.gamma, paid.low / (1 - self.gamma)
-        first, second = self.folds.first, self.folds.second
-        means1 = self._means(first.pairs, paid.first, self.folds.counts(first), paid)
+        if delta == 0:
+            return floor
+        first, second, mean_delta = self.folds.first, self.folds.second, (1 - NORM_SHARE) * delta
+        means1 = self._means(first, paid.first, first.count, paid)
         v0 = self._first_values(means1, paid)
         # the widths that are to be expected belong into v0: the rest, u, is then small
-        plan = self._plan(v0, paid, (1 - NORM_SHARE) * delta)
+        plan = self._plan(v0, paid, mean_delta)
         v0 = self._first_values(means1 - self._widths(plan, plan.foreseen), paid)
-        plan = self._plan(v0, paid, (1 - NORM_SHARE) * delta)
-        x2 = paid.second + gamma * v0[second.targets]
-        squares = self._sums(second.pairs, (x2 - plan.guess[second.pairs]) ** 2)
-        means = self._means(second.pairs, paid.second, self.planned, paid) - self._widths(plan, squares)
-        best = self._best_bound(means, v0, self._norms(NORM_SHARE * delta)) - plan.spent / (1 - gamma)
+        plan = self._plan(v0, paid, mean_delta)
+        errors = paid.second + gamma * v0[second.targets] + plan.guess[second.pairs]
+        widths = self._widths(plan, second.sums(errors**2))
+        means = self._means(second, paid.second, self.planned, paid) - widths
+        best = self._best_bound(means, v0, self._norms(NORM_SHARE * delta)) - plan.spent(mean_delta) / (1 - gamma)
         return max(floor, best - SLACK * (abs(best) + float(np.abs(v0).max()) + abs(floor)))
 
     def _first_values(self, means: Array, paid: Paid) -> Array:
@@ -108,10 +97,10 @@ class Evidence:
         for _ in range(2):
             found = np.clip(self._values(self.chosen, means, least), least, paid.high / (1 - self.gamma))
             least = float(found[:-1][self.real].min())
-        return self._imagined(found, least)
+        return self._with_unreal(found, least)
 
-    def _imagined(self, v: Array, value: float) -> Array:
-        """The values, with this one where nobody ever is: it is free, and one between the others keeps them flat."""
+    def _with_unreal(self, v: Array, value: float) -> Array:
+        """The values, with this one in the states that no path visits: any is valid there."""
         return np.append(np.where(self.real, v[:-1], value), value)
 
     def _best_bound(self, means: Array, v0: Array, norms: Array) -> float:
@@ -133,7 +122,7 @@ class Evidence:
     def _bound(self, v: Array, means: Array, v0: Array, norms: Array) -> float:
         """<xi, v> plus the least gain of a state."""
         u = (v - v0)[:-1][self.real]
-        v = self._imagined(v, float(v0[-1] + (u.max() + u.min()) / 2))
+        v = self._with_unreal(v, float(v0[-1] + (u.max() + u.min()) / 2))
         reach = self.gamma * self.proving.expect_next(v).ravel()[: means.size]
         gain = means + reach - self.gamma * norms * float(u.max() - u.min()) / 2
         per_state = (self.policy[:-1] * gain.reshape(self.shape)).sum(axis=1) - v[:-1]
@@ -144,38 +133,28 @@ class Evidence:
         reward = np.append(means, np.full(self.shape[1], (1 - self.gamma) * least)).reshape(-1, self.shape[1])
         return policy_values(model, self.policy, reward)
 
-    def _widths(self, plan: "_Plan", squares: Array) -> Array:
-        return np.where((self.planned > 0) & ~self.known, plan.errors.widths(squares), 0.0)
+    def _widths(self, plan: ErrorPlan, squares: Array | None) -> Array:
+        return np.where((self.planned > 0) & ~self.known, plan.widths(squares), 0.0)
 
-    def _sums(self, pairs: Indices, values: Array) -> Array:
-        return np.bincount(pairs, values, minlength=self.planned.size).astype(np.float64)
-
-    def _means(self, pairs: Indices, values: Array, expected: Array, paid: Paid) -> Array:
+    def _means(self, fold: Fold, values: Array, expected: Array, paid: Paid) -> Array:
         """Means per pair (S*A,) when what is missing of ``expected`` rows is paid the least."""
-        size = self.planned.size
-        count = np.bincount(pairs, minlength=size)
-        total = np.bincount(pairs, values, minlength=size) + np.maximum(expected - count, 0.0) * paid.low
+        total = fold.sums(values) + np.maximum(expected - fold.count, 0.0) * paid.low
         means = np.where(expected > 0, total / np.maximum(expected, 1.0), paid.low)
         at_ends = np.where(self.ends[:, None], paid.at_ends, paid.low)
         return np.where(self.known, at_ends.ravel(), means)
 
-    def _plan(self, v0: Array, paid: Paid, delta: float) -> "_Plan":
-        """How errors are bounded; all from the first fold."""
-        pairs, size = self.folds.first.pairs, self.planned.size
-        x1 = paid.first + self.gamma * v0[self.folds.first.targets]
-        count = np.maximum(np.bincount(pairs, minlength=size), 1)
-        guess = np.bincount(pairs, x1, minlength=size) / count
-        variance = np.bincount(pairs, (x1 - guess[pairs]) ** 2, minlength=size) / np.maximum(count - 1, 1)
+    def _plan(self, v0: Array, paid: Paid, delta: float) -> ErrorPlan:
+        """How errors are bounded, all from the first fold; for a bound from below, so signs are turned."""
+        first, count = self.folds.first, np.maximum(self.folds.first.count, 1)
+        x1 = paid.first + self.gamma * v0[first.targets]
+        mean = first.sums(x1) / count
+        variance = first.sums((x1 - mean[first.pairs]) ** 2) / np.maximum(count - 1, 1)
         top, bottom = paid.high + self.gamma * float(v0.max()), paid.low + self.gamma * float(v0.min())
-        spread, n = max(top - bottom, SMALLEST), np.maximum(self.planned, 1.0)
-        above = reach_above(-bottom, -top, -guess)
-        log, foreseen = float(np.log(1 / delta)), n * variance
-        typical = np.sqrt(8 * log * max(1.0, float(np.median(n[self.share > 0])))) / spread
-        plans = [
-            _Plan(ErrorPlan(float(typical * factor), spread, above, n, foreseen), guess, foreseen, log)
-            for factor in RATES
-        ]
-        return min(plans, key=lambda plan: plan.spent + float(self.share @ self._widths(plan, foreseen)))
+        n = np.maximum(self.planned, 1.0)
+        typical_n = max(1.0, float(np.median(n[self.share > 0])))
+        typical = hoeffding_rate(delta, typical_n, max(top - bottom, SMALLEST))
+        plans = [ErrorPlan(float(typical * factor), -top, -bottom, -mean, n, n * variance) for factor in RATES]
+        return min(plans, key=lambda plan: plan.spent(delta) + float(self.share @ self._widths(plan, plan.foreseen)))
 
     def _norms(self, delta: float) -> Array:
         """Bounds of |P_i - M_i|_1 for all pairs (S*A,) at once; 0 where P is known.
@@ -192,8 +171,8 @@ class Evidence:
         n = np.maximum(self.planned, 1.0)
         used = (self.policy[:-1].ravel() > 0) & (self.planned > 0)
         share = delta / max(1, int(used.sum())) / 2
-        missing = 1 - self.folds.counts(second) / n
-        elsewhere = np.minimum(np.bincount(second.pairs, strange, minlength=size) / n + missing, 1.0)
+        missing = 1 - second.count / n
+        elsewhere = np.minimum(second.sums(strange.astype(np.float64)) / n + missing, 1.0)
         far = mean_above(elsewhere, None, n, 0.0, 1.0, share) + elsewhere
         norms = np.sqrt(seen / n) + np.sqrt(2 * np.log(1 / share) / n) + far + 2 * missing
         return np.where(self.known, 0.0, np.minimum(norms, 2.0))
@@ -205,26 +184,24 @@ def objective_or_return_below(
     """The true objective and the true expected return are above these with probability at least 1 - delta.
 
     One of the two is minus infinity: the return is asked for only where nothing is known about the objective. With
-    barriers that depends on the second fold, so that both need their part of delta.
+    barriers that depends on the second fold, so that both need their part of delta. With delta = 0 these are the bounds
+    that hold for every policy.
     """
-    terms = known_terms(task)
-    if not all(isinstance(risk, LogBarrier | WorstOf) for _, risk in terms):
-        return -np.inf, _return_below(task, evidence, delta)
-    share = delta / (1 + len(terms) + any(isinstance(risk, LogBarrier) for _, risk in terms))
+    terms = task.known_terms
+    neutral = _paid(task, evidence, Payoff((), (), task.discount))
+    if not all(isinstance(risk, FeatureRisk) for _, risk in terms):
+        return -np.inf, evidence.value_below(neutral, delta)
+    share = delta / (1 + len(terms) + any(isinstance(risk, FeatureRisk) and risk.is_barrier for _, risk in terms))
     payoff = Payoff(task.scalars, scalars, task.discount)
     bound = evidence.value_below(_paid(task, evidence, payoff), share) - payoff.offset
     for weight, risk in terms:
         bound -= weight * _risk_above(risk, evidence, share)
-    return float(bound), -np.inf if np.isfinite(bound) else _return_below(task, evidence, share)
-
-
-def _return_below(task: Task, evidence: Evidence, delta: float) -> float:
-    return evidence.value_below(_paid(task, evidence, Payoff((), (), task.discount)), delta)
+    return float(bound), -np.inf if np.isfinite(bound) else evidence.value_below(neutral, share)
 
 
 def _paid(task: Task, evidence: Evidence, payoff: Payoff) -> Paid:
     rewards, folds = evidence.logged.log.rewards, evidence.folds
-    low, high = payoff.range(*padded_range(task))
+    low, high = payoff.range(*task.padded_range)
     at_ends = np.full(evidence.shape, float(payoff(np.zeros(1))[0]))
     return Paid(payoff(rewards[folds.first.rows]), payoff(rewards[folds.second.rows]), at_ends, low, high)
 
@@ -232,34 +209,12 @@ def _paid(task: Task, evidence: Evidence, payoff: Payoff) -> Paid:
 def _risk_above(risk: Risk | None, evidence: Evidence, delta: float) -> float:
     """A number that the true risk exceeds with probability at most delta."""
     assert isinstance(risk, FeatureRisk)
-    numbers = risk.features.toarray()
-    sign = 1 if isinstance(risk, LogBarrier) else -1
-    folds, share = evidence.folds, delta / len(numbers)
+    # bounds from below: numbers with which the risk rises are given with their sign turned
+    numbers = -risk.sign * risk.features.toarray()
+    first, second, share = evidence.folds.first.pairs, evidence.folds.second.pairs, delta / len(numbers)
     found = []
-    for number in sign * numbers:
-        paid = Paid(
-            number[folds.first.pairs],
-            number[folds.second.pairs],
-            number.reshape(evidence.shape),
-            float(number.min()),
-            float(number.max()),
-        )
+    for number in numbers:
+        ends = float(number.min()), float(number.max())
+        paid = Paid(number[first], number[second], number.reshape(evidence.shape), *ends)
         found.append((1 - evidence.gamma) * evidence.value_below(paid, share))
-    return _risk_at(risk, found)
-
-
-def worst_risk(risk: Risk | None, discount: float) -> float:
-    """What the risk is at most, whatever the policy: every number of it is the least there is, for ever."""
-    assert isinstance(risk, FeatureRisk)
-    sign = 1 if isinstance(risk, LogBarrier) else -1
-    least = (sign * risk.features.toarray()).min(axis=1)
-    # rounded as in ``value_below``, with which it is compared
-    return _risk_at(risk, [(1 - discount) * (float(number) / (1 - discount)) for number in least])
-
-
-def _risk_at(risk: FeatureRisk, found: list[float]) -> float:
-    """The risk where its numbers, those of a worst case with their sign turned, are these."""
-    if isinstance(risk, LogBarrier):
-        slack = np.array(found) - risk.floors
-        return float(-np.log(slack).sum()) if np.all(slack > 0) else np.inf
-    return -min(found)
+    return risk.outer(-risk.sign * np.array(found))

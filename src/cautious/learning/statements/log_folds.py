@@ -5,7 +5,7 @@ learned from it. What is assumed is the Markov property: given everything before
 law of its pair. So the folds follow time, and how many rows ``planned`` of each pair count as evidence is fixed by the
 first fold. Rows beyond that number are left out; rows that are missing count as the worst that can happen. Then sums
 over the second fold are sums of martingale differences with weights that were fixed beforehand, and the exponential
-inequalities in ``widths`` hold as for independent draws.
+inequalities in ``error_widths`` hold as for independent draws.
 """
 
 from dataclasses import dataclass
@@ -23,49 +23,49 @@ MARGIN = 4
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of the log (n,): which they are, their pairs ``s*A + a`` and where they lead."""
+class Fold:
+    """Rows of the log (n,), their pairs ``s*A + a``, and where they lead; ``count`` (S*A,): rows of each pair."""
 
     rows: Indices
     pairs: Indices
     targets: Codes
+    count: Array
+
+    def sums(self, values: Array) -> Array:
+        """The sum of a value per row (n,) over the rows of each pair, (S*A,)."""
+        return np.bincount(self.pairs, values, minlength=self.count.size).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Folds:
-    """``first`` and ``second``: the rows; ``planned`` (S*A,): how many of each pair the second fold should have."""
+    """``first`` and ``second``; ``planned`` (S*A,): how many rows of each pair the second fold should have."""
 
     logged: LoggedMDP
-    first: Rows
-    second: Rows
-    planned: Indices
+    first: Fold
+    second: Fold
+    planned: Array
 
     @property
     def lost(self) -> Mask:
         """States (S,) that the first fold never left, and that are no ends: nothing was decided about them."""
-        left = self.counts(self.first).reshape(self.logged.shape).any(axis=1)
+        left = self.first.count.reshape(self.logged.shape).any(axis=1)
         return np.asarray(~left & ~self.logged.layout.ends)
 
-    def counts(self, fold: Rows) -> Array:
-        """Rows per pair, (S*A,)."""
-        return np.bincount(fold.pairs, minlength=self.logged.counts.size).astype(np.float64)
-
-    def model(self, fold: Rows, expected: Array) -> MDP:
+    def model(self, fold: Fold, expected: Array) -> MDP:
         """The fold as a model with one more state, the worst there is: what is missing of ``expected`` leads there.
 
         Ends and lost states stay where they are. Its rewards are all zero; evaluations bring their own.
         """
         (n_states, n_actions), size = self.logged.shape, self.logged.counts.size
-        pit, count = n_states, self.counts(fold)
-        known = np.repeat(self.logged.layout.ends | self.lost, n_actions)
-        told = ~known[fold.pairs]
-        fold = Rows(fold.rows[told], fold.pairs[told], fold.targets[told])
-        missing = np.where(known, 0.0, np.maximum(expected - count, 0.0) + (expected == 0))
-        rows = np.concatenate([fold.pairs, np.arange(size), np.flatnonzero(known), size + np.arange(n_actions)])
-        columns = np.concatenate(
-            [fold.targets, np.full(size, pit), np.flatnonzero(known) // n_actions, np.full(n_actions, pit)]
-        )
-        weights = np.concatenate([np.ones(fold.pairs.size), missing, np.ones(known.sum() + n_actions)])
+        worst = n_states
+        stays = np.repeat(self.logged.layout.ends | self.lost, n_actions)
+        used = ~stays[fold.pairs]
+        pairs, targets = fold.pairs[used], fold.targets[used]
+        missing = np.where(stays, 0.0, np.maximum(expected - fold.count, 0.0) + (expected == 0))
+        staying = np.flatnonzero(stays)
+        rows = np.concatenate([pairs, np.arange(size), staying, size + np.arange(n_actions)])
+        columns = np.concatenate([targets, np.full(size, worst), staying // n_actions, np.full(n_actions, worst)])
+        weights = np.concatenate([np.ones(pairs.size), missing, np.ones(staying.size + n_actions)])
         kept = weights > 0
         shape = (size + n_actions, n_states + 1)
         found = sp.csr_array((weights[kept], (rows[kept], columns[kept])), shape=shape)
@@ -77,28 +77,28 @@ class Folds:
 
 def split(logged: LoggedMDP, seed: int) -> Folds:
     """The folds of a log; ``seed`` for new starts, and for rows that stand in no order."""
-    log = logged.log
+    log, size = logged.log, logged.counts.size
     rng = np.random.default_rng(seed)
     pairs, targets = log.pairs, logged.layout.targets(log)
-    anew = np.flatnonzero(targets == logged.n_states)
-    if anew.size:
+    restarts = np.flatnonzero(targets == logged.n_states)
+    if restarts.size:
         targets = targets.copy()
-        targets[anew] = rng.choice(logged.n_states, size=anew.size, p=logged.start)
+        targets[restarts] = rng.choice(logged.n_states, size=restarts.size, p=logged.start)
     if logged.evidence.independent_rows:
         order = rng.permutation(log.n_rows)
-        order = order[np.argsort(pairs[order], kind="stable")]
-        place = _place_in_pair(pairs[order])
-        chosen = place < np.ceil(FIRST_SHARE * logged.counts.ravel())[pairs[order]]
+        chosen = _visit_number(pairs[order]) < np.ceil(FIRST_SHARE * logged.counts.ravel())[pairs[order]]
         first, second = np.sort(order[chosen]), np.sort(order[~chosen])
-        planned = np.bincount(pairs[second], minlength=logged.counts.size)
+        planned = np.bincount(pairs[second], minlength=size)
     else:
         cut = int(np.ceil(FIRST_SHARE * log.n_rows))
         first, second = np.arange(cut), np.arange(cut, log.n_rows)
-        planned = _planned(np.bincount(pairs[first], minlength=logged.counts.size), second.size / cut)
+        planned = _planned(np.bincount(pairs[first], minlength=size), second.size / cut)
         second = second[_visit_number(pairs[second]) < planned[pairs[second]]]
-    return Folds(
-        logged, Rows(first, pairs[first], targets[first]), Rows(second, pairs[second], targets[second]), planned
+    one, two = (
+        Fold(rows, pairs[rows], targets[rows], np.bincount(pairs[rows], minlength=size).astype(np.float64))
+        for rows in (first, second)
     )
+    return Folds(logged, one, two, planned.astype(np.float64))
 
 
 def _planned(count: Indices, ratio: float) -> Indices:
@@ -108,15 +108,10 @@ def _planned(count: Indices, ratio: float) -> Indices:
     return np.asarray(np.floor(np.maximum(careful, expected / 2)), dtype=np.int64)
 
 
-def _place_in_pair(sorted_pairs: Indices) -> Indices:
-    """The number of each entry among equal ones, from 0."""
-    first = np.flatnonzero(np.diff(sorted_pairs, prepend=-1))
-    return np.asarray(np.arange(sorted_pairs.size) - np.repeat(first, np.diff(np.append(first, sorted_pairs.size))))
-
-
 def _visit_number(pairs: Indices) -> Indices:
     """How often the pair of each row came before."""
     order = np.argsort(pairs, kind="stable")
+    first = np.flatnonzero(np.diff(pairs[order], prepend=-1))
     number = np.empty(pairs.size, dtype=np.int64)
-    number[order] = _place_in_pair(pairs[order])
+    number[order] = np.arange(pairs.size) - np.repeat(first, np.diff(np.append(first, pairs.size)))
     return number

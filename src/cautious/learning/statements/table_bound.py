@@ -1,23 +1,21 @@
 """What no policy exceeds, with confidence, for a learner that keeps tables only.
 
-The learner's multipliers v and the lines below the risks are fixed; fresh samples of every pair replace the
-expectations of X = r + gamma v(s'). With d the unknown occupancy of the best policy (see ``verification``),
+The learner's multipliers v and the affine lower bound of the risks are fixed; fresh samples of every pair replace the
+expectations of X = r + gamma v(s'). With d the unknown occupancy of the best policy (see ``fold_bound``),
 
-    optimum  =  <xi, v> + sum_i d_i ( E[X | i] - price_i - v(s_i) ) / (1-gamma) - intercepts,
+    optimum  <=  <xi, v> + sum_i d_i ( E[X | i] - slope_i - v(s_i) ) / (1-gamma) - intercept,
 
-where E is at most the mean plus w_i plus log(1/delta)/lam (``widths``), and the sum at most its largest term.
+where E is at most the mean plus w_i plus log(1/delta)/lam (``error_widths``), and the sum at most its largest term.
 """
-
-from typing import Any
 
 import numpy as np
 
-from cautious._core import sampling
-from cautious.arrays import Array, Indices, Mask
+from cautious.arrays import Array, Mask
+from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
-from cautious.learning.statements.affine_lower_bounds import SLACK, Lines
-from cautious.learning.statements.confidence import UPPER_DELTA, mean_above, padded_range
-from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, reach_above
+from cautious.learning.statements.affine_lower_bounds import SLACK, AffineLowerBound
+from cautious.learning.statements.confidence import UPPER_DELTA, sample_mean_above
+from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, hoeffding_rate
 from cautious.learning.task import START_DRAWS, Task
 
 PIECE = 400_000
@@ -27,11 +25,14 @@ START_DELTA = 0.1 * UPPER_DELTA
 MEAN_DELTA = (UPPER_DELTA - START_DELTA) / len(RATES)
 
 
-class Proof:
+class Proof(Resumable):
     """``each`` samples of every pair of ``domain``; sums of X - guess and of its square, (S*A,).
 
     ``v`` (S,) and ``guess`` (S*A,) must not depend on these samples.
     """
+
+    stored_numbers = ("drawn",)
+    stored_arrays = ("sums", "squares")
 
     def __init__(self, task: Task, draws: Draws, domain: Mask, v: Array, guess: Array, samples: int) -> None:
         self.task, self.draws, self.domain = task, draws, domain
@@ -49,63 +50,35 @@ class Proof:
     def advance(self) -> None:
         """A few samples of every pair."""
         count = min(self.each - self.drawn, max(1, PIECE // self.pairs.size))
+        next_states, rewards = self.draws.sample_pairs(np.where(self.domain.ravel(), count, 0))
         rows = np.repeat(self.pairs, count)
-        next_states, rewards = self._draw(rows, count)
         error = rewards + self.task.discount * self.v[next_states] - self.guess[rows]
         self.sums += np.bincount(rows, weights=error, minlength=self.sums.size)
         self.squares += np.bincount(rows, weights=error**2, minlength=self.sums.size)
         self.drawn += count
 
-    def _draw(self, rows: Indices, count: int) -> tuple[Indices, Array]:
-        table, n_actions = self.draws.table, self.task.shape[1]
-        if table is None:
-            return self.draws.sample(rows // n_actions, rows % n_actions)
-        next_states, rewards = np.empty(rows.size, dtype=np.int64), np.empty(rows.size)
-        wanted = np.where(self.domain.ravel(), count, 0)
-        self.draws.count(rows.size)
-        seed = self.draws.kernel_seed()
-        paid = (table.pay, table.pays_per_outcome)
-        sampling.draw_samples(*table.sums, *paid, wanted, seed, 0, next_states, rewards)
-        return next_states, rewards
-
-    def bound(self, lines: Lines) -> float:
+    def bound(self, risks: AffineLowerBound) -> float:
         """No policy exceeds this, with probability at least 1 - UPPER_DELTA; infinite without samples."""
         if self.drawn == 0:
             return np.inf
         gamma, n = self.task.discount, np.full(self.guess.size, float(self.drawn))
-        low, high = padded_range(self.task)
-        top, bottom = high + gamma * float(self.v.max()), low + gamma * float(self.v.min())
-        above = reach_above(top, bottom, self.guess)
-        typical = np.sqrt(8 * np.log(1 / MEAN_DELTA) * self.drawn) / max(top - bottom, SMALLEST)
+        low, high = self.task.padded_range
+        high, low = high + gamma * float(self.v.max()), low + gamma * float(self.v.min())
+        typical = hoeffding_rate(MEAN_DELTA, self.drawn, max(high - low, SMALLEST))
         start = self._start()
         found: list[float] = []
         for factor in RATES:
-            plan = ErrorPlan(float(typical * factor), top - bottom, above, n)
+            plan = ErrorPlan(typical * factor, low, high, self.guess, n)
             mean = self.guess + self.sums / n + plan.widths(self.squares)
             gain = mean.reshape(self.task.shape) - self.v[:, None]
-            spent = np.log(1 / MEAN_DELTA) / plan.rate / (1 - gamma)
+            spent = plan.spent(MEAN_DELTA) / (1 - gamma)
             size = float(np.abs(gain[self.domain]).max()) / (1 - gamma) + float(np.abs(self.v).max())
-            found.append(start + lines.bound(gain, self.domain, gamma) + spent + SLACK * size)
+            found.append(start + risks.bound(gain, self.domain, gamma) + spent + SLACK * size)
         return float(min(found))
 
     def _start(self) -> float:
         """<xi, v>, or a bound of it from fresh first states."""
+        v = self.v
         if self.task.known.start is not None:
-            return float(self.task.known.start @ self.v)
-        return start_above(self.draws.start_states(START_DRAWS), self.v, START_DELTA)
-
-    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """JSON numbers and arrays for ``restore``."""
-        return {"drawn": self.drawn}, {"sums": self.sums.copy(), "squares": self.squares.copy()}
-
-    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Continue where ``storage`` was taken."""
-        self.drawn = int(header["drawn"])
-        self.sums, self.squares = arrays["sums"].copy(), arrays["squares"].copy()
-
-
-def start_above(states: Indices, v: Array, delta: float) -> float:
-    """A bound of <xi, v> from first states that v does not depend on."""
-    values = v[states]
-    mean, variance = np.asarray(values.mean()), np.asarray(values.var(ddof=1))
-    return float(mean_above(mean, variance, np.asarray(values.size), float(v.min()), float(v.max()), delta))
+            return float(self.task.known.start @ v)
+        return sample_mean_above(v[self.draws.start_states(START_DRAWS)], v.min(), v.max(), START_DELTA)

@@ -13,6 +13,7 @@ from scipy.special import betainc
 
 from cautious.arrays import Array, Indices
 from cautious.evaluation.rollouts import cumulative_rows, drawn_actions
+from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.scalar_risk_rewards import RewardLaw
 from cautious.learning.task import Task
@@ -33,7 +34,7 @@ def affordable_paths(samples: int, discount: float) -> int:
     return low
 
 
-class Trial:
+class Trial(Resumable):
     """All paths walk together, one step per ``advance``.
 
     ``paths``: how many; ``end_states`` and ``end_rewards`` (n,) of their last pairs, the longest path first;
@@ -41,6 +42,9 @@ class Trial:
     ``total_reward`` is the sum over everything: divided by ``paths`` it estimates the return without bias. ``rewards``
     is the law of the reward of a step under the occupancy, estimated from all steps.
     """
+
+    stored_numbers = ("step", "total_reward")
+    stored_arrays = ("visits", "lengths", "end_states", "end_rewards", "states")
 
     def __init__(self, task: Task, draws: Draws, policy: Array, samples: int) -> None:
         self.policy, self.samples = policy, samples
@@ -53,7 +57,7 @@ class Trial:
         self.lengths: Indices = np.zeros(self.paths, dtype=np.int64)
         self.end_states: Indices = np.zeros(self.paths, dtype=np.int64)
         self.end_rewards: Array = np.zeros(self.paths)
-        self._states: Indices = np.zeros(self.paths, dtype=np.int64)
+        self.states: Indices = np.zeros(self.paths, dtype=np.int64)
         self._cumulative = cumulative_rows(policy)
 
     @property
@@ -69,7 +73,7 @@ class Trial:
             self._begin()
             return
         alive = int(np.count_nonzero(self.lengths >= self.step))
-        states = self._states[:alive]
+        states = self.states[:alive]
         actions = drawn_actions(self._cumulative, states, self.draws.rng())
         next_states, rewards = self.draws.sample(states, actions)
         np.add.at(self.visits, (states, actions), 1)
@@ -77,7 +81,7 @@ class Trial:
         self.rewards.add(rewards)
         ended = slice(int(np.count_nonzero(self.lengths > self.step)), alive)
         self.end_states[ended], self.end_rewards[ended] = states[ended], rewards[ended]
-        self._states = next_states
+        self.states = next_states
         self.step += 1
 
     def _begin(self) -> None:
@@ -88,26 +92,15 @@ class Trial:
                 break
         starts = self.draws.start_states(self.paths)
         self.lengths = np.sort(lengths)[::-1].astype(np.int64)
-        self._states = starts
+        self.states = starts
         self.step = 0
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """JSON numbers and arrays for ``restore``."""
-        header = {"step": self.step, "total_reward": self.total_reward}
-        arrays = {
-            "visits": self.visits,
-            "lengths": self.lengths,
-            "end_states": self.end_states,
-            "end_rewards": self.end_rewards,
-            "states": self._states,
-            "reward_bins": self.rewards.bins,
-        }
-        return header, {name: array.copy() for name, array in arrays.items()}
+        """Also the bins of the rewards."""
+        header, arrays = super().storage()
+        return header, arrays | {"reward_bins": self.rewards.bins.copy()}
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Continue where ``storage`` was taken."""
-        self.step, self.total_reward = int(header["step"]), float(header["total_reward"])
-        self.visits = arrays["visits"].copy()
-        self.lengths, self._states = arrays["lengths"].copy(), arrays["states"].copy()
-        self.end_states, self.end_rewards = arrays["end_states"].copy(), arrays["end_rewards"].copy()
+        """Also the bins of the rewards."""
+        super().restore(header, arrays)
         self.rewards.bins = arrays["reward_bins"].copy()
