@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.runtime.clock import Clock
 from cautious.runtime.memory import MemoryWatch
 
 MAZE = ca.worlds.maze()

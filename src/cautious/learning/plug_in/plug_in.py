@@ -5,12 +5,11 @@ policy most. The second has sizes fixed by the first; it proves what no policy e
 policy is the best one of the model counted from both.
 """
 
-import os
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import psutil
 
 from cautious.arrays import Array, Indices
 from cautious.certificate.policy_evaluation import evaluate_policy
@@ -74,7 +73,7 @@ class PlugIn(Method):
         """Counts must fit in half of the memory."""
         triples = min(task.samples, task.pairs * task.shape[0])
         wanted = triples * BYTES_PER_TRIPLE
-        memory = _physical_memory()
+        memory = psutil.virtual_memory().total
         if wanted <= memory // 2:
             return None
         return (
@@ -233,13 +232,6 @@ class PlugInRun(Run):
             objective, risk = header["numbers"]
             policy, multipliers = arrays["policy"].copy(), arrays["multipliers"].copy()
             self.found = Found(policy, multipliers, objective, risk, header["status"])
-
-
-def _physical_memory() -> int:
-    """Bytes; Windows does not tell through the standard library, and 8 GiB are assumed there."""
-    if sys.platform == "win32":
-        return 8 * 2**30
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def counted_problem(task: Task, counts: Counts, start: Array) -> Problem:
