@@ -24,7 +24,7 @@ def test_the_lesson():
     assert shown(replace(price, caution=0.7))[1] > 30
     turned, danger, _ = shown(replace(price, caution=1.0))
     assert f"the way round costs {earned - turned:.1f} points" in LESSON
-    assert f"{danger:.1f} % of the time" in LESSON
+    assert f"falls to {danger:.1f} %" in LESSON
     for caution in (2.0, 5.0):
         assert f"the share is {shown(replace(price, caution=caution))[1]:.1f} %" in LESSON
     dry = replace(price, grid=replace(price.grid, slip=0.0), caution=2.0)
