@@ -263,8 +263,9 @@ def link(compiler: Compiler, path: Path, made: list[str]) -> None:
     """One extension, moved into its place when it is whole."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         linked = Path(folder) / path.name
-        # no level: zig would build its runtime library once for each
-        how = ["-shared", *compiler.common, *compiler.level(0), *([] if compiler.sanitize else ["-s"])]
+        # no level: zig would build its runtime library once for each; on macOS -s leaves the names of local functions
+        strip = [] if compiler.sanitize else ["-Wl,-x"] if compiler.target.system == "macos" else ["-s"]
+        how = ["-shared", *compiler.common, *compiler.level(0), *strip]
         run([*compiler.link, *how, *made, "-o", str(linked), *libraries(compiler, Path(folder))])
         needed = re.search(rb"_ZNSt\w+", linked.read_bytes()) if compiler.zig else None
         if needed:
@@ -277,7 +278,8 @@ def libraries(compiler: Compiler, folder: Path) -> list[str]:
     if compiler.target.system == "macos":
         return ["-undefined", "dynamic_lookup"]
     if compiler.target.system == "linux":
-        return ["-Wl,--as-needed", "-lm"]
+        # the C library is named even where nothing of it is used: tools that check wheels read from it what is needed
+        return ["-Wl,--as-needed", "-lm", "-Wl,--no-as-needed", "-lc"]
     if not compiler.zig:
         return [str(Path(sys.base_prefix) / "libs" / "python3.lib")]
     declared = re.findall(r"^CAUTIOUS_FROM_PYTHON (.+);", (CORE / "python_abi.hpp").read_text(), re.MULTILINE)

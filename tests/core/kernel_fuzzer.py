@@ -58,7 +58,7 @@ class Slot:
     @property
     def pointers(self) -> bool:
         """Whether its entries should ascend from 0: where rows begin."""
-        return self.index and any(word in self.name for word in ("indptr", "start", "first"))
+        return self.index and any(word in self.name for word in ("indptr", "pointer", "start", "first"))
 
 
 @dataclass(frozen=True)

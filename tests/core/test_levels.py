@@ -66,4 +66,4 @@ def test_a_lower_level_can_be_asked_for():
     for asked in ("2", "nonsense", ""):
         environment = os.environ | {"CAUTIOUS_CPU_LEVEL": asked}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        assert int(done.stdout) == (min(2, _core.LEVEL) if asked == "2" else _core.LEVEL)
+        assert int(done.stdout) == (min(2, _core._cpu.LEVEL) if asked == "2" else _core._cpu.LEVEL)
