@@ -10,7 +10,7 @@ import numpy as np
 
 from cautious.errors import MemoryLimitError
 from cautious.problem import Problem
-from cautious.solvers.base import Callback, Outcome, Solver, Target, run
+from cautious.solvers.base import Callback, Candidate, Outcome, Solver, Target, run
 from cautious.solvers.column_generation.column_generation import ColumnGeneration
 from cautious.solvers.conditional_gradient import ConditionalGradient
 from cautious.solvers.conic.conic import ConicProgram
@@ -67,6 +67,10 @@ def dispatch(
         run(solver, problem, target, callback, best, part)
         if best.status is not Status.STALLED:
             break
+    if best.evaluated is None:
+        # a limit that came before any proposal: the documented default policy is an answer too
+        best.take(problem, Candidate(problem.default_rows), target)
+        best.decide(problem, target)
     return best
 
 

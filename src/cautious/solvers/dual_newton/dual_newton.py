@@ -21,7 +21,7 @@ from cautious.solvers.shape import Shape
 
 NEWTON_STEPS = 150
 # operations per transition: those of any solve, and more for every level of the model
-PASSES, PASSES_PER_LEVEL = 60.0, 8.0
+PASSES, PASSES_PER_LEVEL = 60.0, 3.0
 LEAST_PROMISE = 1e-15
 TIGHTER, GENTLER = 0.05, 0.3
 

@@ -22,7 +22,7 @@ from cautious.risks.transport import EXACT_STATES, PRECISION, GraphTransport, Tr
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transport, formulate
 from cautious.solvers.interior_point.newton_directions import Newton, Point, mix, near_barriers, sides, step_lengths
-from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, System, edges_of
+from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, OutOfTime, System, edges_of
 from cautious.solvers.interior_point.starting_points import Neighbour, start
 from cautious.solvers.shape import Shape
 
@@ -78,7 +78,8 @@ class InteriorPoint(Solver):
         system = target.workspace.of(
             self.name, lambda: System(problem.mdp, problem.active, edges_of(graphs[0]) if graphs else None)
         )
-        if not system.affordable:
+        system.over = lambda: target.clock.over
+        if target.clock.over or not system.affordable or target.clock.over:
             return
         form = formulate(problem)
         system.be_quick()
@@ -87,7 +88,10 @@ class InteriorPoint(Solver):
 
 
 def _run(problem: Problem, target: Target, form: Form, system: System, neighbour: Neighbour) -> Iterator[Candidate]:
-    point: Point | None = neighbour.start(form, system) or start(problem, form, system)
+    try:
+        point: Point | None = neighbour.start(form, system) or start(problem, form, system)
+    except OutOfTime:
+        return
     shares, best, best_gap = list(SHARES), None, np.inf
     unit, patience, worth, known = form.scale / ((1 - problem.mdp.discount) * form.amount), PATIENCE, 0.0, np.inf
     for _ in range(STEPS):
@@ -114,9 +118,12 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
                 return
             # not proved: precision may be what it lacks
             system.be_precise()
-        point = advance(form, newton)
-        if point is None and system.be_precise():
-            point = advance(form, Newton(form, system, newton.point))
+        try:
+            point = advance(form, newton)
+            if point is None and system.be_precise():
+                point = advance(form, Newton(form, system, newton.point))
+        except OutOfTime:
+            break
     if best is not None:
         yield candidate(problem, form, best)
 

@@ -5,6 +5,7 @@ its nodes. With B = gamma P - E, extended by -E for f, W the inverse Hessian of 
 Laplacian of the graph, the matrix is  B' W B + L;  its pattern never changes, so it is analysed once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from cautious._core import interior_blocks as kernels
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import state_sums_of
 from cautious.models.tabular import MDP
+from cautious.risks.base import never
 from cautious.solvers.interior_point.sparse_cholesky import Factor, Pattern, ordered
 
 # a factor of this many entries takes about 1.5 gigabytes, and one of this many operations some seconds: a grid of a
@@ -47,8 +49,17 @@ def edges_of(graph: sp.csr_array) -> Edges:
     return Edges(half.row.astype(np.int64), half.col.astype(np.int64), np.asarray(half.data, dtype=np.float64))
 
 
+class OutOfTime(Exception):
+    """The clock says that the run is over, before the matrix was factored."""
+
+
 class System:
-    """Operators and factorisation on the active pairs of a model; ``edges`` adds the potentials of a graph."""
+    """Operators and factorisation on the active pairs of a model; ``edges`` adds the potentials of a graph.
+
+    ``over`` is asked before every long computation.
+    """
+
+    over: Callable[[], bool] = staticmethod(never)
 
     def __init__(self, mdp: MDP, active: Mask, edges: Edges | None) -> None:
         self.n_states, self.edges, self.active = mdp.n_states, edges, active
@@ -146,7 +157,9 @@ class System:
 
         ``conductance`` are the weights of the edges.
         """
+        self._require_time()
         factor = self.factor
+        self._require_time()
         values = self.room("matrix", factor.n_entries)
         values.fill(0.0)
         kernels.assemble(*self._blocks, *hessian, factor.clique_place, factor.clique_entries, values)
@@ -155,7 +168,12 @@ class System:
             # all flows sum to one already: one node's balance follows from the others
             pinned = factor.diagonal_entries[factor.place[self.n_states]]
             values[pinned] *= 2
+        self._require_time()
         return factor.update(values, right, self._precision)
+
+    def _require_time(self) -> None:
+        if self.over():
+            raise OutOfTime
 
 
 def small_solution(matrix: Array, right: Array) -> Array:
