@@ -17,7 +17,7 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.column_generation.column_pool import ColumnPool
-from cautious.solvers.column_generation.restricted_master import LEAST_WEIGHT, Rows, SmallProblem
+from cautious.solvers.column_generation.restricted_master import MIN_RELATIVE_WEIGHT, RestrictedMaster, Rows
 
 CALLS = 500
 PATIENCE = 10
@@ -56,10 +56,10 @@ def meet_floors(
     reach, gaps, conflict = np.inf, [np.inf], None
     while True:
         losses = (floors[bar, None] - pool.numbers[bar]) / scale[:, None]
-        mixture = SmallProblem(np.zeros(pool.returns.size), losses, rows).best()
+        mixture = RestrictedMaster(np.zeros(pool.returns.size), losses, rows).best()
         if mixture is None:
             return
-        carried = np.where(mixture.weights > LEAST_WEIGHT, mixture.weights, 0.0)
+        carried = np.where(mixture.weights > MIN_RELATIVE_WEIGHT, mixture.weights, 0.0)
         worst = float((losses @ mixture.weights).max())
         gap = reach + worst
         # clear of the floors by a good part of what is possible is enough for the barrier to start from
