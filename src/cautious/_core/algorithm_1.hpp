@@ -59,14 +59,6 @@ struct RiskTerms {
     }
 };
 
-// y += factor x.
-inline void add_multiple(double factor, In<double> x, Out<double> y) {
-    in_lanes(y.size, [=]<int N>(i64 i) {
-        using V = Vec<double, N>;
-        (V::load(y.data + i) + V::all(factor) * V::load(x.data + i)).store(y.data + i);
-    });
-}
-
 // Sums in order: runs that are repeated must round alike at every CPU level.
 inline double sum_in_order(In<double> x) {
     double total = 0.0;
@@ -122,9 +114,9 @@ inline void add_features(const RiskTerms& risk, i64 k, In<double> d, Out<double>
         }
         double gap = y - risk.numbers(j, 0);
         bool square = risk.kinds[k] == TermKind::SQUARE_OF;
-        add_multiple(weight * (square ? gap : -1.0 / std::max(gap, risk.numbers(j, 1))), risk.rows.row(j), slope);
+        add_multiple(slope, weight * (square ? gap : -1.0 / std::max(gap, risk.numbers(j, 1))), risk.rows.row(j));
     }
-    if (risk.kinds[k] == TermKind::WORST) add_multiple(weight, risk.rows.row(best), slope);
+    if (risk.kinds[k] == TermKind::WORST) add_multiple(slope, weight, risk.rows.row(best));
 }
 
 // Overwrites `slope` by the weighted sum over the terms; `mass` is scratch.
@@ -150,8 +142,7 @@ inline void normalise_flux(Out<double> log_lam, double gamma, Out<double> d) {
         total += d[i];
     }
     double shift = top + std::log(total * (1.0 - gamma));
-    in_lanes(d.size, [=]<int N>(i64 i) {
-        using V = Vec<double, N>;
+    by_lanes(0, d.size, [=]<class V>(V, i64 i) {
         (V::load(d.data + i) / V::all(total)).store(d.data + i);
         (V::load(log_lam.data + i) - V::all(shift)).store(log_lam.data + i);
     });
@@ -172,8 +163,7 @@ inline i64 pick_pair(In<double> d, In<bool> allowed, double delta, double share,
 
 // d = weight / total, which is added to its sum.
 inline void add_occupancy(In<double> weight, double total, Out<double> d, Out<double> d_sum) {
-    in_lanes(d.size, [=]<int N>(i64 i) {
-        using V = Vec<double, N>;
+    by_lanes(0, d.size, [=]<class V>(V, i64 i) {
         V share = V::load(weight.data + i) / V::all(total);
         share.store(d.data + i);
         (V::load(d_sum.data + i) + share).store(d_sum.data + i);
@@ -182,8 +172,7 @@ inline void add_occupancy(In<double> weight, double total, Out<double> d, Out<do
 
 // log_lam -= beta (slope + m2).
 inline void descend(Out<double> log_lam, double beta, In<double> slope, double m2) {
-    in_lanes(log_lam.size, [=]<int N>(i64 i) {
-        using V = Vec<double, N>;
+    by_lanes(0, log_lam.size, [=]<class V>(V, i64 i) {
         V step = V::all(beta) * (V::load(slope.data + i) + V::all(m2));
         (V::load(log_lam.data + i) - step).store(log_lam.data + i);
     });
@@ -217,7 +206,7 @@ Done run_algorithm_1(i64 steps, u64 seed, Rows<I> sums, In<double> rewards, bool
             total = 1.0;
         }
         add_occupancy(weight, total, d, d_sum);
-        add_multiple(1.0, v, v_sum);
+        add_multiple(v_sum, 1.0, v);
         if (!neutral) risk_slope(risk, d, mass, slope);
         u64 counter = 3 * static_cast<u64>(t);
         i64 i = pick_pair(d, allowed, delta, share, uniform(seed, counter));

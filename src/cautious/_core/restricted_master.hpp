@@ -42,15 +42,6 @@ inline bool all_finite(In<double> x) {
     return true;
 }
 
-// y += factor x
-inline void add_multiple(Out<double> y, double factor, In<double> x) {
-    using V = Vec<double, REGISTER_BYTES / sizeof(double)>;
-    i64 i = 0;
-    for (; i + V::WIDTH <= y.size; i += V::WIDTH)
-        (V::load(y.data + i) + V::all(factor) * V::load(x.data + i)).store(y.data + i);
-    for (; i < y.size; ++i) y[i] += factor * x[i];
-}
-
 // One allocation for the many short arrays of a kernel.
 struct Scratch {
     Buffer<double> all;

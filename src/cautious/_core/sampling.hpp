@@ -289,8 +289,7 @@ inline Done move_marginal(In<double> inflow, In<double> xi, double gamma, double
     REQUIRE(inflow.size == x.size && xi.size == x.size && y_bar.size == x.size);
     double total = 0.0;
     for (i64 s = 0; s < x.size; ++s) total += (1.0 - gamma) * xi[s] + gamma * inflow[s];
-    in_lanes(x.size, [=]<int N>(i64 s) {
-        using V = Vec<double, N>;
+    by_lanes(0, x.size, [=]<class V>(V, i64 s) {
         V arriving = V::all(1.0 - gamma) * V::load(xi.data + s) + V::all(gamma) * V::load(inflow.data + s);
         V y = arriving / V::all(total), now = V::load(x.data + s), average = V::load(y_bar.data + s);
         (now + V::all(rate) * (y - now)).store(x.data + s);

@@ -6,7 +6,7 @@ Solved by BiCGStab with a symmetric Gauss-Seidel sweep as preconditioner; a fact
 """
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,11 +49,6 @@ class Chain:
         """As SciPy's matrix."""
         shape = (self.n_states, self.n_states)
         return sp.csr_array((self.chance, self.successor, self.pointer), shape=shape)
-
-    @cached_property
-    def block_lengths(self) -> Indices:
-        """How long the rows of each block of states are, 0 where they differ."""
-        return planning.block_lengths(self.pointer, planning.BLOCK)
 
     def reachable(self, start: Mask) -> Mask:
         """States (S,) the chain visits from these."""
@@ -104,7 +99,7 @@ class Chain:
     def missing(self, discount: float, right: Array, x: Array) -> Array:
         """right + discount P_pi x - x, (S,)."""
         swept = np.empty(self.n_states)
-        sweep = partial(planning.evaluate, *self.arrays, self.block_lengths, right, discount, x, swept)
+        sweep = partial(planning.evaluate, *self.arrays, right, discount, x, swept)
         over_pieces(self.n_states, threads_for(self.chance.size), sweep)
         swept -= x
         return swept
