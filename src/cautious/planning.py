@@ -192,7 +192,7 @@ class _Search:
         return values, False
 
     def nearer(self, swept: _Sweep, actions: Indices) -> Array:
-        """Values nearer to the policy's own, by passes over its chain, and along likely paths if few actions changed."""
+        """Values nearer to the policy's own: passes over its chain, and likely paths if few actions changed."""
         chain, gain = self.greedy.chain(actions)
         self.spent += PASSES * chain.chance.size / self.n_entries
         steady = swept.changed <= MAX_CHANGED_SHARE * self.mdp.n_states

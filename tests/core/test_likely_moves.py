@@ -6,12 +6,12 @@ import scipy.sparse as sp
 
 import cautious as ca
 from cautious._core.likely_moves import (
-    sum_along_paths,
     change_moves,
     follow_moves,
     likely_moves,
     mean_largest_chance,
     order_moves,
+    sum_along_paths,
 )
 from cautious.planning import plan
 

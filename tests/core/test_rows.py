@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sample_rows import KINDS, csr_of, random_rows
 
 from cautious._core import rows

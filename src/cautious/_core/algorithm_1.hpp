@@ -34,9 +34,9 @@ struct TermKind {
 };
 
 // a common scale of fluxes is renewed before their sum leaves this range
-inline constexpr double SMALLEST_TOTAL = 1e-50;
+inline constexpr double MIN_TOTAL = 1e-50;
 // steps times pairs in one call, which cannot be interrupted
-inline constexpr i64 MOST_WORK = i64{1} << 28;
+inline constexpr i64 MAX_WORK = i64{1} << 28;
 
 struct RiskTerms {
     In<i64> kinds;
@@ -192,7 +192,7 @@ Done run_algorithm_1(i64 steps, u64 seed, Rows<I> sums, In<double> rewards, bool
     REQUIRE(n_actions > 0 && n_pairs > 0 && sums.count() == n && allowed.size == n && xi.size == v.size);
     REQUIRE(rewards.size == (per_outcome ? sums.data.size : n) && d_sum.size == n && v_sum.size == v.size);
     REQUIRE(moments.rows == 3 && moments.columns == n && risk.fits(n));
-    REQUIRE(steps >= 0 && steps <= std::max<i64>(1, MOST_WORK / n));
+    REQUIRE(steps >= 0 && steps <= std::max<i64>(1, MAX_WORK / n));
     for (i64 i = 0; i < n; ++i) REQUIRE(!allowed[i] || sums.length(i) > 0);
     Buffer<double> d(n), weight(n), slope(n), mass(v.size);
     REQUIRE_MEMORY(d, weight, slope, mass);
@@ -201,7 +201,7 @@ Done run_algorithm_1(i64 steps, u64 seed, Rows<I> sums, In<double> rewards, bool
     normalise_flux(log_lam, gamma, weight);
     for (i64 t = 0; t < steps; ++t) {
         double total = sum_in_order(weight);
-        if (!(neutral && total > SMALLEST_TOTAL && total < 1.0 / SMALLEST_TOTAL)) {
+        if (!(neutral && total > MIN_TOTAL && total < 1.0 / MIN_TOTAL)) {
             normalise_flux(log_lam, gamma, weight);
             total = 1.0;
         }

@@ -7,18 +7,18 @@
 // Both systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed. A Gauss-Seidel
 // sweep spends its time waiting for the state before. So it visits the states in turn from a few stretches of equal
 // length, which hardly depend on each other: four of them where it gathers, two where it scatters and there are at
-// least SCATTER_STATES states. Loops over whole vectors wait for memory in large models: what can be done in one is.
+// least MIN_SCATTER_STATES states. Loops over whole vectors wait for memory in large models: what can be done in one is.
 #pragma once
 #include "binding.hpp"
 #include "vec.hpp"
 
 namespace cautious::chains {
 
-inline constexpr i64 SCATTER_STATES = 30'000;
+inline constexpr i64 MIN_SCATTER_STATES = 30'000;
 // vectors (S,) that `bicgstab` works in
 inline constexpr i64 WORK_VECTORS = 7;
 // below this share of its last value the product with the shadow residual says nothing any more
-inline constexpr double SMALLEST_RATIO_OF_PRODUCTS = 1e-12;
+inline constexpr double MIN_PRODUCT_RATIO = 1e-12;
 
 // What a pair is paid; nothing if it may not be used, for states that have no other.
 inline double reward_or_zero(double r) { return r > -INFINITE ? r : 0.0; }
@@ -229,7 +229,7 @@ struct System {
     // The same for (I - gamma P') z = y; what the sweep leaves of y is its residual, which costs nothing more.
     void scatter(const double* y, double* z, double* left) const {
         System m = *this;
-        i64 n = n_states, half = n >= SCATTER_STATES ? n / 2 : 0;
+        i64 n = n_states, half = n >= MIN_SCATTER_STATES ? n / 2 : 0;
         std::memcpy(left, y, static_cast<std::size_t>(n) * sizeof(double));
         // take what is left at a state into z, and hand on what follows
         auto pass_on = [=](i64 s, bool again) {
@@ -344,7 +344,7 @@ i64 bicgstab(Rows<J> rows, In<double> inverse, bool transposed, In<double> b, do
         auto [new_rho, size] = u.move(alpha, omega, transposed);
         // numbers that are not finite do not become so again
         if (!(size > tolerance) || omega == 0.0 || !std::isfinite(new_rho)) return step + 1;
-        if (std::abs(new_rho) <= SMALLEST_RATIO_OF_PRODUCTS * std::abs(rho)) {
+        if (std::abs(new_rho) <= MIN_PRODUCT_RATIO * std::abs(rho)) {
             rho = u.restart();
             continue;
         }

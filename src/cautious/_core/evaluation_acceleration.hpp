@@ -29,7 +29,7 @@ using namespace planning;
 inline constexpr i64 STEP_CORRECTIONS = 2;
 inline constexpr i64 MAX_CORRECTIONS = 8;
 // numbers of a vector that are multiplied with those of all others while they are in the cache
-inline constexpr i64 CHUNK = 512;
+inline constexpr i64 CHUNK_STATES = 512;
 // passes that reduce the residual at least to this share of it converge soon without corrections along paths
 inline constexpr double MAX_FAST_RATIO = 0.9;
 // keeps corrections that are nearly multiples of each other from getting large weights of opposite signs
@@ -173,8 +173,8 @@ inline Done correction_products(Matrix<const double> y, In<double> r, Out<double
         double* table = products.data + piece * (m + 1) * (m + 2);
         std::fill_n(table, (m + 1) * (m + 2), 0.0);
         i64 end = std::min((piece + 1) * PIECE, r.size);
-        for (i64 start = piece * PIECE; start < end; start += CHUNK) {
-            i64 stop = std::min(start + CHUNK, end);
+        for (i64 start = piece * PIECE; start < end; start += CHUNK_STATES) {
+            i64 stop = std::min(start + CHUNK_STATES, end);
             auto vector = [=](i64 i) { return (i < m ? y.row(i) : r).part(start, stop); };
             for (i64 i = 0; i <= m; ++i) {
                 double* row = table + i * (m + 2);

@@ -15,8 +15,8 @@ using namespace flow;
 
 inline constexpr i64 PIECE = 4096;
 // states whose actions are compared while the values of their pairs are in the cache
-inline constexpr i64 BLOCK = 256;
-static_assert(PIECE % BLOCK == 0);
+inline constexpr i64 BLOCK_STATES = 256;
+static_assert(PIECE % BLOCK_STATES == 0);
 
 // iterates that evaluate_repeatedly keeps
 inline constexpr i64 KEPT_ITERATES = 4;
@@ -70,12 +70,12 @@ Done bellman(Rows<I> p, In<double> r, double gamma, In<double> v, In<bool> scope
     REQUIRE(n_actions > 0 && r.size == p.count());
     REQUIRE(scope.size == v.size && xi.size == v.size && action.size == v.size && out.size == v.size);
     REQUIRE(summaries.rows == pieces_of(v.size) && summaries.columns == SUMMARY && are_pieces(first, last, v.size));
-    Buffer<double> q(BLOCK * n_actions);
+    Buffer<double> q(BLOCK_STATES * n_actions);
     REQUIRE_MEMORY(q);
     for (i64 piece = first; piece < last; ++piece) {
         i64 start = piece * PIECE, end = std::min(start + PIECE, n_states), changed = 0;
-        for (i64 s = start; s < end; s += BLOCK) {
-            i64 next = std::min(s + BLOCK, end), row = s * n_actions;
+        for (i64 s = start; s < end; s += BLOCK_STATES) {
+            i64 next = std::min(s + BLOCK_STATES, end), row = s * n_actions;
             auto worth = q.span().part(0, (next - s) * n_actions);
             for (i64 pair = row; pair < next * n_actions; ++pair)
                 worth[pair - row] = r[pair] + gamma * expectation(p, v, pair);

@@ -32,7 +32,7 @@ namespace cautious::sampling {
 inline constexpr u64 GOLDEN = 0x9E3779B97F4A7C15;
 inline constexpr double UNIT = 1.0 / 9007199254740992.0;
 // a call cannot be interrupted, so that long work is asked for in pieces
-inline constexpr i64 MOST_DRAWS = i64{1} << 26;
+inline constexpr i64 MAX_DRAWS = i64{1} << 26;
 
 // The number in [0, 1) at this place of the stream of this seed: splitmix64 (Steele, Lea, Flood 2014).
 inline double uniform(u64 seed, u64 counter) {
@@ -116,7 +116,7 @@ inline void add_to_count(i64& count, i64 more) { (void)__builtin_add_overflow(co
 template <class I>
 Done draw_hits(Rows<I> sums, In<i64> n, u64 seed, Out<i64> hits) {
     REQUIRE(n.size == sums.count() && hits.size == sums.data.size);
-    REQUIRE(total_of(n, MOST_DRAWS) >= 0 && sampled_rows_have_entries(sums, n));
+    REQUIRE(total_of(n, MAX_DRAWS) >= 0 && sampled_rows_have_entries(sums, n));
     u64 counter = 0;
     for (i64 row = 0; row < n.size; ++row)
         for (i64 i = 0; i < n[row]; ++i, ++counter)

@@ -36,8 +36,6 @@ MAX_CANDIDATES = 4
 # the error of a column's occupancy, as a share of the gap that is aimed at, and of the present gap
 FINAL_ERROR_SHARE, EARLY_ERROR_SHARE = 0.15, 0.5
 MAX_OCCUPANCY_ERROR = 1e-2
-# with worst cases in larger models so many columns are needed that it pays to compute them roughly at first
-ROUGH_WORST_CASE_STATES = 3000
 
 
 class ColumnGeneration(Solver):
@@ -75,10 +73,6 @@ class _Search:
         self.level = LevelMethod()
         # the last master solution's prices; at first those of the last solved caution, in proportion, if there is one
         self.last_prices = pool.proportional_prices(problem.caution)
-        # next to a solved caution most new columns end up in the answer, so they are computed accurately at once
-        large = problem.mdp.n_states >= ROUGH_WORST_CASE_STATES
-        self.accurate = pool.solved is not None and (rows.all_barriers or not large)
-        self.starts_at_last_prices = pool.solved is not None and (rows.all_barriers or large)
 
     def begin(self) -> None:
         """The first column, at prices that are equal within every worst case."""
@@ -124,8 +118,9 @@ class _Search:
 
     def _price_out(self, master: RestrictedMaster, best: Mixture, gap: float, goal: float) -> None:
         """Add one column, at the prices of the level method."""
-        if self.level.centre is None and self.starts_at_last_prices:
-            prices = self.rows.normalised(cast(Array, self.pool.proportional_prices(self.problem.caution)))
+        solved = self.pool.proportional_prices(self.problem.caution)
+        if self.level.centre is None and solved is not None:
+            prices = self.rows.normalised(solved)
         else:
             prices = self.level.prices(master, best, gap)
         sensitivity = self.pool.sensitivity(prices)
@@ -134,8 +129,7 @@ class _Search:
         def rough(found: Plan) -> float:
             return EARLY_ERROR_SHARE * min(gap, found.upper - known, MAX_OCCUPANCY_ERROR * sensitivity) / sensitivity
 
-        accuracy = FINAL_ERROR_SHARE * goal / sensitivity if self.accurate else rough
-        found = self.pool.price_out(self.problem.reward, self.rows.sign * prices, goal, accuracy, known)
+        found = self.pool.price_out(self.problem.reward, self.rows.sign * prices, goal, rough, known)
         self._prove(found, prices)
         self.pool.forget(best.weights)
 

@@ -20,8 +20,8 @@ from cautious.occupancy import policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
 
-LARGEST_POOL = 400
-RECENT = 20
+MAX_COLUMNS = 400
+KEPT_RECENT_COLUMNS = 20
 STATES_SHARE, STATES_BYTES = 0.5, 32e6
 
 Accuracy = float | Callable[[Plan], float]
@@ -131,9 +131,9 @@ class ColumnPool:
 
     def forget(self, weights: Array) -> None:
         """Drop columns without weight when the pool is full, and states of columns beyond the room for them."""
-        if len(self.columns) > LARGEST_POOL:
+        if len(self.columns) > MAX_COLUMNS:
             weighty = np.append(weights > 0, np.ones(len(self.columns) - weights.size, dtype=np.bool_))
-            self._choose(weighty | (np.arange(weighty.size) >= weighty.size - RECENT))
+            self._choose(weighty | (np.arange(weighty.size) >= weighty.size - KEPT_RECENT_COLUMNS))
         self.forget_states(weights)
 
     def forget_states(self, weights: Array) -> None:
