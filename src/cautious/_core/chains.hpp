@@ -4,17 +4,14 @@
 // minus infinity on pairs that may not be used; `pi` (S*A,) a policy. (pointer, successor, chance) are the rows of its
 // chain P (S, S), with indices of type J, short where they fit. `inverse` (S,) is one over the diagonal of I - gamma P.
 //
-// Both systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed. A Gauss-Seidel
-// sweep spends its time waiting for the state before. So it visits the states in turn from a few stretches of equal
-// length, which hardly depend on each other: four of them where it gathers, two where it scatters and there are at
-// least MIN_SCATTER_STATES states. Loops over whole vectors wait for memory in large models: what can be done in one is.
+// Both systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed. Loops over
+// whole vectors wait for memory in large models, so as much as possible is done in one loop.
 #pragma once
 #include "binding.hpp"
 #include "vec.hpp"
 
 namespace cautious::chains {
 
-inline constexpr i64 MIN_SCATTER_STATES = 30'000;
 // vectors (S,) that `bicgstab` works in
 inline constexpr i64 WORK_VECTORS = 7;
 // below this share of its last value the product with the shadow residual says nothing any more
@@ -206,30 +203,20 @@ struct System {
     // z = one symmetric Gauss-Seidel sweep on (I - gamma P) z = y from zero; left = y - (I - gamma P) z.
     void gather(const double* y, double* z, double* left) const {
         System m = *this;
-        i64 n = n_states, stretch = n / 4, even = 4 * stretch;
+        i64 n = n_states;
         for (i64 s = 0; s < n; ++s) z[s] = 0.0;
         by_lanes(0, n, [=]<class V>(V, i64 s) {
             (V::load(m.inverse + s) * V::load(y + s)).store(left + s);
         });
-        auto renew = [=](i64 s) __attribute__((always_inline)) { z[s] = left[s] + m.neighbours(z, s); };
-        // written out: processors predict what to fetch by the instruction that reads it, so each stretch needs its own
-        auto renew_all = [=](i64 i) __attribute__((always_inline)) {
-            renew(i);
-            renew(stretch + i);
-            renew(2 * stretch + i);
-            renew(3 * stretch + i);
-        };
-        for (i64 i = 0; i < stretch; ++i) renew_all(i);
-        for (i64 s = even; s < n; ++s) renew(s);
-        for (i64 s = n - 1; s >= even; --s) renew(s);
-        for (i64 i = stretch - 1; i >= 0; --i) renew_all(i);
+        for (i64 s = 0; s < n; ++s) z[s] = left[s] + m.neighbours(z, s);
+        for (i64 s = n - 1; s >= 0; --s) z[s] = left[s] + m.neighbours(z, s);
         for (i64 s = 0; s < n; ++s) left[s] = y[s] - (z[s] - m.neighbours(z, s)) / m.inverse[s];
     }
 
     // The same for (I - gamma P') z = y; what the sweep leaves of y is its residual, which costs nothing more.
     void scatter(const double* y, double* z, double* left) const {
         System m = *this;
-        i64 n = n_states, half = n >= MIN_SCATTER_STATES ? n / 2 : 0;
+        i64 n = n_states;
         std::memcpy(left, y, static_cast<std::size_t>(n) * sizeof(double));
         // take what is left at a state into z, and hand on what follows
         auto pass_on = [=](i64 s, bool again) {
@@ -240,16 +227,8 @@ struct System {
             for (i64 k = m.pointer[s], last = m.pointer[s + 1]; k < last; ++k)
                 left[m.successor[k]] += taken * m.weight[k];
         };
-        for (i64 s = 0; s < half; ++s) {
-            pass_on(s, false);
-            pass_on(half + s, false);
-        }
-        for (i64 s = 2 * half; s < n; ++s) pass_on(s, false);
-        for (i64 s = n - 1; s >= 2 * half; --s) pass_on(s, true);
-        for (i64 s = half - 1; s >= 0; --s) {
-            pass_on(s, true);
-            pass_on(half + s, true);
-        }
+        for (i64 s = 0; s < n; ++s) pass_on(s, false);
+        for (i64 s = n - 1; s >= 0; --s) pass_on(s, true);
     }
 
     // z: y after the preconditioner; az: z after the matrix; the products of az with `other` (S,) and with itself.
