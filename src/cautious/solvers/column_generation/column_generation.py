@@ -7,7 +7,6 @@ occupancies are computed only as accurately as the present gap requires.
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
