@@ -8,8 +8,6 @@ import cautious as ca
 from cautious.certificate.bounds import Box, Witness
 from cautious.runtime.clock import Clock
 from cautious.solvers.base import Outcome, Target, Workspace, run
-from cautious.solvers.column_generation.dual_price_model import Planned, PriceMemory
-from cautious.solvers.column_generation.restricted_master import Rows
 from cautious.solvers.interior_point.interior_point import InteriorPoint
 from cautious.solvers.interior_point.newton_directions import Newton
 from cautious.solvers.interior_point.starting_points import FIRST_LEVEL, Neighbour
@@ -103,55 +101,6 @@ def test_a_neighbour_that_is_too_far_away_is_given_up():
         assert found.status is ca.Status.SOLVED
         assert found.evaluated.objective == pytest.approx(alone.objective, abs=1e-6 * max(1.0, abs(alone.objective)))
     assert shared.of("interior point, start", Neighbour).level > FIRST_LEVEL
-
-
-def test_prices_by_the_model_are_right_where_the_bound_is_quadratic():
-    """A worst case of two rows with h(p) = |p - q|^2 / 2: the least on the line p1 + p2 = -1 is known."""
-    rows = Rows(np.zeros(2), np.zeros(2), np.zeros(2, dtype=np.int64), np.ones(1))
-    memory, q = PriceMemory(), np.array([-0.2, -0.6])
-    for prices in np.array([[-0.3, -0.7], [-0.5, -0.5], [-0.4, -0.65], [-0.45, -0.5]]):
-        memory.add(prices, prices - q)
-    found = memory.suggestion(rows, np.array([0.35, 0.65]))
-    np.testing.assert_allclose(found.prices, [0.3, 0.7], atol=2e-3)
-    # per unit of the largest feature
-    assert found.curvature * np.abs(memory.features).max() ** 2 == pytest.approx(1.0, rel=0.05)
-
-
-def test_a_barriers_price_by_the_model():
-    """h(p) = p^2 / 2 + p, floor 0.5: the slack 0.5 + p times the price is the caution."""
-    rows = Rows(np.array([1.5]), np.array([0.5]), np.array([-1]), np.zeros(0))
-    memory = PriceMemory()
-    for price in (0.7, 0.9, 1.2):
-        memory.add(np.array([price]), np.array([price + 1.0]))
-    price = memory.suggestion(rows, np.array([0.9])).prices[0]
-    assert price * (price + 0.5) == pytest.approx(1.5, rel=1e-3)
-
-
-def test_one_price_says_too_little():
-    rows = Rows(np.array([1.5]), np.array([0.5]), np.array([-1]), np.zeros(0))
-    memory = PriceMemory()
-    memory.add(np.array([1.0]), np.array([2.0]))
-    memory.add(np.array([1.0]), np.array([2.0]))
-    assert memory.suggestion(rows, np.array([1.0])) is None
-    assert memory.start(np.array([1.0])) is None
-
-
-def test_values_between_two_plans_are_their_combination():
-    memory, ones = PriceMemory(), np.ones(3)
-    for price, action in ((1.0, 0), (2.0, 1)):
-        memory.keep(Planned(np.array([price]), price * ones, np.full(3, action, np.uint8), ones / 3), 5)
-    plan, states = memory.start(np.array([1.75]))
-    np.testing.assert_allclose(plan.values, 1.75, rtol=1e-2)
-    np.testing.assert_allclose(states, 1 / 3)
-    assert plan.actions.tolist() == [1, 1, 1]
-
-
-def test_plans_are_remembered_up_to_a_number_and_the_oldest_goes():
-    memory, ones = PriceMemory(), np.ones(3)
-    for price in (100.0, 1.0, 2.0, 3.0):
-        memory.keep(Planned(np.array([price]), price * ones, np.zeros(3, np.uint8), ones / 3), 3)
-    plan, _ = memory.start(np.array([2.0]))
-    np.testing.assert_allclose(plan.values, 2.0, rtol=1e-6)
 
 
 def test_a_frontier_takes_fewer_plans_than_its_points_alone(monkeypatch):

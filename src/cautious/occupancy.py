@@ -4,8 +4,10 @@ The occupancy d (S, A) of a policy pi is the discounted share of time spent in e
 
     x = (1 - gamma) xi + gamma P_pi' x,     d(s, a) = x(s) pi(a | s),     sum d = 1.
 
-A Krylov method gives x; the measured residual says how far it can be from the truth, and is solved for again until
-that is near enough:  ||x - x_true||_1 <= ||residual||_1 / (1 - gamma),  because P_pi' does not increase the 1-norm.
+A Krylov method gives x. The measured residual bounds the distance to the exact solution, because P_pi' does not
+increase the 1-norm, and the system is solved again for the residual until that bound is small enough:
+
+    ||x - x_true||_1 <= ||residual||_1 / (1 - gamma).
 """
 
 from dataclasses import dataclass
@@ -21,12 +23,12 @@ from cautious.models.chains import Chain, chain_of
 from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
 
-LOOSEST = 0.5
+MAX_ERROR = 0.5
 # rows of the model and of the policy sum to one within this much
-ROUNDING = 4 * EPS
-REFINEMENTS = 8
-# how much smaller one Krylov solve may be asked to make the residual: rounding spoils its own idea of it
-FINEST = 1e-10
+ROW_SUM_ERROR = 4 * EPS
+MAX_REFINEMENTS = 8
+# one Krylov solve is asked to reduce the residual at most to this share of it: rounding spoils its own estimate
+MIN_RESIDUAL_RATIO = 1e-10
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,16 @@ def _not_allowed(mdp: MDP, where: tuple[int, ...], chance: float) -> str:
 def policy_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array | None = None) -> PolicyOccupancy:
     """The occupancy of a checked policy (S, A), solved until its ``error`` is at most ``accuracy``.
 
-    With accuracy 0, or where rounding permits no better, as exact as it gets. ``guess`` (S,) is a first idea of the
-    state marginal: any will do, the measured residual decides.
+    With accuracy 0 it is as exact as rounding permits. ``guess`` (S,) is an approximation of the state marginal to
+    start from; it need not be good, because the residual is measured.
     """
     system = _Balance(mdp, policy)
-    # an error of one would let nothing at all pass for an answer
-    found = system.solved(min(accuracy, LOOSEST) * (1 - mdp.discount) / 2 - ROUNDING, guess)
+    # an error of one would accept the zero vector as an answer
+    found = system.solved(min(accuracy, MAX_ERROR) * (1 - mdp.discount) / 2 - ROW_SUM_ERROR, guess)
     occupancy = np.empty(mdp.shape)
     pair_occupancy(system.policy, found.states, float(found.states.sum()), occupancy)
     # setting the sum to one at most doubles the distance
-    error = 2 * (found.size + ROUNDING) / (1 - mdp.discount)
+    error = 2 * (found.size + ROW_SUM_ERROR) / (1 - mdp.discount)
     return PolicyOccupancy(occupancy, system.reached, error)
 
 
@@ -125,7 +127,7 @@ class _Balance:
 
     @cached_property
     def chain(self) -> Chain:
-        """That of the policy; a good guess needs none."""
+        """The chain of the policy; not needed if the guess is good enough."""
         return chain_of(self.mdp, self.policy.reshape(self.mdp.shape))
 
     def measured(self, states: Array) -> _Measured:
@@ -137,23 +139,23 @@ class _Balance:
 
     def solved(self, goal: float, guess: Array | None) -> _Measured:
         """States whose residual is at most ``goal`` in the 1-norm, or as small as it gets."""
-        # nothing at all is out of balance by what starts
+        # the residual of the zero vector is the start distribution
         mdp, gamma = self.mdp, self.mdp.discount
         found = _Measured(np.zeros(mdp.n_states), (1 - gamma) * mdp.start, 1 - gamma)
         if guess is not None:
             near = self.measured(guess)
             found = near if near.size < found.size else found
-        for _ in range(REFINEMENTS):
+        for _ in range(MAX_REFINEMENTS):
             if found.size <= goal:
                 return found
-            aim = max(0.8 * goal, FINEST * found.size)
+            aim = max(0.8 * goal, MIN_RESIDUAL_RATIO * found.size)
             step, _ = self.chain.krylov(gamma, found.residual, aim, transposed=True)
             better = self.measured(found.states + step)
             slow = not better.size < 0.5 * found.size
             found = better if better.size < found.size else found
             if slow:
                 break
-        if found.size > max(goal, 16 * ROUNDING):
+        if found.size > max(goal, 16 * ROW_SUM_ERROR):
             step = self.chain.direct(gamma, found.residual, transposed=True)
             better = self.measured(found.states + step)
             found = better if better.size < found.size else found

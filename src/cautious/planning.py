@@ -1,16 +1,16 @@
-"""The best policy for ANY reward table: the one big computation everything else calls.
+"""The best policy for any reward table: the computation that nearly every solver calls.
 
 For any values v and T the optimality operator, with low and high the least and largest entry of Tv - v over the
 states that can be reached,
 
     <xi, Tv> + gamma low / (1-gamma) <= value of the greedy policy <= optimum <= <xi, Tv> + gamma high / (1-gamma).
 
-Stopping rests on these two numbers alone, widened by what rounding can do. Modified policy iteration does the work: a
-sweep over all pairs, a shift to the middle of the bounds, then cheap passes over the chain of the greedy policy and
-corrections that speed them up (``_core/evaluation_acceleration.hpp``). Where actions mostly have their likeliest
-outcome, it starts from the values of a simplified model (``_core/likely_moves.hpp``), in which values propagate faster
-than one state per sweep. Where the policy has settled and passes converge slowly, its linear system is solved instead;
-and policy iteration with such solves takes over where values must propagate far.
+Stopping rests on these two numbers alone, widened by what rounding can do. The method is modified policy iteration: a
+sweep over all pairs, a shift to the middle of the bounds, then passes over the chain of the greedy policy, which cost
+less, and corrections that make them converge faster (``_core/evaluation_acceleration.hpp``). Where most pairs have one
+likely outcome, it starts from the values of a simplified model (``_core/likely_moves.hpp``), in which values propagate
+faster than one state per sweep. Where the policy no longer changes and passes converge slowly, its linear system is
+solved instead; and policy iteration with such solves takes over where the rounds above do not suffice.
 """
 
 from collections.abc import Callable
@@ -29,19 +29,19 @@ from cautious.models.evaluation_acceleration import EvaluationAcceleration
 from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, pieces, threads_for
 
-# where few actions still change: likely paths, and more passes between two sweeps if the last ones did little
-PASSES, MORE_PASSES = 10, 20
-FEW_CHANGES = 0.02
-SLOW = 0.3
+# evaluation passes between two sweeps
+PASSES = 10
+# corrections along likely paths are tried when a sweep changed at most this share of the actions
+MAX_CHANGED_SHARE = 0.02
 # sweeps over the simplified model end when values rise by less than this share of the first rise
-MOST_SIMPLE_SWEEPS, SMALL_RISE = 100, 0.05
-# where values propagate along likely paths and still more rounds are needed, the policy changes a state per round
-SWEEP_ROUNDS, PATH_ROUNDS = 300, 60
-POLICY_ROUNDS = 100
-WAVES = 10
-KNOWN_SHARE = 0.2
-SMALL_STATES = 300
-SMALL_ROUNDS = 30
+MAX_SIMPLE_SWEEPS, MIN_RELATIVE_RISE = 100, 0.05
+# rounds of sweep and passes before policy iteration takes over: without and with likely paths, and in small models
+MAX_ROUNDS, MAX_ROUNDS_WITH_PATHS, MAX_SMALL_ROUNDS = 300, 60, 30
+MAX_SMALL_STATES = 300
+MAX_POLICY_ROUNDS = 100
+IN_PLACE_SWEEPS = 10
+# how close bounds must be, as a share of what they prove beyond a known value
+MAX_WIDTH_SHARE = 0.2
 # what a linear solve costs, in rounds of a sweep and passes; and a step of it, in passes
 ROUNDS_PER_SOLVE = 12
 PASSES_PER_STEP = 16
@@ -92,8 +92,8 @@ def plan(
 
     Stops when ``upper - lower <= tolerance``, or when rounding prevents anything better; ``tolerance`` may depend on
     what the policy is worth. ``allowed`` must be closed (``problem.active``): from a kept pair every successor has a
-    kept pair. Who knows a behaviour worth ``known`` wants to hear how much better another one is: then it stops when
-    ``upper - known <= tolerance``, or when the bounds are close together compared with that.
+    kept pair. With the value ``known`` of some policy, it stops when ``upper - known <= tolerance``, or when the bounds
+    are close together compared with that difference.
     """
     allowed = mdp.allowed if allowed is None else allowed
     rule = tolerance if callable(tolerance) else lambda _: tolerance
@@ -149,9 +149,9 @@ class _Search:
         likely_moves(*mdp.csr, mdp.discount, mdp.n_states, target, weight)
         worth = np.full(mdp.n_states, self.least_reward)
         first = follow_moves(target, weight, self.reward, worth, True)
-        for number in range(MOST_SIMPLE_SWEEPS):
+        for number in range(MAX_SIMPLE_SWEEPS):
             rise = follow_moves(target, weight, self.reward, worth, number % 2 == 1)
-            if rise <= SMALL_RISE * first:
+            if rise <= MIN_RELATIVE_RISE * first:
                 break
         return worth / (1 - mdp.discount)
 
@@ -159,7 +159,7 @@ class _Search:
         """One sweep, which overwrites ``actions``; records the bounds."""
         mdp, gamma = self.mdp, self.mdp.discount
         swept, summaries = np.empty(mdp.n_states), self.summaries
-        model = (*mdp.csr, mdp.block_lengths, self.reward, gamma)
+        model = (*mdp.csr, self.reward, gamma)
         sweep = partial(kernels.bellman, *model, values, self.scope, mdp.start, actions, swept, summaries)
         over_pieces(mdp.n_states, self.threads, sweep)
         self.spent += 1
@@ -172,34 +172,31 @@ class _Search:
         if width < self.best.upper - self.best.lower:
             self.best = Plan(actions.copy(), swept, mean + low - noise, mean + high + noise)
         left, enough = self.best.upper - self.known, self.tolerance(mean + middle)
-        wanted = enough if np.isinf(left) else KNOWN_SHARE * left
+        wanted = enough if np.isinf(left) else MAX_WIDTH_SHARE * left
         self.target = max(wanted, 4 * rounding / (1 - gamma))
         return _Sweep(swept, middle, width, changed, width <= self.target or left <= enough)
 
     def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, bool]:
         """Modified policy iteration."""
         last_width, settled = np.inf, False
-        rounds = PATH_ROUNDS if self.acceleration.has_paths else SWEEP_ROUNDS
-        for _ in range(SMALL_ROUNDS if self.mdp.n_states <= SMALL_STATES else rounds):
+        rounds = MAX_ROUNDS_WITH_PATHS if self.acceleration.has_paths else MAX_ROUNDS
+        for _ in range(MAX_SMALL_ROUNDS if self.mdp.n_states <= MAX_SMALL_STATES else rounds):
             swept = self.improve(values, actions)
             if swept.done:
                 return swept.values, True
-            still = swept.changed == 0
+            unchanged = swept.changed == 0
             shrunk = min(max(swept.width / last_width, 1e-300), 1.0)
-            crawls = settled and still and swept.width * shrunk**ROUNDS_PER_SOLVE > self.target
-            steady = swept.changed <= FEW_CHANGES * self.mdp.n_states
-            passes = MORE_PASSES if steady and shrunk > SLOW else PASSES
-            values = (
-                self.solved(swept.values, actions) if crawls else self.nearer(swept.values, actions, passes, steady)
-            )
-            settled, last_width = still and not crawls, swept.width
+            slow = settled and unchanged and swept.width * shrunk**ROUNDS_PER_SOLVE > self.target
+            values = self.solved(swept.values, actions) if slow else self.nearer(swept, actions)
+            settled, last_width = unchanged and not slow, swept.width
         return values, False
 
-    def nearer(self, values: Array, actions: Indices, passes: int, steady: bool) -> Array:
-        """Values nearer to the policy's own, after ``passes`` over its chain; and along its paths if it is steady."""
+    def nearer(self, swept: _Sweep, actions: Indices) -> Array:
+        """Values nearer to the policy's own: passes over its chain, and likely paths if few actions changed."""
         chain, gain = self.greedy.chain(actions)
-        self.spent += passes * chain.chance.size / self.n_entries
-        return self.acceleration.evaluate(chain, gain, values, passes, actions if steady else None)
+        self.spent += PASSES * chain.chance.size / self.n_entries
+        steady = swept.changed <= MAX_CHANGED_SHARE * self.mdp.n_states
+        return self.acceleration.evaluate(chain, gain, swept.values, PASSES, actions if steady else None)
 
     def solved(self, values: Array, actions: Indices) -> Array:
         """The values of the policy, by solving its system."""
@@ -215,14 +212,14 @@ class _Search:
         Between two solves, sweeps in place propagate values farther than the one step that a change of policy does. The
         values of a policy are below their sweep, so these sweeps only raise them.
         """
-        for _ in range(POLICY_ROUNDS):
+        for _ in range(MAX_POLICY_ROUNDS):
             swept = self.improve(self.solved(values, actions), actions)
             if swept.done or swept.changed == 0:
                 return
             values = swept.values - swept.middle
-            for number in range(WAVES):
+            for number in range(IN_PLACE_SWEEPS):
                 kernels.bellman_in_place(*self.mdp.csr, self.reward, self.mdp.discount, values, number % 2 == 1)
-            self.spent += WAVES
+            self.spent += IN_PLACE_SWEEPS
             swept = self.improve(values, actions)
             if swept.done:
                 return

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 
 import cautious as ca
 from cautious._core import evaluation_acceleration as kernels
-from cautious.models import evaluation_acceleration
 from cautious.models.chains import Greedy
 from cautious.models.encodings import frozen
 from cautious.models.evaluation_acceleration import EvaluationAcceleration
@@ -126,9 +125,8 @@ def test_steps_are_combined_the_same_with_and_without_tables(n):
     np.testing.assert_allclose(quick[3], iterates[3], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("trails", [True, False])
 @pytest.mark.parametrize("has_paths", [True, False])
-def test_any_number_of_threads_gives_the_same_bytes(has_paths, trails, monkeypatch):
+def test_any_number_of_threads_gives_the_same_bytes(has_paths, monkeypatch):
     n, rng = 3 * threads.PIECE + 77, np.random.default_rng(1)
     if has_paths:
         columns = np.stack([np.minimum(np.arange(n) + 1, n - 1), rng.integers(0, n, n)], axis=1)
@@ -141,8 +139,6 @@ def test_any_number_of_threads_gives_the_same_bytes(has_paths, trails, monkeypat
     assert ahead.has_paths == has_paths
     one = nearer(np.zeros(n), 9)
     monkeypatch.setattr(threads, "ENTRIES_WORTH_A_THREAD", 1)
-    monkeypatch.setattr(evaluation_acceleration, "MANY_ENTRIES", 1 if trails else 10**9)
-    monkeypatch.setattr(evaluation_acceleration, "NEAR_BLOCKS", n)
     for count in (2, 3):
         with threads.use_threads(count):
             assert nearer(np.zeros(n), 9).tobytes() == one.tobytes()
@@ -175,31 +171,20 @@ def test_a_slippery_grid_takes_few_rounds_at_a_discount_near_one():
     assert found.sweeps < 40
 
 
-def whole_call(n=300, corrections=5):
-    """All arguments of ``accelerated_passes`` for a chain that moves on by one."""
-    rng = np.random.default_rng(0)
-    rows = np.arange(n + 1, dtype=np.int32), ((np.arange(n) + 1) % n).astype(np.int32), np.ones(n)
-    blocks = -(-n // 256)
-    reach = np.full(blocks, blocks), np.full(blocks, blocks)
-    paths = rows[1], np.full(n, 0.99), np.arange(n, dtype=np.int32)[::-1].copy(), np.arange(n) == n - 1
-    room = np.empty((4, n)), np.empty((corrections, n)), np.empty((corrections, n))
-    return [*rows, np.ones(blocks, np.int64), rng.normal(size=n), 0.99, np.zeros(n), 6, *reach, *paths, *room]
-
-
-@pytest.mark.parametrize("corrections", [0, 2, 5])
-def test_all_in_one_call(corrections):
-    """Against least squares with the corrections in full. Likely paths are exact here: every row has one entry."""
-    arguments = whole_call(corrections=corrections)
-    kernels.accelerated_passes(*arguments)
-    n, discount, gain = 300, 0.99, arguments[4]
+@pytest.mark.parametrize("follows", [False, True])
+def test_corrections_against_least_squares(follows):
+    """Likely paths are exact here: every row has one entry."""
+    n, discount, gain = 300, 0.99, np.random.default_rng(0).normal(size=300)
     chain, iterates = np.roll(np.eye(n), 1, axis=1), [np.zeros(n)]
-    for _ in range(6):
-        iterates.append(gain + discount * chain @ iterates[-1])
+    acceleration, nearer = one_policy(chain, gain, discount)
+    acceleration.follows = follows
+    found = nearer(np.zeros(n), 6)
     exact = exact_values(chain, gain, discount)
-    found = arguments[14][(6 + 3) % 4]
-    if corrections == 5:
+    if follows:
         assert off(found, exact) < 1e-6 * np.ptp(exact)
         return
+    for _ in range(6):
+        iterates.append(gain + discount * chain @ iterates[-1])
     steps = np.diff(iterates[-4:], axis=0)
     y = steps[:2] - steps[1:]
     centred = y - y.mean(axis=1, keepdims=True)
@@ -207,34 +192,9 @@ def test_all_in_one_call(corrections):
     np.testing.assert_allclose(found, iterates[-1] + weights @ steps[1:], rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("place", "wrong"),
-    [
-        (3, np.ones(1, np.int64)),
-        (4, np.ones(3)),
-        (6, np.ones(0)),
-        (7, 3),
-        (7, 2**62),
-        (8, np.ones(1, np.int64)),
-        (10, np.zeros(0, np.int32)),
-        (11, np.ones(2)),
-        (12, np.zeros(0, np.int32)),
-        (13, np.ones(2, np.bool_)),
-        (14, np.empty((3, 300))),
-        (15, np.empty((4, 300))),
-        (16, np.empty((5, 299))),
-    ],
-)
-def test_wrong_arguments_are_refused(place, wrong):
-    arguments = whole_call()
-    arguments[place] = wrong
-    with pytest.raises(ValueError, match="accelerated_passes needs"):
-        kernels.accelerated_passes(*arguments)
-
-
 def test_wrong_arguments_of_the_parts_are_refused():
     v, products, table = np.ones(9), np.empty((1, 3, 4)), np.ones((2, 9))
-    rows = np.arange(10, dtype=np.int32), np.arange(9, dtype=np.int32), np.ones(9), np.ones(1, np.int64)
+    rows = np.arange(10, dtype=np.int32), np.arange(9, dtype=np.int32), np.ones(9)
     calls = {
         "step_products": [v, v, v, np.ones(8), products, 0, 1],
         "passes_suffice": [products, 0],

@@ -6,12 +6,12 @@ import scipy.sparse as sp
 
 import cautious as ca
 from cautious._core.likely_moves import (
-    add_up,
     change_moves,
     follow_moves,
     likely_moves,
     mean_largest_chance,
     order_moves,
+    sum_along_paths,
 )
 from cautious.planning import plan
 
@@ -29,8 +29,8 @@ def test_adding_up_along_paths_solves_the_simplified_model_of_a_policy(seed, kin
     rng = np.random.default_rng(seed)
     n, m, discount = int(rng.integers(1, 40)), 3, 0.97
     rows = random_moves(rng, n, m)
-    # the model's index width and that of the paths differ in half of the cases
-    other = np.int64 if seed % 2 else np.int32
+    # paths may have narrower indices than the model
+    other = np.int64 if seed % 2 or kind is np.int64 else np.int32
     csr = rows.indptr.astype(other), rows.indices.astype(other), rows.data
     held, target, weight = np.full(n, -1), np.empty(n, kind), np.empty(n)
     order, closes, z = np.empty(n, kind), np.empty(n, np.bool_), np.empty(n)
@@ -45,7 +45,7 @@ def test_adding_up_along_paths_solves_the_simplified_model_of_a_policy(seed, kin
         world[np.arange(n), np.argmax(own, axis=1)] = own.max(axis=1)
         world[np.arange(n), np.arange(n)] += 1 - own.max(axis=1)
         r = rng.normal(size=n)
-        add_up(target, weight, order, closes, discount, r, z)
+        sum_along_paths(target, weight, order, closes, discount, r, z)
         stays = np.argmax(own, axis=1) == np.arange(n)
         world[stays] = np.eye(n)[stays]
         np.testing.assert_allclose(z, np.linalg.solve(np.eye(n) - discount * world, r), rtol=1e-9, atol=1e-9)
@@ -140,15 +140,15 @@ def test_wrong_arguments_are_refused():
         change_moves(*rows, 0.5, np.zeros(0, np.int64), action, place, one)
     with pytest.raises(ValueError, match="order_moves needs"):
         order_moves(place, np.zeros(2, np.int32), mask)
-    with pytest.raises(ValueError, match="add_up needs"):
-        add_up(place, one, place, mask, 0.5, two, one.copy())
+    with pytest.raises(ValueError, match="sum_along_paths needs"):
+        sum_along_paths(place, one, place, mask, 0.5, two, one.copy())
     with pytest.raises(TypeError, match="index arrays must be all of the types that belong together"):
-        add_up(place, one, place.astype(np.int64), mask, 0.5, one, one.copy())
+        sum_along_paths(place, one, place.astype(np.int64), mask, 0.5, one, one.copy())
 
 
 def test_marks_that_belong_to_another_policy_end_all_the_same():
     """A state that is said to close a cycle but is on none."""
     target, order = np.array([1, 1], np.int32), np.array([1, 0], np.int32)
     z = np.empty(2)
-    add_up(target, np.full(2, 0.5), order, np.ones(2, np.bool_), 0.5, np.ones(2), z)
+    sum_along_paths(target, np.full(2, 0.5), order, np.ones(2, np.bool_), 0.5, np.ones(2), z)
     assert np.isfinite(z).all()

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import cautious as ca
 from cautious._core import planning
-from cautious._core.planning import BLOCK, PIECE, block_lengths
+from cautious._core.planning import KEPT_ITERATES, PIECE
 from cautious.planning import plan
 
 GAMMA = 0.9
@@ -27,48 +27,39 @@ def rows_of(lengths, n_states, kind=np.int64, seed=0):
 def test_a_pass_over_rows_of_one_length(length, kind):
     csr, matrix, rng = rows_of([length] * 20, 20, kind, length)
     values, gain, out = rng.normal(size=20), rng.normal(size=20), np.empty(20)
-    lengths = block_lengths(csr[0], BLOCK)
-    assert lengths.tolist() == [length]
-    planning.evaluate(*csr, lengths, gain, GAMMA, values, out, 0, 1)
+    planning.evaluate(*csr, gain, GAMMA, values, out, 0, 1)
     np.testing.assert_allclose(out, gain + GAMMA * (matrix @ values), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_a_pass_over_rows_of_different_lengths_piece_by_piece(kind):
-    n = PIECE + 2 * BLOCK + 30
-    lengths = np.random.default_rng(1).integers(0, 7, size=n)
-    # some blocks of one length between others
-    lengths[3 * BLOCK : 5 * BLOCK], lengths[-30:] = 4, 2
-    csr, matrix, rng = rows_of(lengths, n, kind)
+    n = PIECE + 542
+    csr, matrix, rng = rows_of(np.random.default_rng(1).integers(0, 7, size=n), n, kind)
     values, gain, out = rng.normal(size=n), rng.normal(size=n), np.full(n, np.nan)
-    own = block_lengths(csr[0], BLOCK)
-    assert own[3:5].tolist() == [4, 4]
-    assert own[-1] == 2
-    expected = gain + GAMMA * (matrix @ values)
-    planning.evaluate(*csr, own, gain, GAMMA, values, out, 1, 2)
+    planning.evaluate(*csr, gain, GAMMA, values, out, 1, 2)
     assert np.isnan(out[:PIECE]).all()
-    planning.evaluate(*csr, own, gain, GAMMA, values, out, 0, 1)
-    np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-13)
-    # lengths that are not those of the rows are not believed
-    again = np.empty(n)
-    planning.evaluate(*csr, np.full_like(own, 5), gain, GAMMA, values, again, 0, 2)
-    assert again.tobytes() == out.tobytes()
+    planning.evaluate(*csr, gain, GAMMA, values, out, 0, 1)
+    np.testing.assert_allclose(out, gain + GAMMA * (matrix @ values), rtol=1e-13, atol=1e-13)
 
 
-def test_block_lengths_are_zero_where_rows_differ():
-    lengths = np.full(5 * BLOCK + 3, 3)
-    lengths[BLOCK + 7] = 4
-    lengths[4 * BLOCK] = 2
-    csr, _, _ = rows_of(lengths, 12)
-    assert block_lengths(csr[0], BLOCK).tolist() == [3, 0, 3, 3, 0, 3]
-    assert block_lengths(csr[0], 2**62).tolist() == [0]
-    assert block_lengths(np.zeros(1, np.int32), BLOCK).tolist() == []
+@pytest.mark.parametrize("passes", [0, 1, 4, 5, 11, 20])
+@pytest.mark.parametrize("n", [7, PIECE + 300])
+def test_repeated_passes_keep_the_last_four(n, passes):
+    csr, _, rng = rows_of(np.random.default_rng(n).integers(1, 5, size=n), n)
+    gain, new = rng.normal(size=n), rng.normal(size=n)
+    start, iterates = new.copy(), np.full((KEPT_ITERATES, n), np.nan)
+    planning.evaluate_repeatedly(*csr, gain, GAMMA, start, passes, iterates)
+    for number in range(passes):
+        old, new = new, np.empty(n)
+        planning.evaluate(*csr, gain, GAMMA, old, new, 0, -(-n // PIECE))
+        if number >= passes - KEPT_ITERATES:
+            assert iterates[number % KEPT_ITERATES].tobytes() == new.tobytes()
 
 
 def test_a_sweep_does_not_depend_on_how_rows_are_grouped():
-    """One row that is longer than its neighbours changes the path through the loops, and nothing else."""
+    """One row that is longer than its neighbours changes nothing else."""
     rng = np.random.default_rng(0)
-    n = 4 * BLOCK
+    n = 1024
     columns = np.sort(np.stack([rng.choice(n, size=3, replace=False) for _ in range(2 * n)]), axis=1)
     weights = rng.dirichlet(np.ones(3), size=2 * n)
     pointer = np.arange(0, 6 * n + 1, 3)
@@ -105,8 +96,8 @@ def bellman_reference(dense, rewards, allowed, values, actions):
 def bellman(csr, rewards, allowed, values, actions, scope, start):
     """The compiled sweep, called as planning calls it."""
     out, summaries, chosen = np.empty(9), np.empty((1, planning.SUMMARY)), actions.copy()
-    paid, lengths = np.where(allowed, rewards, -np.inf), block_lengths(csr[0], 3 * BLOCK)
-    planning.bellman(*csr, lengths, paid, GAMMA, values, scope, start, chosen, out, summaries, 0, 1)
+    paid = np.where(allowed, rewards, -np.inf)
+    planning.bellman(*csr, paid, GAMMA, values, scope, start, chosen, out, summaries, 0, 1)
     assert planning.combine_summaries(summaries) == tuple(summaries[0])
     return out, chosen, summaries[0]
 
@@ -160,13 +151,13 @@ def test_pieces_in_any_order_give_the_same_bytes(length):
     lengths = np.full(2 * n, length) if length else rng.integers(1, 6, size=2 * n)
     pointer = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     csr = pointer, rng.integers(0, n, pointer[-1]).astype(np.int32), rng.random(pointer[-1])
-    own, rewards, values = block_lengths(pointer, 2 * BLOCK), rng.normal(size=2 * n), rng.normal(size=n)
+    rewards, values = rng.normal(size=2 * n), rng.normal(size=n)
     scope, start = rng.random(n) < 0.5, rng.dirichlet(np.ones(n))
     found = []
     for order in ([(0, 3)], [(2, 3), (0, 1), (1, 2)], [(1, 3), (1, 1), (0, 1)]):
         out, summaries, actions = np.empty(n), np.empty((3, planning.SUMMARY)), np.zeros(n, np.int64)
         for first, last in order:
-            arguments = (*csr, own, rewards, GAMMA, values, scope, start, actions, out, summaries, first, last)
+            arguments = (*csr, rewards, GAMMA, values, scope, start, actions, out, summaries, first, last)
             planning.bellman(*arguments)
         found.append((out.tobytes(), actions.tobytes(), planning.combine_summaries(summaries)))
     assert found[0] == found[1] == found[2]
@@ -184,15 +175,15 @@ def sweep_arguments():
     """A sweep over one state with two pairs."""
     rows = np.array([0, 1, 2], np.int32), np.zeros(2, np.int32), np.ones(2)
     state = np.ones(1), np.ones(1, np.bool_), np.ones(1), np.zeros(1, np.int64), np.empty(1)
-    return [*rows, np.ones(1, np.int64), np.array([1.0, 2.0]), 0.5, *state, np.empty((1, planning.SUMMARY)), 0, 1]
+    return [*rows, np.array([1.0, 2.0]), 0.5, *state, np.empty((1, planning.SUMMARY)), 0, 1]
 
 
 def test_a_sweep_over_one_state():
     arguments = sweep_arguments()
     planning.bellman(*arguments)
-    assert arguments[10].tolist() == [2.5]
-    assert arguments[9].tolist() == [1]
-    assert arguments[11].tolist() == [[1.5, 1.5, 2.5, 2.5, 1.0]]
+    assert arguments[9].tolist() == [2.5]
+    assert arguments[8].tolist() == [1]
+    assert arguments[10].tolist() == [[1.5, 1.5, 2.5, 2.5, 1.0]]
 
 
 @pytest.mark.parametrize(
@@ -200,18 +191,17 @@ def test_a_sweep_over_one_state():
     [
         (0, np.array([0, 1], np.int32)),
         (0, np.array([0, 1, 3], np.int32)),
-        (3, np.ones(2, np.int64)),
-        (4, np.ones(3)),
-        (6, np.ones(0)),
-        (7, np.ones(2, np.bool_)),
-        (8, np.ones(0)),
-        (9, np.zeros(0, np.int64)),
-        (10, np.empty(0)),
-        (11, np.empty((1, 4))),
-        (11, np.empty((2, 5))),
-        (12, -1),
+        (3, np.ones(3)),
+        (5, np.ones(0)),
+        (6, np.ones(2, np.bool_)),
+        (7, np.ones(0)),
+        (8, np.zeros(0, np.int64)),
+        (9, np.empty(0)),
+        (10, np.empty((1, 4))),
+        (10, np.empty((2, 5))),
+        (11, -1),
+        (11, 2),
         (12, 2),
-        (13, 2),
     ],
 )
 def test_a_sweep_refuses_what_does_not_fit(place, wrong):
@@ -223,21 +213,22 @@ def test_a_sweep_refuses_what_does_not_fit(place, wrong):
 
 def test_other_loops_refuse_what_does_not_fit():
     rows = np.array([0, 1], np.int64), np.zeros(1, np.int64), np.ones(1)
-    one, lengths = np.ones(1), np.ones(1, np.int64)
+    one = np.ones(1)
     for first, last in ((-1, 1), (1, 0), (0, 2), (0, 2**62)):
         with pytest.raises(ValueError, match="evaluate needs"):
-            planning.evaluate(*rows, lengths, one, 0.5, one, np.empty(1), first, last)
+            planning.evaluate(*rows, one, 0.5, one, np.empty(1), first, last)
     with pytest.raises(ValueError, match="evaluate needs"):
-        planning.evaluate(*rows, lengths, one, 0.5, np.ones(2), np.empty(1), 0, 1)
+        planning.evaluate(*rows, one, 0.5, np.ones(2), np.empty(1), 0, 1)
     output = np.empty(1)
     output.setflags(write=False)
     with pytest.raises(TypeError, match="writable"):
-        planning.evaluate(*rows, lengths, one, 0.5, one, output, 0, 1)
+        planning.evaluate(*rows, one, 0.5, one, output, 0, 1)
     with pytest.raises(ValueError, match="bellman_in_place needs"):
         planning.bellman_in_place(*rows, np.ones(2), 0.5, np.ones(1), True)
     with pytest.raises(ValueError, match="bellman_in_place needs"):
         planning.bellman_in_place(*rows, np.ones(1), 0.5, np.ones(0), True)
-    with pytest.raises(ValueError, match="block_lengths needs"):
-        block_lengths(rows[0], 0)
+    for passes, wrong in ((-1, np.empty((KEPT_ITERATES, 1))), (4, np.empty((3, 1))), (4, np.empty((KEPT_ITERATES, 2)))):
+        with pytest.raises(ValueError, match="evaluate_repeatedly needs"):
+            planning.evaluate_repeatedly(*rows, one, 0.5, one, passes, wrong)
     with pytest.raises(ValueError, match="combine_summaries needs"):
         planning.combine_summaries(np.empty((1, 4)))

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sample_rows import KINDS, csr_of, random_rows
-from scipy.sparse.csgraph import connected_components
 
 from cautious._core import rows
 
@@ -132,38 +130,6 @@ def test_are_probabilities(data, allowed, good, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(20))
-def test_strong_components(seed, kind):
-    indptr, indices, _, dense, kept, _ = model(seed, kind, 0.05)
-    graph = ((dense > 0) & kept[:, None]).reshape(9, 3, 9).any(axis=1)
-    _, expected = connected_components(sp.csr_array(graph), connection="strong")
-    found = rows.strong_components(indptr, indices, kept, 9)
-    assert found.dtype == np.int32
-    # the same partition, numbered in another order
-    assert np.array_equal(found[:, None] == found, expected[:, None] == expected)
-
-
-def test_strong_components_of_a_long_cycle():
-    """The search has a stack of its own: its depth is not limited by that of the processor."""
-    n = 300_000
-    indptr, indices = np.arange(n + 1, dtype=np.int32), np.roll(np.arange(n, dtype=np.int32), -1)
-    assert rows.strong_components(indptr, indices, np.ones(n, bool), n).max() == 0
-    indices[-1] = n - 1
-    assert np.unique(rows.strong_components(indptr, indices, np.ones(n, bool), n)).size == n
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(10))
-def test_drop_leaving(seed, kind):
-    indptr, indices, _, dense, kept, rng = model(seed, kind)
-    component = rng.integers(2, size=9).astype(np.int32)
-    leaves = ((dense > 0) & (component != np.repeat(component, 3)[:, None])).any(axis=1)
-    expected, before = kept & ~leaves, kept.sum()
-    assert rows.drop_leaving(indptr, indices, kept, component) == before - expected.sum()
-    assert np.array_equal(kept, expected)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_absorbing_states(kind):
     dense = random_rows(np.random.default_rng(2))
     dense[[3, 4, 5, 9, 10]] = np.eye(9)[[1, 1, 1, 3, 3]]
@@ -199,12 +165,11 @@ def test_bad_arguments_are_refused():
         "another number of pairs": lambda: rows.reach(indptr, indices, allowed[:26], start),
         "pairs that do not belong to states": lambda: rows.reach(indptr, indices, allowed, np.ones(8, bool)),
         "no states": lambda: rows.keep_safe(indptr, indices, allowed, 0),
-        "negative states": lambda: rows.strong_components(indptr, indices, allowed, -9),
+        "negative states": lambda: rows.absorbing_states(indptr, indices, allowed, -9),
         "uneven": lambda: rows.row_lengths(indptr, 8),
         "no pointers": lambda: rows.well_formed(indptr[:0], indices, 9),
         "short data": lambda: rows.are_probabilities(indptr, data[:5], allowed, EPS),
         "short rewards": lambda: rows.duplicate_actions(indptr, indices, data, data[:3], data[:0], allowed, 9),
-        "short components": lambda: rows.drop_leaving(indptr, indices, allowed, np.zeros(2, np.int32)),
     }
     for call in refused.values():
         with pytest.raises(ValueError, match="needs"):

@@ -34,9 +34,9 @@ struct TermKind {
 };
 
 // a common scale of fluxes is renewed before their sum leaves this range
-inline constexpr double SMALLEST_TOTAL = 1e-50;
+inline constexpr double MIN_TOTAL = 1e-50;
 // steps times pairs in one call, which cannot be interrupted
-inline constexpr i64 MOST_WORK = i64{1} << 28;
+inline constexpr i64 MAX_WORK = i64{1} << 28;
 
 struct RiskTerms {
     In<i64> kinds;
@@ -58,14 +58,6 @@ struct RiskTerms {
         return true;
     }
 };
-
-// y += factor x.
-inline void add_multiple(double factor, In<double> x, Out<double> y) {
-    in_lanes(y.size, [=]<int N>(i64 i) {
-        using V = Vec<double, N>;
-        (V::load(y.data + i) + V::all(factor) * V::load(x.data + i)).store(y.data + i);
-    });
-}
 
 // Sums in order: runs that are repeated must round alike at every CPU level.
 inline double sum_in_order(In<double> x) {
@@ -122,9 +114,9 @@ inline void add_features(const RiskTerms& risk, i64 k, In<double> d, Out<double>
         }
         double gap = y - risk.numbers(j, 0);
         bool square = risk.kinds[k] == TermKind::SQUARE_OF;
-        add_multiple(weight * (square ? gap : -1.0 / std::max(gap, risk.numbers(j, 1))), risk.rows.row(j), slope);
+        add_multiple(slope, weight * (square ? gap : -1.0 / std::max(gap, risk.numbers(j, 1))), risk.rows.row(j));
     }
-    if (risk.kinds[k] == TermKind::WORST) add_multiple(weight, risk.rows.row(best), slope);
+    if (risk.kinds[k] == TermKind::WORST) add_multiple(slope, weight, risk.rows.row(best));
 }
 
 // Overwrites `slope` by the weighted sum over the terms; `mass` is scratch.
@@ -150,8 +142,7 @@ inline void normalise_flux(Out<double> log_lam, double gamma, Out<double> d) {
         total += d[i];
     }
     double shift = top + std::log(total * (1.0 - gamma));
-    in_lanes(d.size, [=]<int N>(i64 i) {
-        using V = Vec<double, N>;
+    by_lanes(0, d.size, [=]<class V>(V, i64 i) {
         (V::load(d.data + i) / V::all(total)).store(d.data + i);
         (V::load(log_lam.data + i) - V::all(shift)).store(log_lam.data + i);
     });
@@ -172,8 +163,7 @@ inline i64 pick_pair(In<double> d, In<bool> allowed, double delta, double share,
 
 // d = weight / total, which is added to its sum.
 inline void add_occupancy(In<double> weight, double total, Out<double> d, Out<double> d_sum) {
-    in_lanes(d.size, [=]<int N>(i64 i) {
-        using V = Vec<double, N>;
+    by_lanes(0, d.size, [=]<class V>(V, i64 i) {
         V share = V::load(weight.data + i) / V::all(total);
         share.store(d.data + i);
         (V::load(d_sum.data + i) + share).store(d_sum.data + i);
@@ -182,8 +172,7 @@ inline void add_occupancy(In<double> weight, double total, Out<double> d, Out<do
 
 // log_lam -= beta (slope + m2).
 inline void descend(Out<double> log_lam, double beta, In<double> slope, double m2) {
-    in_lanes(log_lam.size, [=]<int N>(i64 i) {
-        using V = Vec<double, N>;
+    by_lanes(0, log_lam.size, [=]<class V>(V, i64 i) {
         V step = V::all(beta) * (V::load(slope.data + i) + V::all(m2));
         (V::load(log_lam.data + i) - step).store(log_lam.data + i);
     });
@@ -203,7 +192,7 @@ Done run_algorithm_1(i64 steps, u64 seed, Rows<I> sums, In<double> rewards, bool
     REQUIRE(n_actions > 0 && n_pairs > 0 && sums.count() == n && allowed.size == n && xi.size == v.size);
     REQUIRE(rewards.size == (per_outcome ? sums.data.size : n) && d_sum.size == n && v_sum.size == v.size);
     REQUIRE(moments.rows == 3 && moments.columns == n && risk.fits(n));
-    REQUIRE(steps >= 0 && steps <= std::max<i64>(1, MOST_WORK / n));
+    REQUIRE(steps >= 0 && steps <= std::max<i64>(1, MAX_WORK / n));
     for (i64 i = 0; i < n; ++i) REQUIRE(!allowed[i] || sums.length(i) > 0);
     Buffer<double> d(n), weight(n), slope(n), mass(v.size);
     REQUIRE_MEMORY(d, weight, slope, mass);
@@ -212,12 +201,12 @@ Done run_algorithm_1(i64 steps, u64 seed, Rows<I> sums, In<double> rewards, bool
     normalise_flux(log_lam, gamma, weight);
     for (i64 t = 0; t < steps; ++t) {
         double total = sum_in_order(weight);
-        if (!(neutral && total > SMALLEST_TOTAL && total < 1.0 / SMALLEST_TOTAL)) {
+        if (!(neutral && total > MIN_TOTAL && total < 1.0 / MIN_TOTAL)) {
             normalise_flux(log_lam, gamma, weight);
             total = 1.0;
         }
         add_occupancy(weight, total, d, d_sum);
-        add_multiple(1.0, v, v_sum);
+        add_multiple(v_sum, 1.0, v);
         if (!neutral) risk_slope(risk, d, mass, slope);
         u64 counter = 3 * static_cast<u64>(t);
         i64 i = pick_pair(d, allowed, delta, share, uniform(seed, counter));

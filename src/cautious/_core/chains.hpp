@@ -4,21 +4,18 @@
 // minus infinity on pairs that may not be used; `pi` (S*A,) a policy. (pointer, successor, chance) are the rows of its
 // chain P (S, S), with indices of type J, short where they fit. `inverse` (S,) is one over the diagonal of I - gamma P.
 //
-// Both systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed. A Gauss-Seidel
-// sweep spends its time waiting for the state before. So it visits the states in turn from a few stretches of equal
-// length, which hardly depend on each other: four of them where it gathers, two where it scatters and there are at
-// least SCATTER_STATES states. Loops over whole vectors wait for memory in large models: what can be done in one is.
+// Both systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed. Loops over
+// whole vectors wait for memory in large models, so as much as possible is done in one loop.
 #pragma once
 #include "binding.hpp"
 #include "vec.hpp"
 
 namespace cautious::chains {
 
-inline constexpr i64 SCATTER_STATES = 30'000;
 // vectors (S,) that `bicgstab` works in
 inline constexpr i64 WORK_VECTORS = 7;
 // below this share of its last value the product with the shadow residual says nothing any more
-inline constexpr double SMALLEST_RATIO_OF_PRODUCTS = 1e-12;
+inline constexpr double MIN_PRODUCT_RATIO = 1e-12;
 
 // What a pair is paid; nothing if it may not be used, for states that have no other.
 inline double reward_or_zero(double r) { return r > -INFINITE ? r : 0.0; }
@@ -117,42 +114,12 @@ Done mix_rows(Rows<I> p, In<double> pi, Out<J> pointer, Out<J> successor, Out<do
     return {};
 }
 
-// Loops over whole vectors take LANES numbers at a time, and the last ones singly: V is a Vec or a double.
-using Numbers = Vec<double, LANES<double>>;
-
-template <class V>
-V numbers_at(const double* from) {
-    if constexpr (std::is_same_v<V, double>)
-        return *from;
-    else
-        return V::load(from);
-}
-template <class V>
-V all_numbers(double value) {
-    if constexpr (std::is_same_v<V, double>)
-        return value;
-    else
-        return V::all(value);
-}
-inline void put_numbers(double* to, double value) { *to = value; }
-template <int N>
-void put_numbers(double* to, Vec<double, N> value) {
-    value.store(to);
-}
-
-template <int N = LANES<double>, class F>
-void for_numbers(i64 size, F f) {
-    i64 i = 0;
-    for (; i + N <= size; i += N) f(i, Vec<double, N>{});
-    for (; i < size; ++i) f(i, 0.0);
-}
-
 // out = b + gamma P' x - x, (S,); its 1-norm.
 template <class J>
 double missing_flow(Rows<J> p, double gamma, In<double> b, In<double> x, Out<double> out) {
     REQUIRE(x.size == p.count() && b.size == x.size && out.size == x.size);
-    for_numbers(x.size, [=]<class V>(i64 s, V) {
-        put_numbers(out.data + s, numbers_at<V>(b.data + s) - numbers_at<V>(x.data + s));
+    by_lanes(0, x.size, [=]<class V>(V, i64 s) {
+        (V::load(b.data + s) - V::load(x.data + s)).store(out.data + s);
     });
     for (i64 s = 0; s < x.size; ++s) {
         double carried = gamma * x[s];
@@ -182,8 +149,8 @@ Done scaled_rows(Rows<J> p, double gamma, Out<double> weight, Out<double> invers
         double scale = inverse[s] = 1.0 / diagonal;
         const double* data = p.data.data + first;
         double* own = weight.data + first;
-        for_numbers<4>(last - first, [=]<class V>(i64 i, V) {
-            put_numbers(own + i, all_numbers<V>(gamma) * numbers_at<V>(data + i) * all_numbers<V>(scale));
+        by_lanes<4>(0, last - first, [=]<class V>(V, i64 i) {
+            (V::all(gamma) * V::load(data + i) * V::all(scale)).store(own + i);
         });
         for (i64 k = first; stays && k < last; ++k)
             if (p.indices[k] == s) weight[k] = 0.0;
@@ -191,19 +158,32 @@ Done scaled_rows(Rows<J> p, double gamma, Out<double> weight, Out<double> invers
     return {};
 }
 
-// Sums and largest entries of such loops.
+// Sums, or largest sizes, over the lanes of such loops.
 struct Running {
-    Numbers many = Numbers::all(0.0);
-    double single = 0.0;
+    Vec<double, LANES<double>> many = Vec<double, LANES<double>>::all(0.0);
+    Vec<double, 1> last = Vec<double, 1>::all(0.0);
 
-    void add_product(Numbers x, Numbers y) { many = multiply_add(x, y, many); }
-    void add_product(double x, double y) { single += x * y; }
-    void add_size(Numbers x) { many = many + absolute(x); }
-    void add_size(double x) { single += std::abs(x); }
-    void raise_to_size(Numbers x) { many = larger(many, absolute(x)); }
-    void raise_to_size(double x) { single = std::max(single, std::abs(x)); }
-    double sum() const { return many.sum() + single; }
-    double largest() const { return std::max(many.largest(), single); }
+    template <class V>
+    V& own(V) {
+        if constexpr (std::is_same_v<V, Vec<double, 1>>)
+            return last;
+        else
+            return many;
+    }
+    template <class V>
+    void add_product(V x, V y) {
+        own(x) = multiply_add(x, y, own(x));
+    }
+    template <class V>
+    void add_size(V x) {
+        own(x) = own(x) + absolute(x);
+    }
+    template <class V>
+    void raise_to_size(V x) {
+        own(x) = larger(own(x), absolute(x));
+    }
+    double sum() const { return many.sum() + last[0]; }
+    double largest() const { return std::max(many.largest(), last[0]); }
 };
 
 // The chain as its two systems see it: off-diagonal entries scaled as the rows are, see scaled_rows.
@@ -223,30 +203,20 @@ struct System {
     // z = one symmetric Gauss-Seidel sweep on (I - gamma P) z = y from zero; left = y - (I - gamma P) z.
     void gather(const double* y, double* z, double* left) const {
         System m = *this;
-        i64 n = n_states, stretch = n / 4, even = 4 * stretch;
+        i64 n = n_states;
         for (i64 s = 0; s < n; ++s) z[s] = 0.0;
-        for_numbers(n, [=]<class V>(i64 s, V) {
-            put_numbers(left + s, numbers_at<V>(m.inverse + s) * numbers_at<V>(y + s));
+        by_lanes(0, n, [=]<class V>(V, i64 s) {
+            (V::load(m.inverse + s) * V::load(y + s)).store(left + s);
         });
-        auto renew = [=](i64 s) __attribute__((always_inline)) { z[s] = left[s] + m.neighbours(z, s); };
-        // written out: processors predict what to fetch by the instruction that reads it, so each stretch needs its own
-        auto renew_all = [=](i64 i) __attribute__((always_inline)) {
-            renew(i);
-            renew(stretch + i);
-            renew(2 * stretch + i);
-            renew(3 * stretch + i);
-        };
-        for (i64 i = 0; i < stretch; ++i) renew_all(i);
-        for (i64 s = even; s < n; ++s) renew(s);
-        for (i64 s = n - 1; s >= even; --s) renew(s);
-        for (i64 i = stretch - 1; i >= 0; --i) renew_all(i);
+        for (i64 s = 0; s < n; ++s) z[s] = left[s] + m.neighbours(z, s);
+        for (i64 s = n - 1; s >= 0; --s) z[s] = left[s] + m.neighbours(z, s);
         for (i64 s = 0; s < n; ++s) left[s] = y[s] - (z[s] - m.neighbours(z, s)) / m.inverse[s];
     }
 
     // The same for (I - gamma P') z = y; what the sweep leaves of y is its residual, which costs nothing more.
     void scatter(const double* y, double* z, double* left) const {
         System m = *this;
-        i64 n = n_states, half = n >= SCATTER_STATES ? n / 2 : 0;
+        i64 n = n_states;
         std::memcpy(left, y, static_cast<std::size_t>(n) * sizeof(double));
         // take what is left at a state into z, and hand on what follows
         auto pass_on = [=](i64 s, bool again) {
@@ -257,16 +227,8 @@ struct System {
             for (i64 k = m.pointer[s], last = m.pointer[s + 1]; k < last; ++k)
                 left[m.successor[k]] += taken * m.weight[k];
         };
-        for (i64 s = 0; s < half; ++s) {
-            pass_on(s, false);
-            pass_on(half + s, false);
-        }
-        for (i64 s = 2 * half; s < n; ++s) pass_on(s, false);
-        for (i64 s = n - 1; s >= 2 * half; --s) pass_on(s, true);
-        for (i64 s = half - 1; s >= 0; --s) {
-            pass_on(s, true);
-            pass_on(half + s, true);
-        }
+        for (i64 s = 0; s < n; ++s) pass_on(s, false);
+        for (i64 s = n - 1; s >= 0; --s) pass_on(s, true);
     }
 
     // z: y after the preconditioner; az: z after the matrix; the products of az with `other` (S,) and with itself.
@@ -277,10 +239,10 @@ struct System {
         else
             gather(y, z, az);
         Running along, square;
-        for_numbers(n_states, [&]<class V>(i64 i, V) {
-            V product = numbers_at<V>(y + i) - numbers_at<V>(az + i);
-            put_numbers(az + i, product);
-            along.add_product(numbers_at<V>(other + i), product);
+        by_lanes(0, n_states, [&]<class V>(V, i64 i) {
+            V product = V::load(y + i) - V::load(az + i);
+            product.store(az + i);
+            along.add_product(V::load(other + i), product);
             square.add_product(product, product);
         });
         return {along.sum(), square.sum()};
@@ -301,21 +263,21 @@ struct KrylovVectors {
 
     // r -= alpha v
     void half_step(double alpha) const {
-        for_numbers(size, [this, alpha]<class V>(i64 i, V) {
-            put_numbers(r + i, numbers_at<V>(r + i) - all_numbers<V>(alpha) * numbers_at<V>(v + i));
+        by_lanes(0, size, [this, alpha]<class V>(V, i64 i) {
+            (V::load(r + i) - V::all(alpha) * V::load(v + i)).store(r + i);
         });
     }
 
     // The rest of a step: <shadow, r> afterwards, and the 1-norm of r if `summed`, else its largest entry.
     std::tuple<double, double> move(double alpha, double omega, bool summed) const {
         Running rho, size_of_r;
-        for_numbers(size, [&]<class V>(i64 i, V) {
-            V first = all_numbers<V>(alpha) * numbers_at<V>(p_hat + i);
-            V second = all_numbers<V>(omega) * numbers_at<V>(r_hat + i);
-            put_numbers(x + i, numbers_at<V>(x + i) + (first + second));
-            V left = numbers_at<V>(r + i) - all_numbers<V>(omega) * numbers_at<V>(t + i);
-            put_numbers(r + i, left);
-            rho.add_product(numbers_at<V>(shadow + i), left);
+        by_lanes(0, size, [&]<class V>(V, i64 i) {
+            V first = V::all(alpha) * V::load(p_hat + i);
+            V second = V::all(omega) * V::load(r_hat + i);
+            (V::load(x + i) + (first + second)).store(x + i);
+            V left = V::load(r + i) - V::all(omega) * V::load(t + i);
+            left.store(r + i);
+            rho.add_product(V::load(shadow + i), left);
             if (summed)
                 size_of_r.add_size(left);
             else
@@ -326,9 +288,9 @@ struct KrylovVectors {
 
     // p = r + beta (p - omega v)
     void turn(double beta, double omega) const {
-        for_numbers(size, [this, beta, omega]<class V>(i64 i, V) {
-            V kept = numbers_at<V>(p + i) - all_numbers<V>(omega) * numbers_at<V>(v + i);
-            put_numbers(p + i, numbers_at<V>(r + i) + all_numbers<V>(beta) * kept);
+        by_lanes(0, size, [this, beta, omega]<class V>(V, i64 i) {
+            V kept = V::load(p + i) - V::all(omega) * V::load(v + i);
+            (V::load(r + i) + V::all(beta) * kept).store(p + i);
         });
     }
 };
@@ -361,7 +323,7 @@ i64 bicgstab(Rows<J> rows, In<double> inverse, bool transposed, In<double> b, do
         auto [new_rho, size] = u.move(alpha, omega, transposed);
         // numbers that are not finite do not become so again
         if (!(size > tolerance) || omega == 0.0 || !std::isfinite(new_rho)) return step + 1;
-        if (std::abs(new_rho) <= SMALLEST_RATIO_OF_PRODUCTS * std::abs(rho)) {
+        if (std::abs(new_rho) <= MIN_PRODUCT_RATIO * std::abs(rho)) {
             rho = u.restart();
             continue;
         }

@@ -20,26 +20,26 @@ inline constexpr i64 padded(i64 size) { return (size + PADDING - 1) / PADDING * 
 inline constexpr i64 COLUMNS_AT_ONCE = 4;
 
 // Node numbers and levels are 32 bits wide here.
-inline constexpr i64 MOST_UNKNOWNS = i64(1) << 28;
+inline constexpr i64 MAX_UNKNOWNS = i64(1) << 28;
 
 // Pieces of at most this many nodes are not divided further.
-inline constexpr i64 LEAF_NODES = 24;
+inline constexpr i64 MAX_LEAF_NODES = 24;
 // A separator that leaves less than this share of the nodes on one side counts as longer than it is.
-inline constexpr double LEAST_SHARE = 0.3;
-inline constexpr i32 PLACED = -(1 << 30);
+inline constexpr double MIN_SIDE_SHARE = 0.3;
+inline constexpr i32 PLACED_LEVEL = -(1 << 30);
 
 // A child joins its parent if at most this share of the panel becomes zeros, by the columns of the union.
 struct Relaxation {
     i64 columns;
     double zeros;
 };
-inline constexpr Relaxation RELAXATIONS[] = {{16, 0.8}, {32, 0.3}, {64, 0.1}, {MOST_UNKNOWNS, 0.03}};
+inline constexpr Relaxation RELAXATIONS[] = {{16, 0.8}, {32, 0.3}, {64, 0.1}, {MAX_UNKNOWNS, 0.03}};
 
 // The pattern without its diagonal: pointers into `indptr` (n + 1,), the columns are returned.
 template <class I>
 Buffer<i32> neighbours(Pattern<I> cliques, Out<i32> indptr) {
     i64 n = indptr.size - 1;
-    REQUIRE(0 <= n && n < MOST_UNKNOWNS);
+    REQUIRE(0 <= n && n < MAX_UNKNOWNS);
     Buffer<i64> start(n + 2, 0), cliques_of(cliques.indices.size), mark(n, -1);
     REQUIRE_MEMORY(start, cliques_of, mark);
     for (i64 e = 0; e < cliques.first(cliques.count()); ++e) ++start[cliques.indices[e] + 2];
@@ -127,7 +127,7 @@ struct Dissection {
             i64 after = size - before - widths[l], smaller = std::min(before, after);
             if (l == 0 || smaller <= 0) continue;
             double share = static_cast<double>(smaller) / static_cast<double>(before + after);
-            double cost = widths[l] * (share >= LEAST_SHARE ? 1.0 : LEAST_SHARE / share) * (1.25 - 0.5 * share);
+            double cost = widths[l] * (share >= MIN_SIDE_SHARE ? 1.0 : MIN_SIDE_SHARE / share) * (1.25 - 0.5 * share);
             if (cost >= best_cost) continue;
             best = l;
             best_cost = cost;
@@ -156,7 +156,7 @@ struct Dissection {
         for (i64 i = 0; i < size; ++i) {
             i32 node = queue[i];
             nodes[level[node] < at ? a++ : level[node] > at ? b++ : c++] = node;
-            if (level[node] == at) level[node] = PLACED;
+            if (level[node] == at) level[node] = PLACED_LEVEL;
         }
     }
 
@@ -166,7 +166,7 @@ struct Dissection {
         std::copy(nodes.data + begin, nodes.data + end, copied.data);
         for (i64 i = 0, place = begin;; size = search(copied[i])) {
             number_queue(place, size);
-            if (size > LEAF_NODES) push(place, place + size);
+            if (size > MAX_LEAF_NODES) push(place, place + size);
             place += size;
             while (i < end - begin && level[copied[i]] >= 0) ++i;
             if (i == end - begin) return;
@@ -177,7 +177,7 @@ struct Dissection {
 // The order (n,): position -> node.
 template <class I>
 Buffer<i64> nested_dissection(Pattern<I> graph) {
-    REQUIRE(graph.count() < MOST_UNKNOWNS);
+    REQUIRE(graph.count() < MAX_UNKNOWNS);
     Dissection<I> work{graph};
     Buffer<i64> order(work.n);
     REQUIRE_MEMORY(work.nodes, work.level, work.queue, work.copied, work.widths, work.low, work.high, order);
@@ -194,7 +194,7 @@ Buffer<i64> nested_dissection(Pattern<I> graph) {
             continue;
         }
         i32 at = -1;
-        if (size > LEAF_NODES) {
+        if (size > MAX_LEAF_NODES) {
             // a node that was found last is at the edge
             i32 root = work.queue[size - 1];
             work.mark_unknown(begin, end);
@@ -356,7 +356,7 @@ inline double allowed_zeros(i64 columns) {
 // First columns of the supernodes, and n: columns of equal structure, then relaxed by joining last children.
 inline Buffer<i64> supernodes(In<i64> parent, In<i64> counts) {
     i64 n = parent.size, made = 0;
-    REQUIRE(n < MOST_UNKNOWNS && counts.size == n && is_forest(parent) && are_counts(counts));
+    REQUIRE(n < MAX_UNKNOWNS && counts.size == n && is_forest(parent) && are_counts(counts));
     Buffer<i64> first(n + 1), until(n + 1, 0);
     REQUIRE_MEMORY(first, until);
     for (i64 j = 0; j < n; ++j) until[j + 1] = until[j] + counts[j];

@@ -177,13 +177,13 @@ i64 conjugate_gradients(Rows<I> p, double gamma, In<double> y, Matrix<const doub
         double curvature = dot<double>(direction, image);
         if (!(curvature > 0.0) || !(squared > 0.0)) return -1;
         double length = squared / curvature;
-        advance<double>(x, 1.0, direction, length);
-        advance<double>(residual, 1.0, image, -length);
+        add_multiple(x, length, direction);
+        add_multiple(residual, -length, image);
         gains[step % last] = length * squared;
         gains[last] += length * squared;
         double before = squared;
         squared = precondition(inverse_diagonal, corner, residual, image);
-        advance<double>(direction, squared / before, image, 1.0);
+        scale_and_add(direction, squared / before, image);
         double recent = 0.0;
         for (i64 i = 0; i < last; ++i) recent += gains[i];
         if (recent <= share * gains[last]) return step + 1;

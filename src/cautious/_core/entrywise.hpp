@@ -1,10 +1,10 @@
-// Formulas on long arrays, entry by entry: written once, worked on in vectors, and one by one at the end.
+// Formulas on long arrays, entry by entry, in vectors of numbers.
 //
-// A formula is a generic function of a number and a place,
+// A formula is a generic function of a vector, whose numbers say nothing, and a place,
 //
-//     entrywise(x.size, [&](auto number, i64 i) { put(out, i, at(number, x, i) * at(number, y, i)); });
+//     entrywise(x.size, [&](auto v, i64 i) { put(out, i, at(v, x, i) * at(v, y, i)); });
 //
-// and is called with a vector or with a single number, whose value says nothing.
+// and is called for Wide vectors, and for vectors of One number at the last places.
 #pragma once
 #include <array>
 #include "vec.hpp"
@@ -12,74 +12,67 @@
 namespace cautious {
 
 using Wide = Vec<double, REGISTER_BYTES / 8>;
+using One = Vec<double, 1>;
 
-inline double multiply_add(double a, double b, double c) {
-#if defined(__FMA__)
-    return __builtin_fma(a, b, c);
-#else
-    return a * b + c;
-#endif
-}
-inline double larger(double a, double b) { return a > b ? a : b; }
-
-// The smaller of two numbers, b where a is not a number.
-inline double smaller(double a, double b) { return a < b ? a : b; }
-inline Wide smaller(Wide a, Wide b) {
-    for (int i = 0; i < Wide::PARTS; ++i) a.part[i] = a.part[i] < b.part[i] ? a.part[i] : b.part[i];
+// The smaller of two numbers in each place, b where a is not a number.
+template <int N>
+Vec<double, N> smaller(Vec<double, N> a, Vec<double, N> b) {
+    for (int i = 0; i < Vec<double, N>::PARTS; ++i) a.part[i] = a.part[i] < b.part[i] ? a.part[i] : b.part[i];
     return a;
 }
 
-// The numbers of an array at a place, and a number in all places of a vector.
-inline double at(double, In<double> x, i64 i) { return x[i]; }
-inline Wide at(const Wide&, In<double> x, i64 i) { return Wide::load(x.data + i); }
-inline double all(double, double value) { return value; }
-inline Wide all(const Wide&, double value) { return Wide::all(value); }
-
-inline void put(Out<double> out, i64 i, double value) { out[i] = value; }
-inline void put(Out<double> out, i64 i, const Wide& value) { value.store(out.data + i); }
+// The numbers of an array from a place on, and a number in all places of a vector.
+template <int N>
+Vec<double, N> at(Vec<double, N>, In<double> x, i64 i) {
+    return Vec<double, N>::load(x.data + i);
+}
+template <int N>
+Vec<double, N> all(Vec<double, N>, double value) {
+    return Vec<double, N>::all(value);
+}
+template <int N>
+void put(Out<double> out, i64 i, Vec<double, N> value) {
+    value.store(out.data + i);
+}
 
 template <class F>
 void entrywise(i64 size, F formula) {
-    i64 i = 0;
-    for (; i + Wide::WIDTH <= size; i += Wide::WIDTH) formula(Wide{}, i);
-    for (; i < size; ++i) formula(0.0, i);
+    by_lanes<Wide::WIDTH>(0, size, formula);
+}
+
+// join(a, b) of the K numbers that a formula returns as an array, over all places: sums, or maxima.
+template <int K, class F, class Join>
+std::pair<std::array<Wide, K>, std::array<One, K>> joined(i64 size, double first, F formula, Join join) {
+    std::array<Wide, K> wide;
+    std::array<One, K> last;
+    wide.fill(Wide::all(first));
+    last.fill(One::all(first));
+    by_lanes<Wide::WIDTH>(0, size, [&]<class V>(V v, i64 i) {
+        std::array<V, K> here = formula(v, i);
+        for (int k = 0; k < K; ++k)
+            if constexpr (std::is_same_v<V, Wide>)
+                wide[k] = join(here[k], wide[k]);
+            else
+                last[k] = join(here[k], last[k]);
+    });
+    return {wide, last};
 }
 
 // The sums, over all entries, of the K numbers that a formula returns as an array.
 template <int K, class F>
 std::array<double, K> sums(i64 size, F formula) {
-    std::array<Wide, K> wide;
-    wide.fill(Wide::all(0.0));
+    auto [wide, last] = joined<K>(size, 0.0, formula, [](auto here, auto total) { return total + here; });
     std::array<double, K> found;
-    i64 i = 0;
-    for (; i + Wide::WIDTH <= size; i += Wide::WIDTH) {
-        std::array<Wide, K> here = formula(Wide{}, i);
-        for (int k = 0; k < K; ++k) wide[k] = wide[k] + here[k];
-    }
-    for (int k = 0; k < K; ++k) found[k] = wide[k].sum();
-    for (; i < size; ++i) {
-        std::array<double, K> here = formula(0.0, i);
-        for (int k = 0; k < K; ++k) found[k] += here[k];
-    }
+    for (int k = 0; k < K; ++k) found[k] = wide[k].sum() + last[k][0];
     return found;
 }
 
 // The largest of each, and of `least`; entries that are not numbers are overlooked.
 template <int K, class F>
 std::array<double, K> maxima(i64 size, double least, F formula) {
-    std::array<Wide, K> wide;
-    wide.fill(Wide::all(least));
+    auto [wide, last] = joined<K>(size, least, formula, [](auto here, auto most) { return larger(here, most); });
     std::array<double, K> found;
-    i64 i = 0;
-    for (; i + Wide::WIDTH <= size; i += Wide::WIDTH) {
-        std::array<Wide, K> here = formula(Wide{}, i);
-        for (int k = 0; k < K; ++k) wide[k] = larger(here[k], wide[k]);
-    }
-    for (int k = 0; k < K; ++k) found[k] = wide[k].largest();
-    for (; i < size; ++i) {
-        std::array<double, K> here = formula(0.0, i);
-        for (int k = 0; k < K; ++k) found[k] = larger(here[k], found[k]);
-    }
+    for (int k = 0; k < K; ++k) found[k] = std::max(wide[k].largest(), last[k][0]);
     return found;
 }
 

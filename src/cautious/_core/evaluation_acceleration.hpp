@@ -16,24 +16,22 @@
 // Legend: v0, ..., v3 (S,) four iterates, one pass after the other; m corrections g; `gain` (m, S) holds gamma P g; y
 // (m, S) holds g - gamma P g, which a correction takes off the residual; `products` (pieces, m+1, m+2) the inner
 // products of all y and r with each other, below the diagonal, and their sums in the last column; c (m,) the weights. P
-// is the chain of a policy, `lengths` and pieces as in planning.hpp.
+// is the chain of a policy, pieces as in planning.hpp.
 #pragma once
-#include "likely_moves.hpp"
-#include "trailing_passes.hpp"
+#include "planning.hpp"
 #include "vec.hpp"
 
 namespace cautious::evaluation_acceleration {
 
-using namespace likely_moves;
-using namespace trailing_passes;
+using namespace planning;
 
-// corrections that are steps, and those along likely paths
-inline constexpr i64 STEP_CORRECTIONS = 2, PATH_CORRECTIONS = 3;
-inline constexpr i64 MOST_CORRECTIONS = 8;
+// corrections that are steps
+inline constexpr i64 STEP_CORRECTIONS = 2;
+inline constexpr i64 MAX_CORRECTIONS = 8;
 // numbers of a vector that are multiplied with those of all others while they are in the cache
-inline constexpr i64 CHUNK = 512;
-// passes that leave less than this share of the residual converge soon without corrections along paths
-inline constexpr double FAST_SHARE = 0.9;
+inline constexpr i64 CHUNK_STATES = 512;
+// passes that reduce the residual at least to this share of it converge soon without corrections along paths
+inline constexpr double MAX_FAST_RATIO = 0.9;
 // keeps corrections that are nearly multiples of each other from getting large weights of opposite signs
 inline constexpr double RIDGE = 1e-10;
 
@@ -43,7 +41,7 @@ inline bool fit_pieces(Out<double> products, i64 m, i64 n_states) {
 
 // The products of all pieces together.
 struct Products {
-    double at[MOST_CORRECTIONS + 1][MOST_CORRECTIONS + 2] = {};
+    double at[MAX_CORRECTIONS + 1][MAX_CORRECTIONS + 2] = {};
 
     Products(In<double> products, i64 m) {
         const double* next = products.data;
@@ -52,14 +50,6 @@ struct Products {
                 for (i64 j = 0; j < m + 2; ++j) at[i][j] += *next++;
     }
 };
-
-// Calls work(vector type, place) for the places from `first` on in steps of a vector, and of one number at the end.
-template <class Work>
-void by_lanes(i64 first, i64 last, Work work) {
-    constexpr int N = LANES<double>;
-    for (; first + N <= last; first += N) work(Vec<double, N>{}, first);
-    for (; first < last; ++first) work(Vec<double, 1>{}, first);
-}
 
 // lanes of sums over a chunk: four registers, so that no addition waits for the one before it
 inline constexpr int CHUNK_LANES = 2 * LANES<double>;
@@ -127,7 +117,7 @@ inline bool passes_suffice(In<double> products, i64 n_states) {
     double n = static_cast<double>(n_states), sum = all.at[2][3], sum_before = all.at[1][3] + sum;
     double now = all.at[2][2] - sum * sum / n;
     double before = all.at[1][1] + 2.0 * all.at[2][1] + all.at[2][2] - sum_before * sum_before / n;
-    return now < FAST_SHARE * FAST_SHARE * before;
+    return now < MAX_FAST_RATIO * MAX_FAST_RATIO * before;
 }
 
 // Adds the last two steps, with their weights, to v3 (S,).
@@ -165,30 +155,26 @@ inline Done tabulate_steps(In<double> v0, Out<double> v1, In<double> v2, In<doub
 
 // `gain` and y (S,) of one correction g (S,).
 template <class I>
-Done apply_correction(Rows<I> p, In<i64> lengths, double gamma, In<double> g, Out<double> gain, Out<double> y,
-                      i64 first, i64 last) {
-    REQUIRE(g.size == p.count() && gain.size == g.size && y.size == g.size && lengths.size == blocks_of(g.size));
-    REQUIRE(are_pieces(first, last, g.size));
-    for (i64 block = first * BLOCKS_PER_PIECE; block < std::min(last * BLOCKS_PER_PIECE, lengths.size); ++block)
-        means(p, lengths[block], g, block * BLOCK, std::min((block + 1) * BLOCK, g.size), [=](i64 s, double mean) {
-            double next = gamma * mean;
-            gain[s] = next;
-            y[s] = g[s] - next;
-        });
+Done apply_correction(Rows<I> p, double gamma, In<double> g, Out<double> gain, Out<double> y, i64 first, i64 last) {
+    REQUIRE(g.size == p.count() && gain.size == g.size && y.size == g.size && are_pieces(first, last, g.size));
+    for (i64 s = first * PIECE; s < std::min(last * PIECE, g.size); ++s) {
+        gain[s] = gamma * expectation(p, g, s);
+        y[s] = g[s] - gain[s];
+    }
     return {};
 }
 
 // `products` of the corrections in y (m, S) and the residual r (S,).
 inline Done correction_products(Matrix<const double> y, In<double> r, Out<double> products, i64 first, i64 last) {
     i64 m = y.rows;
-    REQUIRE(y.columns == r.size && y.rows <= MOST_CORRECTIONS);
+    REQUIRE(y.columns == r.size && y.rows <= MAX_CORRECTIONS);
     REQUIRE(fit_pieces(products, y.rows, r.size) && are_pieces(first, last, r.size));
     for (i64 piece = first; piece < last; ++piece) {
         double* table = products.data + piece * (m + 1) * (m + 2);
         std::fill_n(table, (m + 1) * (m + 2), 0.0);
         i64 end = std::min((piece + 1) * PIECE, r.size);
-        for (i64 start = piece * PIECE; start < end; start += CHUNK) {
-            i64 stop = std::min(start + CHUNK, end);
+        for (i64 start = piece * PIECE; start < end; start += CHUNK_STATES) {
+            i64 stop = std::min(start + CHUNK_STATES, end);
             auto vector = [=](i64 i) { return (i < m ? y.row(i) : r).part(start, stop); };
             for (i64 i = 0; i <= m; ++i) {
                 double* row = table + i * (m + 2);
@@ -201,7 +187,7 @@ inline Done correction_products(Matrix<const double> y, In<double> r, Out<double
 }
 
 // Solves a c = right by elimination; both are overwritten. A row that adds nothing to those before it gets weight zero.
-inline void solve_ridge(i64 m, double (&a)[MOST_CORRECTIONS][MOST_CORRECTIONS], double* c) {
+inline void solve_ridge(i64 m, double (&a)[MAX_CORRECTIONS][MAX_CORRECTIONS], double* c) {
     for (i64 i = 0; i < m; ++i) {
         if (a[i][i] < RIDGE) {
             for (i64 k = 0; k < m; ++k) a[i][k] = a[k][i] = 0.0;
@@ -222,13 +208,13 @@ inline void solve_ridge(i64 m, double (&a)[MOST_CORRECTIONS][MOST_CORRECTIONS], 
 
 // The weights (m,) of the corrections that leave the residual of the least variance.
 inline Buffer<double> best_weights(In<double> products, i64 m, i64 n_states) {
-    REQUIRE(0 <= m && m <= MOST_CORRECTIONS && n_states > 0 && products.size % ((m + 1) * (m + 2)) == 0);
+    REQUIRE(0 <= m && m <= MAX_CORRECTIONS && n_states > 0 && products.size % ((m + 1) * (m + 2)) == 0);
     Buffer<double> c(m, 0.0);
     REQUIRE_MEMORY(c);
     auto [at] = Products(products, m);
     for (i64 i = 0; i <= m; ++i)
         for (i64 j = 0; j <= i; ++j) at[i][j] -= at[i][m + 1] * at[j][m + 1] / static_cast<double>(n_states);
-    double scale[MOST_CORRECTIONS] = {}, a[MOST_CORRECTIONS][MOST_CORRECTIONS] = {};
+    double scale[MAX_CORRECTIONS] = {}, a[MAX_CORRECTIONS][MAX_CORRECTIONS] = {};
     for (i64 i = 0; i < m; ++i) {
         // zero and infinity are of no use, nor is what is not a number
         if (1e-300 < at[i][i] && at[i][i] < 1e300) scale[i] = 1.0 / std::sqrt(at[i][i]);
@@ -259,39 +245,6 @@ inline Done add_corrections(Out<double> v, Matrix<const double> gain, In<double>
     return {};
 }
 
-// v <- b + gamma P v applied `passes` times, at least four, and the best combination of the corrections. The result is
-// row (passes + 3) % 4 of `iterates` (4, S); v is left as it is. `gain` and y are workspace; without rows in them, only
-// the steps are combined, and the likely moves may be empty.
-template <class I, class J>
-Done accelerated_passes(Rows<I> p, In<i64> lengths, In<double> b, double gamma, In<double> v, i64 passes, In<i64> ahead,
-                        In<i64> behind, In<J> target, In<double> weight, In<J> order, In<bool> closes,
-                        Matrix<double> iterates, Matrix<double> gain, Matrix<double> y) {
-    i64 n_states = v.size, pieces = pieces_of(n_states), m = y.rows;
-    REQUIRE(passes >= KEPT && v.size > 0 && gain.rows == y.rows && y.rows <= MOST_CORRECTIONS);
-    REQUIRE(y.rows == 0 || (y.rows >= STEP_CORRECTIONS && gain.columns == v.size && y.columns == v.size));
-    REQUIRE(y.rows == 0 || (target.size == v.size && weight.size == v.size));
-    REQUIRE(y.rows == 0 || (order.size == v.size && closes.size == v.size));
-    trailing_passes::trailing_passes(p, lengths, b, gamma, v, passes, ahead, behind, iterates);
-    if (failure.fault != Fault::none) return {};
-    auto v0 = iterates.row(passes % 4), v1 = iterates.row((passes + 1) % 4), v2 = iterates.row((passes + 2) % 4);
-    auto v3 = iterates.row((passes + 3) % 4);
-    Buffer<double> steps(pieces * 12), products(pieces * (m + 1) * (m + 2));
-    REQUIRE_MEMORY(steps, products);
-    step_products(v0, v1, v2, v3, steps, 0, pieces);
-    if (m == 0 || passes_suffice(steps, n_states)) {
-        auto c = best_weights(steps, STEP_CORRECTIONS, n_states);
-        return add_steps(v1, v2, v3, c, 0, pieces);
-    }
-    tabulate_steps(v0, v1, v2, v3, steps, gain, y, 0, pieces);
-    for (i64 i = STEP_CORRECTIONS; i < m; ++i) {
-        add_up<J>(target, weight, order, closes, gamma, i == STEP_CORRECTIONS ? v1 : y.row(i - 1), v0);
-        apply_correction<I>(p, lengths, gamma, v0, gain.row(i), y.row(i), 0, pieces);
-    }
-    correction_products(y, v1, products, 0, pieces);
-    auto c = best_weights(products, m, n_states);
-    return add_corrections(v3, gain, c, 0, pieces);
-}
-
 inline const Kernel kernels[] = {
     kernel<step_products>("step_products", "v0 v1 v2 v3 products first last",
                           "Inner products of the last two steps as corrections, piece by piece."),
@@ -301,7 +254,7 @@ inline const Kernel kernels[] = {
     kernel<tabulate_steps>("tabulate_steps", "v0 v1 v2 v3 products gain y first last",
                            "Writes the step corrections into the tables; v1 becomes the residual."),
     kernel<apply_correction<i32>, apply_correction<i64>>(
-        "apply_correction", "indptr indices data lengths gamma g gain y first last",
+        "apply_correction", "indptr indices data gamma g gain y first last",
         "gain = gamma P g and y = g - gain of one correction."),
     kernel<correction_products>("correction_products", "y r products first last",
                                 "Inner products of all corrections, piece by piece."),
@@ -309,18 +262,12 @@ inline const Kernel kernels[] = {
                          "The weights of the corrections that leave the residual of the least variance."),
     kernel<add_corrections>("add_corrections", "v gain c first last",
                             "Adds the corrections, with their weights, to v."),
-    kernel<accelerated_passes<i32, i32>, accelerated_passes<i32, i64>, accelerated_passes<i64, i32>,
-           accelerated_passes<i64, i64>>(
-        "accelerated_passes",
-        "indptr indices data lengths b gamma v passes ahead behind target weight order closes iterates gain y",
-        "Evaluation passes and the best combination of corrections, into a row of `iterates`."),
 };
 
-inline const Constant constants[] = {{"STEP_CORRECTIONS", STEP_CORRECTIONS},
-                                                             {"PATH_CORRECTIONS", PATH_CORRECTIONS}};
+inline const Constant constants[] = {{"STEP_CORRECTIONS", STEP_CORRECTIONS}};
 
 inline const Subject listed =
-    subject("evaluation_acceleration", "Evaluation passes, then the best combination of a few corrections.",
-            kernels, constants);
+    subject("evaluation_acceleration", "The best combination of a few corrections after evaluation passes.", kernels,
+            constants);
 
 }  // namespace cautious::evaluation_acceleration

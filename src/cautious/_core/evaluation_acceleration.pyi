@@ -1,9 +1,8 @@
-"""Evaluation passes, then the best combination of a few corrections."""
+"""The best combination of a few corrections after evaluation passes."""
 
-from cautious.arrays import Array, Codes, Indices, Mask
+from cautious.arrays import Array, Codes, Indices
 
 STEP_CORRECTIONS: int
-PATH_CORRECTIONS: int
 def step_products(
     v0: Array,
     v1: Array,
@@ -52,7 +51,6 @@ def apply_correction(
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
-    lengths: Indices,
     gamma: float,
     g: Array,
     gain: Array,
@@ -90,26 +88,4 @@ def add_corrections(
     /,
 ) -> None:
     """Adds the corrections, with their weights, to v."""
-
-def accelerated_passes(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
-    lengths: Indices,
-    b: Array,
-    gamma: float,
-    v: Array,
-    passes: int,
-    ahead: Indices,
-    behind: Indices,
-    target: Codes | Indices,
-    weight: Array,
-    order: Codes | Indices,
-    closes: Mask,
-    iterates: Array,
-    gain: Array,
-    y: Array,
-    /,
-) -> None:
-    """Evaluation passes and the best combination of corrections, into a row of `iterates`."""
 

@@ -11,7 +11,8 @@ namespace cautious::flow {
 template <class I>
 double expectation(const Rows<I>& p, In<double> v, i64 row) {
     double total = 0.0;
-    for (i64 k = p.first(row); k < p.last(row); ++k) total += p.data[k] * v[p.indices[k]];
+#pragma GCC unroll 4
+    for (i64 k = p.first(row), last = p.last(row); k < last; ++k) total += p.data[k] * v[p.indices[k]];
     return total;
 }
 

@@ -10,8 +10,8 @@
 
 namespace cautious::interior_steps {
 
-// steps are at most 1 / TINY_RATE
-inline constexpr double TINY_RATE = 1e-30;
+// steps are at most 1 / MIN_RATE
+inline constexpr double MIN_RATE = 1e-30;
 
 template <class... Arrays>
 bool all_of_size(i64 size, const Arrays&... arrays) {
@@ -21,7 +21,7 @@ bool all_of_size(i64 size, const Arrays&... arrays) {
 // The largest step that keeps x + step * change >= 0.
 inline double reach(In<double> x, In<double> change) {
     REQUIRE(change.size == x.size);
-    auto rate = maxima<1>(x.size, TINY_RATE, [&](auto v, i64 i) {
+    auto rate = maxima<1>(x.size, MIN_RATE, [&](auto v, i64 i) {
         return std::array{(all(v, 0.0) - at(v, change, i)) / at(v, x, i)};
     });
     return 1 / rate[0];
@@ -30,7 +30,7 @@ inline double reach(In<double> x, In<double> change) {
 // As `reach`, for the steps that are one, two, three and four quarters on the way from a change to another.
 inline std::tuple<double, double, double, double> reaches(In<double> x, In<double> change, In<double> other) {
     REQUIRE(all_of_size(x.size, change, other));
-    auto rates = maxima<4>(x.size, TINY_RATE, [&](auto v, i64 i) {
+    auto rates = maxima<4>(x.size, MIN_RATE, [&](auto v, i64 i) {
         auto scale = all(v, -1.0) / at(v, x, i);
         auto first = scale * at(v, change, i), last = scale * at(v, other, i), way = last - first;
         return std::array{multiply_add(all(v, 0.25), way, first), multiply_add(all(v, 0.5), way, first),
@@ -66,8 +66,8 @@ inline std::tuple<double, double> mean_product(In<double> x, In<double> z, In<do
     i64 count = n_free;
     for (i64 i = n_free; i < x.size; ++i) {
         if (targets[i] != 0.0) continue;
-        auto [more_now, more_then] = products(0.0, i);
-        now += more_now, then += more_then, ++count;
+        auto [more_now, more_then] = products(One{}, i);
+        now += more_now[0], then += more_then[0], ++count;
     }
     double most = static_cast<double>(std::max<i64>(count, 1));
     return {now / most, then / most};
@@ -92,7 +92,7 @@ inline Done curved(In<double> x, In<double> z, In<double> dx, In<double> dz, dou
     };
     entrywise(n_free, correct);
     for (i64 i = n_free; i < x.size; ++i) {
-        correct(0.0, i);
+        correct(One{}, i);
         if (targets[i] != 0.0) wanted[i] = targets[i] - x[i] * z[i];
     }
     return {};
@@ -112,7 +112,7 @@ inline Done centred(In<double> x, In<double> z, In<double> dx, In<double> dz, do
     };
     entrywise(n_free, draw_back);
     for (i64 i = n_free; i < x.size; ++i) {
-        draw_back(0.0, i);
+        draw_back(One{}, i);
         if (targets[i] != 0.0) wanted[i] = x[i] * dz[i] + z[i] * dx[i];
     }
     return {};
@@ -146,7 +146,7 @@ inline Done draw(In<double> change, Out<double> other, double share) {
 inline std::tuple<double, double> changes(In<double> x, In<double> z, In<double> wanted, In<double> dx,
                                           Out<double> dz) {
     REQUIRE(all_of_size(x.size, z, wanted, dx, dz));
-    auto [rate, rate_dual] = maxima<2>(x.size, TINY_RATE, [&](auto v, i64 i) {
+    auto [rate, rate_dual] = maxima<2>(x.size, MIN_RATE, [&](auto v, i64 i) {
         auto back = all(v, 0.0) - at(v, dx, i), dual = at(v, z, i), share = all(v, 1.0) / at(v, x, i);
         auto found = share * multiply_add(dual, back, at(v, wanted, i));
         put(dz, i, found);
@@ -233,7 +233,7 @@ inline std::tuple<double, double> kink_changes(In<double> t, In<double> s, In<do
                                                Out<double> ds, Out<double> dof_t, Out<double> dof_s,
                                                In<double> offset, In<double> bend, In<double> change) {
     REQUIRE(all_of_size(t.size, s, of_t, of_s, wanted_t, wanted_s, dt, ds, dof_t, dof_s, offset, bend, change));
-    auto [rate, rate_dual] = maxima<2>(t.size, TINY_RATE, [&](auto v, i64 i) {
+    auto [rate, rate_dual] = maxima<2>(t.size, MIN_RATE, [&](auto v, i64 i) {
         auto none = all(v, 0.0), slope = multiply_add(at(v, bend, i), at(v, change, i), at(v, offset, i));
         put(dof_t, i, none - slope);
         put(dof_s, i, slope);

@@ -137,7 +137,8 @@ Done order_moves(In<I> target, Out<I> order, Out<bool> closes) {
 
 // z (S,): the discounted sum of r (S,) along the likely path from each state.
 template <class I>
-Done add_up(In<I> target, In<double> weight, In<I> order, In<bool> closes, double gamma, In<double> r, Out<double> z) {
+Done sum_along_paths(In<I> target, In<double> weight, In<I> order, In<bool> closes, double gamma, In<double> r,
+                     Out<double> z) {
     i64 n_states = z.size;
     REQUIRE(target.size == z.size && weight.size == z.size && order.size == z.size && closes.size == z.size);
     REQUIRE(r.size == z.size);
@@ -170,14 +171,15 @@ inline const Kernel kernels[] = {
                                                  "Where each pair most likely leads, and the discount until then."),
     kernel<follow_moves<i32>, follow_moves<i64>>("follow_moves", "target weight r w backwards",
                                                  "Raises w to the best that a pair offers; the largest increase."),
-    kernel<change_moves<i32, i32>, change_moves<i32, i64>, change_moves<i64, i32>, change_moves<i64, i64>>(
+    kernel<change_moves<i32, i32>, change_moves<i64, i32>, change_moves<i64, i64>>(
         "change_moves", "indptr indices data gamma action held target weight",
         "Brings the likely moves of the held actions to those of `action`; whether one of them changed."),
     kernel<order_moves<i32>, order_moves<i64>>(
         "order_moves", "target order closes",
         "The states, each after the one it leads to, except for one of each cycle, which are in `closes`."),
-    kernel<add_up<i32>, add_up<i64>>("add_up", "target weight order closes gamma r z",
-                                     "z: the discounted sum of r along the likely path from each state."),
+    kernel<sum_along_paths<i32>, sum_along_paths<i64>>(
+        "sum_along_paths", "target weight order closes gamma r z",
+        "z: the discounted sum of r along the likely path from each state."),
 };
 
 inline const Subject listed =

@@ -53,7 +53,7 @@ def order_moves(
 ) -> None:
     """The states, each after the one it leads to, except for one of each cycle, which are in `closes`."""
 
-def add_up(
+def sum_along_paths(
     target: Codes | Indices,
     weight: Array,
     order: Codes | Indices,

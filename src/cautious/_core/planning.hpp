@@ -1,13 +1,11 @@
 // Bellman sweeps over a model, and evaluation passes over the Markov chain of one policy.
 //
-// Rows of one length run at up to twice the speed if the compiler knows that length. Rows are therefore taken in blocks
-// of BLOCK states, and for each block it is known how long all its rows are. A thread works on a run of pieces of PIECE
-// states; sums are kept for each piece, so that any number of threads gives the same bytes.
+// A thread works on a run of pieces of PIECE states; sums are kept for each piece, so that any number of threads gives
+// the same bytes.
 //
 // Legend: row s*A + a of the sparse rows P is P(. | s, a); r (S*A,) a reward table, minus infinity on pairs that may
 // not be used; gamma the discount; v (S,) values; xi (S,) the start distribution; the chain P_pi of one policy has one
-// row per state, and b (S,) is its reward; `lengths` has one number per block of states: the length of all its rows, 0
-// where they differ. Loops run over the pieces `first` to `last`, `last` not included.
+// row per state, and b (S,) is its reward. Loops run over the pieces `first` to `last`, `last` not included.
 #pragma once
 #include "flow.hpp"
 
@@ -15,59 +13,17 @@ namespace cautious::planning {
 
 using namespace flow;
 
-inline constexpr i64 BLOCK = 256, PIECE = 4096, BLOCKS_PER_PIECE = PIECE / BLOCK;
-static_assert(PIECE % BLOCK == 0);
+inline constexpr i64 PIECE = 4096;
+// states whose actions are compared while the values of their pairs are in the cache
+inline constexpr i64 BLOCK_STATES = 256;
+static_assert(PIECE % BLOCK_STATES == 0);
 
-inline i64 blocks_of(i64 n_states) { return (n_states + BLOCK - 1) / BLOCK; }
+// iterates that evaluate_repeatedly keeps
+inline constexpr i64 KEPT_ITERATES = 4;
+
 inline i64 pieces_of(i64 n_states) { return (n_states + PIECE - 1) / PIECE; }
 inline bool are_pieces(i64 first, i64 last, i64 n_states) {
     return 0 <= first && first <= last && last <= pieces_of(n_states);
-}
-
-// For each block of rows how long they all are; 0 where they differ.
-template <class I>
-Buffer<i64> block_lengths(In<I> indptr, i64 rows_per_block) {
-    REQUIRE(indptr.size > 0 && rows_per_block > 0);
-    i64 n_rows = indptr.size - 1;
-    rows_per_block = std::min(rows_per_block, std::max<i64>(n_rows, 1));
-    Buffer<i64> lengths((n_rows + rows_per_block - 1) / rows_per_block);
-    REQUIRE_MEMORY(lengths);
-    for (i64 block = 0; block < lengths.size; ++block) {
-        i64 first = block * rows_per_block, last = std::min(first + rows_per_block, n_rows);
-        i64 length = static_cast<i64>(indptr[first + 1]) - indptr[first];
-        bool same = true;
-        for (i64 row = first; row < last; ++row)
-            same = same && static_cast<i64>(indptr[row + 1]) - indptr[row] == length;
-        lengths[block] = same ? length : 0;
-    }
-    return lengths;
-}
-
-// Calls write(row, mean of v over the row) for rows of one length.
-template <int LENGTH, class I, class Write>
-void means_of_length(const Rows<I>& p, In<double> v, i64 first, i64 last, Write write) {
-    i64 k = p.first(first);
-    for (i64 row = first; row < last; ++row, k += LENGTH) {
-        double total = 0.0;
-        for (int j = 0; j < LENGTH; ++j) total += p.data[k + j] * v[p.indices[k + j]];
-        write(row, total);
-    }
-}
-
-// The same for rows of any length, which are all `length` long if that is not zero.
-template <class I, class Write>
-void means(const Rows<I>& p, i64 length, In<double> v, i64 first, i64 last, Write write) {
-    // a wrong length must not lead beyond the entries
-    bool known = 0 < length && length <= 5 && p.last(last - 1) - p.first(first) == length * (last - first);
-    switch (known ? length : 0) {
-        case 1: return means_of_length<1>(p, v, first, last, write);
-        case 2: return means_of_length<2>(p, v, first, last, write);
-        case 3: return means_of_length<3>(p, v, first, last, write);
-        case 4: return means_of_length<4>(p, v, first, last, write);
-        case 5: return means_of_length<5>(p, v, first, last, write);
-        default:
-            for (i64 row = first; row < last; ++row) write(row, expectation(p, v, row));
-    }
 }
 
 // The best of the pairs' values q for the states from `first` on; how many actions changed.
@@ -108,21 +64,21 @@ inline void summarise(In<double> v, In<double> swept, In<bool> scope, In<double>
 // One optimality sweep: out = T v (S,), and the best action (S,), which stays where it ties. A state without pairs
 // keeps its value. `summaries` (pieces, 5) as above.
 template <class I>
-Done bellman(Rows<I> p, In<i64> lengths, In<double> r, double gamma, In<double> v, In<bool> scope, In<double> xi,
+Done bellman(Rows<I> p, In<double> r, double gamma, In<double> v, In<bool> scope, In<double> xi,
              Out<i64> action, Out<double> out, Matrix<double> summaries, i64 first, i64 last) {
     i64 n_states = v.size, n_actions = evenly(r.size, n_states);
-    REQUIRE(n_actions > 0 && r.size == p.count() && lengths.size == blocks_of(v.size));
+    REQUIRE(n_actions > 0 && r.size == p.count());
     REQUIRE(scope.size == v.size && xi.size == v.size && action.size == v.size && out.size == v.size);
     REQUIRE(summaries.rows == pieces_of(v.size) && summaries.columns == SUMMARY && are_pieces(first, last, v.size));
-    Buffer<double> q(BLOCK * n_actions);
+    Buffer<double> q(BLOCK_STATES * n_actions);
     REQUIRE_MEMORY(q);
     for (i64 piece = first; piece < last; ++piece) {
         i64 start = piece * PIECE, end = std::min(start + PIECE, n_states), changed = 0;
-        for (i64 s = start; s < end; s += BLOCK) {
-            i64 next = std::min(s + BLOCK, end), row = s * n_actions;
+        for (i64 s = start; s < end; s += BLOCK_STATES) {
+            i64 next = std::min(s + BLOCK_STATES, end), row = s * n_actions;
             auto worth = q.span().part(0, (next - s) * n_actions);
-            means(p, lengths[s / BLOCK], v, row, next * n_actions,
-                  [=](i64 pair, double mean) { worth[pair - row] = r[pair] + gamma * mean; });
+            for (i64 pair = row; pair < next * n_actions; ++pair)
+                worth[pair - row] = r[pair] + gamma * expectation(p, v, pair);
             changed += choose_actions(worth, v, s, action, out.part(s, next));
         }
         summarise(v.part(start, end), out.part(start, end), scope.part(start, end), xi.part(start, end), changed,
@@ -146,22 +102,26 @@ inline std::tuple<double, double, double, double, double> combine_summaries(Matr
     return {least, most, largest, mean, changed};
 }
 
-// new = b + gamma P_pi old for one block of states.
-template <class I>
-void evaluate_block(const Rows<I>& p, In<i64> lengths, In<double> b, double gamma, In<double> old_values, i64 block,
-                    Out<double> new_values) {
-    means(p, lengths[block], old_values, block * BLOCK, std::min((block + 1) * BLOCK, b.size),
-          [=](i64 s, double mean) { new_values[s] = b[s] + gamma * mean; });
-}
-
 // new = b + gamma P_pi old.
 template <class I>
-Done evaluate(Rows<I> p, In<i64> lengths, In<double> b, double gamma, In<double> old_values, Out<double> new_values,
-              i64 first, i64 last) {
-    REQUIRE(b.size == p.count() && lengths.size == blocks_of(b.size));
-    REQUIRE(old_values.size == b.size && new_values.size == b.size && are_pieces(first, last, b.size));
-    for (i64 block = first * BLOCKS_PER_PIECE; block < std::min(last * BLOCKS_PER_PIECE, lengths.size); ++block)
-        evaluate_block(p, lengths, b, gamma, old_values, block, new_values);
+Done evaluate(Rows<I> p, In<double> b, double gamma, In<double> old_values, Out<double> new_values, i64 first,
+              i64 last) {
+    REQUIRE(b.size == p.count() && old_values.size == b.size && new_values.size == b.size);
+    REQUIRE(are_pieces(first, last, b.size));
+    for (i64 s = first * PIECE; s < std::min(last * PIECE, b.size); ++s)
+        new_values[s] = b[s] + gamma * expectation(p, old_values, s);
+    return {};
+}
+
+// v <- b + gamma P_pi v, so many times: pass i writes row i % 4 of `iterates` (4, S), so that the last four remain.
+template <class I>
+Done evaluate_repeatedly(Rows<I> p, In<double> b, double gamma, In<double> v, i64 passes, Matrix<double> iterates) {
+    REQUIRE(b.size == p.count() && v.size == b.size && passes >= 0);
+    REQUIRE(iterates.rows == KEPT_ITERATES && iterates.columns == b.size);
+    for (i64 pass = 0; pass < passes; ++pass) {
+        In<double> before = pass == 0 ? v : In<double>(iterates.row((pass - 1) % KEPT_ITERATES));
+        evaluate(p, b, gamma, before, iterates.row(pass % KEPT_ITERATES), 0, pieces_of(b.size));
+    }
     return {};
 }
 
@@ -182,23 +142,22 @@ Done bellman_in_place(Rows<I> p, In<double> r, double gamma, Out<double> v, bool
 }
 
 inline const Kernel kernels[] = {
-    kernel<block_lengths<i32>, block_lengths<i64>>(
-        "block_lengths", "indptr rows_per_block", "For each block of rows how long they all are; 0 where they differ."),
-    kernel<bellman<i32>, bellman<i64>>(
-        "bellman", "indptr indices data lengths r gamma v scope xi action out summaries first last",
-        "One optimality sweep over pieces of states: out = T v and the best actions."),
+    kernel<bellman<i32>, bellman<i64>>("bellman",
+                                       "indptr indices data r gamma v scope xi action out summaries first last",
+                                       "One optimality sweep over pieces of states: out = T v and the best actions."),
     kernel<combine_summaries>("combine_summaries", "summaries", "The summary of all pieces together."),
-    kernel<evaluate<i32>, evaluate<i64>>("evaluate",
-                                         "indptr indices data lengths b gamma old_values new_values first last",
+    kernel<evaluate<i32>, evaluate<i64>>("evaluate", "indptr indices data b gamma old_values new_values first last",
                                          "new = b + gamma P_pi old on pieces of states."),
+    kernel<evaluate_repeatedly<i32>, evaluate_repeatedly<i64>>(
+        "evaluate_repeatedly", "indptr indices data b gamma v passes iterates",
+        "The last four iterates of v <- b + gamma P_pi v."),
     kernel<bellman_in_place<i32>, bellman_in_place<i64>>("bellman_in_place", "indptr indices data r gamma v backwards",
                                                          "v <- T v, state by state."),
 };
 
-inline const Constant constants[] = {{"BLOCK", BLOCK}, {"PIECE", PIECE}, {"SUMMARY", SUMMARY}};
+inline const Constant constants[] = {{"PIECE", PIECE}, {"SUMMARY", SUMMARY}, {"KEPT_ITERATES", KEPT_ITERATES}};
 
 inline const Subject listed =
-    subject("planning", "Bellman sweeps, and evaluation passes over the chain of one policy.",
-            kernels, constants);
+    subject("planning", "Bellman sweeps, and evaluation passes over the chain of one policy.", kernels, constants);
 
 }  // namespace cautious::planning

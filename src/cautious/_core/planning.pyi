@@ -2,21 +2,13 @@
 
 from cautious.arrays import Array, Codes, Indices, Mask
 
-BLOCK: int
 PIECE: int
 SUMMARY: int
-def block_lengths(
-    indptr: Codes | Indices,
-    rows_per_block: int,
-    /,
-) -> Indices:
-    """For each block of rows how long they all are; 0 where they differ."""
-
+KEPT_ITERATES: int
 def bellman(
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
-    lengths: Indices,
     r: Array,
     gamma: float,
     v: Array,
@@ -41,7 +33,6 @@ def evaluate(
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
-    lengths: Indices,
     b: Array,
     gamma: float,
     old_values: Array,
@@ -51,6 +42,19 @@ def evaluate(
     /,
 ) -> None:
     """new = b + gamma P_pi old on pieces of states."""
+
+def evaluate_repeatedly(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    b: Array,
+    gamma: float,
+    v: Array,
+    passes: int,
+    iterates: Array,
+    /,
+) -> None:
+    """The last four iterates of v <- b + gamma P_pi v."""
 
 def bellman_in_place(
     indptr: Codes | Indices,

@@ -203,16 +203,16 @@ std::tuple<double, i64> conjugate_gradients(In<i64> first, Rows<I> p, double gam
         if (size <= stop || !(fresh > 0.0)) return {0.0, number};
         double ratio = inner > 0.0 ? fresh / inner : 0.0;
         inner = fresh;
-        advance<double>(direction, ratio, z, 1.0);
-        advance<double>(direction_nodes, ratio, z_nodes, 1.0);
+        scale_and_add(direction, ratio, z);
+        scale_and_add(direction_nodes, ratio, z_nodes);
         matrix.multiply(direction, direction_nodes, out, on_nodes);
         double curvature = dot<double>(direction, out) + dot<double>(direction_nodes, on_nodes);
         if (!(curvature > 0.0)) return {0.0, number};
         double length = inner / curvature;
-        advance<double>(x, 1.0, direction, length);
-        advance<double>(r, 1.0, out, -length);
-        advance<double>(x_nodes, 1.0, direction_nodes, length);
-        advance<double>(r_nodes, 1.0, on_nodes, -length);
+        add_multiple(x, length, direction);
+        add_multiple(r, -length, out);
+        add_multiple(x_nodes, length, direction_nodes);
+        add_multiple(r_nodes, -length, on_nodes);
     }
     return {inner, steps};
 }

@@ -138,99 +138,6 @@ bool are_probabilities(In<I> indptr, In<double> data, In<bool> allowed, double e
     return true;
 }
 
-// Tarjan's search for strongly connected components, with a stack of its own.
-//
-// `order` is when a state was first seen, `low` the earliest open state known to be reached from it; the component of a
-// state is -1 while it is open. `row_at` and `entry_at` say how far the search has come in the rows of each state.
-template <class I>
-struct ComponentSearch {
-    Pattern<I> p;
-    In<bool> kept;
-    i64 n_actions, n_states;
-    Buffer<i32> component{n_states, -1};
-    Buffer<i64> order{n_states, -1}, low{n_states}, row_at{n_states}, entry_at{n_states};
-    Buffer<i64> path{n_states}, opened{n_states};
-    i64 seen = 0, n_open = 0, depth = 0;
-    i32 n_components = 0;
-
-    bool made() const { return all_made(component, order, low, row_at, entry_at, path, opened); }
-
-    void enter(i64 s) {
-        order[s] = low[s] = seen++;
-        row_at[s] = s * n_actions;
-        entry_at[s] = p.first(s * n_actions);
-        opened[n_open++] = s;
-        path[depth++] = s;
-    }
-
-    // A successor of s that was never seen, or -1 when all its kept rows are done.
-    i64 next_unseen(i64 s) {
-        i64 row = row_at[s], k = entry_at[s], found = -1;
-        while (found < 0 && row < (s + 1) * n_actions) {
-            if (!kept[row] || k >= p.last(row)) {
-                k = p.last(row++);
-                continue;
-            }
-            i64 j = p.indices[k++];
-            if (order[j] < 0)
-                found = j;
-            else if (component[j] < 0)
-                low[s] = std::min(low[s], order[j]);
-        }
-        row_at[s] = row;
-        entry_at[s] = k;
-        return found;
-    }
-
-    // All successors of s, the end of the path, are done: close its component if it is the first of it, and go back.
-    void leave(i64 s) {
-        if (low[s] == order[s]) {
-            do component[opened[--n_open]] = n_components;
-            while (opened[n_open] != s);
-            ++n_components;
-        }
-        --depth;
-        if (depth > 0) low[path[depth - 1]] = std::min(low[path[depth - 1]], low[s]);
-    }
-};
-
-// The strongly connected component of each state (S,), using only the kept pairs.
-template <class I>
-Buffer<i32> strong_components(Pattern<I> p, In<bool> kept, i64 n_states) {
-    i64 n_actions = evenly(kept.size, n_states);
-    REQUIRE(n_actions > 0 && kept.size == p.count() && n_states <= std::numeric_limits<i32>::max());
-    ComponentSearch<I> search{p, kept, n_actions, n_states};
-    if (!search.made()) return refuse(Fault::memory, nullptr);
-    for (i64 root = 0; root < n_states; ++root) {
-        if (search.order[root] >= 0) continue;
-        search.enter(root);
-        while (search.depth > 0) {
-            i64 s = search.path[search.depth - 1], next = search.next_unseen(s);
-            if (next >= 0)
-                search.enter(next);
-            else
-                search.leave(s);
-        }
-    }
-    return std::move(search.component);
-}
-
-// Drop the pairs (S*A,) with a successor outside the component of their state; how many there were.
-template <class I>
-i64 drop_leaving(Pattern<I> p, Out<bool> kept, In<i32> component) {
-    i64 n_actions = evenly(kept.size, component.size), dropped = 0;
-    REQUIRE(n_actions > 0 && kept.size == p.count());
-    for (i64 row = 0; row < kept.size; ++row) {
-        i32 home = component[row / n_actions];
-        for (i64 k = p.first(row); kept[row] && k < p.last(row); ++k) {
-            if (component[p.indices[k]] == home) continue;
-            kept[row] = false;
-            ++dropped;
-        }
-    }
-    return dropped;
-}
-
 // States (S,) that nothing leaves.
 template <class I>
 Buffer<bool> absorbing_states(Pattern<I> p, In<bool> allowed, i64 n_states) {
@@ -290,10 +197,6 @@ inline const Kernel kernels[] = {
     kernel<are_probabilities<i32>, are_probabilities<i64>>(
         "are_probabilities", "indptr data allowed eps",
         "Whether rows are positive, sum to one, and are empty where not allowed."),
-    kernel<strong_components<i32>, strong_components<i64>>("strong_components", "indptr indices kept n_states",
-                                                           "The strongly connected component of each state (S,)."),
-    kernel<drop_leaving<i32>, drop_leaving<i64>>("drop_leaving", "indptr indices kept component",
-                                                 "Drop pairs that leave the component of their state; how many."),
     kernel<absorbing_states<i32>, absorbing_states<i64>>("absorbing_states", "indptr indices allowed n_states",
                                                          "States (S,) that nothing leaves."),
     kernel<duplicate_actions<i32>, duplicate_actions<i64>>(

@@ -44,24 +44,6 @@ def are_probabilities(
 ) -> bool:
     """Whether rows are positive, sum to one, and are empty where not allowed."""
 
-def strong_components(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    kept: Mask,
-    n_states: int,
-    /,
-) -> Codes:
-    """The strongly connected component of each state (S,)."""
-
-def drop_leaving(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    kept: Mask,
-    component: Codes,
-    /,
-) -> int:
-    """Drop pairs that leave the component of their state; how many."""
-
 def absorbing_states(
     indptr: Codes | Indices,
     indices: Codes | Indices,

@@ -32,7 +32,7 @@ namespace cautious::sampling {
 inline constexpr u64 GOLDEN = 0x9E3779B97F4A7C15;
 inline constexpr double UNIT = 1.0 / 9007199254740992.0;
 // a call cannot be interrupted, so that long work is asked for in pieces
-inline constexpr i64 MOST_DRAWS = i64{1} << 26;
+inline constexpr i64 MAX_DRAWS = i64{1} << 26;
 
 // The number in [0, 1) at this place of the stream of this seed: splitmix64 (Steele, Lea, Flood 2014).
 inline double uniform(u64 seed, u64 counter) {
@@ -116,7 +116,7 @@ inline void add_to_count(i64& count, i64 more) { (void)__builtin_add_overflow(co
 template <class I>
 Done draw_hits(Rows<I> sums, In<i64> n, u64 seed, Out<i64> hits) {
     REQUIRE(n.size == sums.count() && hits.size == sums.data.size);
-    REQUIRE(total_of(n, MOST_DRAWS) >= 0 && sampled_rows_have_entries(sums, n));
+    REQUIRE(total_of(n, MAX_DRAWS) >= 0 && sampled_rows_have_entries(sums, n));
     u64 counter = 0;
     for (i64 row = 0; row < n.size; ++row)
         for (i64 i = 0; i < n[row]; ++i, ++counter)
@@ -289,8 +289,7 @@ inline Done move_marginal(In<double> inflow, In<double> xi, double gamma, double
     REQUIRE(inflow.size == x.size && xi.size == x.size && y_bar.size == x.size);
     double total = 0.0;
     for (i64 s = 0; s < x.size; ++s) total += (1.0 - gamma) * xi[s] + gamma * inflow[s];
-    in_lanes(x.size, [=]<int N>(i64 s) {
-        using V = Vec<double, N>;
+    by_lanes(0, x.size, [=]<class V>(V, i64 s) {
         V arriving = V::all(1.0 - gamma) * V::load(xi.data + s) + V::all(gamma) * V::load(inflow.data + s);
         V y = arriving / V::all(total), now = V::load(x.data + s), average = V::load(y_bar.data + s);
         (now + V::all(rate) * (y - now)).store(x.data + s);

@@ -9,7 +9,7 @@
 namespace cautious::simplex {
 
 // largest step of a pair, so that sums of steps stay finite
-inline constexpr double LARGEST_STEP = 1e100;
+inline constexpr double MAX_STEP = 1e100;
 
 // The number that the entries above it exceed by `mass` together; -inf takes no part, and without others is the result.
 // Entries below the threshold drop out, which raises it, until none does (Michelot): mostly a few passes, no sorting.
@@ -68,7 +68,7 @@ Done projected_step(Rows<I> p, In<double> r, In<bool> active, double gamma, In<d
             double mean = 0.0;
             for (i64 k = p.first(row); k < p.last(row); ++k) mean += p.data[k] * v[p.indices[k]];
             mass += d[row];
-            wanted[a] = d[row] + std::clamp((r[row] + gamma * mean - v[s]) / h, -LARGEST_STEP, LARGEST_STEP);
+            wanted[a] = d[row] + std::clamp((r[row] + gamma * mean - v[s]) / h, -MAX_STEP, MAX_STEP);
         }
         nearest_shares(wanted, mass, policy.data + first);
     }

@@ -36,6 +36,7 @@ P multiply_add_part(P a, P b, P c) {
     if constexpr (sizeof(P) == 32 && !doubles) return __builtin_ia32_vfmaddps256(a, b, c);
     if constexpr (sizeof(P) == 16 && doubles) return __builtin_ia32_vfmaddpd(a, b, c);
     if constexpr (sizeof(P) == 16 && !doubles) return __builtin_ia32_vfmaddps(a, b, c);
+    if constexpr (sizeof(P) == 8 && doubles) return P{__builtin_fma(a[0], b[0], c[0])};
 #endif
 }
 
@@ -169,23 +170,26 @@ T dot(In<T> x, In<T> y) {
     return total.sum() + rest;
 }
 
-// y = keep y + length x.
-template <class T>
-void advance(Out<T> y, T keep, In<T> x, T length) {
-    constexpr int N = LANES<T>;
-    auto keeps = Vec<T, N>::all(keep), lengths = Vec<T, N>::all(length);
-    i64 even = y.size - y.size % N;
-    for (i64 i = 0; i < even; i += N)
-        (keeps * Vec<T, N>::load(y.data + i) + lengths * Vec<T, N>::load(x.data + i)).store(y.data + i);
-    for (i64 i = even; i < y.size; ++i) y[i] = keep * y[i] + length * x[i];
+// work(V{}, i) for the places i from `first` to `last`, `last` not included: V is a vector of N numbers from place i on,
+// or of one number for the last places.
+template <int N = LANES<double>, class Work>
+void by_lanes(i64 first, i64 last, Work work) {
+    for (; first + N <= last; first += N) work(Vec<double, N>{}, first);
+    for (; first < last; ++first) work(Vec<double, 1>{}, first);
 }
 
-// f<N>(i) at all places i of an array, N of them at a time.
-template <class F>
-void in_lanes(i64 size, F f) {
-    i64 i = 0;
-    for (; i + LANES<double> <= size; i += LANES<double>) f.template operator()<LANES<double>>(i);
-    for (; i < size; ++i) f.template operator()<1>(i);
+// y += factor x.
+inline void add_multiple(Out<double> y, double factor, In<double> x) {
+    by_lanes(0, y.size, [=]<class V>(V, i64 i) {
+        (V::load(y.data + i) + V::all(factor) * V::load(x.data + i)).store(y.data + i);
+    });
+}
+
+// y = keep y + x.
+inline void scale_and_add(Out<double> y, double keep, In<double> x) {
+    by_lanes(0, y.size, [=]<class V>(V, i64 i) {
+        (V::all(keep) * V::load(y.data + i) + V::load(x.data + i)).store(y.data + i);
+    });
 }
 
 // Integers bit by bit: the bits that either has, and all bits moved down by some places.

@@ -6,7 +6,7 @@ Solved by BiCGStab with a symmetric Gauss-Seidel sweep as preconditioner; a fact
 """
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from cautious.models.encodings import EPS, frozen
 from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, threads_for
 
-DENSE_STATES = 300
-STEPS = 300
-REFINEMENTS = 8
+MAX_DENSE_STATES = 300
+MAX_KRYLOV_STEPS = 300
+MAX_REFINEMENTS = 8
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ class Chain:
         shape = (self.n_states, self.n_states)
         return sp.csr_array((self.chance, self.successor, self.pointer), shape=shape)
 
-    @cached_property
-    def block_lengths(self) -> Indices:
-        """How long the rows of each block of states are, 0 where they differ."""
-        return planning.block_lengths(self.pointer, planning.BLOCK)
-
     def reachable(self, start: Mask) -> Mask:
         """States (S,) the chain visits from these."""
         return reach(self.pointer, self.successor, np.ones(self.n_states, np.bool_), start)
@@ -66,7 +61,7 @@ class Chain:
         """
         x = np.zeros(self.n_states) if guess is None else guess
         residual, spent = self.missing(discount, right, x), 0
-        for _ in range(REFINEMENTS):
+        for _ in range(MAX_REFINEMENTS):
             size, goal = _largest(residual), max(aim, EPS * (_largest(right) + _largest(x)))
             if size <= goal:
                 return x, spent
@@ -84,11 +79,11 @@ class Chain:
     def flow(self, discount: float, right: Array, guess: Array | None, aim: float) -> tuple[Array, float]:
         """x >= 0 with x = right + discount P_pi' x, (S,), and the 1-norm of its residual: mostly at most ``aim``.
 
-        Neither careful nor proved, unlike ``occupancy.py``: for numbers that a search can live with.
+        There is no fallback where the Krylov method fails, unlike in ``occupancy.py``: the caller reads the residual.
         """
         x, residual = np.zeros(self.n_states) if guess is None else frozen(guess), np.empty(self.n_states)
         size = chains.missing_flow(*self.arrays, discount, right, x, residual)
-        for _ in range(REFINEMENTS):
+        for _ in range(MAX_REFINEMENTS):
             if size <= aim:
                 break
             step, _ = self.krylov(discount, residual, max(0.5 * aim, 1e-9 * size), transposed=True)
@@ -104,7 +99,7 @@ class Chain:
     def missing(self, discount: float, right: Array, x: Array) -> Array:
         """right + discount P_pi x - x, (S,)."""
         swept = np.empty(self.n_states)
-        sweep = partial(planning.evaluate, *self.arrays, self.block_lengths, right, discount, x, swept)
+        sweep = partial(planning.evaluate, *self.arrays, right, discount, x, swept)
         over_pieces(self.n_states, threads_for(self.chance.size), sweep)
         swept -= x
         return swept
@@ -120,14 +115,14 @@ class Chain:
         # memory from NumPy: the system hands it over in larger pages than to compiled code
         work = np.empty((chains.WORK_VECTORS, self.n_states))
         system = (self.pointer, self.successor, weight, inverse, transposed)
-        steps = chains.bicgstab(*system, right / size, tolerance / size, STEPS, x, work)
+        steps = chains.bicgstab(*system, right / size, tolerance / size, MAX_KRYLOV_STEPS, x, work)
         x *= size
         return x, steps
 
     def direct(self, discount: float, right: Array, *, transposed: bool) -> Array:
         """A solution for a right-hand side (S,) by factors."""
         n = self.n_states
-        if n <= DENSE_STATES:
+        if n <= MAX_DENSE_STATES:
             factors = sla.lu_factor(np.eye(n) - discount * self.matrix.toarray(), check_finite=False)
             return np.asarray(sla.lu_solve(factors, right, trans=int(transposed), check_finite=False))
         sparse = spla.splu(sp.csc_array(sp.eye_array(n) - discount * self.matrix))

@@ -1,6 +1,6 @@
 """Better values of deterministic policies, one policy after the other: passes over their chains, then corrections.
 
-The same steps as in ``_core/evaluation_acceleration.hpp``, which does all of them in one call on one thread.
+``_core/evaluation_acceleration.hpp`` explains the corrections.
 """
 
 from functools import cached_property, partial
@@ -9,24 +9,20 @@ from typing import Any
 import numpy as np
 
 from cautious._core import evaluation_acceleration as kernels
-from cautious._core.likely_moves import add_up, change_moves, mean_largest_chance, order_moves
-from cautious._core.planning import evaluate
-from cautious._core.trailing_passes import KEPT, trailing_passes
+from cautious._core.likely_moves import change_moves, mean_largest_chance, order_moves, sum_along_paths
+from cautious._core.planning import KEPT_ITERATES, evaluate, evaluate_repeatedly
 from cautious.arrays import Array, Indices
 from cautious.models.chains import Chain
 from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, pieces, threads_for
 
-# a chain by rows, and how long the rows of each block of states are
-Rows = tuple[Any, Any, Array, Indices]
-STEPS, PATHS = kernels.STEP_CORRECTIONS, kernels.PATH_CORRECTIONS
+STEPS = kernels.STEP_CORRECTIONS
+# corrections in all, when those along likely paths take part
+ALL_CORRECTIONS = STEPS + 3
 # corrections along likely paths are of use where the likeliest outcome of a pair is this likely on average, and from
 # this discount on: below it, passes converge as fast
 MIN_LARGEST_CHANCE, SAMPLED_PAIRS = 0.6, 1000
 MIN_DISCOUNT = 0.97
-# trailing passes on one thread are as fast as plain passes on this many, if a chain has so many entries that it does
-# not fit into the cache, and blocks lead on average to at most so many others
-AS_FAST_AS, MANY_ENTRIES, NEAR_BLOCKS = 2, 1_500_000, 40
 
 
 class EvaluationAcceleration:
@@ -48,22 +44,22 @@ class EvaluationAcceleration:
         )
         # no action has this number: all paths are new at first
         self.held = np.full(size, -1, np.int64)
+        self.step_products = np.empty((pieces(n), STEPS + 1, STEPS + 2))
 
     @cached_property
-    def workspace(self) -> tuple[Array, Array, Array]:
-        """Four iterates (4, S), and the two tables of the corrections.
-
-        Allocated late, so that earlier temporary arrays have been freed.
-        """
-        count, n = (STEPS + PATHS) * self.follows, self.mdp.n_states
-        return np.empty((KEPT, n)), np.empty((count, n)), np.empty((count, n))
+    def iterates(self) -> Array:
+        """The last iterates (4, S). Allocated late, so that earlier temporary arrays have been freed."""
+        return np.empty((KEPT_ITERATES, self.mdp.n_states))
 
     @cached_property
-    def _trails(self) -> bool:
-        """Whether the chains of policies are too large for the cache, and trailing passes help."""
-        ahead, _ = self.mdp.block_reach
-        far = float(np.mean(ahead - np.arange(ahead.size)))
-        return self.mdp.most_entries >= MANY_ENTRIES and far <= NEAR_BLOCKS
+    def tables(self) -> tuple[Array, Array, Array]:
+        """The two tables of the corrections, and their products piece by piece."""
+        shape = (ALL_CORRECTIONS, self.mdp.n_states)
+        return (
+            np.empty(shape),
+            np.empty(shape),
+            np.empty((pieces(shape[1]), ALL_CORRECTIONS + 1, ALL_CORRECTIONS + 2)),
+        )
 
     def evaluate(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
         """Values (S,) nearer to those of a policy than x (S,), except for a constant.
@@ -71,45 +67,44 @@ class EvaluationAcceleration:
         ``chain`` is the policy's and ``gain`` (S,) its reward; its likely paths are followed if its ``actions`` (S,)
         are given. The next call overwrites what it returns.
         """
-        threads = threads_for(chain.chance.size)
-        rows: Rows = (*chain.arrays, chain.block_lengths)
-        iterates, gains, y = self.workspace
-        if actions is None:
-            gains, y = gains[:0], y[:0]
-        elif self.follows:
+        n, threads, products = self.mdp.n_states, threads_for(chain.chance.size), self.step_products
+        v0, v1, v2, v3 = self._passes(chain, gain, x, passes, threads)
+        over_pieces(n, threads, partial(kernels.step_products, v0, v1, v2, v3, products))
+        if actions is None or not self.follows or kernels.passes_suffice(products, n):
+            weights = kernels.best_weights(products, STEPS, n)
+            over_pieces(n, threads, partial(kernels.add_steps, v1, v2, v3, weights))
+        else:
             self._follow(actions)
-        if threads > 1:
-            return self._threaded(rows, gain, x, passes, threads, gains, y)
-        gamma, reach = self.mdp.discount, self.mdp.block_reach
-        kernels.accelerated_passes(*rows, gain, gamma, x, passes, *reach, *self.paths, iterates, gains, y)
-        return np.asarray(iterates[(passes + 3) % KEPT])
+            self._correct(chain, (v0, v1, v2, v3), threads)
+        return v3
+
+    def _passes(self, chain: Chain, gain: Array, x: Array, passes: int, threads: int) -> list[Array]:
+        """The last four of at least four iterates of x <- gain + gamma P_pi x."""
+        iterates, gamma = self.iterates, self.mdp.discount
+        if threads == 1:
+            evaluate_repeatedly(*chain.arrays, gain, gamma, x, passes, iterates)
+        else:
+            for number in range(passes):
+                old = x if number == 0 else iterates[(number - 1) % KEPT_ITERATES]
+                new = iterates[number % KEPT_ITERATES]
+                over_pieces(x.size, threads, partial(evaluate, *chain.arrays, gain, gamma, old, new))
+        return [iterates[(passes + i) % KEPT_ITERATES] for i in range(KEPT_ITERATES)]
 
     def _follow(self, actions: Indices) -> None:
-        """The paths of these actions."""
+        """Bring the likely paths to those of these actions."""
         target, weight, order, closes = self.paths
         if change_moves(*self.mdp.csr, self.mdp.discount, actions, self.held, target, weight):
             order_moves(target, order, closes)
 
-    def _threaded(self, rows: Rows, gain: Array, x: Array, passes: int, threads: int, gains: Array, y: Array) -> Array:
-        iterates, gamma, n, m = self.workspace[0], self.mdp.discount, self.mdp.n_states, len(y)
-        if threads <= AS_FAST_AS and self._trails:
-            trailing_passes(*rows, gain, gamma, x, passes, *self.mdp.block_reach, iterates)
-        else:
-            for number in range(passes):
-                old = x if number == 0 else iterates[(number - 1) % KEPT]
-                over_pieces(n, threads, partial(evaluate, *rows, gain, gamma, old, iterates[number % KEPT]))
-        v0, v1, v2, v3 = (np.asarray(iterates[(passes + i) % KEPT]) for i in range(KEPT))
-        products = np.empty((pieces(n), STEPS + 1, STEPS + 2))
-        over_pieces(n, threads, partial(kernels.step_products, v0, v1, v2, v3, products))
-        if m == 0 or kernels.passes_suffice(products, n):
-            weights = kernels.best_weights(products, STEPS, n)
-            over_pieces(n, threads, partial(kernels.add_steps, v1, v2, v3, weights))
-            return v3
-        over_pieces(n, threads, partial(kernels.tabulate_steps, v0, v1, v2, v3, products, gains, y))
-        for i in range(STEPS, m):
-            add_up(*self.paths, gamma, v1 if i == STEPS else y[i - 1], v0)
-            over_pieces(n, threads, partial(kernels.apply_correction, *rows, gamma, v0, gains[i], y[i]))
-        products = np.empty((pieces(n), m + 1, m + 2))
+    def _correct(self, chain: Chain, iterates: tuple[Array, Array, Array, Array], threads: int) -> None:
+        """Add the best combination of all corrections to the last of four iterates; the others are overwritten."""
+        v0, v1, v2, v3 = iterates
+        gamma, n, (gains, y, products) = self.mdp.discount, v0.size, self.tables
+        over_pieces(n, threads, partial(kernels.tabulate_steps, v0, v1, v2, v3, self.step_products, gains, y))
+        # v1 is now the residual
+        for i in range(STEPS, ALL_CORRECTIONS):
+            sum_along_paths(*self.paths, gamma, v1 if i == STEPS else y[i - 1], v0)
+            over_pieces(n, threads, partial(kernels.apply_correction, *chain.arrays, gamma, v0, gains[i], y[i]))
         over_pieces(n, threads, partial(kernels.correction_products, y, v1, products))
-        over_pieces(n, threads, partial(kernels.add_corrections, v3, gains, kernels.best_weights(products, m, n)))
-        return v3
+        weights = kernels.best_weights(products, ALL_CORRECTIONS, n)
+        over_pieces(n, threads, partial(kernels.add_corrections, v3, gains, weights))

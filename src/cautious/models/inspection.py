@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-from cautious._core.rows import absorbing_states, drop_leaving, duplicate_actions, strong_components
+from cautious._core.rows import absorbing_states, duplicate_actions
 from cautious.arrays import Mask
 from cautious.models.encodings import frozen
 from cautious.models.logged import LoggedMDP
@@ -150,11 +152,18 @@ def _figures_of_log(logged: LoggedMDP) -> dict[str, Any]:
 def end_components(mdp: MDP) -> Any:
     """The number of the maximal end component of each state (S,); -1 for states in none."""
     indptr, indices, _ = mdp.csr
-    kept = mdp.allowed.ravel().copy()
+    pair = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    state, kept = pair // mdp.n_actions, mdp.allowed.ravel().copy()
     while True:
-        component = strong_components(indptr, indices, kept, mdp.n_states)
-        if not drop_leaving(indptr, indices, kept, component):
+        # pairs that may leave the strongly connected component of their state are dropped, until there are none
+        edges = kept[pair]
+        places = (state[edges], indices[edges])
+        graph = sp.coo_array((np.ones(places[0].size, np.int8), places), shape=(mdp.n_states, mdp.n_states))
+        component = connected_components(graph, connection="strong")[1]
+        leaving = edges & (component[state] != component[indices])
+        if not leaving.any():
             break
+        kept[pair[leaving]] = False
     alive = kept.reshape(mdp.shape).any(axis=1)
     return np.where(alive, component, -1)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._core import planning, trailing_passes
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_allowed, as_array, as_distribution, as_number, check_shape, did_you_mean
@@ -199,16 +198,6 @@ class MDP:
         """For compiled loops: indptr, indices and data, read-only, the first two of one type."""
         rows = self.transitions
         return frozen(np.asarray(rows.indptr, rows.indices.dtype)), frozen(rows.indices), frozen(rows.data)
-
-    @cached_property
-    def block_lengths(self) -> Indices:
-        """How many successors the pairs of each block of states have, 0 where they differ: see ``planning.hpp``."""
-        return planning.block_lengths(self.csr[0], planning.BLOCK * self.n_actions)
-
-    @cached_property
-    def block_reach(self) -> tuple[Indices, Indices]:
-        """How far each block of states leads, and from how far it is led to: see ``trailing_passes.hpp``."""
-        return trailing_passes.block_reach(*self.csr[:2], self.n_states)
 
     @cached_property
     def _lengths(self) -> tuple[int, int]:

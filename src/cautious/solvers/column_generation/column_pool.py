@@ -1,9 +1,9 @@
-"""Columns: deterministic behaviours found so far, each with its return and its features.
+"""Columns: the deterministic policies found so far, each with its return and its features.
 
 A column keeps its actions as small integers and, as long as they fit in a few megabytes or ``STATES_SHARE`` of the
-model's own bytes, the share of time in each state. With those, its return under another reward table is one sum, so
-that a pool serves all cautions of a frontier and all inner problems of a search. Early columns are rough; ``sharpen``
-mends those that matter.
+model's own bytes, its state marginal. With that, its return under another reward table is one sum, so that one pool
+serves all cautions of a frontier and all inner problems of a scalar search. Early columns are computed roughly;
+``sharpen`` computes those that carry weight in a mixture again.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,15 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._core.restricted_master import expected_reward
 from cautious.arrays import Array, Indices
 from cautious.models.chains import Greedy
 from cautious.models.encodings import frozen
 from cautious.occupancy import policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
-from cautious.solvers.column_generation.dual_price_model import Planned, PriceMemory
 
-LARGEST_POOL = 400
-RECENT = 20
+MAX_COLUMNS = 400
+KEPT_RECENT_COLUMNS = 20
 STATES_SHARE, STATES_BYTES = 0.5, 32e6
 
 Accuracy = float | Callable[[Plan], float]
@@ -63,7 +61,6 @@ class ColumnPool:
         self.solved: tuple[float, Array] | None = None
         # whether a mixture is known to clear the floors of all barriers
         self.cleared = False
-        self.memory = PriceMemory()
 
     def serve(self, problem: Problem) -> None:
         """Go on with another caution or another reward table of the same model."""
@@ -71,12 +68,12 @@ class ColumnPool:
         self.problem = problem
         if not same:
             self._reward_range = _range(problem)
-            self.solved, self.memory = None, PriceMemory()
+            self.solved = None
             self._choose(np.array([column.states is not None for column in self.columns], dtype=np.bool_))
             self.returns = np.array([self._return(column) for column in self.columns])
 
-    def foreseen(self, caution: float) -> Array | None:
-        """The prices (m,) of the last solved caution in proportion to this one, if there is one."""
+    def proportional_prices(self, caution: float) -> Array | None:
+        """The prices (m,) of the last solved caution, scaled in proportion to this one; None if none was solved."""
         return None if self.solved is None else caution / self.solved[0] * self.solved[1]
 
     def sensitivity(self, prices: Array) -> float:
@@ -95,24 +92,13 @@ class ColumnPool:
         """
         problem = self.problem
         priced = reward + self._worth(prices) / self.horizon
-        warm, start = self.last, self.memory.start(prices) if reward is self.problem.reward else None
-        if start is not None:
-            warm, self.guess = start
-        found = plan(problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=warm, known=known)
+        found = plan(problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=self.last, known=known)
         self.last = found
         column = Column(found.actions.astype(self.small_integer), None, np.inf)
         numbers = self._evaluate(column, accuracy(found) if callable(accuracy) else accuracy)
         self.columns.append(column)
-        self.returns = np.concatenate([self.returns, [self._return(column)]])
+        self.returns = np.append(self.returns, self._return(column))
         self.numbers = np.concatenate([self.numbers, numbers[:, None]], axis=1)
-        assert column.states is not None
-        if reward is not self.problem.reward:
-            # what another table earns says nothing about this one
-            return found
-        self.memory.add(prices, numbers)
-        if self.solved is not None:
-            # plans of a first solve are too far from each other to be combined
-            self.memory.keep(Planned(prices, found.values, column.actions, column.states), self.states_kept)
         return found
 
     def sharpen(self, weights: Array, accuracy: float) -> bool:
@@ -145,9 +131,9 @@ class ColumnPool:
 
     def forget(self, weights: Array) -> None:
         """Drop columns without weight when the pool is full, and states of columns beyond the room for them."""
-        if len(self.columns) > LARGEST_POOL:
+        if len(self.columns) > MAX_COLUMNS:
             weighty = np.append(weights > 0, np.ones(len(self.columns) - weights.size, dtype=np.bool_))
-            self._choose(weighty | (np.arange(weighty.size) >= weighty.size - RECENT))
+            self._choose(weighty | (np.arange(weighty.size) >= weighty.size - KEPT_RECENT_COLUMNS))
         self.forget_states(weights)
 
     def forget_states(self, weights: Array) -> None:
@@ -178,7 +164,7 @@ class ColumnPool:
             column.states, column.error = found.occupancy.sum(axis=1), found.error
         self.guess = column.states
         if self.tables is not None:
-            return np.array([expected_reward(table, column.actions, column.states) for table in self.tables])
+            return np.array([self._expected(table, column) for table in self.tables])
         table = np.zeros(mdp.shape)
         table[self.every, actions] = column.states
         return np.asarray(self.features @ table.ravel())
@@ -195,8 +181,12 @@ class ColumnPool:
         return table if self.problem.active_states.all() else self.problem.completed(table)
 
     def _return(self, column: Column) -> float:
+        return self.horizon * self._expected(self.problem.reward, column)
+
+    def _expected(self, table: Array, column: Column) -> float:
+        """The mean of a table (S, A) under the occupancy of a column."""
         assert column.states is not None
-        return self.horizon * expected_reward(frozen(self.problem.reward), column.actions, column.states)
+        return float(column.states @ table.ravel()[self.every * table.shape[1] + column.actions])
 
     def _choose(self, chosen: np.ndarray) -> None:
         self.columns = [column for column, keep in zip(self.columns, chosen, strict=True) if keep]

@@ -1,9 +1,9 @@
-"""Which prices to ask the planner about next, when worst cases make the bound a function with kinks: a level method.
+"""A level method for the prices of worst cases, where the planner's bound is a function of the prices with kinks.
 
-The columns known so far bound the objective from below (best mixture) and, read as cuts, the planner's bound at any
-prices. Prices that minimise the cuts jump about. Instead take the prices nearest to the best ones so far at which the
-cuts still promise a good part of the gap. The distance is a penalty in the small problem; its stiffness is found by a
-few trials, starting from the last.
+Every column is a cut: a linear lower bound of the planner's bound at any prices. Prices that minimise the largest cut
+move far from one call to the next. Instead we take the prices nearest to the best ones so far at which the cuts still
+promise to close a good part of the gap. The distance is a quadratic penalty in the restricted master problem; a few
+trials find its weight, starting from the last one.
 """
 
 from dataclasses import dataclass
@@ -11,46 +11,44 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.solvers.column_generation.restricted_master import Mixture, SmallProblem
+from cautious.solvers.column_generation.restricted_master import Mixture, RestrictedMaster
 
-LEAST_PROMISE, LARGEST_PROMISE = 0.5, 0.92
-TRIALS = 5
-FACTOR = 10.0
+MIN_PROMISED_SHARE, MAX_PROMISED_SHARE = 0.5, 0.92
+MAX_TRIALS = 5
+PENALTY_FACTOR = 10.0
 
 
 @dataclass
-class Level:
+class LevelMethod:
     """``centre`` (m,): the prices with the best bound so far, None before there are any."""
 
     centre: Array | None = None
-    stiffness: float = 1.0
+    penalty: float = 1.0
 
-    def prices(self, small: SmallProblem, best: Mixture, gap: float) -> Array:
-        """Normalised prices (m,); ``best`` solves the small problem, ``gap`` is from there to the best bound."""
-        rows = small.rows
-        if small.returns.size == 1 and rows.group_caution.size:
-            spread = small.centred()
-            return rows.normalised((spread or best).prices)
+    def prices(self, master: RestrictedMaster, best: Mixture, gap: float) -> Array:
+        """Normalised prices (m,); ``best`` solves the master problem, ``gap`` is from there to the best bound."""
+        rows = master.rows
+        if master.returns.size == 1 and rows.group_caution.size:
+            return rows.normalised((master.centred() or best).prices)
         if self.centre is None or rows.all_barriers or not np.isfinite(gap):
             return rows.normalised(best.prices)
-        chosen, stiffer, softer = rows.normalised(best.prices), np.inf, 0.0
-        for _ in range(TRIALS):
-            trial = small.near(self.centre, self.stiffness)
+        chosen, too_large, small_enough = rows.normalised(best.prices), np.inf, 0.0
+        for _ in range(MAX_TRIALS):
+            trial = master.near(self.centre, self.penalty)
             if trial is None:
                 break
             prices = rows.normalised(trial.prices)
-            promise = (best.value + gap - small.bound(prices)) / gap
-            if promise >= LEAST_PROMISE:
-                chosen, softer = prices, self.stiffness
+            promised = (best.value + gap - master.bound(prices)) / gap
+            if promised >= MIN_PROMISED_SHARE:
+                chosen, small_enough = prices, self.penalty
             else:
-                stiffer = self.stiffness
-            if LEAST_PROMISE <= promise <= LARGEST_PROMISE:
+                too_large = self.penalty
+            if MIN_PROMISED_SHARE <= promised <= MAX_PROMISED_SHARE:
                 break
-            self.stiffness = self._between(softer, stiffer)
+            if small_enough == 0.0:
+                self.penalty = too_large / PENALTY_FACTOR
+            elif np.isinf(too_large):
+                self.penalty = small_enough * PENALTY_FACTOR
+            else:
+                self.penalty = float(np.sqrt(small_enough * too_large))
         return chosen
-
-    @staticmethod
-    def _between(softer: float, stiffer: float) -> float:
-        if softer == 0.0:
-            return stiffer / FACTOR
-        return softer * FACTOR if np.isinf(stiffer) else float(np.sqrt(softer * stiffer))

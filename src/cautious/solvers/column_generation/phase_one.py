@@ -17,14 +17,14 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.column_generation.column_pool import ColumnPool
-from cautious.solvers.column_generation.restricted_master import LEAST_WEIGHT, Rows, SmallProblem
+from cautious.solvers.column_generation.restricted_master import MIN_RELATIVE_WEIGHT, RestrictedMaster, Rows
 
-CALLS = 500
-PATIENCE = 10
-COMFORT = 1e-3
-SHARE = 0.1
-CLOSE = 1e-7
-SMALLEST_WEIGHT = 1e-12
+MAX_PLANNING_CALLS = 500
+STALL_CALLS = 10
+SUFFICIENT_SLACK = 1e-3
+ERROR_SHARE = 0.1
+MAX_CONFLICT_GAP = 1e-7
+MIN_FLOOR_WEIGHT = 1e-12
 
 
 class PhaseOne(Solver):
@@ -56,29 +56,35 @@ def meet_floors(
     reach, gaps, conflict = np.inf, [np.inf], None
     while True:
         losses = (floors[bar, None] - pool.numbers[bar]) / scale[:, None]
-        mixture = SmallProblem(np.zeros(pool.returns.size), losses, rows).best()
+        mixture = RestrictedMaster(np.zeros(pool.returns.size), losses, rows).best()
         if mixture is None:
             return
-        carried = np.where(mixture.weights > LEAST_WEIGHT, mixture.weights, 0.0)
+        carried = np.where(mixture.weights > MIN_RELATIVE_WEIGHT, mixture.weights, 0.0)
         worst = float((losses @ mixture.weights).max())
         gap = reach + worst
         # clear of the floors by a good part of what is possible is enough for the barrier to start from
-        settled = worst < 0 and -worst > min(COMFORT, SHARE * reach)
-        stuck = len(gaps) > PATIENCE and gap > 0.5 * gaps[-PATIENCE]
-        ended = settled or (reach <= 0 and gap <= CLOSE) or stuck or target.clock.over or len(gaps) > CALLS
-        if ended and pool.sharpen(carried, SHARE * abs(worst)):
+        settled = worst < 0 and -worst > min(SUFFICIENT_SLACK, ERROR_SHARE * reach)
+        stuck = len(gaps) > STALL_CALLS and gap > 0.5 * gaps[-STALL_CALLS]
+        ended = (
+            settled
+            or (reach <= 0 and gap <= MAX_CONFLICT_GAP)
+            or stuck
+            or target.clock.over
+            or len(gaps) > MAX_PLANNING_CALLS
+        )
+        if ended and pool.sharpen(carried, ERROR_SHARE * abs(worst)):
             continue
         if ended and settled and not offered:
             pool.cleared = True
             return
         if ended:
-            yield _closest(pool, carried, SHARE * abs(worst), conflict)
+            yield _closest(pool, carried, ERROR_SHARE * abs(worst), conflict)
             return
         weights = rows.normalised(mixture.prices)
         # prices below rounding would only blur the proof
-        weights = np.where(weights < SMALLEST_WEIGHT, 0.0, weights) / scale
+        weights = np.where(weights < MIN_FLOOR_WEIGHT, 0.0, weights) / scale
         every[bar] = weights
-        rough = SHARE * min(gap, SHARE)
+        rough = ERROR_SHARE * min(gap, ERROR_SHARE)
         found = pool.price_out(nothing, every, rough, rough)
         bound = found.upper - float(weights @ floors[bar])
         if bound < reach:

@@ -1,9 +1,9 @@
-"""The small problem inside column generation: how to mix K known behaviours.
+"""The restricted master problem of column generation: the best mixture of K known policies.
 
     maximise over w >= 0, sum w = 1:   R w  +  sum_j c_j log( Y_j w - b_j )  -  sum_g c_g max over i in g of Y_i w
 
-R (K,) are the returns of the columns, Y their features. ``_core/restricted_master.hpp`` solves it, scaled to numbers of
-size one.
+R (K,) are the returns of the columns, Y (m, K) their features. ``_core/restricted_master.hpp`` solves it, scaled to
+numbers of size one.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,18 @@ from functools import cached_property
 
 import numpy as np
 
-from cautious._core.restricted_master import central_point, normalised_prices, reduce_support, scaled_columns, units
+from cautious._core.restricted_master import central_point
 from cautious.arrays import Array, Indices, Mask
 
-SHARPEST = 1e-14
-LEAST_WEIGHT = 1e-12
-# columns that take part at first where there are more than ``ENOUGH`` times as many; worth that is not missed
-MANY, ENOUGH = 40, 1.5
-MISSED = 1e-11
+# the complementarity products at which the interior point ends
+FINAL_BARRIER = 1e-14
+# columns with a smaller share of the largest weight are left out of a mixture
+MIN_RELATIVE_WEIGHT = 1e-12
+MIN_PRICE = 1e-300
+# of more than MAX_FIRST_COLUMNS columns, only START_COLUMNS take part at first; columns that would add less than this
+# share of the returns' range are not missed
+START_COLUMNS, MAX_FIRST_COLUMNS = 40, 60
+MIN_RELATIVE_GAIN = 1e-11
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,11 @@ class Rows:
         return float(expected + self.caution[bar] @ np.log(slack) - tops)
 
     def normalised(self, prices: Array) -> Array:
-        """Prices of a worst case sum to its caution; those of a barrier are positive."""
-        return normalised_prices(prices, self.group, self.group_caution)
+        """Positive prices (m,), those of a worst case scaled such that they sum to its caution."""
+        out = np.maximum(prices, MIN_PRICE)
+        for rows, caution in zip(self.members, self.group_caution, strict=True):
+            out[rows] *= caution / out[rows].sum()
+        return out
 
     def even(self) -> Array:
         """Prices (m,) that spread every worst case evenly over its rows; none for barriers."""
@@ -106,19 +113,22 @@ class Rows:
         return float(np.sum(c * (1 + np.log(u / c)) + u * b))
 
 
-class SmallProblem:
-    """The small problem of columns with these returns (K,) and features (m, K), scaled once for several solves.
+class RestrictedMaster:
+    """The problem of columns with these returns (K,) and features (m, K), scaled once for several solves.
 
-    Of many columns most are far from any use. With ``prices`` (m,) that are about right, only the ``MANY`` columns that
-    are worth most at these take part at first; ``best`` adds what turns out to be missing.
+    Of many columns most are far from any use. With ``prices`` (m,) that are about right, only the ``START_COLUMNS``
+    columns that are worth most at these take part at first; ``best`` adds what turns out to be missing.
     """
 
     def __init__(self, returns: Array, features: Array, rows: Rows, prices: Array | None = None) -> None:
-        self.returns, self.features, self.rows = returns, np.ascontiguousarray(features), rows
-        self.scale, self.size = units(returns, self.features, rows.floor, rows.group, rows.largest_caution)
+        self.returns, self.features, self.rows = returns, features, rows
+        # units in which all numbers are about one: of the returns, and of each feature, those of a worst case alike
+        self.scale = max(float(returns.max() - returns.min()), rows.largest_caution, 1e-300)
+        size = np.maximum(np.abs(features).max(axis=1), np.abs(rows.floor))
+        self.size = rows.levelled(np.where(size > 0, size, 1.0))
         self.chosen = np.arange(returns.size)
-        if prices is not None and returns.size > ENOUGH * MANY:
-            self.chosen = np.sort(np.argsort(-self._worth(prices), kind="stable")[:MANY])
+        if prices is not None and returns.size > MAX_FIRST_COLUMNS:
+            self.chosen = np.sort(np.argsort(-self._worth(prices), kind="stable")[:START_COLUMNS])
         self._scaled = self._arrays()
 
     def _worth(self, prices: Array) -> Array:
@@ -127,30 +137,31 @@ class SmallProblem:
 
     def _arrays(self) -> tuple[Array, Array, Array, Array, Array, Indices]:
         """What the kernel takes, of the columns that take part."""
-        rows = self.rows
-        profit, columns = scaled_columns(self.returns, self.features, self.chosen, self.scale, self.size, rows.group)
+        rows, chosen = self.rows, self.chosen
+        profit = (self.returns[chosen] - self.returns.mean()) / self.scale
+        columns = np.ascontiguousarray((rows.sign / self.size)[:, None] * self.features[:, chosen])
         tops = rows.group_caution * self.size[rows.first] / self.scale
         return profit, tops, columns, rows.floor / self.size, rows.caution / self.scale, rows.group
 
     def best(self) -> Mixture | None:
-        """The best mixture; None when rounding defeats it."""
+        """The best mixture; None when rounding prevents a solution."""
         found = self._best_of_chosen()
         while self.chosen.size < self.returns.size:
             missing = np.arange(self.returns.size)
             if found is not None and found.value > -np.inf:
                 worth = self._worth(found.prices)
-                missing = np.flatnonzero(worth > float(worth[self.chosen].max()) + MISSED * self.scale)
+                missing = np.flatnonzero(worth > float(worth[self.chosen].max()) + MIN_RELATIVE_GAIN * self.scale)
                 if missing.size == 0:
                     break
-                missing = missing[np.argsort(-worth[missing], kind="stable")[:MANY]]
+                missing = missing[np.argsort(-worth[missing], kind="stable")[:START_COLUMNS]]
             self.chosen = np.union1d(self.chosen, missing)
             self._scaled = self._arrays()
             found = self._best_of_chosen()
         return found
 
     def _best_of_chosen(self) -> Mixture | None:
-        nothing = np.zeros(self.size.size)
-        found = self._solved(SHARPEST, nothing, nothing)
+        zero = np.zeros(self.size.size)
+        found = self._solved(FINAL_BARRIER, zero, zero)
         if found is None:
             return None
         value = self.rows.value(float(self.returns @ found.weights), self.features @ found.weights)
@@ -158,20 +169,21 @@ class SmallProblem:
 
     def centred(self) -> Mixture | None:
         """Prices that spread a worst case over all its rows: a start, when nothing is known yet."""
-        return self._solved(1.0, np.zeros(self.size.size), np.zeros(self.size.size))
+        zero = np.zeros(self.size.size)
+        return self._solved(1.0, zero, zero)
 
-    def near(self, centre: Array, stiffness: float) -> Mixture | None:
-        """Prices (m,) of worst cases pay a penalty: stiffness / 2 times their squared distance to ``centre``."""
-        held = np.where(self.rows.barrier, 0.0, stiffness)
-        return self._solved(SHARPEST, held, centre * self.size / self.scale)
+    def near(self, centre: Array, penalty: float) -> Mixture | None:
+        """The best mixture when prices (m,) of worst cases cost penalty / 2 times their squared distance to these."""
+        penalties = np.where(self.rows.barrier, 0.0, penalty)
+        return self._solved(FINAL_BARRIER, penalties, centre * self.size / self.scale)
 
     def bound(self, prices: Array) -> float:
-        """What no mixture of these columns exceeds, for any normalised prices (m,)."""
+        """An upper bound of all mixtures of these columns, for any normalised prices (m,)."""
         return float(self._worth(prices).max()) - self.rows.intercept(prices)
 
-    def _solved(self, mu_end: float, held: Array, centre: Array) -> Mixture | None:
-        weights, prices, amiss = central_point(*self._scaled, held, centre, mu_end)
-        if not np.isfinite(amiss):
+    def _solved(self, barrier: float, penalties: Array, centre: Array) -> Mixture | None:
+        weights, prices, error = central_point(*self._scaled, penalties, centre, barrier)
+        if not np.isfinite(error):
             return None
         weights = np.maximum(weights, 0.0)
         every = np.zeros(self.returns.size)
@@ -179,14 +191,25 @@ class SmallProblem:
         return Mixture(every, prices * self.scale / self.size)
 
 
-def few(returns: Array, features: Array, weights: Array) -> Array:
+def reduce_support(returns: Array, features: Array, weights: Array) -> Array:
     """Weights (K,) of at most m + 1 columns with the same features and no smaller return.
 
     While more columns carry weight, some change of their weights leaves the features and the sum as they are
-    (Caratheodory); it is followed, return rising, until a weight is used up.
+    (Caratheodory). It is followed in the direction of rising return until a weight becomes zero.
     """
-    weights = np.where(weights > LEAST_WEIGHT * weights.max(), weights, 0.0)
+    weights = np.where(weights > MIN_RELATIVE_WEIGHT * weights.max(), weights, 0.0)
     size = np.abs(features).max(axis=1, initial=0.0)
     system = np.vstack([features / np.where(size > 0, size, 1.0)[:, None], np.ones(weights.size)])
-    reduce_support(np.ascontiguousarray(returns), np.ascontiguousarray(system), weights)
+    used = np.flatnonzero(weights)
+    while used.size > len(system):
+        # one column more than equations always leaves a change; the smallest weights are taken first
+        some = used[np.argsort(weights[used], kind="stable")[: len(system) + 1]]
+        change = np.linalg.svd(system[:, some])[2][-1]
+        change *= 1.0 if change @ returns[some] >= 0 else -1.0
+        # the changes sum to zero, so some of them are negative
+        lengths = np.where(change < 0, weights[some] / np.maximum(-change, 1e-300), np.inf)
+        first = int(np.argmin(lengths))
+        weights[some] = np.maximum(weights[some] + lengths[first] * change, 0.0)
+        weights[some[first]] = 0.0
+        used = np.flatnonzero(weights)
     return np.asarray(weights / weights.sum())

@@ -1,10 +1,10 @@
-"""The small problem of column generation: against CVXPY and its own dual bound."""
+"""The restricted master problem of column generation, against CVXPY and its own dual bound."""
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
-from cautious.solvers.column_generation.restricted_master import Rows, SmallProblem, few
+from cautious.solvers.column_generation.restricted_master import RestrictedMaster, Rows, reduce_support
 
 
 def random_small_problem(rng, barriers=None, worst=None):
@@ -34,7 +34,7 @@ def dual_bound(returns, features, rows, prices):
 @pytest.mark.parametrize("seed", range(60))
 def test_best_mixture_closes_its_own_dual_bound(seed):
     returns, features, rows = random_small_problem(np.random.default_rng([11, seed]))
-    found = SmallProblem(returns, features, rows).best()
+    found = RestrictedMaster(returns, features, rows).best()
     assert found is not None
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1)
@@ -56,7 +56,7 @@ def test_best_mixture_is_the_one_cvxpy_finds(seed):
         total -= caution * cp.max(features[rows.group == g] @ w)
     program = cp.Problem(cp.Maximize(total / scale), [cp.sum(w) == 1])
     program.solve(solver="CLARABEL")
-    found = SmallProblem(returns, features, rows).best()
+    found = RestrictedMaster(returns, features, rows).best()
     assert found.value == pytest.approx(program.value * scale, rel=1e-5, abs=1e-6 * scale)
 
 
@@ -66,7 +66,7 @@ def test_held_back_prices_minimise_the_penalised_bound(seed):
     rng = np.random.default_rng([13, seed])
     returns, features, rows = random_small_problem(rng, barriers=0, worst=int(rng.integers(2, 6)))
     rows = Rows(rows.caution, rows.floor, np.zeros_like(rows.group), np.ones(1))
-    small, centre = SmallProblem(returns, features, rows), rng.dirichlet(np.ones(rows.group.size))
+    small, centre = RestrictedMaster(returns, features, rows), rng.dirichlet(np.ones(rows.group.size))
     stiffness = 10.0 ** rng.uniform(-3, 1)
     held = rows.normalised(small.near(centre, stiffness).prices)
     u = cp.Variable(rows.group.size, nonneg=True)
@@ -84,7 +84,7 @@ def test_held_back_prices_minimise_the_penalised_bound(seed):
 def test_any_prices_bound_every_mixture(seed):
     rng = np.random.default_rng([16, seed])
     returns, features, rows = random_small_problem(rng)
-    small = SmallProblem(returns, features, rows)
+    small = RestrictedMaster(returns, features, rows)
     prices = rows.normalised(10.0 ** rng.uniform(-3, 3, size=rows.group.size))
     assert small.bound(prices) >= small.best().value - 1e-9 * max(1, abs(small.best().value))
     assert small.bound(prices) == pytest.approx(dual_bound(returns, features, rows, prices))
@@ -97,7 +97,7 @@ def test_few_columns_do_as_well_as_many(seed):
     features, returns, weights = rng.random((m, n)), rng.normal(size=n), rng.dirichlet(np.ones(n))
     if seed % 3 == 0:
         features = np.round(features, 1)
-    fewer = few(returns, features, weights)
+    fewer = reduce_support(returns, features, weights)
     assert np.count_nonzero(fewer) <= m + 1
     assert fewer.min() >= 0
     assert fewer.sum() == pytest.approx(1)
@@ -120,10 +120,10 @@ def test_few_of_many_columns_find_the_same_mixture(seed):
     shift = rng.normal(size=(copies, 1)) * np.ptp(returns)
     returns = np.minimum(returns + shift - shift.max(), returns.max()).ravel()
     features = np.tile(features, copies)
-    every = SmallProblem(returns, features, rows)
+    every = RestrictedMaster(returns, features, rows)
     best = every.best()
     for prices in (best.prices, 1.3 * best.prices, rng.permutation(best.prices)):
-        chosen = SmallProblem(returns, features, rows, rows.normalised(prices))
+        chosen = RestrictedMaster(returns, features, rows, rows.normalised(prices))
         assert chosen.chosen.size < returns.size
         assert chosen.best().value == pytest.approx(best.value, rel=1e-6, abs=1e-6 * every.scale)
 
@@ -132,6 +132,28 @@ def test_columns_that_clear_no_floor_are_not_the_last_word():
     """The prices hide the one column that clears the floor."""
     returns, features = np.append(np.full(100, 5.0), 0.0), np.append(np.zeros(100), 1.0)[None]
     rows = Rows(np.ones(1), np.array([0.5]), np.array([-1]), np.zeros(0))
-    small = SmallProblem(returns, features, rows, np.array([1e-3]))
+    small = RestrictedMaster(returns, features, rows, np.array([1e-3]))
     assert 100 not in small.chosen
-    assert small.best().value == pytest.approx(SmallProblem(returns, features, rows).best().value)
+    assert small.best().value == pytest.approx(RestrictedMaster(returns, features, rows).best().value)
+
+
+def test_prices_of_a_worst_case_share_its_caution():
+    rows = Rows(np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(4), np.array([-1, 0, 0, 0]), np.array([8.0]))
+    np.testing.assert_allclose(rows.normalised(np.array([2.0, 1.0, 3.0, -1.0])), [2.0, 2.0, 6.0, 0.0], atol=1e-299)
+
+
+def test_units_of_the_master_problem():
+    """The range of the returns or the largest caution, and the largest size of a feature; those of a group alike."""
+    rows = Rows(np.array([3.0, 0.0, 0.0, 0.0]), np.array([-7.0, 0.0, 0.0, 0.0]), np.array([-1, 0, 0, 1]), np.ones(2))
+    features = np.array([[1.0, 2.0], [1.0, 5.0], [-6.0, 0.0], [0.0, 0.0]])
+    master = RestrictedMaster(np.array([0.0, 2.0]), features, rows)
+    assert (master.scale, master.size.tolist()) == (3.0, [7.0, 6.0, 6.0, 1.0])
+
+
+def test_the_first_weight_to_vanish_ends_a_change():
+    """The only change that keeps sum and feature is (1, -2, 1); it is followed until a column is used up."""
+    features = np.array([[0.0, 1.0, 2.0]])
+    fewer = reduce_support(np.array([1.0, 0.0, 1.0]), features, np.array([0.25, 0.5, 0.25]))
+    np.testing.assert_allclose(fewer, [0.5, 0.0, 0.5], atol=1e-15)
+    fewer = reduce_support(np.array([0.0, 1.0, 0.0]), features, np.array([0.2, 0.5, 0.3]))
+    np.testing.assert_allclose(fewer, [0.0, 0.9, 0.1], atol=1e-15)
