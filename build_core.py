@@ -278,8 +278,7 @@ def libraries(compiler: Compiler, folder: Path) -> list[str]:
     if compiler.target.system == "macos":
         return ["-undefined", "dynamic_lookup"]
     if compiler.target.system == "linux":
-        # the C library is named even where nothing of it is used: tools that check wheels read from it what is needed
-        return ["-Wl,--no-as-needed", "-lc", "-Wl,--as-needed", "-lm"]
+        return ["-Wl,--as-needed", "-lm"]
     if not compiler.zig:
         return [str(Path(sys.base_prefix) / "libs" / "python3.lib")]
     declared = re.findall(r"^CAUTIOUS_FROM_PYTHON (.+);", (CORE / "python_abi.hpp").read_text(), re.MULTILINE)
