@@ -28,6 +28,8 @@ from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.proximal.proximal import Proximal
 from cautious.solvers.shape import Shape
 
+# what the work is estimated by: plans, as many as a light distance takes, or a heavy one until it is known to be heavy
+USUAL_PLANS = 4
 # how many steps it may take, and how many times the allowed gap is too far for them: at first, and after a step
 STEPS, FAR = 12, (5000.0, 100.0)
 # the distance of nothing at all from the prior, in allowed gaps, beyond which nothing is tried where factors are cheap
@@ -49,7 +51,7 @@ class ConditionalGradient(Solver):
 
     def work(self, problem: Problem, shape: Shape) -> float:
         """A few plans; it ends at once where the distances weigh too much for that."""
-        return STEPS * shape.plan_work
+        return USUAL_PLANS * shape.plan_work
 
     def memory(self, problem: Problem) -> int:
         """As much as the method that goes on where this one ends."""

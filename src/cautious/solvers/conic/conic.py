@@ -11,7 +11,7 @@ from cautious.solvers.shape import Shape
 
 ROUNDS = 20
 # what the work is estimated by: iterations, operations per entry of the program, and entries of an arc
-ITERATIONS, ENTRY_WORK, ARC_ENTRIES = 25, 150.0, 4
+ITERATIONS, ENTRY_WORK, ARC_ENTRIES = 25, 400.0, 1.5
 PRECISIONS = (1e-10, 1e-8)
 ROUGH = 1e-5
 
