@@ -16,7 +16,6 @@ from cautious.runtime.clock import Clock
 from cautious.runtime.interruption import Interruption
 from cautious.solution import Solution
 from cautious.solvers.base import Callback, Progress, Workspace
-from cautious.solvers.choose import choose
 from cautious.solvers.request import Request
 from cautious.solvers.solve import answer, answer_ready, ready
 from cautious.status import Status
@@ -111,11 +110,9 @@ def frontier(
     points, before, workspace, clock = Frontier(), None, Workspace(), Clock(None)
     with Interruption(clock), ready(problem, request):
         wanted = _default_cautions(problem, request) if chosen is None else chosen
-        # which solvers fit depends on the risks that count, not on how much they do
-        solvers = choose(problem)
         for caution in wanted:
             problem = problem.with_caution(caution)
-            before = answer_ready(problem, request, before, workspace, None if problem.neutral else solvers)
+            before = answer_ready(problem, request, before, workspace)
             points.append(before)
             asked = clock.stop_requested or (listening is not None and listening.stop)
             if asked or before.status is Status.STOPPED:

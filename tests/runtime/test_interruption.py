@@ -73,8 +73,8 @@ def test_a_frontier_ends_with_the_point_it_was_at(risk):
 
 
 def test_a_frontier_that_is_stopped_before_its_first_point(monkeypatch):
-    choose = ca.frontiers.choose
-    monkeypatch.setattr("cautious.frontiers.choose", lambda problem: press() or choose(problem))
+    solve = ca.frontiers.answer_ready
+    monkeypatch.setattr("cautious.frontiers.answer_ready", lambda *given: press() or solve(*given))
     mdp = ca.worlds.garnet(30, n_actions=2, n_successors=3, discount=0.9, seed=1)
     points = ca.frontier(mdp, ca.Entropy(), np.geomspace(0.5, 2, 8))
     # the first point is asked to stop before it begins, and gives what it has

@@ -45,7 +45,8 @@ def learn(
     ----------
     simulator
         Anything with the members of ``ca.Simulator``; ``mdp.simulator()`` for a known model. From the model of a log
-        (``ca.from_transitions``) nothing is drawn: its rows are the samples, and only ``seed`` is used of what follows.
+        (``ca.from_transitions``) nothing is drawn: its rows are the samples, and of the
+        parameters below only risk, caution and ``seed`` are used.
     risk, caution
         As in ``ca.Problem``.
     samples

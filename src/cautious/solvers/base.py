@@ -181,7 +181,7 @@ class Outcome:
         return self.bound - self.objective if np.isfinite(self.objective) else np.inf
 
     def decide(self, problem: Problem, target: Target) -> None:
-        """Set the status of a run that has come to its end: the only place where that is decided."""
+        """Set the status of a run that has come to its end: the only place that compares gap and limits."""
         if self.conflict is not None:
             self.status = Status.INFEASIBLE
         elif self.gap <= target.allowance(self.objective):

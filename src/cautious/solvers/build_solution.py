@@ -155,12 +155,13 @@ def forbidden(problem: Problem, target: Target) -> Solution:
     policy = best.policy(problem.mdp.n_actions)
     closest = evaluate_policy(problem, policy)
     outcome = Outcome(Status.INFEASIBLE, evaluated=closest, steps=1)
-    share = float(np.sum(closest.occupancy.occupancy * table))
+    share = min(1.0, (1 - problem.mdp.discount) * best.upper)
+    names = [term.risk.label for term in problem.parts.all if term.risk.permitted() is not None]
     statement = (
-        f"From {label} every policy uses a pair that the prior forbids (prior 0); "
-        f"at most {share:.9g} of the discounted time can be spent on permitted pairs."
+        f"From {label} every policy uses a pair of infinite risk ({', '.join(names)}: where a prior is 0, pairs are "
+        f"forbidden); at most {share:.9g} of the discounted time can be spent on permitted pairs."
     )
-    facts = {"requirements": ["KL: prior"], "state": state, "best_reachable": share}
+    facts = {"requirements": [f"{name}: prior" for name in names], "state": state, "best_reachable": share}
     return _no_value(problem, target, outcome, Status.INFEASIBLE, "infeasible", statement, facts)
 
 

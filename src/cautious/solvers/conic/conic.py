@@ -25,15 +25,14 @@ class ConicProgram(Solver):
 
     def work(self, problem: Problem, shape: Shape) -> float:
         """A factorisation of the whole program in every iteration."""
-        exponential = bool(problem.parts.entropies) or bool(problem.parts.barriers)
         # arcs of a matrix of distances are added while they pay: about half of them in the end
         arcs = sum(
             term.risk.cost.size if term.risk.on_graph else problem.mdp.n_states**2 // 2
             for term in problem.parts.transports
         )
         entries = ENTRY_WORK * (shape.n_entries + shape.n_pairs + ARC_ENTRIES * arcs)
-        # interior points of exponential cones take about four times as long
-        return (4.0 if exponential else 1.0) * ITERATIONS * (shape.factor_flops / 3 + entries)
+        # many exponential cones take about four times as long
+        return (4.0 if problem.parts.entropies else 1.0) * ITERATIONS * (shape.factor_flops / 3 + entries)
 
     def memory(self, problem: Problem) -> int:
         """The whole program and its factors: about a kilobyte per transition was seen at 2,500 states."""

@@ -1,6 +1,6 @@
 """KL and entropy on pairs, alone or beside risks of features: Newton's method on the smooth dual.
 
-``entropic_dual`` has the mathematics, ``entropic_start`` the first point, ``entropic_prices`` the features. Nothing
+``entropic_dual`` has the mathematics, ``newton_start`` the first point, ``feature_prices`` the features. Nothing
 is built or factored: a Newton system is solved by conjugate gradients, one pass over the transitions for each of
 their steps. The dual is itself the upper bound, and the rows of y the policy.
 """

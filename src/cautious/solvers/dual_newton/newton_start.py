@@ -41,13 +41,13 @@ class Memory:
 
     def __init__(self) -> None:
         self.past: list[Past] = []
-        self._scenery: SharedData | None = None
+        self._shared_data: SharedData | None = None
 
     def shared_data(self, problem: Problem) -> SharedData:
         """That of the problem, made anew where the last one does not fit."""
-        if self._scenery is None or not self._scenery.fits(problem):
-            self._scenery = SharedData(problem)
-        return self._scenery
+        if self._shared_data is None or not self._shared_data.fits(problem):
+            self._shared_data = SharedData(problem)
+        return self._shared_data
 
     def add(self, past: Past) -> None:
         """Remember the end of a solve, instead of another one at the same caution."""

@@ -1,8 +1,8 @@
 """Distances to a prior on models that factor well: a primal-dual interior point method on the occupancy program.
 
 Each step (Mehrotra) predicts where the products of variables and multipliers could go, aims at a share of that, and
-corrects for the second order; all of it needs one sparse factorisation (``interior_system``). Where it starts says
-``interior_start``. Steps end when the sum of the products, and what the multipliers miss, are below the allowed gap;
+corrects for the second order; all of it needs one sparse factorisation (``newton_matrix``). Where it starts says
+``starting_points``. Steps end when the sum of the products, and what the multipliers miss, are below the allowed gap;
 the certificate then judges the policy read off the occupancy.
 """
 

@@ -1,6 +1,6 @@
 """Divergences, transport over a graph, and their sums with each other and with features, without any matrix.
 
-A proximal interior point: see ``proximal_search`` for the steps. Linear systems over the balance of flow are solved by
+A proximal interior point: see ``proximal_newton`` for the steps. Linear systems over the balance of flow are solved by
 conjugate gradients on the transitions themselves, so memory stays a few tables, and models whose factors would fill in
 (random successors) cost no more than those whose would not.
 """

@@ -8,7 +8,7 @@ optimum does not beat the best policy is done; any other is cut in two, near the
 How the boxes are laid out decides how many are needed. One small box holds the best t known, so small that its line
 loses less than the tolerance. From there the objective falls about as fast as the lines lose, so boxes grow in
 proportion to their distance; most of them are far from close, and a rough answer is enough to settle them. The next
-caution starts from these boxes, moved along (``scalar_past.py``).
+caution starts from these boxes, moved along (``search_history``).
 """
 
 from collections.abc import Iterator
