@@ -185,7 +185,7 @@ SOLVE = (
                                         "solvers/base.py",
                                         "Outcome.decide",
                                         "gap, clock → Status",
-                                        "The only place where the status is decided.",
+                                        "Compares the gap with what is allowed, and asks the clock.",
                                     ),
                                 ),
                             ),

@@ -29,8 +29,8 @@ from cautious.solvers.shape import Shape
 MOST_FEATURES = 24
 STEPS = 100
 # what the work is estimated by: iterations, operations per pair and iteration, operations per entry of a clique, and
-# how many operations of dense blocks take the time of one elsewhere
-USUAL_STEPS, PAIR_WORK, ANALYSIS_WORK, FACTOR_SPEED = 15, 150.0, 5.0, 20.0
+# how many operations of assembly, and of dense blocks, take the time of one elsewhere
+USUAL_STEPS, PAIR_WORK, ANALYSIS_WORK, ASSEMBLY_SPEED, FACTOR_SPEED = 15, 150.0, 5.0, 20.0, 50.0
 FACTOR_BYTES = 2600
 HARDLY = 1e-9
 SHORT = 0.995
@@ -65,7 +65,7 @@ class InteriorPoint(Solver):
             return np.inf
         cliques, larger = shape.clique_work, 3.0 if problem.parts.transports else 1.0
         factor = larger * shape.factor_flops / FACTOR_SPEED
-        iteration = PAIR_WORK * shape.n_pairs + cliques.assembly / FACTOR_SPEED + factor
+        iteration = PAIR_WORK * shape.n_pairs + cliques.assembly / ASSEMBLY_SPEED + factor
         return USUAL_STEPS * iteration + ANALYSIS_WORK * cliques.entries
 
     def memory(self, problem: Problem) -> int:

@@ -26,7 +26,7 @@ from cautious.solvers.shape import Shape
 STEPS = 150
 # what the work is estimated by: passes, those of any solve and more for every level of the model; states per level of a
 # metric; what an entry and a pair cost in a pass; how much more kinks, worst cases, barriers and matrices take
-PASSES, PASSES_PER_LEVEL, METRIC_LEVELS = 600.0, 240.0, 20.0
+PASSES, PASSES_PER_LEVEL, METRIC_LEVELS = 600.0, 240.0, 12.0
 ENTRY_SHARE, PAIR_SHARE = 0.25, 4.0
 KINK_FACTOR, WORST_CASE_FACTOR, BARRIER_FACTOR, MATRIX_FACTOR = 2.5, 4.0, 2.0, 10.0
 FEATURES = 20
