@@ -88,7 +88,7 @@ def test_one_entry_that_pays_without_measure():
 @pytest.mark.parametrize("kind", ["Quadratic", "Quadratic states"])
 def test_light_distances_match_cvxpy(kind, share, seed, monkeypatch):
     """Forbidden pairs, unreachable states, any rewards; at ``share`` of a caution where return and risk are alike."""
-    monkeypatch.setattr(light, "SMALL", 0)
+    monkeypatch.setattr(light, "SMALL_STATES", 0)
     monkeypatch.setattr(light.Shape, "mixes_fast", True)
     rng = np.random.default_rng([77, seed])
     case = random_case(rng, (kind,), "medium" if seed % 3 == 0 else "small")

@@ -1,4 +1,4 @@
-"""Figures of a Solution, a Frontier and a History, as matplotlib Figures that nobody has to close."""
+"""Figures of a Solution, a Frontier and a History, as matplotlib Figures outside pyplot, which need not be closed."""
 
 import os
 from collections.abc import Iterable, Sequence

@@ -1,12 +1,12 @@
-"""Quadratic distances that weigh little: plans for their slopes, and steps between them.
+"""Weakly weighted quadratic distances: the conditional gradient method of Frank and Wolfe, with improved steps.
 
-In a large model the squares of a behaviour's entries are small, and so is what a caution takes for them: the best
-behaviour is nearly the best plan, and differs from it where actions are nearly as good as each other. Then no matrix is
-needed. A step plans for the slopes at the present occupancy, which also says how far from optimal that is; every state
-moves its mass to where its own pairs would be paid alike, had the others stayed as they are; and of the way to what
-this policy does the best part is taken (Frank and Wolfe's method, with a policy that mixes instead of the plan's own).
+In a large model the squares of an occupancy's entries are small, so the best occupancy is close to that of the best
+plan and differs from it only where actions are nearly equally good. No matrix is needed then. A step plans for the
+gradient at the present occupancy, which also bounds how far from optimal that is. Every state then moves its mass to
+where its own pairs would be equally good if all other states stayed as they are, and a line search goes towards the
+occupancy of this mixed policy instead of that of the plan.
 
-It ends at once where the distance weighs much: other methods are better then.
+The method gives up at once where the distance has a large weight: other methods are faster then.
 """
 
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ from cautious.solvers.shape import Shape
 
 # what the work is estimated by: plans, as many as a light distance takes, or a heavy one until it is known to be heavy
 USUAL_PLANS = 4
-# how many steps it may take, and how many times the allowed gap is too far for them: at first, and after a step
-STEPS, FAR = 12, (5000.0, 100.0)
-# the distance of nothing at all from the prior, in allowed gaps, beyond which nothing is tried where factors are cheap
-HEAVY = 400.0
-LARGE, SMALL = 20_000, 300
-# shares of the allowed gap: at which it is proposed, and what an occupancy may be off by
-SHARE, PRECISE = 0.9, 0.1
-ROUGHLY = 30.0
+# steps at most, and the gaps beyond which these cannot suffice, in allowed gaps: at first, and after one step
+MAX_STEPS, MAX_GAPS_IN_ALLOWED_GAPS = 12, (5000.0, 100.0)
+# weighted squares of the prior, in allowed gaps, beyond which it is not tried where factors are cheap; from how many
+# states on that is so, and below how many it is never tried
+MAX_PRIOR_SQUARES, LARGE_STATES, SMALL_STATES = 400.0, 20_000, 300
+# shares of the allowed gap: at which a policy is proposed, what the error of an occupancy may use up, and the precision
+# of the first plan
+PROPOSAL_SHARE, OCCUPANCY_ERROR_SHARE, FIRST_PLAN_SHARE = 0.9, 0.1, 30.0
 # a distance of states stiffens a pair by what its successors get more of, about this much of a distance of pairs
 OF_STATES = 0.5
 
@@ -64,9 +64,9 @@ class ConditionalGradient(Solver):
         if heaviness >= past.too_heavy or not _may_be_light(problem, target):
             return
         walk, gaps = _Walk(problem, target), []
-        for _ in range(STEPS):
+        for _ in range(MAX_STEPS):
             gaps.append(walk.look())
-            if gaps[-1] <= SHARE * walk.allowed or target.clock.over:
+            if gaps[-1] <= PROPOSAL_SHARE * walk.allowed or target.clock.over:
                 yield walk.candidate()
             if target.clock.over or _hopeless(gaps, walk.allowed) or not walk.step():
                 break
@@ -82,25 +82,25 @@ class _Past:
 
 
 def _may_be_light(problem: Problem, target: Target) -> bool:
-    """Whether it is worth a plan to see how much the distances weigh."""
+    """Whether the weight of the distances may be small enough for a few plans."""
     mdp = problem.mdp
-    if mdp.n_states < SMALL:
+    if mdp.n_states < SMALL_STATES:
         return False
-    if mdp.n_states < LARGE:
-        # where a model spreads out at once, factors are large and other methods slow: always worth a plan
+    if mdp.n_states < LARGE_STATES:
+        # where a model mixes fast, factors are large and other methods slow, so the method is always tried
         return target.workspace.of("shape", lambda: Shape(problem)).mixes_fast
     squares = sum(term.weight * float(np.sum(term.risk.prior**2)) for term in problem.parts.squares)
     typical = float(problem.reward[problem.active].mean()) / (1 - mdp.discount)
-    return squares <= 2 * HEAVY * target.allowance(typical)
+    return squares <= 2 * MAX_PRIOR_SQUARES * target.allowance(typical)
 
 
 def _hopeless(gaps: list[float], allowed: float) -> bool:
     """Whether as many steps as are left will not do, at the pace so far."""
-    if len(gaps) <= len(FAR):
-        return not gaps[-1] <= FAR[len(gaps) - 1] * allowed
+    if len(gaps) <= len(MAX_GAPS_IN_ALLOWED_GAPS):
+        return not gaps[-1] <= MAX_GAPS_IN_ALLOWED_GAPS[len(gaps) - 1] * allowed
     # gaps of neighbouring steps often take turns: two steps apart they tell the pace
     last, pace = np.log(gaps[-1]), (np.log(gaps[-3]) - np.log(gaps[-1])) / 2
-    return bool(last - np.log(SHARE * allowed) > (STEPS - len(gaps)) * pace)
+    return bool(last - np.log(PROPOSAL_SHARE * allowed) > (MAX_STEPS - len(gaps)) * pace)
 
 
 class _Walk:
@@ -120,7 +120,7 @@ class _Walk:
         self.d = self._behaviour(problem.completed(policy))
 
     def _rough(self, objective: float) -> float:
-        return ROUGHLY * self.target.allowance(objective)
+        return FIRST_PLAN_SHARE * self.target.allowance(objective)
 
     @cached_property
     def _accuracy(self) -> float:
@@ -128,7 +128,7 @@ class _Walk:
         gamma = self.problem.mdp.discount
         steepest = (1 - gamma) * sum(weight for weight, _ in self.terms)
         size = max(float(np.abs(self.problem.reward[self.problem.active]).max()), steepest)
-        return PRECISE * self.allowed * (1 - gamma) / size
+        return OCCUPANCY_ERROR_SHARE * self.allowed * (1 - gamma) / size
 
     def _behaviour(self, policy: Array, guess: Array | None = None) -> Array:
         return policy_occupancy(self.problem.mdp, policy, self._accuracy, guess).occupancy
@@ -140,7 +140,7 @@ class _Walk:
         for weight, risk in self.terms:
             self.reward = self.reward - (1 - problem.mdp.discount) * weight * risk.gradient(self.d)
         known = float(np.sum(self.reward * self.d)) / (1 - problem.mdp.discount)
-        enough = 0.5 * SHARE * self.allowed
+        enough = 0.5 * PROPOSAL_SHARE * self.allowed
         self.best = plan(problem.mdp, self.reward, tolerance=enough, allowed=problem.kept, warm=self.best, known=known)
         self.allowed = self.target.allowance(problem.objective(self.d))
         return self.best.upper - known

@@ -79,6 +79,7 @@ class InteriorPoint(Solver):
             self.name, lambda: System(problem.mdp, problem.active, edges_of(graphs[0]) if graphs else None)
         )
         system.over = lambda: target.clock.over
+        # the analysis of a large matrix takes seconds: the clock is asked before and after it
         if target.clock.over or not system.affordable or target.clock.over:
             return
         form = formulate(problem)
