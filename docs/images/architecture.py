@@ -185,7 +185,7 @@ SOLVE = (
                                         "solvers/base.py",
                                         "Outcome.decide",
                                         "gap, clock → Status",
-                                        "Compares the gap with what is allowed, and asks the clock.",
+                                        "Gap and clock decide how the run ended.",
                                     ),
                                 ),
                             ),
