@@ -15,7 +15,7 @@ from cautious.problem import Problem
 # operations per transition of one planning call
 PLAN_WORK = 25.0
 # after this many times 1 / (1 - discount) steps hardly anything counts
-HORIZONS = 5.0
+HORIZONS = 2.0
 # a model mixes fast if from one state more than this share of all others is reached after the same number of steps
 FAST_SHARE = 1 / 8
 

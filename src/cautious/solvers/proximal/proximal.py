@@ -26,9 +26,9 @@ from cautious.solvers.shape import Shape
 STEPS = 150
 # what the work is estimated by: passes, those of any solve and more for every level of the model; states per level of a
 # metric; what an entry and a pair cost in a pass; how much more kinks, worst cases, barriers and matrices take
-PASSES, PASSES_PER_LEVEL, METRIC_LEVELS = 600.0, 240.0, 12.0
-ENTRY_SHARE, PAIR_SHARE = 0.25, 4.0
-KINK_FACTOR, WORST_CASE_FACTOR, BARRIER_FACTOR, MATRIX_FACTOR = 2.5, 4.0, 2.0, 10.0
+PASSES, PASSES_PER_LEVEL, METRIC_LEVELS = 600.0, 240.0, 20.0
+ENTRY_SHARE, PAIR_SHARE = 0.15, 3.0
+KINK_FACTOR, WORST_CASE_FACTOR, KINKED_WORST_CASE_FACTOR, BARRIER_FACTOR, MATRIX_FACTOR = 2.5, 3.0, 30.0, 2.0, 10.0
 FEATURES = 20
 SHARE = 0.3
 LATE, STALLED = 12, 40
@@ -64,12 +64,12 @@ class Proximal(Solver):
         )
         factor = KINK_FACTOR if parts.l1_distances else 1.0
         if len(parts.barriers) < len(parts.features):
-            factor *= WORST_CASE_FACTOR * factor
+            factor = KINKED_WORST_CASE_FACTOR if parts.l1_distances else WORST_CASE_FACTOR
         elif parts.features:
             factor *= BARRIER_FACTOR
         for term in parts.transports:
-            # mass moves over the metric as slowly as over a chain; a matrix of distances makes the system worse
-            levels, entries = levels + shape.n_states / METRIC_LEVELS, entries + term.risk.cost.size
+            # mass moves over the metric as slowly as over a chain, and all rows count; a matrix makes the system worse
+            levels, entries = levels + shape.n_states / METRIC_LEVELS, shape.n_entries + term.risk.cost.size
             factor *= 1.0 if term.risk.on_graph else MATRIX_FACTOR
         return factor * entries * (PASSES + PASSES_PER_LEVEL * levels)
 
