@@ -80,12 +80,14 @@ class Problem:
         inner._set(self.mdp, self.unbound_risk, risk, 1.0, reward, terms, self.support)
         return inner
 
-    def in_model(self, mdp: MDP, reward: Array, terms: Sequence[tuple[float, Risk]]) -> "Problem":
-        """The same caution in another model, with risks that are bound to it."""
+    def in_model(
+        self, mdp: MDP, reward: Array, terms: Sequence[tuple[float, Risk]], support: Support | None = None
+    ) -> "Problem":
+        """The same caution in another model, with risks that are bound to it; its ``support`` where that is known."""
         other = object.__new__(Problem)
         # terms carry the caution
         risk = Sum(tuple((weight / self.caution, term) for weight, term in terms)) if terms else None
-        other._set(mdp, self.unbound_risk, risk, self.caution, reward, terms, None)
+        other._set(mdp, self.unbound_risk, risk, self.caution, reward, terms, support)
         return other
 
     @property

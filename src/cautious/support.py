@@ -68,12 +68,13 @@ class Support:
         return int(np.argmax(stuck)) if stuck.any() else None
 
     @cached_property
-    def restricted(self) -> tuple[Indices, MDP, dict[int, Risk]]:
-        """The active states, the model and the risks on these alone; risks by identity, if they have such a form."""
+    def restricted(self) -> "tuple[Indices, Support, dict[int, Risk]]":
+        """The active states, the support on these alone, and its risks by the identity of the risks they come from."""
         states = np.flatnonzero(self.active_states)
         mdp = self.mdp.restricted(states, self.active[states])
         smaller = ((id(risk), risk.restricted(mdp, states)) for risk in self.risks)
-        return states, mdp, {key: risk for key, risk in smaller if risk is not None}
+        risks = {key: risk for key, risk in smaller if risk is not None}
+        return states, Support(mdp, tuple(risks.values())), risks
 
     @cached_property
     def default_rows(self) -> Array:

@@ -108,6 +108,7 @@ def test_a_frontier_shares_one_part():
     one, other = (reachable_part(problem.with_caution(caution)) for caution in (1.0, 3.0))
     assert one.problem.mdp is other.problem.mdp
     assert one.problem.terms[0][1] is other.problem.terms[0][1]
+    assert one.problem.support is other.problem.support
 
 
 def test_a_limit_before_any_proposal_gives_the_default_policy():

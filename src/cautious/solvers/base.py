@@ -71,7 +71,7 @@ class Candidate:
 class Workspace:
     """What solves of the same model and risk leave for each other (another caution, another inner problem).
 
-    Every solver keeps one entry under its own name; nothing in it is needed for a proof.
+    Every solver keeps its entries under its own name; nothing in it is needed for a proof.
     """
 
     def __init__(self) -> None:
@@ -82,6 +82,11 @@ class Workspace:
         if name not in self._kept:
             self._kept[name] = make()
         return cast(Kept, self._kept[name])
+
+
+def shape_of(problem: Problem, workspace: Workspace) -> Shape:
+    """The shape of a problem's model, found once a workspace."""
+    return workspace.of("shape", lambda: Shape(problem))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cautious.errors import MemoryLimitError
 from cautious.problem import Problem
-from cautious.solvers.base import Callback, Candidate, Outcome, Solver, Target, run
+from cautious.solvers.base import Callback, Candidate, Outcome, Solver, Target, Workspace, run, shape_of
 from cautious.solvers.column_generation.column_generation import ColumnGeneration
 from cautious.solvers.conditional_gradient import ConditionalGradient
 from cautious.solvers.conic.conic import ConicProgram
@@ -22,14 +22,14 @@ from cautious.solvers.proximal.proximal import Proximal
 from cautious.solvers.reachable import reachable_part
 from cautious.solvers.risk_neutral import RiskNeutral
 from cautious.solvers.scalar_search.scalar_search import ScalarSearch
-from cautious.solvers.shape import Shape
 from cautious.status import Status
 
 
-def choose(problem: Problem, memory_limit: float | None = None) -> list[Solver]:
+def choose(problem: Problem, memory_limit: float | None = None, workspace: Workspace | None = None) -> list[Solver]:
     """The solvers that take a problem, the one with the least work first; those that need too much memory are left out.
 
-    Raises ``MemoryLimitError`` if none fits into ``memory_limit`` bytes.
+    Raises ``MemoryLimitError`` if none fits into ``memory_limit`` bytes. The shape of the model is kept in the
+    ``workspace``, for neighbouring problems.
     """
     fitting = [solver for solver in SOLVERS if solver.refusal(problem) is None]
     if memory_limit is not None:
@@ -42,7 +42,7 @@ def choose(problem: Problem, memory_limit: float | None = None) -> list[Solver]:
             )
     if len(fitting) < 2:
         return fitting
-    shape = Shape(problem)
+    shape = shape_of(problem, Workspace() if workspace is None else workspace)
     work = {solver.name: solver.work(problem, shape) for solver in fitting}
     affordable = [solver for solver in fitting if np.isfinite(work[solver.name])]
     return sorted(affordable, key=lambda solver: work[solver.name])
@@ -62,8 +62,9 @@ def dispatch(
     """
     best = Outcome() if outcome is None else outcome
     part = reachable_part(problem)
-    tried = choose(problem if part is None else part.problem, target.clock.memory.limit) if solvers is None else solvers
-    for solver in tried:
+    if solvers is None:
+        solvers = choose(problem if part is None else part.problem, target.clock.memory.limit, target.workspace)
+    for solver in solvers:
         run(solver, problem, target, callback, best, part)
         if best.status is not Status.STALLED:
             break

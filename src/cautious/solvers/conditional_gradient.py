@@ -24,7 +24,7 @@ from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
-from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.base import Candidate, Solver, Target, shape_of
 from cautious.solvers.proximal.proximal import Proximal
 from cautious.solvers.shape import Shape
 
@@ -88,7 +88,7 @@ def _may_be_light(problem: Problem, target: Target) -> bool:
         return False
     if mdp.n_states < LARGE_STATES:
         # where a model mixes fast, factors are large and other methods slow, so the method is always tried
-        return target.workspace.of("shape", lambda: Shape(problem)).mixes_fast
+        return shape_of(problem, target.workspace).mixes_fast
     squares = sum(term.weight * float(np.sum(term.risk.prior**2)) for term in problem.parts.squares)
     typical = float(problem.reward[problem.active].mean()) / (1 - mdp.discount)
     return squares <= 2 * MAX_PRIOR_SQUARES * target.allowance(typical)

@@ -47,11 +47,12 @@ def reachable_part(problem: Problem) -> ReachablePart | None:
     active = problem.active_states
     if np.count_nonzero(active) > LARGEST_SHARE * active.size:
         return None
-    states, mdp, risks = problem.support.restricted
+    # made once for all cautions and inner problems, so that what solvers keep for each other fits
+    states, support, risks = problem.support.restricted
     terms = []
     for weight, risk in problem.terms:
         smaller = risks.get(id(risk))
         if smaller is None:
             return None
         terms.append((weight, smaller))
-    return ReachablePart(problem, problem.in_model(mdp, problem.reward[states], terms), states)
+    return ReachablePart(problem, problem.in_model(support.mdp, problem.reward[states], terms, support), states)
