@@ -75,6 +75,117 @@ double largest_advantage(Rows<I> p, In<double> r, In<double> size, In<bool> acti
     return worst;
 }
 
+// A sum in twice the working precision: its rounded value, and what rounding lost.
+struct Twofold {
+    double value = 0.0, lost = 0.0;
+
+    void add(double x) {
+        double error;
+        value = two_sum(value, x, error);
+        lost += error;
+    }
+    void add_product(double a, double b) {
+        double error, product = two_product(a, b, error);
+        add(product);
+        lost += error;
+    }
+    double total() const { return value + lost; }
+};
+
+// r + gamma E[v + rest] of a row in twice the working precision. `doubt` grows by what is still unknown: the rounding
+// of the lost parts, and that of the stored chances, which may be off their sum and each off what was given.
+template <class I>
+Twofold exact_worth(const Rows<I>& p, i64 row, double r, double gamma, In<double> v, In<double> rest, double unit,
+                    double& doubt) {
+    Twofold mean, chance, worth;
+    double magnitude = std::abs(r), small = 0.0, operations = static_cast<double>(p.length(row)) + 8.0;
+    for (i64 k = p.first(row); k < p.last(row); ++k) {
+        double often = p.data[k], given = rest[p.indices[k]];
+        mean.add_product(often, v[p.indices[k]]);
+        mean.lost += often * given;
+        chance.add(often);
+        magnitude += std::abs(often * v[p.indices[k]]);
+        small += std::abs(often * given);
+    }
+    worth.add_product(gamma, mean.value);
+    worth.lost += gamma * mean.lost;
+    worth.add(r);
+    chance.add(-1.0);
+    double middle = mean.total(), apart = 0.0;
+    for (i64 k = p.first(row); k < p.last(row); ++k) apart += p.data[k] * std::abs(v[p.indices[k]] - middle);
+    doubt += unit * operations * (unit * operations * magnitude + small) + std::abs(chance.total() * middle);
+    doubt += unit * apart;
+    return worth;
+}
+
+// out = r + gamma E[v + rest] - (v + rest) of the active pairs (S*A,), minus infinity elsewhere, in twice the working
+// precision; the largest, raised by what is not known, NaN if one is not finite. `doubt` (S*A,) times `share` is what
+// is not known of r.
+template <class I>
+double exact_advantages(Rows<I> p, In<double> r, In<double> doubt, double share, In<bool> active, double gamma,
+                        In<double> v, In<double> rest, double unit, Out<double> out) {
+    i64 n_actions = evenly(r.size, v.size);
+    REQUIRE(n_actions > 0 && r.size == p.count() && doubt.size == r.size && active.size == r.size);
+    REQUIRE(rest.size == v.size && out.size == r.size);
+    double worst = -INFINITE;
+    for (i64 s = 0, row = 0; s < v.size; ++s) {
+        for (i64 a = 0; a < n_actions; ++a, ++row) {
+            out[row] = -INFINITE;
+            if (!active[row]) continue;
+            double unknown = share * std::abs(doubt[row]);
+            Twofold advantage = exact_worth(p, row, r[row], gamma, v, rest, unit, unknown);
+            advantage.add(-v[s]);
+            advantage.add(-rest[s]);
+            out[row] = advantage.total();
+            if (!std::isfinite(out[row])) return NOT_A_NUMBER;
+            worst = std::max(worst, out[row] + unknown + 2 * unit * std::abs(out[row]));
+        }
+    }
+    return worst;
+}
+
+// out = r_pi + gamma E_pi[v + rest] - (v + rest) of a policy in the `counted` states (S,), 0 elsewhere, in twice the
+// working precision, with a row of the policy that sums to one exactly; the least and the largest, moved outwards by
+// what is not known. NaN if one is, or if the policy leaves the active pairs there.
+template <class I>
+std::tuple<double, double> exact_policy_advantages(Rows<I> p, In<double> r, In<double> doubt, double share,
+                                                   In<double> pi, In<bool> active,
+                                                   In<bool> counted, double gamma, In<double> v, In<double> rest,
+                                                   double unit, Out<double> out) {
+    i64 n_actions = evenly(r.size, v.size);
+    REQUIRE(n_actions > 0 && r.size == p.count() && pi.size == r.size && active.size == r.size);
+    REQUIRE(doubt.size == r.size);
+    REQUIRE(counted.size == v.size && rest.size == v.size && out.size == v.size);
+    double least = INFINITE, largest = -INFINITE;
+    for (i64 s = 0; s < v.size; ++s) {
+        out[s] = 0.0;
+        if (!counted[s]) continue;
+        Twofold mean, chance;
+        double unknown = 0.0, magnitude = 0.0, operations = 8.0 + static_cast<double>(n_actions);
+        for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row) {
+            if (!(pi[row] > 0.0)) continue;
+            if (!active[row]) return {NOT_A_NUMBER, NOT_A_NUMBER};
+            double not_known = share * std::abs(doubt[row]);
+            Twofold worth = exact_worth(p, row, r[row], gamma, v, rest, unit, not_known);
+            mean.add_product(pi[row], worth.value);
+            mean.lost += pi[row] * worth.lost;
+            chance.add(pi[row]);
+            magnitude += std::abs(pi[row] * worth.value);
+            unknown += pi[row] * not_known;
+        }
+        chance.add(-1.0);
+        unknown += unit * operations * unit * operations * magnitude + std::abs(chance.total() * mean.total());
+        mean.add(-v[s]);
+        mean.add(-rest[s]);
+        out[s] = mean.total();
+        if (!std::isfinite(out[s])) return {NOT_A_NUMBER, NOT_A_NUMBER};
+        unknown += 2 * unit * std::abs(out[s]);
+        least = std::min(least, out[s] - unknown);
+        largest = std::max(largest, out[s] + unknown);
+    }
+    return {least, largest};
+}
+
 // The least and the largest  r_pi + gamma E_pi[v] - v  of a policy over the `counted` states (S,), moved outwards by
 // what rounding can hide. NaN if one is, or if the policy leaves the active pairs there.
 template <class I>
@@ -228,6 +339,12 @@ inline const Kernel kernels[] = {
     kernel<policy_advantages<i32>, policy_advantages<i64>>(
         "policy_advantages", "indptr indices data r pi active counted gamma v unit",
         "Least and largest r_pi + gamma E_pi[v] - v of a policy over the counted states, moved outwards."),
+    kernel<exact_advantages<i32>, exact_advantages<i64>>(
+        "exact_advantages", "indptr indices data r doubt share active gamma v rest unit out",
+        "out = r + gamma E[v + rest] - (v + rest) in twice the working precision; the largest, raised by what is not known."),
+    kernel<exact_policy_advantages<i32>, exact_policy_advantages<i64>>(
+        "exact_policy_advantages", "indptr indices data r doubt share pi active counted gamma v rest unit out",
+        "The same of a policy, averaged over its actions; the least and the largest, moved outwards."),
     kernel<compensated_dot>("compensated_dot", "x y", "(<x, y>, <|x|, |y|>), the first summed with compensation."),
     kernel<subtract_slope>("subtract_slope", "slope price active r size",
                            "r -= price slope, size += |price slope|; the largest |slope| of an active pair."),

@@ -45,6 +45,42 @@ def policy_advantages(
 ) -> tuple[float, float]:
     """Least and largest r_pi + gamma E_pi[v] - v of a policy over the counted states, moved outwards."""
 
+def exact_advantages(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    r: Array,
+    doubt: Array,
+    share: float,
+    active: Mask,
+    gamma: float,
+    v: Array,
+    rest: Array,
+    unit: float,
+    out: Array,
+    /,
+) -> float:
+    """out = r + gamma E[v + rest] - (v + rest) in twice the working precision; the largest, raised by what is not known."""
+
+def exact_policy_advantages(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    r: Array,
+    doubt: Array,
+    share: float,
+    pi: Array,
+    active: Mask,
+    counted: Mask,
+    gamma: float,
+    v: Array,
+    rest: Array,
+    unit: float,
+    out: Array,
+    /,
+) -> tuple[float, float]:
+    """The same of a policy, averaged over its actions; the least and the largest, moved outwards."""
+
 def compensated_dot(
     x: Array,
     y: Array,

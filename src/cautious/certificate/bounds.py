@@ -32,12 +32,23 @@ from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk
 
 
+# an entry of a table is a reward minus at most a few products: its rounding in units of EPS and of their sizes
+TABLE_ROUNDING = 16
+# what is added up inside a risk rounds that many times more
+SUM_ROUNDING = 4
+
+
 @dataclass(frozen=True)
 class Witness:
-    """``multipliers`` (S,), and for every convex term of the problem what its ``cut`` needs."""
+    """``multipliers`` (S,), and for every convex term of the problem what its ``cut`` needs.
+
+    With ``rest`` (S,), the multipliers are the exact sums of both, and the bound is computed in twice the working
+    precision: near a discount of one, and beside rewards much larger than the objective, doubles alone do not suffice.
+    """
 
     multipliers: Array
     cuts: tuple[Any, ...] = ()
+    rest: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -121,67 +132,124 @@ def first_order_bound(problem: Problem, witness: Witness) -> float:
     return _convex_bound(problem, problem.reward, problem.terms, witness)
 
 
-def _convex_bound(
-    problem: Problem, reward: Array, terms: Sequence[tuple[float, Risk]], witness: Witness, spare: float = 0.0
-) -> float:
-    mdp, active = problem.mdp, problem.active
-    if len(witness.cuts) != len(terms):
-        return np.inf
-    gamma, v = mdp.discount, np.asarray(witness.multipliers, dtype=np.float64)
-    adjusted, size, intercept, noise = reward, reward, 0.0, spare
-    if terms:
-        adjusted = reward.copy()
-        size = np.abs(adjusted)
-    for (weight, risk), given in zip(terms, witness.cuts, strict=True):
+@dataclass(frozen=True)
+class LinearProblem:
+    """What lines below the risks leave: no objective is above what the table ``reward`` (S, A) earns plus ``constant``.
+
+    ``size`` (S, A) is what the rounding of the table is relative to, None if it did not round at all.
+    """
+
+    reward: Array
+    constant: float
+    size: Array | None
+
+
+def linear_problem(
+    problem: Problem, reward: Array, terms: Sequence[tuple[float, Risk]], cuts: Sequence[Any], size: Array | None = None
+) -> LinearProblem:
+    """A reward table (S, A) after the lines of convex terms; ``size`` as above, of the table that is given."""
+    if not terms:
+        return LinearProblem(reward, 0.0, size)
+    active, constant = problem.active, 0.0
+    adjusted, size = reward.copy(), np.abs(reward) if size is None else size.copy()
+    for (weight, risk), given in zip(terms, cuts, strict=True):
         line: Cut = risk.cut(given, active)
-        slope, price = frozen(np.asarray(line.slope, dtype=np.float64)), (1 - gamma) * weight
+        slope, price = frozen(np.asarray(line.slope, dtype=np.float64)), (1 - problem.mdp.discount) * weight
         if slope.shape != active.shape:
             raise IncompatibleError(
                 f"{risk.label}.cut gave a slope of shape {slope.shape}; expected {active.shape} = (S, A)"
             )
         steepest = kernels.subtract_slope(slope.ravel(), price, active.ravel(), adjusted.reshape(-1), size.reshape(-1))
-        intercept += weight * line.intercept
-        noise += 64 * EPS * weight * (abs(line.intercept) + steepest)
-    bound = _plan_bound(problem, adjusted, size, v) - intercept + noise
+        if line.slope_size is not None:
+            size += SUM_ROUNDING * price * line.slope_size
+        uncertain = abs(line.intercept) + steepest if line.intercept_size is None else line.intercept_size
+        constant += weight * (64 * EPS * uncertain - line.intercept)
+    return LinearProblem(adjusted, constant, size)
+
+
+def _convex_bound(
+    problem: Problem,
+    reward: Array,
+    terms: Sequence[tuple[float, Risk]],
+    witness: Witness,
+    size: Array | None = None,
+) -> float:
+    if len(witness.cuts) != len(terms):
+        return np.inf
+    linear = linear_problem(problem, reward, terms, witness.cuts, size)
+    bound = _plan_bound(problem, linear, witness) + linear.constant
     # a witness that proves nothing must not slip through a comparison
     return np.inf if np.isnan(bound) else bound
 
 
-def _plan_bound(problem: Problem, reward: Array, size: Array, v: Array) -> float:
-    """What no policy earns from a reward table (S, A), by multipliers v; ``size`` is what rounding is relative to."""
+def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> float:
+    """What no policy earns from the table of a linear problem, by the multipliers of the witness."""
     mdp, active = problem.mdp, problem.active
+    v = np.asarray(witness.multipliers, dtype=np.float64)
     if v.shape != (mdp.n_states,):
         return np.inf
     v = np.where(problem.active_states, v, 0.0)
-    worst = kernels.largest_advantage(
-        *mdp.csr, frozen(reward).ravel(), frozen(size).ravel(), active.ravel(), mdp.discount, v, 2 * EPS
-    ) / (1 - mdp.discount)
+    reward = frozen(linear.reward).ravel()
+    size = reward if linear.size is None else frozen(linear.size).ravel()
+    if witness.rest is None:
+        worst = kernels.largest_advantage(*mdp.csr, reward, size, active.ravel(), mdp.discount, v, 2 * EPS)
+        rest = 0.0
+    else:
+        worst, _ = exact_advantages(problem, linear, v, witness.rest)
+        rest = kernels.compensated_dot(mdp.start, witness.rest)[0]
+    worst /= 1 - mdp.discount
     # a reward or a multiplier that is no number proves nothing
     if np.isnan(worst):
         return np.inf
     mean, magnitude = kernels.compensated_dot(mdp.start, v)
-    return float(mean + worst + 8 * EPS * (magnitude + abs(worst)))
+    return float(mean + rest + worst + 8 * EPS * (magnitude + abs(worst)))
+
+
+def exact_advantages(problem: Problem, linear: LinearProblem, v: Array, rest: Array) -> tuple[float, Array]:
+    """Advantages (S, A) of a table under multipliers v + rest, minus infinity where not active; and the largest.
+
+    They are computed in twice the working precision, and the largest is raised by what is not known.
+    """
+    mdp, table = problem.mdp, np.empty(problem.mdp.shape)
+    reward, exact = frozen(linear.reward).ravel(), linear.size is None
+    size = reward if linear.size is None else frozen(linear.size).ravel()
+    share = 0.0 if exact else TABLE_ROUNDING * EPS
+    worst = kernels.exact_advantages(
+        *mdp.csr, reward, size, share, problem.active.ravel(), mdp.discount, v, rest, 2 * EPS, table.reshape(-1)
+    )
+    return worst, table
 
 
 def _cover_bound(problem: Problem, cover: Cover) -> float:
-    scalars = [(term.weight, term.risk) for term in problem.parts.scalars]
     convex = [(term.weight, term.risk) for term in problem.parts.without_scalars]
     if not all(risk.convex for _, risk in convex):
         return np.inf
-    if not _covers([risk.interval() for _, risk in scalars], cover.boxes):
+    if not _covers([term.risk.interval() for term in problem.parts.scalars], cover.boxes):
         return np.inf
     worst = -np.inf
     for box in cover.boxes:
-        reward, offset, noise = problem.reward, 0.0, 0.0
-        for (weight, risk), low, high, at in zip(scalars, box.lows, box.highs, box.at, strict=True):
-            table, constant = risk.line(low, high, at)
-            reward = reward - (1 - problem.mdp.discount) * weight * table
-            offset += weight * constant
-            noise += 64 * EPS * weight * (abs(constant) + float(np.abs(table).max()))
-        bound = _convex_bound(problem, reward, convex, box.witness, noise) - offset
+        line = box_line(problem, box)
+        bound = _convex_bound(problem, line.reward, convex, box.witness, line.size) + line.constant
         # a box that proves nothing must not slip through the comparison
         worst = np.inf if np.isnan(bound) else max(worst, bound)
     return worst
+
+
+def box_line(problem: Problem, box: Box) -> LinearProblem:
+    """The rewards that the lines of a box leave for its convex terms."""
+    sides = zip(problem.parts.scalars, box.lows, box.highs, box.at, strict=True)
+    return scalar_lines(problem, [term.risk.line(low, high, at) for term, low, high, at in sides])
+
+
+def scalar_lines(problem: Problem, lines: Sequence[tuple[Array, float]]) -> LinearProblem:
+    """The rewards after a table (S, A) for every scalar risk, and their offsets."""
+    reward, size, constant = problem.reward, np.abs(problem.reward), 0.0
+    for term, (table, offset) in zip(problem.parts.scalars, lines, strict=True):
+        part = (1 - problem.mdp.discount) * term.weight * table
+        reward = reward - part
+        size += SUM_ROUNDING * np.abs(part)
+        constant += term.weight * (64 * EPS * abs(offset) - offset)
+    return LinearProblem(reward, constant, size)
 
 
 def _covers(intervals: Sequence[tuple[float, float]], boxes: Sequence[Box]) -> bool:
@@ -219,7 +287,6 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
         return np.inf
     table = np.asarray(features.T @ weights).reshape(mdp.shape)
     v = np.asarray(conflict.multipliers, dtype=np.float64)
-    reach = (1 - mdp.discount) * _plan_bound(
-        problem, table, np.asarray(abs(features).T @ weights).reshape(mdp.shape), v
-    )
+    size = SUM_ROUNDING * np.asarray(abs(features).T @ weights).reshape(mdp.shape)
+    reach = (1 - mdp.discount) * _plan_bound(problem, LinearProblem(table, 0.0, size), Witness(v))
     return reach - float(weights @ floors) + 8 * EPS * (float(weights @ np.abs(floors)) + abs(reach))

@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 
 from cautious._core import certificate as kernels
-from cautious.arrays import Array
-from cautious.checks import picked, state_sums_of
+from cautious.arrays import Array, Mask
+from cautious.certificate.bounds import TABLE_ROUNDING, LinearProblem, scalar_lines
+from cautious.certificate.twofold import twofold_sum
+from cautious.checks import state_sums_of
+from cautious.models.chains import chain_of
 from cautious.models.encodings import EPS, frozen
-from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy, policy_values
+from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.base import never
 
 # of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
 ERROR_SHARE, VALUES_SHARE = 0.02, 0.002
 ROUGH = 1e-9
+# of values; each gains about as many digits as a linear solve has right
+MAX_CORRECTIONS = 6
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def evaluate_policy(
         if found.error <= room:
             return found
         if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
-            return worth(found.occupancy, policy_values(problem.mdp, policy, problem.reward))
+            return worth(found.occupancy, by_values=True)
         accuracy *= max(0.5 * room / found.error, 1e-6)
         states = state_sums_of(found.occupancy.occupancy)
 
@@ -95,31 +100,63 @@ def _worth(
     hints: Mapping[int, Any],
     over: Callable[[], bool],
     found: Visits,
-    values: Array | None = None,
+    by_values: bool = False,
 ) -> EvaluatedPolicy:
     expected, error = _expected_return(problem, policy, found)
-    if values is not None:
-        other = _return_by_values(problem, policy, found, values)
+    if by_values:
+        other = _return_by_values(problem, policy, found.reached, LinearProblem(problem.reward, 0.0, None))
         expected, error = other if other[1] < error else (expected, error)
-    risk, slopes = _risk(problem, found.occupancy, hints, over) if _clear_of_floors(problem, found) else (np.inf, ())
+    risk, slopes, risk_error = (np.inf, (), 0.0)
+    if _clear_of_floors(problem, found):
+        risk, slopes, risk_error = _risk(problem, found, hints, over)
     objective = expected if problem.neutral else expected - problem.caution * risk
-    return EvaluatedPolicy(
-        policy, found, expected, risk, objective, error + _risk_error(problem, found, risk, slopes), slopes
+    if slopes:
+        error += risk_error + 4 * EPS * (abs(expected) + problem.caution * abs(risk))
+    if by_values and slopes and problem.parts.scalars:
+        objective, error = _objective_by_values(problem, policy, found, (objective, error))
+        risk = (expected - objective) / problem.caution
+    return EvaluatedPolicy(policy, found, expected, risk, objective, error, slopes)
+
+
+def _objective_by_values(
+    problem: Problem, policy: Array, found: Visits, known: tuple[float, float]
+) -> tuple[float, float]:
+    """The objective and its error again, with the tables of variance and CVaR as part of the rewards.
+
+    The numbers of these risks are nearly the best ones of the exact occupancy, which leaves errors of second order.
+    """
+    d, terms = found.occupancy, problem.parts.scalars
+    numbers = [term.risk.best(d) for term in terms]
+    linear = scalar_lines(
+        problem, [(term.risk.table(t), term.risk.offset(t)) for term, t in zip(terms, numbers, strict=True)]
     )
+    objective, error = _return_by_values(problem, policy, found.reached, linear)
+    objective += linear.constant
+    error += sum(term.weight * term.risk.line_error(d, t, found.error) for term, t in zip(terms, numbers, strict=True))
+    for term in problem.parts.without_scalars:
+        value, slope = term.risk.value_and_gradient(d)
+        objective -= term.weight * value
+        error += np.inf if slope is None else term.weight * term.risk.value_error(d, value, slope, found.error)
+    error += 128 * EPS * (abs(objective) + abs(linear.constant))
+    return (objective, error) if error < known[1] else known
 
 
 def _risk(
-    problem: Problem, d: Array, hints: Mapping[int, Any], over: Callable[[], bool]
-) -> tuple[float, tuple[Array, ...]]:
-    """The risk of an occupancy and the gradients of its terms; none where it is infinite."""
-    risk, slopes = 0.0, []
+    problem: Problem, found: Visits, hints: Mapping[int, Any], over: Callable[[], bool]
+) -> tuple[float, tuple[Array, ...], float]:
+    """The risk of an occupancy, the gradients of its terms, and how far caution times the risk can be off.
+
+    There are no gradients where the risk is infinite.
+    """
+    risk, slopes, error, d = 0.0, [], 0.0, found.occupancy
     for number, (weight, term) in enumerate(problem.terms):
         value, slope = term.value_and_gradient(d, hints.get(number), over)
         if slope is None:
-            return np.inf, ()
+            return np.inf, (), 0.0
         risk += weight / problem.caution * value
+        error += weight * (term.value_error(d, value, slope, found.error) + 4 * EPS * abs(value))
         slopes.append(slope)
-    return risk, tuple(slopes)
+    return risk, tuple(slopes), error
 
 
 def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[float, float]:
@@ -131,34 +168,47 @@ def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[fl
     return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
 
 
-def _return_by_values(problem: Problem, policy: Array, found: Visits, v: Array) -> tuple[float, float]:
-    """The same return as  <xi, v> + <d, r + gamma E[v] - v> / (1-gamma),  true for any v (S,), and its error.
+def _return_by_values(
+    problem: Problem, policy: Array, reached: Mask, linear: LinearProblem
+) -> tuple[float, float]:
+    """The return that a policy gets from a table, by values in twice the working precision, and its error.
 
-    With v near the policy's values the bracket is near zero where the policy goes, and an error of d hardly counts.
-    Near a discount of one nothing else will do: d cannot be known better than rounding / (1-gamma).
+    As in ``evaluate_return``, for any v the return lies between  <xi, v> + low / (1-gamma)  and the same with high, the
+    least and the largest  r_pi + gamma E_pi[v] - v.  These differences, which are computed nearly exactly, correct v
+    until nothing is gained. An occupancy cannot do the same: it is not known better than rounding / (1-gamma).
     """
     mdp, gamma, horizon = problem.mdp, problem.mdp.discount, 1 / (1 - problem.mdp.discount)
-    used = found.reached[:, None] & (policy > 0)
-    advantage = np.where(used, problem.reward + gamma * mdp.expect_next(v) - v[:, None], 0.0)
-    size = (np.abs(problem.reward) + gamma * mdp.expect_next(np.abs(v)) + np.abs(v)[:, None])[used].max(initial=0.0)
-    rounding = 2 * EPS * (mdp.widest_row + 8) * float(size)
-    largest = float(np.abs(advantage).max(initial=0.0)) + rounding
-    paid, magnitude = kernels.compensated_dot(found.occupancy.ravel(), advantage.ravel())
-    first, whole = kernels.compensated_dot(mdp.start, v)
-    error = horizon * (16 * EPS * magnitude + largest * found.error + rounding) + 8 * EPS * whole
-    return first + horizon * paid, error
+    chain, missing = chain_of(mdp, policy), np.empty(mdp.n_states)
+    # states that are not reached are worth nothing, and the policy never leads there
+    reward, share = frozen(linear.reward), 0.0 if linear.size is None else TABLE_ROUNDING * EPS
+    size = reward if linear.size is None else frozen(linear.size)
+    gain = np.where(reached, np.einsum("sa,sa->s", policy, reward), 0.0)
+    values = np.where(reached, chain.values(gamma, gain)[0], 0.0), np.zeros(mdp.n_states)
+    worth, error = np.nan, np.inf
+    for _ in range(MAX_CORRECTIONS):
+        low, high = kernels.exact_policy_advantages(
+            *mdp.csr,
+            reward.ravel(),
+            size.ravel(),
+            share,
+            frozen(policy).ravel(),
+            mdp.allowed.ravel(),
+            reached,
+            gamma,
+            *values,
+            2 * EPS,
+            missing,
+        )
+        (first, whole), (more, _) = (kernels.compensated_dot(mdp.start, part) for part in values)
+        off = horizon * (high - low) / 2 + 8 * EPS * (whole + horizon * max(abs(low), abs(high)))
+        if not off < 0.5 * error:
+            break
+        worth, error = first + more + horizon * (low + high) / 2, off
+        values = twofold_sum(*values, np.where(reached, chain.values(gamma, missing)[0], 0.0))
+    return worth, error
 
 
 def _clear_of_floors(problem: Problem, found: Visits) -> bool:
     """Whether every requirement is met by more than rounding can fake."""
-    barriers = [term.risk for term in problem.parts.barriers]
-    return all(np.all(risk.slack(found.occupancy) > 2 * found.error * risk.scales) for risk in barriers)
-
-
-def _risk_error(problem: Problem, found: Visits, risk: float, slopes: tuple[Array, ...]) -> float:
-    """First-order effect of the occupancy's error on the risk, doubled, and the rounding of the risk."""
-    reached, error = found.occupancy > 0, 0.0
-    for (weight, _), table in zip(problem.terms, slopes, strict=bool(slopes)):
-        slope = float(np.abs(picked(table, reached)).max(initial=0.0))
-        error += weight * (2 * slope * found.error + 32 * EPS * (abs(risk) + slope))
-    return error
+    d, barriers = found.occupancy, [term.risk for term in problem.parts.barriers]
+    return all(np.all(risk.slack(d) > 2 * risk.slack_errors(d, found.error)) for risk in barriers)

@@ -118,4 +118,4 @@ class RewardLaw:
 
 def scalars_of(problem: Problem, d: Array) -> tuple[float, ...]:
     """The best number of every variance and CVaR, in units of rewards and losses."""
-    return tuple(risk.best_in_model_units(d) for _, risk in problem.terms if isinstance(risk, ScalarRisk))
+    return tuple(risk.best(d) for _, risk in problem.terms if isinstance(risk, ScalarRisk))

@@ -157,6 +157,14 @@ class MDP:
         return square
 
     @property
+    def reward_spread(self) -> Array:
+        """Variance (S, A) of the reward of each pair, over its outcomes."""
+        if self.outcome_rewards is None:
+            return np.maximum(self.reward_square - self.rewards**2, 0.0)
+        mean = np.repeat(self.rewards.ravel(), np.diff(self.transitions.indptr))
+        return weighted_rows(self.transitions, (self.outcome_rewards - mean) ** 2).reshape(self.shape)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """(S, A)."""
         return self.n_states, self.n_actions

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_number
+from cautious.checks import as_number, picked
 from cautious.errors import IncompatibleError
+from cautious.models.encodings import EPS
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
 
@@ -26,10 +27,16 @@ def never() -> bool:
 
 @dataclass(frozen=True)
 class Cut:
-    """A straight line below a risk: risk(d) >= <slope, d> + intercept for every distribution d on the active pairs."""
+    """A straight line below a risk: risk(d) >= <slope, d> + intercept for every distribution d on the active pairs.
+
+    Rounding is relative to what was added up: ``slope_size`` (S, A) where the slope is a sum of parts that may cancel,
+    and ``intercept_size``. Without the latter, the intercept is taken to be as uncertain as the steepest slope.
+    """
 
     slope: Array
     intercept: float
+    slope_size: Array | None = None
+    intercept_size: float | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,17 @@ class Risk(ABC):
         """
         value = float(self.value(d))
         return value, np.asarray(self.gradient(d)) if np.isfinite(value) else None
+
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """How far the value at d can be off, if the exact occupancy is at most ``distance`` away in the 1-norm.
+
+        ``slope`` is the gradient at d. Here the first-order effect is doubled, and sums may round.
+        """
+        # a gradient may be infinite where there is no mass
+        used = d > 0
+        size = np.abs(picked(slope, used))
+        rounding = 32 * EPS * (abs(value) + float(np.sum(picked(d, used) * size)))
+        return 2 * float(size.max(initial=0.0)) * distance + rounding
 
     def bind(self, mdp: MDP) -> "Risk":
         """This risk with its data checked against a model; called once, by ``Problem``."""
@@ -221,13 +239,16 @@ class ScalarRisk(Risk):
     def best(self, d: Array) -> float:
         """A minimising t for an occupancy."""
 
-    def best_in_model_units(self, d: Array) -> float:
-        """The minimising t in the units of the model's rewards or losses, where ``best`` has others."""
-        return self.best(d)
-
     @abstractmethod
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """(table (S, A), offset): <d, table> + offset <= risk(d) for every d whose best number is in the range."""
+
+    @abstractmethod
+    def line_error(self, d: Array, t: float, distance: float) -> float:
+        """How far <d', table(t)> + offset(t) can be above the risk of a d' at most ``distance`` away from d.
+
+        ``t`` is the best number of d, so that this is of second order.
+        """
 
     def touch(self, low: float, high: float, incumbent: float) -> float:
         """A good ``at`` for the range, when the best policy known has ``incumbent`` for its number."""

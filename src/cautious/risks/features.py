@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_floats, as_number, check_shape
 from cautious.errors import CautiousWarning, InputError
+from cautious.models.encodings import EPS
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Structure, UnboundRisk
 from cautious.risks.epigraph import Epigraph
@@ -77,6 +78,18 @@ class FeatureRisk(ConicRisk):
         """sum_j w_j f_j as a table (S, A)."""
         return np.asarray(self.by_pair @ weights).reshape(self.shape)
 
+    def weighted_size(self, weights: Array) -> Array:
+        """sum_j |w_j f_j| as a table (S, A): features may cancel, their rounding does not."""
+        return np.asarray(abs(self.by_pair) @ np.abs(weights)).reshape(self.shape)
+
+    def number_errors(self, d: Array, distance: float) -> Array:
+        """How far each of the m numbers of d can be off; see ``Risk.value_error``."""
+        flat, size = np.ravel(d), abs(self.features)
+        # a number rounds once per product and sum
+        rounding = EPS * (np.diff(size.indptr) + 4) * (size @ flat)
+        steepest = np.array([row.data[flat[row.indices] > 0].max(initial=0.0) for row in size])
+        return np.asarray(steepest * distance + rounding)
+
 
 @dataclass(frozen=True)
 class LogBarrier(FeatureRisk):
@@ -102,6 +115,17 @@ class LogBarrier(FeatureRisk):
         """The gradient with every slack taken as at least this (m,), so that it stays bounded."""
         return -self.weighted(1 / np.maximum(self.slack(d), least))
 
+    def slack_errors(self, d: Array, distance: float) -> Array:
+        """How far each slack of d can be off; (m,)."""
+        return self.number_errors(d, distance) + 2 * EPS * np.abs(self.floors)
+
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """Each logarithm by itself: opposite requirements may cancel in the slope, their errors add up."""
+        slack, error = self.slack(d), self.slack_errors(d, distance)
+        if not np.all(error < slack):
+            return np.inf
+        return float(np.log1p(error / (slack - error)).sum()) + 4 * EPS * float(np.abs(np.log(slack)).sum())
+
     def witness_at(self, d: Array, active: Mask) -> Array:
         """1/slack, with no slack below a thousandth of the size of its requirement."""
         return np.asarray(1 / np.maximum(self.slack(d), 1e-3 * self.scales))
@@ -114,7 +138,9 @@ class LogBarrier(FeatureRisk):
     def cut(self, witness: Any, active: Mask) -> Cut:
         """Tangents of the logarithms; the witness is w = 1/slack (m,)."""
         w = np.maximum(np.asarray(witness, dtype=np.float64), 1e-300)
-        return Cut(-self.weighted(w), float(np.sum(1 + np.log(w) + w * self.floors)))
+        intercept = float(np.sum(1 + np.log(w) + w * self.floors))
+        size = float(np.sum(1 + np.abs(np.log(w)) + w * np.abs(self.floors)))
+        return Cut(-self.weighted(w), intercept, self.weighted_size(w), size)
 
     def epigraph(self, active: Mask) -> Epigraph:
         """Rows (-t, 1, slack / scale) in the exponential cone: t >= -log(slack / scale)."""
@@ -172,7 +198,11 @@ class WorstOf(FeatureRisk):
         """Any weights give a line; they are normalised here, whatever the solver sent."""
         w = np.maximum(np.asarray(witness, dtype=np.float64), 0.0)
         w = w / w.sum() if w.sum() > 0 else np.full(w.size, 1 / w.size)
-        return Cut(self.weighted(w), 0.0)
+        return Cut(self.weighted(w), 0.0, self.weighted_size(w), 0.0)
+
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """The largest error of a number: near d another one may be the largest."""
+        return float(self.number_errors(d, distance).max())
 
     def epigraph(self, active: Mask) -> Epigraph:
         """One number t with f_j d <= t for all j."""

@@ -1,6 +1,6 @@
 """Risks that are a minimum over one number: variance and conditional value at risk of the per-step reward.
 
-    Variance:  <d, E[r^2]> - <d, r>^2       = min over m of  <d, E[r^2] - 2 m r> + m^2          (best m: the mean)
+    Variance:  <d, E[r^2]> - <d, r>^2       = min over m of  <d, E[(r - m)^2]>                  (best m: the mean)
     CVaR:      mean loss of the worst share  = min over t of  <d, E[(-r - t)_+]> / (1-level) + t  (best t: a quantile)
 
 Both are concave in d, so a deterministic policy is optimal, and fixing the number leaves an ordinary reward table.
@@ -9,7 +9,7 @@ The reward of a step is that of the outcome (s, a, s'), not its average over s'.
 For a proof over all policies, occupancies are sorted by their best number. Those whose best number lies in (low, high]
 share lines below their risk, one for every ``at``:
 
-    Variance:  -m^2 + 2 at m is concave in the mean m, so it is least at an end of the range;
+    Variance:  <d, E[(r - at)^2]> - (m - at)^2  for the mean m, which is furthest from ``at`` at an end of the range;
     CVaR:      with loss l = -r, P(l > low) > 1 - level >= P(l > high). Then  at + E[l - at; l > low] / (1-level)
                falls as ``at`` rises, and  at + E[l - at; l > high] / (1-level)  rises with it. At the best number
                neither exceeds the CVaR; so the first is below it for ``at`` beyond the largest loss in the range,
@@ -24,19 +24,23 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.checks import as_number
+from cautious.checks import as_number, picked
 from cautious.errors import IncompatibleError, InputError
+from cautious.models.encodings import EPS
 from cautious.models.tabular import MDP
 from cautious.risks.base import ScalarRisk, UnboundRisk, never
 
 
 @dataclass(frozen=True)
 class RewardVariance(ScalarRisk):
-    """``reward`` and ``square`` (S, A) are the first two moments of the reward minus ``centre``."""
+    """``reward`` and ``spread`` (S, A) are mean and variance of the reward of a pair; ``range``: of all rewards.
+
+    Squares are taken about the number t itself: an entry then rounds relative to its own distance from t, however
+    large the rewards of other pairs are.
+    """
 
     reward: Array
-    square: Array
-    centre: float
+    spread: Array
     range: tuple[float, float]
 
     @property
@@ -50,27 +54,23 @@ class RewardVariance(ScalarRisk):
 
     def restricted(self, mdp: MDP, states: Indices) -> "RewardVariance":
         """The moments in these states; the range stays, so that a proof over it is one for all states."""
-        return replace(self, reward=self.reward[states], square=self.square[states])
+        return replace(self, reward=self.reward[states], spread=self.spread[states])
 
     def table(self, t: float) -> Array:
-        """E[r^2] - 2 t r."""
-        return self.square - 2 * t * self.reward
+        """E[(r - t)^2]."""
+        return np.asarray(self.spread + (self.reward - t) ** 2)
 
     def offset(self, t: float) -> float:
-        """The square of t."""
-        return t * t
+        """Nothing."""
+        return 0.0
 
     def best(self, d: Array) -> float:
         """The mean reward."""
         return float(np.sum(d * self.reward))
 
-    def best_in_model_units(self, d: Array) -> float:
-        """The mean reward with its centre put back."""
-        return self.best(d) + self.centre
-
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """The table of ``at``; see the module's text."""
-        return self.table(at), min(low * (2 * at - low), high * (2 * at - high))
+        return self.table(at), -max((low - at) ** 2, (high - at) ** 2)
 
     def around(self, d: Array, room: float) -> tuple[float, float]:
         """The line of the middle loses the square of half the width."""
@@ -78,9 +78,21 @@ class RewardVariance(ScalarRisk):
         return t - width, t + width
 
     def gradient(self, d: Array) -> Array:
-        """E[r^2] - 2 <d, r> r in the model's own units: the centring only adds a constant, taken out again."""
+        """E[r^2] - 2 <d, r> r: the table of the mean up to a constant, which does not matter to distributions."""
         t = self.best(d)
-        return self.table(t) - self.centre * (self.centre + 2 * t)
+        return self.table(t) - t * t
+
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """The variance changes by <table, e> - <r, e>^2 when d changes by e; the mean may be off as well."""
+        t = self.best(d)
+        table = self.table(t)
+        first_order = distance * float(picked(table, d > 0).max(initial=0.0))
+        return first_order + self.line_error(d, t, distance) + 32 * EPS * float(np.sum(d * table))
+
+    def line_error(self, d: Array, t: float, distance: float) -> float:
+        """The square of how far t is from the mean."""
+        off = distance * float(np.abs(picked(self.reward - t, d > 0)).max(initial=0.0))
+        return (off + 32 * EPS * float(np.sum(d * np.abs(self.reward)))) ** 2
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,19 @@ class Shortfall(ScalarRisk):
         t = self.best(d)
         table = self.table(t)
         return float(np.sum(d * table)) + self.offset(t), table
+
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """No mass can gain more than the difference of two losses that occur, as part of the tail."""
+        losses, _ = self._losses(d)
+        size = float(np.sum(d * np.abs(slope))) + abs(value) + abs(self.best(d))
+        return distance * float(losses[-1] - losses[0]) / (1 - self.level) + 32 * EPS * size
+
+    def line_error(self, d: Array, t: float, distance: float) -> float:
+        """The mass that may be on the other side of t, times how far the quantile moves with it."""
+        losses, weights = self._losses(d)
+        off, tail = distance + 32 * EPS, 1 - self.level
+        nearest, furthest = (_upper_quantile(losses, weights, share) for share in (tail + off, tail - off))
+        return off * (furthest - nearest) / tail
 
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """One of the two lines of the module's text beyond the losses of the range, their average between these."""
@@ -222,20 +247,15 @@ class Variance(UnboundRisk):
     smooth = False
 
     def bind(self, mdp: MDP) -> RewardVariance:
-        """The variance in this model; rewards are centred first, which changes nothing but the rounding."""
+        """The variance in this model."""
         low, high = mdp.reward_range
-        centre = low + (high - low) / 2
         if not np.isfinite(mdp.reward_square).all() or max(abs(low), abs(high)) > 1e150:
             raise InputError(
                 f"Variance: rewards up to {max(abs(low), abs(high)):g} have squares beyond double precision"
             )
-        reward = np.where(mdp.allowed, mdp.rewards - centre, 0.0)
-        if mdp.outcome_rewards is not None:
-            square = mdp.outcome_expectation(lambda r: (r - centre) ** 2)
-        else:
-            square = np.maximum(mdp.reward_square - 2 * centre * mdp.rewards + centre**2, reward**2)
-        ends = (float(reward.min()), float(reward.max()))
-        return RewardVariance(reward, np.where(mdp.allowed, square, 0.0), centre, ends)
+        reward = np.where(mdp.allowed, mdp.rewards, np.clip(0.0, low, high))
+        spread = np.where(mdp.allowed, mdp.reward_spread, 0.0)
+        return RewardVariance(reward, spread, (low, high))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from cautious._core.simplex import simplex_threshold
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import picked, spread_to, state_sums_of, states_of
+from cautious.models.encodings import EPS
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Structure, never
 from cautious.risks.epigraph import Epigraph, identity, state_sums
@@ -91,11 +92,15 @@ class SeparableRisk(ConicRisk):
         # a witness that is no slope at all is taken as the flat line, which is always valid
         if given.shape != (count,) or not np.isfinite(given).all():
             given = np.zeros(count)
-        return Cut(self.as_table(spread_to(here, given)), self.intercept(given, here))
+        intercept, size = self.intercept(given, here)
+        return Cut(self.as_table(spread_to(here, given)), intercept, intercept_size=size)
 
     @abstractmethod
-    def intercept(self, u: Array, here: Mask) -> float:
-        """Minimum over distributions x on the active entries of risk(x) - <u, x>; a little below it is sound."""
+    def intercept(self, u: Array, here: Mask) -> tuple[float, float]:
+        """Minimum over distributions x on the active entries of risk(x) - <u, x>; a little below it is sound.
+
+        The second number is what the rounding of the first is relative to.
+        """
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,13 @@ class EntropicRisk(SeparableRisk):
         logs = self._logarithms(x)
         return float(np.sum(x * logs)), self.as_table(1 + logs)
 
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """Entropies at a 1-norm distance e of each other differ by at most e/2 (log n + log(2/e) + 1)."""
+        if distance == 0.0:
+            return 32 * EPS * (abs(value) + float(np.sum(d * np.abs(slope))))
+        entropy = 0.5 * distance * (float(np.log(self.prior.size)) + max(float(np.log(2 / distance)), 0.0) + 1)
+        return entropy + super().value_error(d, value, self.as_table(self.log_prior), distance)
+
     def _outside(self, x: Array) -> bool:
         return not self.positive and bool(np.any((x > 0) & (self.prior == 0)))
 
@@ -147,12 +159,18 @@ class EntropicRisk(SeparableRisk):
         """Pairs (S, A) where the prior is positive."""
         return None if self.positive else self.as_table(self.prior) > 0
 
-    def intercept(self, u: Array, here: Mask) -> float:
-        """-log sum p e^u."""
-        exponents = u + picked(self.log_prior, here)
+    def intercept(self, u: Array, here: Mask) -> tuple[float, float]:
+        """-log sum p e^u. An exponent that rounds counts as much as its exponential has of the sum."""
+        log_prior = picked(self.log_prior, here)
+        exponents = u + log_prior
         top = float(exponents.max())
         exponents -= top
-        return -(top + float(np.log(np.exp(exponents, out=exponents).sum())))
+        np.exp(exponents, out=exponents)
+        total = float(exponents.sum())
+        parts = np.abs(u)
+        parts += np.abs(log_prior)
+        log_total = float(np.log(total))
+        return -(top + log_total), 1 + abs(top) + log_total + float(np.vdot(exponents, parts)) / total
 
     def epigraph(self, active: Mask) -> Epigraph:
         """t >= n x log(n x) per entry, as (-t, n x, 1) in the exponential cone; -log(n p) is a linear cost on d."""
@@ -198,10 +216,10 @@ class HalfL1(SeparableRisk):
         """All of that mass."""
         return 1 / n
 
-    def intercept(self, u: Array, here: Mask) -> float:
+    def intercept(self, u: Array, here: Mask) -> tuple[float, float]:
         """1 - u_max - sum p (1 + u - u_max)_+."""
         top = float(u.max())
-        return 1 - top - float(np.sum(self.prior[here] * np.maximum(1 + u - top, 0)))
+        return 1 - top - float(np.sum(self.prior[here] * np.maximum(1 + u - top, 0))), 3 + 2 * abs(top)
 
     def epigraph(self, active: Mask) -> Epigraph:
         """For two distributions half the L1 distance is the sum of (x - p)_+."""
@@ -244,7 +262,7 @@ class HalfSquares(SeparableRisk):
         """Two entries change by 1/n, and none is further than one from its prior."""
         return (2 + 1 / n) / n
 
-    def intercept(self, u: Array, here: Mask) -> float:
+    def intercept(self, u: Array, here: Mask) -> tuple[float, float]:
         """At the projection of p + u on the simplex, plus what the unreachable entries cost anyway.
 
         Distributions sum to one, so that for any number t the minimum over x >= 0 of risk(x) - <u - t, x> - t is not
@@ -257,7 +275,9 @@ class HalfSquares(SeparableRisk):
         u -= least
         x = np.maximum(p + u, 0.0)
         elsewhere = self.of_nothing(self.prior[~here]) + self.outside
-        return 0.5 * float(np.sum((x - p) ** 2)) - float(u @ x) - (top + least) + elsewhere
+        half = 0.5 * float(np.sum((x - p) ** 2))
+        size = half + float(np.abs(u) @ x) + abs(top) + abs(least) + elsewhere
+        return half - float(u @ x) - (top + least) + elsewhere, size
 
     def epigraph(self, active: Mask) -> Epigraph:
         """y = x - p and half its square."""

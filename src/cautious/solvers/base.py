@@ -19,6 +19,7 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.runtime.clock import Clock
 from cautious.solvers.reachable import ReachablePart
+from cautious.solvers.refinement import refined
 from cautious.solvers.shape import Shape
 from cautious.status import Status
 
@@ -214,8 +215,22 @@ class Outcome:
                     candidate.hints,
                     lambda: target.clock.over,
                 )
-            if self.evaluated is None or found.objective > self.evaluated.objective:
+            # by what is known for certain: near a floor, the objective of one policy may be much less exact
+            if self.evaluated is None or found.objective - found.error > self.evaluated.objective - self.evaluated.error:
                 self.evaluated = found
+        self._take_conflict(problem, candidate)
+
+    def refine(self, problem: Problem) -> None:
+        """Bound anew with the best multipliers for the lines of the witness, in twice the working precision."""
+        if self.witness is None:
+            return
+        with np.errstate(all="ignore"):
+            better = refined(problem, self.witness)
+        bound = judged(problem, better)
+        if bound < self.upper:
+            self.upper, self.witness = bound, better
+
+    def _take_conflict(self, problem: Problem, candidate: Candidate) -> None:
         if candidate.conflict is not None and conflict_bound(problem, candidate.conflict) <= 0:
             self.conflict = candidate.conflict
             if candidate.policy is not None:

@@ -66,6 +66,9 @@ def dispatch(
         solvers = choose(problem if part is None else part.problem, target.clock.memory.limit, target.workspace)
     for solver in solvers:
         run(solver, problem, target, callback, best, part)
+        if best.status is Status.STALLED:
+            best.refine(problem)
+            best.decide(problem, target)
         if best.status is not Status.STALLED:
             break
     if best.evaluated is None:
