@@ -164,7 +164,10 @@ class _Search:
         over_pieces(mdp.n_states, self.threads, sweep)
         self.spent += 1
         least, most, largest, mean, changed = kernels.combine_summaries(summaries)
-        rounding = 4 * EPS * (mdp.widest_row + 4) * (self.largest_reward + largest)
+        # the reward of a pair that is nearly best is at most as large as the values on both sides of its equation: a
+        # cost far beyond them excludes a pair whatever it rounds to
+        relevant = min(self.largest_reward, 4 * largest)
+        rounding = 4 * EPS * (mdp.widest_row + 4) * (relevant + largest)
         low, high = (gamma * least - rounding) / (1 - gamma), (gamma * most + rounding) / (1 - gamma)
         noise = 4 * EPS * (min(kernels.PIECE, mdp.n_states) + len(summaries)) * largest
         middle, width = (low + high) / 2, high - low

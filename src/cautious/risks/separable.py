@@ -27,6 +27,8 @@ from cautious.risks.base import ConicRisk, Cut, Structure, never
 from cautious.risks.epigraph import Epigraph, identity, state_sums
 
 TINIEST = float(np.finfo(float).tiny)
+# the exponential of less than minus this is zero beside one, however many there are
+LARGEST_EXPONENT = 200.0
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,16 @@ class SeparableRisk(ConicRisk):
         # a witness that is no slope at all is taken as the flat line, which is always valid
         if given.shape != (count,) or not np.isfinite(given).all():
             given = np.zeros(count)
-        intercept, size = self.intercept(given, here)
-        return Cut(self.as_table(spread_to(here, given)), intercept, intercept_size=size)
+        slope, intercept, size = self.tightest_line(given, here)
+        return Cut(self.as_table(spread_to(here, slope)), intercept, intercept_size=size)
 
     @abstractmethod
-    def intercept(self, u: Array, here: Mask) -> tuple[float, float]:
-        """Minimum over distributions x on the active entries of risk(x) - <u, x>; a little below it is sound.
+    def tightest_line(self, u: Array, here: Mask) -> tuple[Array, float, float]:
+        """A slope that is nowhere below u, the intercept of both, and what the rounding of that is relative to.
 
-        The second number is what the rounding of the first is relative to.
+        The intercept is the minimum over distributions x on the active entries of risk(x) - <u, x>; a little below it
+        is sound. Where a far lower slope than elsewhere leaves no mass, it may be raised without changing that minimum:
+        the line is then steeper for pairs that cost much, and does not round as their costs do.
         """
 
 
@@ -139,11 +143,22 @@ class EntropicRisk(SeparableRisk):
         return float(np.sum(x * logs)), self.as_table(1 + logs)
 
     def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
-        """Entropies at a 1-norm distance e of each other differ by at most e/2 (log n + log(2/e) + 1)."""
-        if distance == 0.0:
-            return 32 * EPS * (abs(value) + float(np.sum(d * np.abs(slope))))
-        entropy = 0.5 * distance * (float(np.log(self.prior.size)) + max(float(np.log(2 / distance)), 0.0) + 1)
-        return entropy + super().value_error(d, value, self.as_table(self.log_prior), distance)
+        """To first order in the entries that are much larger than the distance; the others by themselves.
+
+        A change of mass without a sum changes a smooth function by at most half the range of its slopes, times its
+        1-norm; and slopes 1 + log(x/p) change by less than one where x changes by less than half. k entries with a sum
+        of m add up to at most m (log k + log(1/m) + 1 + |log p|) in x log(x/p).
+        """
+        x = self.entries(d)
+        logs = self._logarithms(x)
+        small, large = (x > 0) & (x < 4 * distance), x >= max(4 * distance, TINIEST)
+        slopes = logs[large]
+        error = distance * (1 + (float(np.ptp(slopes)) / 2 if slopes.size else 0.0))
+        if small.any():
+            mass = min(distance + float(x[small].sum()), 1.0)
+            steep = float(np.abs(self.log_prior[small]).max())
+            error += 2 * mass * (float(np.log(np.count_nonzero(small))) - float(np.log(mass)) + 1 + steep)
+        return error + 32 * EPS * (abs(value) + float(np.sum(x * np.abs(logs))) + 1)
 
     def _outside(self, x: Array) -> bool:
         return not self.positive and bool(np.any((x > 0) & (self.prior == 0)))
@@ -159,18 +174,21 @@ class EntropicRisk(SeparableRisk):
         """Pairs (S, A) where the prior is positive."""
         return None if self.positive else self.as_table(self.prior) > 0
 
-    def intercept(self, u: Array, here: Mask) -> tuple[float, float]:
+    def tightest_line(self, u: Array, here: Mask) -> tuple[Array, float, float]:
         """-log sum p e^u. An exponent that rounds counts as much as its exponential has of the sum."""
         log_prior = picked(self.log_prior, here)
         exponents = u + log_prior
         top = float(exponents.max())
+        if float(exponents.min()) < top - LARGEST_EXPONENT:
+            u = np.maximum(u, top - LARGEST_EXPONENT - log_prior)
+            exponents = u + log_prior
         exponents -= top
         np.exp(exponents, out=exponents)
         total = float(exponents.sum())
         parts = np.abs(u)
         parts += np.abs(log_prior)
         log_total = float(np.log(total))
-        return -(top + log_total), 1 + abs(top) + log_total + float(np.vdot(exponents, parts)) / total
+        return u, -(top + log_total), 1 + abs(top) + log_total + float(np.vdot(exponents, parts)) / total
 
     def epigraph(self, active: Mask) -> Epigraph:
         """t >= n x log(n x) per entry, as (-t, n x, 1) in the exponential cone; -log(n p) is a linear cost on d."""
@@ -216,10 +234,11 @@ class HalfL1(SeparableRisk):
         """All of that mass."""
         return 1 / n
 
-    def intercept(self, u: Array, here: Mask) -> tuple[float, float]:
+    def tightest_line(self, u: Array, here: Mask) -> tuple[Array, float, float]:
         """1 - u_max - sum p (1 + u - u_max)_+."""
         top = float(u.max())
-        return 1 - top - float(np.sum(self.prior[here] * np.maximum(1 + u - top, 0))), 3 + 2 * abs(top)
+        u = np.maximum(u, top - 1)
+        return u, 1 - top - float(np.sum(self.prior[here] * np.maximum(1 + u - top, 0))), 3 + 2 * abs(top)
 
     def epigraph(self, active: Mask) -> Epigraph:
         """For two distributions half the L1 distance is the sum of (x - p)_+."""
@@ -262,7 +281,7 @@ class HalfSquares(SeparableRisk):
         """Two entries change by 1/n, and none is further than one from its prior."""
         return (2 + 1 / n) / n
 
-    def intercept(self, u: Array, here: Mask) -> tuple[float, float]:
+    def tightest_line(self, u: Array, here: Mask) -> tuple[Array, float, float]:
         """At the projection of p + u on the simplex, plus what the unreachable entries cost anyway.
 
         Distributions sum to one, so that for any number t the minimum over x >= 0 of risk(x) - <u - t, x> - t is not
@@ -274,10 +293,11 @@ class HalfSquares(SeparableRisk):
         least = simplex_threshold(p + u, 1.0)
         u -= least
         x = np.maximum(p + u, 0.0)
+        u = np.maximum(u, -p)
         elsewhere = self.of_nothing(self.prior[~here]) + self.outside
         half = 0.5 * float(np.sum((x - p) ** 2))
         size = half + float(np.abs(u) @ x) + abs(top) + abs(least) + elsewhere
-        return half - float(u @ x) - (top + least) + elsewhere, size
+        return u + (top + least), half - float(u @ x) - (top + least) + elsewhere, size
 
     def epigraph(self, active: Mask) -> Epigraph:
         """y = x - p and half its square."""

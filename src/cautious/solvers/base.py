@@ -18,6 +18,7 @@ from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_pol
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.runtime.clock import Clock
+from cautious.solvers.advantage_form import AdvantageForm
 from cautious.solvers.reachable import ReachablePart
 from cautious.solvers.refinement import refined
 from cautious.solvers.shape import Shape
@@ -222,7 +223,8 @@ class Outcome:
 
     def refine(self, problem: Problem) -> None:
         """Bound anew with the best multipliers for the lines of the witness, in twice the working precision."""
-        if self.witness is None:
+        expected = len(problem.terms)
+        if self.witness is None or (isinstance(self.witness, Witness) and len(self.witness.cuts) != expected):
             return
         with np.errstate(all="ignore"):
             better = refined(problem, self.witness)
@@ -247,8 +249,12 @@ def judged(problem: Problem, witness: Witness | Cover) -> float:
 def _quietly(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
     """The same without NumPy's warnings: a solver may overflow on its way, and its proposals are judged anyway."""
     while True:
-        with np.errstate(all="ignore"):
-            candidate = next(candidates, None)
+        try:
+            with np.errstate(all="ignore"):
+                candidate = next(candidates, None)
+        except (np.linalg.LinAlgError, ArithmeticError):
+            # numbers too large or too small for its linear algebra: it has nothing more to propose
+            return
         if candidate is None:
             return
         yield candidate
@@ -260,12 +266,12 @@ def run(
     target: Target,
     callback: Callback | None = None,
     outcome: Outcome | None = None,
-    part: ReachablePart | None = None,
+    part: ReachablePart | AdvantageForm | None = None,
 ) -> Outcome:
     """Run a solver to a proof, a limit, a request or its end; ``outcome`` carries on from an earlier solver.
 
-    The solver is given the ``part`` of the problem that can be reached, where there is one; what it proposes is judged
-    in the whole problem.
+    The solver is given the ``part`` of the problem that can be reached, or its advantage form, where there is one; what
+    it proposes is judged in the whole problem.
     """
     best = Outcome() if outcome is None else outcome
     best.method, clock = solver.name, target.clock
@@ -282,10 +288,10 @@ def run(
     return best
 
 
-def _lifted(solver: Solver, part: ReachablePart, target: Target) -> Iterator[Candidate]:
-    """The proposals of a solver for the reachable part, as proposals for the whole problem."""
+def _lifted(solver: Solver, part: ReachablePart | AdvantageForm, target: Target) -> Iterator[Candidate]:
+    """The proposals of a solver for another form of the problem, as proposals for the whole problem."""
     start = target.start
-    if start is not None:
+    if start is not None and isinstance(part, ReachablePart):
         start = Start(start.policy[part.states], start.multipliers[part.states])
     for found in solver.steps(part.problem, replace(target, start=start)):
         yield Candidate(

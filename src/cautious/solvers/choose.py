@@ -5,11 +5,13 @@ much ``work`` a model of a given ``Shape`` is.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from cautious.errors import MemoryLimitError
 from cautious.problem import Problem
+from cautious.solvers.advantage_form import advantage_form
 from cautious.solvers.base import Callback, Candidate, Outcome, Solver, Target, Workspace, run, shape_of
 from cautious.solvers.column_generation.column_generation import ColumnGeneration
 from cautious.solvers.conditional_gradient import ConditionalGradient
@@ -23,6 +25,9 @@ from cautious.solvers.reachable import reachable_part
 from cautious.solvers.risk_neutral import RiskNeutral
 from cautious.solvers.scalar_search.scalar_search import ScalarSearch
 from cautious.status import Status
+
+# how many slopes of the risk an advantage may be below zero before it is cut off: for most risks, and for barriers
+ADVANTAGE_SLOPES = 1e2, 1e5
 
 
 def choose(problem: Problem, memory_limit: float | None = None, workspace: Workspace | None = None) -> list[Solver]:
@@ -71,11 +76,25 @@ def dispatch(
             best.decide(problem, target)
         if best.status is not Status.STALLED:
             break
+    if best.status is Status.STALLED and not problem.neutral and not problem.parts.scalars:
+        _in_advantages(problem, target, callback, best)
     if best.evaluated is None:
         # a limit that came before any proposal: the documented default policy is an answer too
         best.take(problem, Candidate(problem.default_rows), target)
         best.decide(problem, target)
     return best
+
+
+def _in_advantages(problem: Problem, target: Target, callback: Callback | None, best: Outcome) -> None:
+    """Once more with advantages for rewards, where rewards much larger than the risk kept all solvers from a proof."""
+    own = replace(target, absolute=target.allowance(best.objective), start=None, workspace=Workspace())
+    for slopes in ADVANTAGE_SLOPES:
+        form = advantage_form(problem, slopes)
+        for solver in choose(form.problem, target.clock.memory.limit):
+            run(solver, problem, own, callback, best, form)
+            best.decide(problem, target)
+            if best.status is not Status.STALLED:
+                return
 
 
 SOLVERS: tuple[Solver, ...] = (

@@ -36,10 +36,14 @@ class ReachablePart:
         """The same proof in the whole problem: slopes are given per active entry, and those are the same."""
         if isinstance(witness, Cover):
             return Cover(tuple(self._lift_box(box) for box in witness.boxes))
-        return Witness(self.lift(witness.multipliers), witness.cuts)
+        return self._lift_multipliers(witness)
+
+    def _lift_multipliers(self, witness: Witness) -> Witness:
+        rest = None if witness.rest is None else self.lift(witness.rest)
+        return Witness(self.lift(witness.multipliers), witness.cuts, rest)
 
     def _lift_box(self, box: Box) -> Box:
-        return replace(box, witness=Witness(self.lift(box.witness.multipliers), box.witness.cuts))
+        return replace(box, witness=self._lift_multipliers(box.witness))
 
 
 def reachable_part(problem: Problem) -> ReachablePart | None:

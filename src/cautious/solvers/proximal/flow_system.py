@@ -143,7 +143,8 @@ class NewtonSystem:
             size = float(np.abs(left).sum() + np.abs(left_nodes).sum())
             if size <= stop:
                 break
-            if size > before / FALL:
+            # also where it is no number any more
+            if not size <= before / FALL:
                 rows = everything
             before = size
         return x, f

@@ -233,9 +233,11 @@ class _Search:
         at = tuple(risk.touch(low, high, t) for (_, risk), low, high, t in sides)
         lines = [risk.line(low, high, x) for ((_, risk), low, high, _), x in zip(sides, at, strict=True)]
         reward, offset = self._priced(lines)
-        answer, finest = piece.near, self._share(FINEST)
+        answer = piece.near
         while True:
             self.solved += 1
+            # a better policy may allow less than the one before
+            finest = self._share(FINEST)
             answer, cut, limit = self.inner.decide(reward, self._limit + offset, finest, answer), None, self._limit
             if answer.upper - offset > limit:
                 d = self._meet(answer)
