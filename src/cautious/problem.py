@@ -7,7 +7,8 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.checks import as_number, states_of
-from cautious.errors import IncompatibleError
+from cautious.errors import IncompatibleError, InputError
+from cautious.models.encodings import LARGEST_RETURN
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Risk, Sum, UnboundRisk, terms_of
@@ -170,6 +171,14 @@ class Problem:
 def _weighted(risk: Risk | None, caution: float) -> list[tuple[float, Risk]]:
     """The weighted terms that count."""
     terms = () if risk is None or caution == 0 else terms_of(risk)
+    for weight, term in terms:
+        with np.errstate(over="ignore"):
+            size = np.float64(caution) * weight * max(term.typical_slope, 1.0)
+        if not size <= LARGEST_RETURN:
+            raise InputError(
+                f"caution {caution:g} times {term.label} can exceed {LARGEST_RETURN:g}, beyond double precision; take "
+                "less caution, or rescale rewards and risk"
+            )
     return [(caution * weight, term) for weight, term in terms if caution * weight > 0]
 
 

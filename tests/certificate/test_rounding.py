@@ -8,7 +8,8 @@ import pytest
 from test_exact_arithmetic import Exact, check_sound, exact_objective
 
 import cautious as ca
-from random_models import case_for, random_model, random_term
+import reference
+from random_models import Case, Term, case_for, random_model, random_policy, random_term
 
 KINDS = (
     "Variance",
@@ -68,3 +69,20 @@ def test_objectives_are_within_their_errors(kind):
             check_delivered(solution, exact_objective(exact, case, exact.occupancy(solution.policy)))
         solved.append(solution.status in (ca.Status.SOLVED, ca.Status.INFEASIBLE))
     assert np.mean(solved) >= 0.95
+
+
+def test_opposite_floors_of_a_narrow_band():
+    """The slopes of the two barriers cancel; their errors do not."""
+    for seed in range(60):
+        rng = np.random.default_rng([9, seed])
+        raw = replace(random_model(rng, "tiny", outcome_rewards=False), discount=float(rng.choice([0.9, 0.99, 0.999])))
+        task = rng.normal(size=raw.shape) * 10.0 ** rng.uniform(0, 4)
+        d = reference.occupancy(raw, random_policy(rng, raw))
+        number = float(np.sum(d * task)) / (1 - raw.discount)
+        width = abs(number) * 10.0 ** rng.uniform(-12, -3)
+        floors = np.array([number - width, -number - width])
+        case = Case(raw, ((1.0, Term("TaskFloors", {"task_rewards": np.array([task, -task]), "floors": floors})),), 1.0)
+        solution = ca.solve(case.problem(), time_limit_seconds=10)
+        if np.isfinite(solution.objective):
+            exact = Exact(raw)
+            check_delivered(solution, exact_objective(exact, case, exact.occupancy(solution.policy)))

@@ -223,6 +223,18 @@ def _refuse_empty(n_states: int, n_actions: int) -> None:
         raise InputError(f"a model needs at least one state and one action, found {n_states} and {n_actions}")
 
 
+def check_magnitude(name: str, values: Array, factor: float = 1.0) -> None:
+    """Refuse numbers which, times ``factor``, are more than double precision can add up."""
+    size = np.abs(values)
+    largest = float(size.max(initial=0.0))
+    if largest > LARGEST_RETURN / factor:
+        place = ", ".join(str(index) for index in first_bad(size == largest)) if size.ndim else ""
+        raise InputError(
+            f"{name}{f'[{place}]' if place else ''} has the size {largest:g}; at most {LARGEST_RETURN / factor:g} can "
+            "be added up in double precision: rescale it"
+        )
+
+
 def check_returns(rewards: Array, outcome_rewards: Array | None, discount: float) -> None:
     """Refuse rewards, of pairs (S, A) or of outcomes, that add up to more than double precision holds."""
     largest, limit = float(np.abs(rewards).max(initial=0.0)), LARGEST_RETURN * (1 - discount)

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_floats, as_number, check_shape
 from cautious.errors import CautiousWarning, InputError
-from cautious.models.encodings import EPS
+from cautious.models.encodings import EPS, check_magnitude
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Structure, UnboundRisk
 from cautious.risks.epigraph import Epigraph
@@ -272,6 +272,7 @@ class TaskFloors(UnboundRisk):
         features, names = _task_returns("TaskFloors.task_rewards", self.task_rewards, mdp)
         floors = np.atleast_1d(as_floats("TaskFloors.floors", self.floors))
         check_shape("TaskFloors.floors", floors, (len(names),), "(m,), one per task")
+        check_magnitude("TaskFloors.floors", floors)
         return LogBarrier(features, names, mdp.shape, "TaskFloors", floors)
 
 
@@ -345,6 +346,7 @@ def _task_returns(name: str, task_rewards: Any, mdp: MDP) -> tuple[sp.csr_array,
     tasks = as_floats(name, task_rewards)
     if tasks.ndim != 3 or tasks.shape[0] == 0 or tasks.shape[1:] != mdp.shape:
         raise InputError(f"{name} has shape {tasks.shape}; expected (m, {mdp.n_states}, {mdp.n_actions}) = (m, S, A)")
+    check_magnitude(name, tasks, 1 / (1 - mdp.discount))
     features = _compressed(tasks.reshape(len(tasks), -1) / (1 - mdp.discount))
     return features, tuple(f"return of task {j}" for j in range(len(tasks)))
 

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from cautious.arrays import Array
 from cautious.checks import as_floats, as_rows, check_nonnegative, check_shape, first_bad
 from cautious.errors import InputError
+from cautious.models.encodings import check_magnitude
 
 
 def checked_matrix(metric: Any, n: int) -> Array:
@@ -16,6 +17,7 @@ def checked_matrix(metric: Any, n: int) -> Array:
     distance = as_floats("Wasserstein.metric", metric)
     check_shape("Wasserstein.metric", distance, (n, n), "(S, S)")
     check_nonnegative("Wasserstein.metric", distance)
+    check_magnitude("Wasserstein.metric", distance)
     _refuse_diagonal(np.diag(distance))
     uneven = np.abs(distance - distance.T) > 1e-9 * max(1e-300, float(distance.max()))
     if uneven.any():
@@ -36,6 +38,8 @@ def checked_graph(metric: Any, n: int) -> sp.csr_array:
             f"Wasserstein.metric has the edge weight {given.data[int(np.argmax(bad))]}; weights must be finite and "
             "not negative"
         )
+    # the longest path may have all edges
+    check_magnitude("Wasserstein.metric.data", given.data, max(n, 1))
     given.eliminate_zeros()
     _refuse_diagonal(given.diagonal())
     other = sp.csr_array(given.T)

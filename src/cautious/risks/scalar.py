@@ -52,6 +52,12 @@ class RewardVariance(ScalarRisk):
         """The mean lies between the smallest and the largest reward."""
         return self.range
 
+    @property
+    def typical_slope(self) -> float:
+        """The largest square of a distance between rewards."""
+        low, high = self.range
+        return (high - low) ** 2
+
     def restricted(self, mdp: MDP, states: Indices) -> "RewardVariance":
         """The moments in these states; the range stays, so that a proof over it is one for all states."""
         return replace(self, reward=self.reward[states], spread=self.spread[states])
@@ -111,6 +117,11 @@ class Shortfall(ScalarRisk):
     def interval(self) -> tuple[float, float]:
         """The quantile is one of the losses; the start is left out of a range, so it comes just before them."""
         return float(np.nextafter(self.atoms[0], -np.inf)), float(self.atoms[-1])
+
+    @property
+    def typical_slope(self) -> float:
+        """The largest difference of losses, as part of the tail."""
+        return float(self.atoms[-1] - self.atoms[0]) / (1 - self.level)
 
     def restricted(self, mdp: MDP, states: Indices) -> "Shortfall":
         """The outcomes of these states; all losses stay, so that a proof over them is one for all states."""

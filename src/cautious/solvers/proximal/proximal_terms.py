@@ -151,6 +151,8 @@ class Slacks:
         right = np.empty(m + n_tops)
         right[:m] = wanted / self.price - self.slack - self.rows @ base - self.apart
         right[m:] = self.totals - self.belongs.T @ self.price
+        if not np.isfinite(matrix).all():
+            raise np.linalg.LinAlgError("the system of the prices is beyond double precision")
         found = np.linalg.lstsq(matrix, right)[0]
         self.price_step, self.top_step = found[:m], found[m:]
         return self.price_step
