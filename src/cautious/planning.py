@@ -87,26 +87,34 @@ def plan(
     allowed: Mask | None = None,
     warm: Plan | None = None,
     known: float = -np.inf,
+    over: Callable[[], bool] | None = None,
 ) -> Plan:
     """Best policy for ``reward`` (S, A) among the ``allowed`` pairs.
 
     Stops when ``upper - lower <= tolerance``, or when rounding prevents anything better; ``tolerance`` may depend on
     what the policy is worth. ``allowed`` must be closed (``problem.active``): from a kept pair every successor has a
     kept pair. With the value ``known`` of some policy, it stops when ``upper - known <= tolerance``, or when the bounds
-    are close together compared with that difference.
+    are close together compared with that difference. It is asked after every sweep whether time is ``over``; the bounds
+    hold for the plan that is returned then too.
     """
     allowed = mdp.allowed if allowed is None else allowed
     rule = tolerance if callable(tolerance) else lambda _: tolerance
-    return _Search(mdp, reward, allowed, rule, known).run(warm)
+    return _Search(mdp, reward, allowed, rule, known, over).run(warm)
 
 
 class _Search:
     """State of one planning call: the operator, the stopping rule and the best pair of bounds seen."""
 
     def __init__(
-        self, mdp: MDP, reward: Array, allowed: Mask, tolerance: Callable[[float], float], known: float
+        self,
+        mdp: MDP,
+        reward: Array,
+        allowed: Mask,
+        tolerance: Callable[[float], float],
+        known: float,
+        over: Callable[[], bool] | None,
     ) -> None:
-        self.mdp, self.tolerance, self.allowed, self.known = mdp, tolerance, allowed, known
+        self.mdp, self.tolerance, self.allowed, self.known, self.over = mdp, tolerance, allowed, known, over
         self.every = bool(allowed.all())
         usual = self.every or allowed is mdp.allowed
         self.scope = frozen(mdp.visitable if usual else mdp.reachable(allowed) & states_of(allowed))
@@ -177,7 +185,8 @@ class _Search:
         left, enough = self.best.upper - self.known, self.tolerance(mean + middle)
         wanted = enough if np.isinf(left) else MAX_WIDTH_SHARE * left
         self.target = max(wanted, 4 * rounding / (1 - gamma))
-        return _Sweep(swept, middle, width, changed, width <= self.target or left <= enough)
+        done = width <= self.target or left <= enough or (self.over is not None and self.over())
+        return _Sweep(swept, middle, width, changed, done)
 
     def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, bool]:
         """Modified policy iteration."""

@@ -20,9 +20,10 @@ from cautious.risks.base import never
 
 # of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
 ERROR_SHARE, VALUES_SHARE = 0.02, 0.002
-ROUGH = 1e-9
 # of values; each gains about as many digits as a linear solve has right
 MAX_CORRECTIONS = 6
+# errors of an occupancy that are tried first: usually, and when time is over
+ROUGH, HURRIED = 1e-9, 1e-6
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,17 @@ def evaluate_policy(
 
     ``states`` (S,) is a first guess of its state marginal; ``allowance`` says what gap an objective is allowed, a small
     part of which the occupancy's error may use up. Without it the occupancy is as exact as rounding permits. ``hints``,
-    by the number of the term, and ``over`` are handed to the risks (``Risk.value_and_gradient``).
+    by the number of the term, and ``over`` are handed to the risks (``Risk.value_and_gradient``); when it is over, the
+    first occupancy will do.
     """
     worth = partial(_worth, problem, policy, hints or {}, over)
     if allowance is None:
         return worth(policy_occupancy(problem.mdp, policy, guess=states))
-    accuracy = ROUGH
+    accuracy = HURRIED if over() else ROUGH
     while True:
         found = worth(policy_occupancy(problem.mdp, policy, accuracy, states))
         room = ERROR_SHARE * allowance(found.objective)
-        if found.error <= room:
+        if found.error <= room or over():
             return found
         if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
             return worth(found.occupancy, by_values=True)

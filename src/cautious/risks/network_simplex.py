@@ -18,9 +18,9 @@ from cautious.risks.graph_flow import SpanningTree
 LEAST_GAIN = 1e-14
 ROWS = 2
 # work between two looks at the clock, in nodes: some tenths of a second
-BUDGET = 100_000_000
+BUDGET = 10_000_000
 # rounding may let exchanges come back to where they were: then the plan at hand must do, if it is proved this precise
-ROUNDS = 1000
+ROUNDS = 10_000
 PROVED = 1e-9
 
 

@@ -7,15 +7,26 @@ import numpy as np
 from cautious.runtime.memory import MemoryWatch
 from cautious.status import Status
 
+# a solver never has less than this share of the time limit
+LEAST_SOLVER_SHARE = 0.5
+
 
 class Clock:
-    """Limits and stop requests, asked by long computations."""
+    """Limits and stop requests, asked by long computations.
+
+    ``reserved`` seconds before the time limit are kept for what follows a solver: the evaluation of its policy.
+    """
 
     def __init__(self, limit_seconds: float | None, memory: MemoryWatch | None = None) -> None:
         self.started = time.perf_counter()
         self.memory = MemoryWatch(None) if memory is None else memory
         self.limit = np.inf if limit_seconds is None else limit_seconds
         self.stop_requested = False
+        self.reserved = 0.0
+
+    def reserve(self, seconds: float) -> None:
+        """Keep so many seconds of the time limit, but not most of it."""
+        self.reserved = min(seconds, (1 - LEAST_SOLVER_SHARE) * self.limit)
 
     @property
     def seconds(self) -> float:
@@ -29,7 +40,12 @@ class Clock:
 
     @property
     def over(self) -> bool:
-        """Whether to return at the next occasion."""
+        """Whether a solver is to return at the next occasion."""
+        return self.stop_requested or self.left <= self.reserved or self.memory.exceeded
+
+    @property
+    def limit_reached(self) -> bool:
+        """Whether nothing more should be computed that can be left out."""
         return self.stop_requested or self.left <= 0 or self.memory.exceeded
 
     @property

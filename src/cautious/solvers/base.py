@@ -113,6 +113,10 @@ class Target:
     workspace: Workspace = field(default_factory=Workspace)
     watched: bool = False
 
+    def over(self) -> bool:
+        """Whether a solver is to return at the next occasion."""
+        return self.clock.over
+
     def allowance(self, objective: float) -> float:
         """The absolute gap that counts as solved."""
         if self.absolute is not None:
@@ -214,7 +218,7 @@ class Outcome:
                     candidate.states,
                     target.allowance,
                     candidate.hints,
-                    lambda: target.clock.over,
+                    lambda: target.clock.limit_reached,
                 )
             # by what is known for certain: near a floor, the objective of one policy may be much less exact
             if self.evaluated is None or found.objective - found.error > self.evaluated.objective - self.evaluated.error:

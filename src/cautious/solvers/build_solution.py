@@ -94,7 +94,15 @@ def _prices(
     if not isinstance(witness, Witness):
         precision = PRICE_PRECISION * target.allowance(best.objective)
         warm = _smallest_box(witness, best) if isinstance(witness, Cover) else None
-        return plan(problem.mdp, adjusted, tolerance=precision, allowed=problem.kept, warm=warm).values, adjusted
+        best_plan = plan(
+            problem.mdp,
+            adjusted,
+            tolerance=precision,
+            allowed=problem.kept,
+            warm=warm,
+            over=target.over,
+        )
+        return best_plan.values, adjusted
     # the witness knows them up to a constant: as values they are worth, from the start, what the policy is paid
     v = np.ascontiguousarray(witness.multipliers, dtype=np.float64)
     worth = compensated_dot(d.ravel(), adjusted.ravel())[0] / (1 - problem.mdp.discount)

@@ -28,6 +28,8 @@ from cautious.status import Status
 
 # how many slopes of the risk an advantage may be below zero before it is cut off: for most risks, and for barriers
 ADVANTAGE_SLOPES = 1e2, 1e5
+# about how long it takes to evaluate a policy and to prove a bound, for every transition of the model
+EVALUATION_SECONDS = 6e-8
 
 
 def choose(problem: Problem, memory_limit: float | None = None, workspace: Workspace | None = None) -> list[Solver]:
@@ -66,6 +68,7 @@ def dispatch(
     inner problems of a scalar search, and the counted models of a learner.
     """
     best = Outcome() if outcome is None else outcome
+    target.clock.reserve(EVALUATION_SECONDS * problem.mdp.transitions.nnz)
     part = reachable_part(problem)
     if solvers is None:
         solvers = choose(problem if part is None else part.problem, target.clock.memory.limit, target.workspace)

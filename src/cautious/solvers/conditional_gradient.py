@@ -114,7 +114,7 @@ class _Walk:
             policy = target.start.policy
             self.best = Plan(np.argmax(policy, axis=1), target.start.multipliers, -np.inf, np.inf)
         else:
-            self.best = plan(mdp, problem.reward, tolerance=self._rough, allowed=problem.kept)
+            self.best = plan(mdp, problem.reward, tolerance=self._rough, allowed=problem.kept, over=target.over)
             policy = self.best.policy(mdp.n_actions)
         self.allowed = target.allowance(self.best.upper)
         self.d = self._behaviour(problem.completed(policy))
@@ -141,7 +141,15 @@ class _Walk:
             self.reward = self.reward - (1 - problem.mdp.discount) * weight * risk.gradient(self.d)
         known = float(np.sum(self.reward * self.d)) / (1 - problem.mdp.discount)
         enough = 0.5 * PROPOSAL_SHARE * self.allowed
-        self.best = plan(problem.mdp, self.reward, tolerance=enough, allowed=problem.kept, warm=self.best, known=known)
+        self.best = plan(
+            problem.mdp,
+            self.reward,
+            tolerance=enough,
+            allowed=problem.kept,
+            warm=self.best,
+            known=known,
+            over=self.target.over,
+        )
         self.allowed = self.target.allowance(problem.objective(self.d))
         return self.best.upper - known
 

@@ -27,8 +27,9 @@ class RiskNeutral(Solver):
         warm = None
         for share in (2e-3, 1e-5, 0.0):
             enough = partial(_part, share, target)
-            warm = plan(problem.mdp, problem.reward, tolerance=enough, allowed=problem.kept, warm=warm)
-            yield Candidate(warm.policy(problem.mdp.n_actions), Witness(warm.values), values=warm.values)
+            mdp, reward = problem.mdp, problem.reward
+            warm = plan(mdp, reward, tolerance=enough, allowed=problem.kept, warm=warm, over=target.over)
+            yield Candidate(warm.policy(mdp.n_actions), Witness(warm.values), values=warm.values)
 
 
 def _part(share: float, target: Target, objective: float) -> float:

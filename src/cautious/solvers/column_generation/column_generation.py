@@ -128,7 +128,7 @@ class _Search:
         def rough(found: Plan) -> float:
             return EARLY_ERROR_SHARE * min(gap, found.upper - known, MAX_OCCUPANCY_ERROR * sensitivity) / sensitivity
 
-        found = self.pool.price_out(self.problem.reward, self.rows.sign * prices, goal, rough, known)
+        found = self.pool.price_out(self.problem.reward, self.rows.sign * prices, goal, rough, known, self.target.over)
         self._prove(found, prices)
         self.pool.forget(best.weights)
 

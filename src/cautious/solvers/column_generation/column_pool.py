@@ -83,16 +83,24 @@ class ColumnPool:
         return max(felt, 1e-300)
 
     def price_out(
-        self, reward: Array, prices: Array, tolerance: float, accuracy: Accuracy, known: float = -np.inf
+        self,
+        reward: Array,
+        prices: Array,
+        tolerance: float,
+        accuracy: Accuracy,
+        known: float = -np.inf,
+        over: Callable[[], bool] | None = None,
     ) -> Plan:
         """Plan for reward + (1-gamma) sum of prices * features, and keep the behaviour.
 
-        ``tolerance`` and ``known`` as in ``plan``; ``accuracy``, which may look at what it found, is how wrong the
-        occupancy may be.
+        ``tolerance``, ``known`` and ``over`` as in ``plan``; ``accuracy``, which may look at what it found, is how
+        wrong the occupancy may be.
         """
         problem = self.problem
         priced = reward + self._worth(prices) / self.horizon
-        found = plan(problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=self.last, known=known)
+        found = plan(
+            problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=self.last, known=known, over=over
+        )
         self.last = found
         column = Column(found.actions.astype(self.small_integer), None, np.inf)
         numbers = self._evaluate(column, accuracy(found) if callable(accuracy) else accuracy)

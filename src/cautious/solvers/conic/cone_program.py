@@ -47,8 +47,8 @@ class ConeProgram:
     reward: Array
     terms: Sequence[tuple[float, Epigraph]]
 
-    def solve(self, clock: Clock, precision: float = PRECISION) -> ConeAnswer | None:
-        """The answer, or None when nothing usable came back."""
+    def solve(self, clock: Clock, precision: float = PRECISION, scaled: bool = True) -> ConeAnswer | None:
+        """The answer, or None when nothing usable came back; ``scaled``: rows and columns are scaled by Clarabel."""
         pairs = np.flatnonzero(self.active)
         scale, size = self._objective_scale(pairs), float(states_of(self.active).sum())
         weights = [(1 - self.mdp.discount) * weight / scale for weight, _ in self.terms]
@@ -60,7 +60,7 @@ class ConeProgram:
             sp.csc_array(rows),
             rhs,
             cones,
-            self._settings(clock, precision),
+            self._settings(clock, precision, scaled),
         )
         solver.set_termination_callback(lambda _: clock.over)
         found = solver.solve()
@@ -113,10 +113,11 @@ class ConeProgram:
             cones += [CONES[kind](rows) for kind, rows in form.cones]
         return sp.block_array(blocks, format="csr"), np.concatenate(rhs), cones
 
-    def _settings(self, clock: Clock, precision: float) -> Any:
+    def _settings(self, clock: Clock, precision: float, scaled: bool) -> Any:
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_threads = 1
+        settings.equilibrate_enable = scaled
         # measured: supernodes pay where the factors fill in (random models), and cost where they do not (grids)
         settings.direct_solve_method = "faer" if _is_entangled(self.mdp) else "qdldl"
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = precision

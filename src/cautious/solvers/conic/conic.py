@@ -12,7 +12,9 @@ from cautious.solvers.shape import Shape
 ROUNDS = 20
 # what the work is estimated by: iterations, operations per entry of the program, and entries of an arc
 ITERATIONS, ENTRY_WORK, ARC_ENTRIES = 25, 400.0, 1.5
-PRECISIONS = (1e-10, 1e-8)
+# precisions, and whether Clarabel scales rows and columns: beside barriers its scaling can end in steps of length zero,
+# while data of very different sizes need it
+ATTEMPTS = ((1e-10, False), (1e-8, True))
 ROUGH = 1e-5
 
 
@@ -39,18 +41,18 @@ class ConicProgram(Solver):
         return super().memory(problem) + 1000 * int(problem.mdp.transitions.nnz)
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """A second precision is tried only when the first did not satisfy the certificate."""
-        for precision in PRECISIONS:
-            yield from self._rounds(problem, target, precision)
+        """A second attempt is made only when the first did not satisfy the certificate."""
+        for precision, scaled in ATTEMPTS:
+            yield from self._rounds(problem, target, precision, scaled)
 
-    def _rounds(self, problem: Problem, target: Target, precision: float) -> Iterator[Candidate]:
+    def _rounds(self, problem: Problem, target: Target, precision: float, scaled: bool) -> Iterator[Candidate]:
         present: list[tuple[float, ConicRisk]] = [(term.weight, term.risk) for term in problem.parts.conic]
         growing = any(risk.partial for _, risk in present)
         for number in range(ROUNDS):
             forms = [(weight, risk.epigraph(problem.active)) for weight, risk in present]
             # a first look at a form that will grow anyway need not be precise
             wanted = ROUGH if growing and number == 0 else precision
-            answer = ConeProgram(problem.mdp, problem.active, problem.reward, forms).solve(target.clock, wanted)
+            answer = ConeProgram(problem.mdp, problem.active, problem.reward, forms).solve(target.clock, wanted, scaled)
             if answer is None:
                 return
             allowance = target.allowance(problem.expected_return(answer.occupancy))

@@ -144,7 +144,8 @@ def _planned(dual: Dual, point: Point, target: Target) -> Beginning:
     wanted, warm, best, gap = dual.log_prior, None, None, np.inf
     for _ in range(ROUNDS):
         reward = dual.tau * (base - wanted[:, None])
-        warm = plan(problem.mdp, reward, tolerance=0.1 * dual.caution, allowed=problem.kept, warm=warm)
+        enough = 0.1 * dual.caution
+        warm = plan(problem.mdp, reward, tolerance=enough, allowed=problem.kept, warm=warm, over=target.over)
         u = np.where(problem.active_states, warm.values, 0.0) / dual.tau
         found = dual.at(u - u.mean())
         states = _marginal(dual, found)

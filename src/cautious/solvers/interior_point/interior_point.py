@@ -22,7 +22,8 @@ from cautious.risks.transport import EXACT_STATES, PRECISION, GraphTransport, Tr
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transport, formulate
 from cautious.solvers.interior_point.newton_directions import Newton, Point, mix, near_barriers, sides, step_lengths
-from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, OutOfTime, System, edges_of
+from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, System, edges_of
+from cautious.solvers.interior_point.sparse_cholesky import OutOfTime
 from cautious.solvers.interior_point.starting_points import Neighbour, start
 from cautious.solvers.shape import Shape
 
@@ -79,8 +80,11 @@ class InteriorPoint(Solver):
             self.name, lambda: System(problem.mdp, problem.active, edges_of(graphs[0]) if graphs else None)
         )
         system.over = lambda: target.clock.over
-        # the analysis of a large matrix takes seconds: the clock is asked before and after it
-        if target.clock.over or not system.affordable or target.clock.over:
+        # the analysis of a large matrix takes seconds: the clock is asked before, inside and after it
+        try:
+            if target.clock.over or not system.affordable or target.clock.over:
+                return
+        except OutOfTime:
             return
         form = formulate(problem)
         system.be_quick()

@@ -17,7 +17,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import state_sums_of
 from cautious.models.tabular import MDP
 from cautious.risks.base import never
-from cautious.solvers.interior_point.sparse_cholesky import Factor, Pattern, ordered
+from cautious.solvers.interior_point.sparse_cholesky import Factor, OutOfTime, Pattern, ordered
 
 # a factor of this many entries takes about 1.5 gigabytes, and one of this many operations some seconds: a grid of a
 # million states takes three quarters of the first and half of the second
@@ -47,10 +47,6 @@ def edges_of(graph: sp.csr_array) -> Edges:
     """The edges of a symmetric graph."""
     half = sp.coo_array(sp.triu(graph, k=1))
     return Edges(half.row.astype(np.int64), half.col.astype(np.int64), np.asarray(half.data, dtype=np.float64))
-
-
-class OutOfTime(Exception):
-    """The clock says that the run is over, before the matrix was factored."""
 
 
 class System:
@@ -99,7 +95,7 @@ class System:
     @cached_property
     def pattern(self) -> Pattern:
         """Pattern and order, with the factor's size."""
-        return ordered(*self.cliques, self.size)
+        return ordered(*self.cliques, self.size, self.over)
 
     @property
     def affordable(self) -> bool:

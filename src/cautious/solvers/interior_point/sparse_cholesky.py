@@ -4,15 +4,21 @@ The pattern is a list of cliques (see ``cholesky_analysis.hpp``); the order is n
 similar structure are joined to dense blocks. On grids this order is as good as minimum degree or METIS, and faster.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cautious._core import cholesky, cholesky_analysis
 from cautious.arrays import Array, Codes, Indices, Singles
+from cautious.risks.base import never
 
 # shares of a diagonal entry below which a pivot is only rounding
 TINY_PIVOT: dict[type[np.floating], float] = {np.float64: 1e-15, np.float32: 1e-7}
+
+
+class OutOfTime(Exception):
+    """The clock says that the run is over, before the matrix was factored."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,15 @@ class Pattern:
         return float(np.sum(self.counts.astype(np.float64) ** 2))
 
 
-def ordered(clique_start: Indices, members: Indices, n: int) -> Pattern:
-    """The pattern of cliques on n unknowns in a good order."""
+def ordered(clique_start: Indices, members: Indices, n: int, over: Callable[[], bool] = never) -> Pattern:
+    """The pattern of cliques on n unknowns in a good order; raises ``OutOfTime`` where time is ``over`` before that."""
     indptr = np.empty(n + 1, np.int32)
     indices = cholesky_analysis.neighbours(clique_start, members, indptr)
+    if over():
+        raise OutOfTime
     order = cholesky_analysis.nested_dissection(indptr, indices)
+    if over():
+        raise OutOfTime
     where = (indptr, indices, order, _inverse(order))
     parent = cholesky_analysis.elimination_tree(*where)
     children_first = cholesky_analysis.postorder(parent, np.zeros_like(parent))

@@ -142,7 +142,8 @@ def _occupancy(problem: Problem, form: Form, policy: Array) -> Array:
 
 def _overpaying(problem: Problem, form: Form, system: System, reward: Array) -> tuple[Array, Array]:
     """(v, z): the values of a good plan, raised until every active pair is overpaid, and by how much each one is."""
-    values = plan(problem.mdp, spread_to(problem.active, reward), tolerance=ROUGHLY, allowed=problem.kept).values
+    paid = spread_to(problem.active, reward)
+    values = plan(problem.mdp, paid, tolerance=ROUGHLY, allowed=problem.kept, over=system.over).values
     v = np.zeros(system.size)
     v[form.states] = values[form.states]
     z = -system.forward(reward, np.zeros(system.n_states), v)

@@ -169,7 +169,7 @@ def candidate(search: Search, target: Target) -> Candidate:
     advantage = np.where(problem.active, reward + part.gamma * mdp.expect_next(values), -np.inf)
     warm = Plan(np.argmax(advantage, axis=1), values, -np.inf, np.inf)
     tolerance = 0.1 * SHARE * target.allowance(_objective(search))
-    best = plan(mdp, reward, tolerance=tolerance, allowed=problem.kept, warm=warm)
+    best = plan(mdp, reward, tolerance=tolerance, allowed=problem.kept, warm=warm, over=target.over)
     greedy = problem.completed(best.policy(mdp.n_actions))
     d = table(search)
     policy = problem.completed(occupancy_policy(d, greedy, LEAST_MASS / part.states.size))

@@ -68,8 +68,9 @@ class InnerProblems(ABC):
 class Planned(InnerProblems):
     """One planning call each."""
 
-    def __init__(self, problem: Problem, start: Start | None) -> None:
+    def __init__(self, problem: Problem, target: Target) -> None:
         self.problem, self.chains = problem, Greedy(problem.mdp, frozen(problem.reward).ravel())
+        self.over, start = target.over, target.start
         self.start = (
             None if start is None else Plan(np.argmax(start.policy, axis=1), start.multipliers, -np.inf, np.inf)
         )
@@ -90,7 +91,15 @@ class Planned(InnerProblems):
 
     def _planned(self, reward: Array, tolerance: float, known: float, near: Answer | None) -> Answer:
         warm = self.start if near is None else near.plan
-        found = plan(self.problem.mdp, reward, tolerance=tolerance, allowed=self.problem.kept, warm=warm, known=known)
+        found = plan(
+            self.problem.mdp,
+            reward,
+            tolerance=tolerance,
+            allowed=self.problem.kept,
+            warm=warm,
+            known=known,
+            over=self.over,
+        )
         return Answer(found.upper, found.lower, Witness(found.values), plan=found)
 
     def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:

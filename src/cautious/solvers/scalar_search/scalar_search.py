@@ -55,7 +55,7 @@ class ScalarSearch(Solver):
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The policy it climbs to, better ones and the cover when that is complete or has doubled."""
         convex = [(term.weight, term.risk) for term in problem.parts.without_scalars]
-        inner = Convex(problem, target, convex, self.dispatch) if convex else Planned(problem, target.start)
+        inner = Convex(problem, target, convex, self.dispatch) if convex else Planned(problem, target)
         yield from _Search(problem, target, inner, target.workspace.of(self.name, Past)).run()
 
 
@@ -154,7 +154,7 @@ class _Search:
             before = self.best
             if numbers is None and before is not None:
                 numbers = before.numbers
-            if numbers is None:
+            if numbers is None or (answer is not None and self.target.clock.over):
                 break
             tables = [(risk.table(t), 0.0) for (_, risk), t in zip(self.scalars, numbers, strict=True)]
             answer = self._solve(self._priced(tables)[0], tolerance, answer)
