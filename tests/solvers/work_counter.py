@@ -1,9 +1,16 @@
-"""Counts the work of a solve in operations of about a nanosecond, by what its loops report: passes, steps, factors."""
+"""Counts the work of a solve in operations of about a nanosecond, by what its loops report: passes, steps, factors.
+
+The constants were fitted to processor seconds of the large models of ``test_routing``.
+"""
+
+import time
 
 import clarabel
+import numpy as np
 
 from cautious import planning
 from cautious.models.chains import Chain
+from cautious.runtime.clock import Clock
 from cautious.solvers import dense_transport
 from cautious.solvers.conic import cone_program
 from cautious.solvers.dual_newton import entropic_dual
@@ -11,7 +18,36 @@ from cautious.solvers.interior_point.newton_matrix import System
 from cautious.solvers.interior_point.sparse_cholesky import Factor
 from cautious.solvers.proximal import flow_system
 
-PASS, KRYLOV_STEP, GRADIENT_STEP, PAIR, DENSE_SPEED = 2.0, 8.0, 5.0, 60.0, 20.0
+# operations per transition of a pass of planning and of a step of a linear solve, by the method that makes it
+PASS, KRYLOV_STEP, PROXIMAL_STEP, DUAL_STEP = 1.5, 8.0, 1.25, 2.0
+# operations per pair and assembly; operations of an assembly, and of a factor, that take the time of one elsewhere
+PAIR, ASSEMBLY_SPEED, FACTOR_SPEED = 160.0, 4.0, 70.0
+# the same of a cone program: per entry and iteration, and the speed of its factor
+CONE_ENTRY, CONE_SPEED = 100.0, 3.0
+
+
+class ProcessorClock(Clock):
+    """Counts the processor seconds of this process, so that other work on the machine does not end a run."""
+
+    def __init__(self, limit_seconds):
+        super().__init__(limit_seconds)
+        self.started = time.process_time()
+
+    @property
+    def seconds(self):
+        return time.process_time() - self.started
+
+
+class WorkClock(ProcessorClock):
+    """The run is over when so many operations were counted."""
+
+    def __init__(self, counter, limit_seconds, most_work=np.inf):
+        super().__init__(limit_seconds)
+        self.counter, self.last = counter, counter.total + most_work
+
+    @property
+    def over(self):
+        return self.counter.total >= self.last or super().over
 
 
 class WorkCounter:
@@ -21,11 +57,11 @@ class WorkCounter:
         self.total, self.patch, self.flops = 0.0, monkeypatch, {}
         self._wrap(planning._Search, "run", lambda made, search, *_: PASS * (made.sweeps + 1) * search.n_entries)
         self._wrap(Chain, "krylov", lambda made, chain, *_: KRYLOV_STEP * made[1] * chain.chance.size)
-        self._wrap(Factor, "update", lambda _, factor, *__: self.flops[id(factor)] / DENSE_SPEED)
+        self._wrap(Factor, "update", lambda _, factor, *__: self.flops[id(factor)] / FACTOR_SPEED)
         self._wrap(System, "refactor", self._assembly)
         self._wrap(dense_transport._Newton, "__init__", lambda _, newton, program: 0.5 * program.size**3)
-        self._kernel(flow_system, lambda made, rows: GRADIENT_STEP * made[1] * (rows[3].size + 4 * rows[5].size))
-        self._kernel(entropic_dual, lambda made, rows: GRADIENT_STEP * abs(made) * rows[2].size)
+        self._kernel(flow_system, lambda made, rows: PROXIMAL_STEP * made[1] * (rows[3].size + 4 * rows[5].size))
+        self._kernel(entropic_dual, lambda made, rows: DUAL_STEP * abs(made) * rows[2].size)
         self._count_clarabel()
         self._remember_flops()
 
@@ -52,7 +88,7 @@ class WorkCounter:
     def _assembly(self, _, system, *__):
         sizes = system.start[1:] - system.start[:-1]
         pairs = system.pair_start[1:] - system.pair_start[:-1]
-        return float((pairs * sizes**2).sum()) / DENSE_SPEED + 2 * PAIR * float(pairs.sum())
+        return float((pairs * sizes**2).sum()) / ASSEMBLY_SPEED + PAIR * float(pairs.sum())
 
     def _remember_flops(self):
         original = Factor.__init__
@@ -71,14 +107,16 @@ class WorkCounter:
                 self.solver, self.rows = clarabel.DefaultSolver(quadratic, cost, rows, *more), rows
 
             def set_termination_callback(self, callback):
-                self.solver.set_termination_callback(callback)
+                def counted(info):
+                    # a column of k entries takes k^2 operations; all are taken to be equally long
+                    factor = info.linsolver.nnzL**2 / sum(self.rows.shape)
+                    counter.total += factor / CONE_SPEED + CONE_ENTRY * self.rows.nnz
+                    return callback(info)
+
+                self.solver.set_termination_callback(counted)
 
             def solve(self):
-                found = self.solver.solve()
-                filled = self.solver.get_info().linsolver.nnzL
-                # a column of k entries takes k^2 operations; all are taken to be equally long
-                counter.total += found.iterations * (filled**2 / sum(self.rows.shape) + 20 * self.rows.nnz)
-                return found
+                return self.solver.solve()
 
         class Clarabel:
             def __getattr__(self, name):

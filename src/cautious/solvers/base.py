@@ -149,8 +149,11 @@ class Solver(ABC):
         return None
 
     def work(self, problem: Problem, shape: Shape) -> float:
-        """About how many operations a solve takes; ``choose`` takes the least, and none that is infinite."""
-        return 0.0
+        """About how many operations a solve takes; ``choose`` takes the least, and none that is infinite.
+
+        Only a solver that takes what no other one does needs no estimate.
+        """
+        return np.inf
 
     @abstractmethod
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:

@@ -10,8 +10,10 @@ from cautious.solvers.rounding import proposals, prove
 from cautious.solvers.shape import Shape
 
 ROUNDS = 20
-# what the work is estimated by: iterations, operations per entry of the program, and entries of an arc
-ITERATIONS, ENTRY_WORK, ARC_ENTRIES = 25, 400.0, 1.5
+# what the work is estimated by: iterations, operations per entry of the program, entries of an arc, how many operations
+# of a factor take the time of one elsewhere, and how much longer exponential cones, and arcs that are added, take
+ITERATIONS, ENTRY_WORK, ARC_ENTRIES, FACTOR_SPEED = 25, 160.0, 1.5, 25.0
+EXPONENTIAL_FACTOR, GROWING_FACTOR = 4.0, 3.0
 # precisions, and whether Clarabel scales rows and columns: beside barriers its scaling can end in steps of length zero,
 # while data of very different sizes need it
 ATTEMPTS = ((1e-10, False), (1e-8, True))
@@ -33,8 +35,9 @@ class ConicProgram(Solver):
             for term in problem.parts.transports
         )
         entries = ENTRY_WORK * (shape.n_entries + shape.n_pairs + ARC_ENTRIES * arcs)
-        # many exponential cones take about four times as long
-        return (4.0 if problem.parts.entropies else 1.0) * ITERATIONS * (shape.factor_flops / 3 + entries)
+        factor = EXPONENTIAL_FACTOR if problem.parts.entropies else 1.0
+        factor *= GROWING_FACTOR if any(term.risk.partial for term in problem.parts.transports) else 1.0
+        return factor * ITERATIONS * (shape.factor_flops / FACTOR_SPEED + entries)
 
     def memory(self, problem: Problem) -> int:
         """The whole program and its factors: about a kilobyte per transition was seen at 2,500 states."""

@@ -61,10 +61,10 @@ class InteriorPoint(Solver):
         return f"takes at most {MOST_FEATURES} features" if problem.parts.n_features > MOST_FEATURES else None
 
     def work(self, problem: Problem, shape: Shape) -> float:
-        """Assembly and a sparse factor in every iteration; potentials of a graph double the size of the factor."""
+        """Assembly and a sparse factor in every iteration; potentials of a graph double the size of a separator."""
         if shape.factor_flops > MOST_FLOPS:
             return np.inf
-        cliques, larger = shape.clique_work, 3.0 if problem.parts.transports else 1.0
+        cliques, larger = shape.clique_work, 8.0 if problem.parts.transports else 1.0
         factor = larger * shape.factor_flops / FACTOR_SPEED
         iteration = PAIR_WORK * shape.n_pairs + cliques.assembly / ASSEMBLY_SPEED + factor
         return USUAL_STEPS * iteration + ANALYSIS_WORK * cliques.entries

@@ -24,11 +24,15 @@ from cautious.solvers.rounding import adjusted_reward
 from cautious.solvers.shape import Shape
 
 STEPS = 150
-# what the work is estimated by: passes, those of any solve and more for every level of the model; states per level of a
-# metric; what an entry and a pair cost in a pass; how much more kinks, worst cases, barriers and matrices take
-PASSES, PASSES_PER_LEVEL, METRIC_LEVELS = 600.0, 240.0, 20.0
-ENTRY_SHARE, PAIR_SHARE = 0.15, 3.0
-KINK_FACTOR, WORST_CASE_FACTOR, KINKED_WORST_CASE_FACTOR, BARRIER_FACTOR, MATRIX_FACTOR = 2.5, 3.0, 30.0, 2.0, 10.0
+# what the work is estimated by: passes, those of any solve, of one with a transport, and more for every level of the
+# model; what an entry, a pair and a state cost in a pass, and beside a transport an entry and an arc; how many times as
+# many passes kinks, worst cases, barriers, entropies and matrices take; and the states of a metric that double the
+# passes of a level, which grow with their square
+PASSES, TRANSPORT_PASSES, PASSES_PER_LEVEL = 600.0, 2500.0, 240.0
+ENTRY_WORK, PAIR_WORK, STATE_WORK, TRANSPORT_ENTRY_WORK, ARC_WORK = 0.15, 1.5, 6.0, 0.5, 10.0
+KINK_FACTOR, WORST_CASE_FACTOR, KINKED_WORST_CASE_FACTOR, BARRIER_FACTOR = 2.5, 3.0, 8.0, 2.0
+ENTROPY_FACTOR, MATRIX_FACTOR, ENTROPIC_MATRIX_FACTOR = 0.5, 0.25, 1.0
+METRIC_STATES = 250.0
 FEATURES = 20
 SHARE = 0.3
 LATE, STALLED = 12, 40
@@ -57,21 +61,21 @@ class Proximal(Solver):
 
     def work(self, problem: Problem, shape: Shape) -> float:
         """Conjugate gradients: the more steps, the more slowly the model mixes; kinks and transports multiply them."""
-        parts, levels, entries = (
-            problem.parts,
-            shape.n_levels,
-            ENTRY_SHARE * shape.n_entries + PAIR_SHARE * shape.n_pairs,
-        )
-        factor = KINK_FACTOR if parts.l1_distances else 1.0
+        parts, levels, passes = problem.parts, shape.n_levels, PASSES
+        a_pass = ENTRY_WORK * shape.n_entries + PAIR_WORK * shape.n_pairs + STATE_WORK * shape.n_states
+        factor = KINK_FACTOR if parts.l1_distances and not parts.transports else 1.0
         if len(parts.barriers) < len(parts.features):
             factor = KINKED_WORST_CASE_FACTOR if parts.l1_distances else WORST_CASE_FACTOR
         elif parts.features:
             factor *= BARRIER_FACTOR
+        factor *= ENTROPY_FACTOR if parts.entropies and not parts.transports else 1.0
         for term in parts.transports:
-            # mass moves over the metric as slowly as over a chain, and all rows count; a matrix makes the system worse
-            levels, entries = levels + shape.n_states / METRIC_LEVELS, shape.n_entries + term.risk.cost.size
-            factor *= 1.0 if term.risk.on_graph else MATRIX_FACTOR
-        return factor * entries * (PASSES + PASSES_PER_LEVEL * levels)
+            # mass moves over a graph as slowly as over a chain, and all rows count
+            passes, levels = TRANSPORT_PASSES, levels * (1 + (shape.n_states / METRIC_STATES) ** 2)
+            a_pass = TRANSPORT_ENTRY_WORK * shape.n_entries + ARC_WORK * term.risk.cost.size
+            if not term.risk.on_graph:
+                factor *= ENTROPIC_MATRIX_FACTOR if parts.entropies else MATRIX_FACTOR
+        return factor * a_pass * (passes + PASSES_PER_LEVEL * levels)
 
     def memory(self, problem: Problem) -> int:
         """Tables, vectors, and the variables of kinks and arcs; a copy of the model where not all of it is active."""
