@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import cautious as ca
+from cautious.planning import plan
+from cautious.runtime.clock import Clock
 from cautious.runtime.memory import MemoryWatch
 
 MAZE = ca.worlds.maze()
@@ -127,3 +129,44 @@ def test_a_forked_process_has_a_watcher_of_its_own():
             time.sleep(0.2)
         os._exit(0 if watch.exceeded and block.size else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_plan_that_is_cut_short_has_valid_bounds():
+    whole, cut = plan(MAZE, MAZE.rewards), plan(MAZE, MAZE.rewards, over=lambda: True)
+    assert cut.sweeps == 1 < whole.sweeps
+    assert cut.lower <= whole.lower <= whole.upper <= cut.upper
+
+
+def test_part_of_a_time_limit_is_reserved_for_the_evaluation(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("cautious.runtime.clock.time.perf_counter", lambda: now)
+    clock = Clock(10.0)
+    clock.reserve(3.0)
+    for now, over, limit_reached in ((6.9, False, False), (7.0, True, False), (10.0, True, True)):
+        assert (clock.over, clock.limit_reached) == (over, limit_reached)
+    clock.reserve(100.0)
+    assert clock.reserved == 5.0
+
+
+@pytest.mark.parametrize("asked", [1, 2, 5, 20, 100])
+@pytest.mark.parametrize("kind", ["neutral", "KL", "TotalVariation", "SafeSet", "Quadratic", "Wasserstein", "Variance"])
+def test_a_time_limit_may_come_at_any_time(kind, asked, monkeypatch):
+    """The clock jumps to the limit after it was asked so many times; policy and bound are valid whenever that is."""
+    prior, calls = np.full(MAZE.shape, 1 / np.prod(MAZE.shape)), iter(range(10**9))
+    steps = np.abs(np.subtract.outer(np.arange(MAZE.n_states), np.arange(MAZE.n_states))).astype(float)
+    risk = {
+        "neutral": None,
+        "KL": ca.KL(prior),
+        "TotalVariation": ca.TotalVariation(prior),
+        "SafeSet": ca.SafeSet(range(1, MAZE.n_states), 0.9),
+        "Quadratic": 100.0 * ca.Quadratic(prior),
+        "Wasserstein": ca.Wasserstein(prior.sum(axis=1), steps),
+        "Variance": ca.Variance(),
+    }[kind]
+    problem = ca.Problem(MAZE, risk)
+    best = ca.solve(problem)
+    monkeypatch.setattr("cautious.runtime.clock.time.perf_counter", lambda: 0.0 if next(calls) < asked else 10.0)
+    solution = ca.solve(problem, time_limit_seconds=5.0)
+    assert solution.status in (ca.Status.TIME_LIMIT, ca.Status.SOLVED)
+    assert solution.objective <= best.upper_bound
+    assert solution.upper_bound >= best.objective

@@ -16,6 +16,7 @@ import cautious as ca
 from cautious.occupancy import policy_occupancy
 from cautious.solvers.base import Solver, Target, run
 from cautious.solvers.choose import SOLVERS, choose, dispatch
+from cautious.solvers.conic.conic import ConicProgram
 from cautious.solvers.reachable import reachable_part
 from cautious.solvers.solve import one_blas_thread
 
@@ -129,6 +130,13 @@ def test_solvers_that_can_be_compared_estimate_their_work():
             fitting = [solver for solver in SOLVERS if solver.refusal(problem) is None]
             assert fitting, label
             assert len(fitting) == 1 or all(type(solver).work is not Solver.work for solver in fitting), label
+
+
+def test_a_barrier_does_not_shorten_the_steps_of_the_cone_program_to_nothing():
+    # with the rows and columns scaled by Clarabel, steps have a length of 3e-6 from the tenth on
+    problem = ca.Problem(random_model(250, 4, 5), risks(random_model(250, 4, 5))["SafeSet"])
+    outcome = run(ConicProgram(), problem, Target(1e-6, ProcessorClock(LIMIT_SECONDS)))
+    assert outcome.status is ca.Status.SOLVED
 
 
 @pytest.mark.parametrize("shape", SHAPES)

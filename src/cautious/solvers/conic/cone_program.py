@@ -60,7 +60,7 @@ class ConeProgram:
             sp.csc_array(rows),
             rhs,
             cones,
-            self._settings(clock, precision, scaled),
+            self._settings(precision, scaled),
         )
         solver.set_termination_callback(lambda _: clock.over)
         found = solver.solve()
@@ -113,7 +113,7 @@ class ConeProgram:
             cones += [CONES[kind](rows) for kind, rows in form.cones]
         return sp.block_array(blocks, format="csr"), np.concatenate(rhs), cones
 
-    def _settings(self, clock: Clock, precision: float, scaled: bool) -> Any:
+    def _settings(self, precision: float, scaled: bool) -> Any:
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_threads = 1
@@ -125,8 +125,6 @@ class ConeProgram:
         # the defaults give up on short steps that barriers recover from
         settings.min_switch_step_length = 1e-2
         settings.min_terminate_step_length = 1e-7
-        if np.isfinite(clock.limit):
-            settings.time_limit = max(clock.left, 1e-3)
         return settings
 
 
