@@ -142,8 +142,10 @@ def test_part_of_a_time_limit_is_reserved_for_the_evaluation(monkeypatch):
     monkeypatch.setattr("cautious.runtime.clock.time.perf_counter", lambda: now)
     clock = Clock(10.0)
     clock.reserve(3.0)
-    for now, over, limit_reached in ((6.9, False, False), (7.0, True, False), (10.0, True, True)):
-        assert (clock.over, clock.limit_reached) == (over, limit_reached)
+    answers = []
+    for now in (6.9, 7.0, 10.0):  # noqa: B007
+        answers.append((clock.over, clock.limit_reached))
+    assert answers == [(False, False), (True, False), (True, True)]
     clock.reserve(100.0)
     assert clock.reserved == 5.0
 

@@ -12,8 +12,8 @@ from cautious._core.cholesky_analysis import widest_level
 from cautious._core.interior_blocks import block_sizes
 from cautious.problem import Problem
 
-# operations of one planning call: of any call, per transition, and more per transition for every level of the model
-PLAN_CALL_WORK, PLAN_ENTRY_WORK, PLAN_LEVEL_WORK = 1e5, 6.0, 1.6
+# operations of one planning call per transition: those of any call, and more for every level of the model
+PLAN_WORK, PLAN_LEVEL_WORK = 6.0, 1.6
 # after this many times 1 / (1 - discount) steps hardly anything counts
 HORIZONS = 2.0
 # a model mixes fast if from one state more than this share of all others is reached after the same number of steps
@@ -42,7 +42,7 @@ class Shape:
     @property
     def plan_work(self) -> float:
         """Of one planning call: the more sweeps, the more slowly the model mixes."""
-        return PLAN_CALL_WORK + self.n_entries * (PLAN_ENTRY_WORK + PLAN_LEVEL_WORK * self.n_levels)
+        return self.n_entries * (PLAN_WORK + PLAN_LEVEL_WORK * self.n_levels)
 
     @cached_property
     def widest(self) -> int:
