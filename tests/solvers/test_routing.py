@@ -168,7 +168,8 @@ def test_the_chosen_solver_does_not_take_much_longer_than_the_best(shape):
     wrong = {}
     with one_blas_thread():
         for name, problem in problems(SHAPES[shape](True)):
-            found = misjudged(problem, measure, LEAST_SECONDS)
+            # a search over scalars has no rival, and is in the test run
+            found = None if problem.parts.scalars else misjudged(problem, measure, LEAST_SECONDS)
             if found is not None:
                 wrong[name] = found
     assert wrong == {}
