@@ -14,6 +14,8 @@ from cautious.problem import Problem
 
 # operations of one planning call per transition: those of any call, and more for every level of the model
 PLAN_WORK, PLAN_LEVEL_WORK = 6.0, 1.6
+# how many times as many operations a factor takes beside a transport, whose potentials double the size of a separator
+TRANSPORT_FACTOR = 8.0
 # after this many times 1 / (1 - discount) steps hardly anything counts
 HORIZONS = 2.0
 # a model mixes fast if from one state more than this share of all others is reached after the same number of steps

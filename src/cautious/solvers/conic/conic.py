@@ -7,7 +7,7 @@ from cautious.risks.base import ConicRisk, Structure
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.conic.cone_program import ConeProgram
 from cautious.solvers.rounding import proposals, prove
-from cautious.solvers.shape import Shape
+from cautious.solvers.shape import TRANSPORT_FACTOR, Shape
 
 ROUNDS = 20
 # what the work is estimated by: iterations, operations per entry of the program, entries of an arc, how many operations
@@ -37,7 +37,8 @@ class ConicProgram(Solver):
         entries = ENTRY_WORK * (shape.n_entries + shape.n_pairs + ARC_ENTRIES * arcs)
         factor = EXPONENTIAL_FACTOR if problem.parts.entropies else 1.0
         factor *= GROWING_FACTOR if any(term.risk.partial for term in problem.parts.transports) else 1.0
-        return factor * ITERATIONS * (shape.factor_flops / FACTOR_SPEED + entries)
+        flops = (TRANSPORT_FACTOR if problem.parts.transports else 1.0) * shape.factor_flops
+        return factor * ITERATIONS * (flops / FACTOR_SPEED + entries)
 
     def memory(self, problem: Problem) -> int:
         """The whole program and its factors: about a kilobyte per transition was seen at 2,500 states."""

@@ -25,7 +25,7 @@ from cautious.solvers.interior_point.newton_directions import Newton, Point, mix
 from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, System, edges_of
 from cautious.solvers.interior_point.sparse_cholesky import OutOfTime
 from cautious.solvers.interior_point.starting_points import Neighbour, start
-from cautious.solvers.shape import Shape
+from cautious.solvers.shape import TRANSPORT_FACTOR, Shape
 
 MOST_FEATURES = 24
 STEPS = 100
@@ -64,7 +64,7 @@ class InteriorPoint(Solver):
         """Assembly and a sparse factor in every iteration; potentials of a graph double the size of a separator."""
         if shape.factor_flops > MOST_FLOPS:
             return np.inf
-        cliques, larger = shape.clique_work, 8.0 if problem.parts.transports else 1.0
+        cliques, larger = shape.clique_work, TRANSPORT_FACTOR if problem.parts.transports else 1.0
         factor = larger * shape.factor_flops / FACTOR_SPEED
         iteration = PAIR_WORK * shape.n_pairs + cliques.assembly / ASSEMBLY_SPEED + factor
         return USUAL_STEPS * iteration + ANALYSIS_WORK * cliques.entries
