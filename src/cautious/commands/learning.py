@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cautious.commands import shared
 from cautious.commands.problems import (
     GYM,
     NO_OPTIONS,
@@ -18,26 +19,6 @@ from cautious.commands.problems import (
     with_model_options,
 )
 from cautious.commands.progress import LearningBar
-from cautious.commands.shared import (
-    AsJson,
-    Caution,
-    PolicyCsv,
-    Quiet,
-    ReportFile,
-    RiskText,
-    Seed,
-    SolutionFile,
-    check_outputs,
-    exit_code,
-    numbers_in,
-    plain,
-    print_files,
-    print_json,
-    print_solution,
-    summary,
-    whole_number,
-    write_solution,
-)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -48,11 +29,11 @@ if TYPE_CHECKING:
 @with_model_options
 def learn(
     problem: ProblemName,
-    caution: Caution = None,
-    risk: RiskText = None,
+    caution: shared.Caution = None,
+    risk: shared.RiskText = None,
     samples: Annotated[str, typer.Option(help="Transitions that may be drawn, such as 1e6.")] = "1e6",
     method: Annotated[str, typer.Option(help="auto, plug-in, primal-dual, or paper.")] = "auto",
-    seed: Seed = 0,
+    seed: shared.Seed = 0,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Keep the run in this file, and continue it when the file exists.")
     ] = None,
@@ -65,11 +46,11 @@ def learn(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the course of the run (.png).")] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Write the course of the run to this folder.")] = None,
-    report: ReportFile = None,
-    out: SolutionFile = None,
-    policy_csv: PolicyCsv = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    report: shared.ReportFile = None,
+    out: shared.SolutionFile = None,
+    policy_csv: shared.PolicyCsv = None,
+    quiet: shared.Quiet = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Learn a policy from samples, and say how sure it is.
 
@@ -80,10 +61,10 @@ def learn(
     import cautious as ca
     from cautious.report.plots import plot_history, save_figure
 
-    check_outputs([out, checkpoint, policy_csv], [report, plot])
-    budget = whole_number("--samples", samples)
+    shared.check_outputs([out, checkpoint, policy_csv], [report, plot])
+    budget = shared.whole_number("--samples", samples)
     if reward_range is not None:
-        limits = numbers_in("--reward-range", reward_range, "two numbers such as -10,5", 2)
+        limits = shared.numbers_in("--reward-range", reward_range, "two numbers such as -10,5", 2)
         options = {**options, "reward_range": limits}
     if workers < 1:
         raise ca.InputError(f"--workers is {workers}; expected at least 1")
@@ -114,16 +95,16 @@ def learn(
         )
     if board is not None:
         board.close()
-    write_solution(solution, out, policy_csv, report)
+    shared.write_solution(solution, out, policy_csv, report)
     if plot is not None and solution.history is not None:
         save_figure(plot_history(solution.history), plot)
     facts = solution.certificate.facts
     if as_json:
         words = {name: value for name, value in facts.items() if isinstance(value, str | int)}
-        numbers = {name: plain(value) for name, value in facts.items() if isinstance(value, float)}
-        print_json(summary(solution) | {"facts": words | numbers})
-        raise typer.Exit(exit_code(solution))
-    print_solution(solution)
+        numbers = {name: shared.plain(value) for name, value in facts.items() if isinstance(value, float)}
+        shared.print_json(shared.summary(solution) | {"facts": words | numbers})
+        raise typer.Exit(shared.exit_code(solution))
+    shared.print_solution(solution)
     typer.echo(f"method: {facts['method']}")
     if "rows as evidence" in facts:
         chose, evidence = facts["rows for the policy"], facts["rows as evidence"]
@@ -132,8 +113,8 @@ def learn(
     typer.echo(solution.certificate.statement)
     drawn = plot if solution.history is not None else None
     files = {"solution": out, "policy": policy_csv, "plot": drawn, "report": report}
-    print_files(files | {"checkpoint (the same command continues it)": checkpoint})
-    raise typer.Exit(exit_code(solution))
+    shared.print_files(files | {"checkpoint (the same command continues it)": checkpoint})
+    raise typer.Exit(shared.exit_code(solution))
 
 
 def sampled(

@@ -16,19 +16,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.checks import SUM_TOLERANCE, as_number, check_choice
 from cautious.errors import InputError
-from cautious.models.gym_checks import (
-    AT_END,
-    AtEnd,
-    HasTable,
-    SetState,
-    Wrappers,
-    check_environment,
-    given_start,
-    observed_state,
-    own_start,
-    title_of,
-    understood_wrappers,
-)
+from cautious.models import gym_checks
 from cautious.models.gym_enumeration import ENDED, first_states, settable, tried_outcomes
 from cautious.models.outcome_lists import OutcomeList, has_no_axes, merged_outcomes, staying_outcomes
 from cautious.models.scene import END, Scene, free_name
@@ -43,10 +31,10 @@ TAXI_PLACES = ("red", "green", "yellow", "blue", "taxi")
 def from_gym(
     env: Any,
     discount: float,
-    at_end: AtEnd,
+    at_end: gym_checks.AtEnd,
     *,
     start: Any = None,
-    set_state: SetState | None = None,
+    set_state: gym_checks.SetState | None = None,
 ) -> MDP:
     """A Gymnasium environment as a model (extra ``gym``).
 
@@ -81,16 +69,16 @@ def from_gym(
     >>> round(ca.solve(ca.Problem(lake)).expected_return, 6)
     0.542026
     """
-    changes = check_environment(env, "from_gym")
+    changes = gym_checks.check_environment(env, "from_gym")
     discount = as_number("discount", discount, 0, 1, open_ends=")")
-    check_choice("at_end", at_end, AT_END)
+    check_choice("at_end", at_end, gym_checks.AT_END)
     if set_state is not None and not callable(set_state):
         raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
-    wrappers = understood_wrappers(env)
-    has_table = isinstance(env.unwrapped, HasTable) and "observations" not in changes
+    wrappers = gym_checks.understood_wrappers(env)
+    has_table = isinstance(env.unwrapped, gym_checks.HasTable) and "observations" not in changes
     simulator = None if has_table else settable(env, changes, set_state)
-    first = given_start(env, start)
-    first = own_start(env, changes) if first is None else first
+    first = gym_checks.given_start(env, start)
+    first = gym_checks.own_start(env, changes) if first is None else first
     first = first_states(env) if first is None else first
     outcomes = _listed_outcomes(env, wrappers, first) if simulator is None else tried_outcomes(simulator, first)
     n_states, n_actions = first.size + (at_end == "absorb"), int(env.action_space.n)
@@ -106,7 +94,7 @@ def from_gym(
     )
 
 
-def _listed_outcomes(env: Any, wrappers: Wrappers, first: Array) -> OutcomeList:
+def _listed_outcomes(env: Any, wrappers: gym_checks.Wrappers, first: Array) -> OutcomeList:
     """The outcomes in the table ``P``."""
     n_states, n_actions = int(env.observation_space.n), int(env.action_space.n)
     state_0, action_0 = int(env.observation_space.start), int(env.action_space.start)
@@ -156,7 +144,7 @@ def _checked_line(what: str, line: Any, space: Any) -> tuple[float, int, float, 
         raise InputError(f"{what} ends with {ended!r:.40}; expected whether it terminated, true or false")
     chance = as_number(f"the probability of {what}", chance, 0.0, 1.0 + SUM_TOLERANCE)
     # where the episode ends the next state is not used, and tables put anything there
-    number = 0 if ended else observed_state(f"the next state of {what}", next_state, space)
+    number = 0 if ended else gym_checks.observed_state(f"the next state of {what}", next_state, space)
     return chance, number, as_number(f"the reward of {what}", reward), bool(ended)
 
 
@@ -175,7 +163,7 @@ def _check_all_continue(outcomes: OutcomeList, n_actions: int, first: Array, sta
         )
 
 
-def _with_ends(outcomes: OutcomeList, n_actions: int, first: Array, at_end: AtEnd) -> OutcomeList:
+def _with_ends(outcomes: OutcomeList, n_actions: int, first: Array, at_end: gym_checks.AtEnd) -> OutcomeList:
     """The outcomes, ends sent where they were asked to go, and every state with outcomes."""
     ended = outcomes.next_states == ENDED
     if at_end == "absorb":
@@ -208,13 +196,13 @@ class Naming:
     action_names: Sequence[str] | None = None
 
 
-def naming_of(env: Any, at_end: AtEnd, is_transformed: bool) -> Naming:
+def naming_of(env: Any, at_end: gym_checks.AtEnd, is_transformed: bool) -> Naming:
     """The naming of an environment; ``is_transformed``: wrappers number its states or actions anew."""
     from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
     from gymnasium.envs.toy_text.taxi import TaxiEnv
 
-    bare, title = env.unwrapped, title_of(env)
+    bare, title = env.unwrapped, gym_checks.title_of(env)
     end = (END,) if at_end == "absorb" else ()
     if is_transformed:
         return _numbered(env, title, end)
