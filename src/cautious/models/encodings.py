@@ -185,13 +185,9 @@ def _interleave(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, int]:
         if matrix.shape != (n_states, n_states):
             raise InputError(f"{name}[{a}] has shape {matrix.shape}; expected ({n_states}, {n_states})")
         label = f"{name}[{a}]"
-        entries = sp.coo_array(as_rows(label, matrix) if sp.issparse(matrix) else as_floats(label, matrix))
-        blocks.append((entries.row.astype(np.int64) * n_actions + a, entries.col, entries.data))
-    row, col, data = (np.concatenate([block[i] for block in blocks]) for i in range(3))
-    shape = (n_states * n_actions, n_states)
-    rows = sp.csr_array(sp.coo_array((data, (row, col)), shape=shape))
-    rows.sum_duplicates()
-    return rows, n_actions
+        blocks.append(as_rows(label, matrix) if sp.issparse(matrix) else sp.csr_array(as_floats(label, matrix)))
+    order = np.arange(n_actions * n_states).reshape(n_actions, n_states).T.ravel()
+    return sp.csr_array(sp.vstack(blocks, format="csr")[order]), n_actions
 
 
 def _aligned(table: Any, rows: sp.csr_array) -> Array | None:
@@ -206,16 +202,7 @@ def _aligned(table: Any, rows: sp.csr_array) -> Array | None:
 def _values_at(table: sp.csr_array, rows: sp.csr_array) -> Array:
     """Entries of ``table`` at the stored positions of ``rows``; zero where the table stores nothing."""
     check_finite("rewards (stored entries)", table.data)
-    width = rows.shape[1]
-    have = row_of_entries(table) * width + table.indices
-    want = row_of_entries(rows) * width + rows.indices
-    position = np.searchsorted(have, want)
-    inside = position < have.size
-    found = np.zeros(want.size, dtype=bool)
-    found[inside] = have[position[inside]] == want[inside]
-    values = np.zeros(want.size)
-    values[found] = table.data[position[found]]
-    return values
+    return np.asarray(table[row_of_entries(rows), rows.indices], dtype=np.float64)
 
 
 def _refuse_empty(n_states: int, n_actions: int) -> None:
