@@ -1,8 +1,6 @@
 """``learn``: a policy from samples alone."""
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,8 +19,6 @@ from cautious.commands.problems import (
 from cautious.commands.progress import LearningBar
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from cautious import LearningProgress, LoggedMDP, Risk, Simulator
 
 
@@ -60,6 +56,7 @@ def learn(
     """
     import cautious as ca
     from cautious.report.plots import plot_history, save_figure
+    from cautious.runtime.processes import process_pool
 
     shared.check_outputs([out, checkpoint, policy_csv], [report, plot])
     budget = shared.whole_number("--samples", samples)
@@ -69,7 +66,8 @@ def learn(
     if workers < 1:
         raise ca.InputError(f"--workers is {workers}; expected at least 1")
     board = None if tensorboard is None else ca.TensorBoard(tensorboard)
-    with LearningBar("learning", quiet or as_json) as bar, _pool(workers) as executor:
+    pool = nullcontext() if workers == 1 else process_pool(workers)
+    with LearningBar("learning", quiet or as_json) as bar, pool as executor:
 
         def tell(progress: "LearningProgress") -> None:
             bar(progress)
@@ -135,24 +133,3 @@ def sampled(
     chosen = None if risk is None else parse_risk(risk)
     price = (0.0 if chosen is None else 1.0) if caution is None else caution
     return GymSimulator(gym_environment(given["gym"]), given["discount"], given["at_end"]), chosen, price
-
-
-@contextmanager
-def _pool(workers: int) -> "Iterator[Executor | None]":
-    """Processes that draw samples; None when one is enough."""
-    if workers == 1:
-        yield None
-        return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import active_children, get_context
-
-    others = set(active_children())
-    # spawned, because this process has threads; Ctrl-C is for this process alone
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        # a call that hangs would keep the command from ending
-        for child in set(active_children()) - others:
-            child.terminate()
