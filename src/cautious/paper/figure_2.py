@@ -1,5 +1,6 @@
 """Figure 2 of the paper: objective, mean and variance of the return while the maze is learned."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,21 +78,13 @@ def make(scale: Scale) -> Part:
     )
 
 
-@dataclass(frozen=True)
-class Exact:
+def compare_exactly(mdp: MDP, from_s: MDP) -> list[tuple[float, float]]:
     """Exact mean and variance of the return from S of the best policies without and with risk."""
-
-    neutral: tuple[float, float]
-    averse: tuple[float, float]
-
-
-def compare_exactly(mdp: MDP, from_s: MDP) -> Exact:
-    """Solve with and without risk, and compute the returns from S."""
-    neutral, averse = solve(Problem(mdp)).require(), solve(Problem(mdp, Variance(), CAUTION)).require()
-    return Exact(return_variance(from_s, neutral.policy), return_variance(from_s, averse.policy))
+    problems = (Problem(mdp), Problem(mdp, Variance(), CAUTION))
+    return [return_variance(from_s, solve(problem).require().policy) for problem in problems]
 
 
-def claims(training: Training, paying: Exact) -> tuple[Claim, ...]:
+def claims(training: Training, paying: Sequence[tuple[float, float]]) -> tuple[Claim, ...]:
     """Convergence of the objective, per method, then the mean and the variance; ``paying``: where the goal pays."""
     return (
         _converges(training, ALGORITHM_2, "Algorithm 2, on samples"),
@@ -196,10 +189,10 @@ def _comparable(training: Training) -> Claim:
     )
 
 
-def _lower(training: Training, paying: Exact) -> Claim:
+def _lower(training: Training, paying: Sequence[tuple[float, float]]) -> Claim:
     compared, said, numbers = _compared(training, "variance")
     exact = {name: compared[name, "exact"] for name in LEARNERS}
-    (mean, variance), (averse_mean, averse_variance) = paying.neutral, paying.averse
+    (mean, variance), (averse_mean, averse_variance) = paying
     return Claim(
         place=PLACE,
         said="The risk-averse policy has a lower variance of the return (we read: the paired difference lies below "

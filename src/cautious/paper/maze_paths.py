@@ -6,7 +6,7 @@ import numpy as np
 
 from cautious.arrays import Array, Indices
 from cautious.errors import InputError
-from cautious.evaluation.rollouts import cumulative_rows, drawn_actions
+from cautious.evaluation import rollouts
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy
@@ -22,14 +22,9 @@ GREENS = ("#e3f1d9", "#b9dfa8", "#1d6b3a")
 
 def walk(mdp: MDP, policy: Array, count: int, steps: int, seed: int) -> Indices:
     """States (count, steps + 1) of simulated paths; column 0 holds the first ones."""
-    cumulative, simulator = cumulative_rows(check_policy(mdp, policy)), mdp.simulator()
-    rng = np.random.default_rng(seed)
-    states = np.empty((count, steps + 1), dtype=np.int64)
-    states[:, 0] = simulator.start_states(count, rng)
-    for k in range(steps):
-        actions = drawn_actions(cumulative, states[:, k], rng)
-        states[:, k + 1], _ = simulator.sample(states[:, k], actions, rng)
-    return states
+    # one more step, because a step tells the state before it
+    walked = rollouts.steps(mdp.simulator(), check_policy(mdp, policy), seed, count, steps + 1)
+    return np.stack([states for states, _ in walked], axis=1)
 
 
 def share_entering(paths: Indices, states: Indices) -> float:
