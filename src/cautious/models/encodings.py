@@ -25,7 +25,13 @@ LARGEST_SQUARED = 1e150
 def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
     """CSR (S*A, S) with summed duplicates, the number of actions, and the tolerance its row sums deserve."""
     if sp.issparse(transitions):
-        rows, n_actions = _from_sparse(transitions)
+        n_rows, n_states = transitions.shape
+        if n_states == 0 or n_rows == 0 or n_rows % n_states:
+            raise InputError(
+                f"transitions has shape {(n_rows, n_states)}; a sparse matrix must be (S*A, S), row s*A + a"
+            )
+        rows = transitions if is_in_order(transitions) else as_rows("transitions", transitions)
+        n_actions = n_rows // n_states
         tolerance = sum_tolerance(transitions.dtype)
     elif _is_matrix_sequence(transitions):
         tolerance = max(sum_tolerance(getattr(m, "dtype", np.float64)) for m in transitions)
@@ -136,13 +142,6 @@ def frozen(array: Any) -> Any:
 def are_probabilities(rows: sp.csr_array, allowed: Mask) -> bool:
     """Whether rows need no repair: they sum to one up to rounding, and are empty where nothing is allowed."""
     return row_kernels.are_probabilities(frozen(rows.indptr), frozen(rows.data), frozen(allowed).ravel(), EPS)
-
-
-def _from_sparse(matrix: Any) -> tuple[sp.csr_array, int]:
-    n_rows, n_states = matrix.shape
-    if n_states == 0 or n_rows == 0 or n_rows % n_states:
-        raise InputError(f"transitions has shape {matrix.shape}; a sparse matrix must be (S*A, S), row s*A + a")
-    return (matrix if is_in_order(matrix) else as_rows("transitions", matrix)), n_rows // n_states
 
 
 def is_in_order(matrix: Any) -> bool:

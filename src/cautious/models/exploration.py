@@ -252,7 +252,10 @@ class Exploration:
         begun = len(self.pair_state)
         for action in offered:
             self.pair_state.append(number)
-            self.pair_action.append(self._action_number(state, action))
+            try:
+                self.pair_action.append(self.action_numbers.setdefault(action, len(self.action_numbers)))
+            except TypeError as error:
+                raise unhashable(f"an action of actions({state!r:.80})", action, error) from None
             self.pair_size.append(self._collect(state, action))
         if len(set(self.pair_action[begun:])) < len(offered):
             raise InputError(f"actions({state!r:.80}) gives an action twice, found {offered!r:.80}")
@@ -304,12 +307,6 @@ class Exploration:
         self.numbers[state] = number
         self.states.append(state)
         return number
-
-    def _action_number(self, state: Hashable, action: Hashable) -> int:
-        try:
-            return self.action_numbers.setdefault(action, len(self.action_numbers))
-        except TypeError as error:
-            raise unhashable(f"an action of actions({state!r:.80})", action, error) from None
 
     def merged(self, start: Array) -> MergedOutcomes:
         """The arrays of the model, once all is explored."""
