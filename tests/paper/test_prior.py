@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.errors import InputError
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
 from cautious.paper import figure_3, figure_4
 from cautious.paper.evidence import QUICK
@@ -201,11 +200,6 @@ def test_the_control_is_judged_not_assumed():
     as_good = figure_4.faster(made_up(SLOW, FAST, control=FAST))
     assert as_good.holds
     assert "due to what the prior knows" not in as_good.caveat
-
-
-def test_too_few_looks_are_refused():
-    with pytest.raises(InputError, match="at most 600"):
-        replace(SMALL, every=601)
 
 
 def test_runs_of_algorithm_one_show_the_effect_with_the_prior_only():

@@ -17,7 +17,6 @@ from cautious.paper.maze_paths import (
     draw_path,
     draw_rewards,
     first_entries,
-    map_of,
     share_entering,
     walk,
 )
@@ -25,6 +24,7 @@ from cautious.paper.maze_training import AVERSE, CAUTION, NEUTRAL, TRAJECTORIES
 from cautious.problem import Problem
 from cautious.report.canvas import LIGHT, Theme, new_figure, title
 from cautious.report.drawings import draw_bar
+from cautious.report.words import scene_of
 from cautious.risks.scalar import Variance
 from cautious.solvers.solve import solve
 from cautious.worlds.grids import cells_marked, maze
@@ -209,7 +209,7 @@ def draw(walks: Walks, theme: Theme) -> Any:
     for axes, caution, colour in zip(panels[1:], (0.0, CAUTION), PATH_COLOURS, strict=True):
         draw_bundle(axes, walks.mdp, walks.paths[caution][1:], colour)
         draw_path(axes, walks.mdp, walks.paths[caution][0], colour)
-    bar = draw_bar(figure, panels, scale, f"reward on entering ({map_of(walks.mdp).reward_unit})", theme)
+    bar = draw_bar(figure, panels, scale, f"reward on entering ({scene_of(walks.mdp).reward_unit})", theme)
     bar.set_ticks(np.arange(levels.size) + 0.5, labels=[f"{level:g}" for level in levels])
     bar.minorticks_off()
     bar.ax.tick_params(length=0)

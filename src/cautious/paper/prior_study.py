@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.errors import InputError
 from cautious.learning.primal_dual.primal_dual import PrimalDual
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
 from cautious.models.tabular import MDP
@@ -174,8 +173,8 @@ def _points(mdp: MDP, samples: Sequence[int], policies: Sequence[Array]) -> Arra
 class Size:
     """How long the runs are.
 
-    ``samples`` iterations of Algorithm 1, looked at every ``every``; ``budgets`` of our learner; ``workers`` processes;
-    ``tuning_seeds`` runs for each pair of steps.
+    ``samples`` iterations of Algorithm 1, looked at every ``every``, at least ``LEAST_LOOKS`` times; ``budgets`` of our
+    learner; ``workers`` processes; ``tuning_seeds`` runs for each pair of steps.
     """
 
     samples: int
@@ -183,11 +182,6 @@ class Size:
     budgets: tuple[int, ...]
     workers: int
     tuning_seeds: int
-
-    def __post_init__(self) -> None:
-        if LEAST_LOOKS * self.every > self.samples:
-            most = self.samples // LEAST_LOOKS
-            raise InputError(f"every is {self.every}; it can be at most {most}, samples / {LEAST_LOOKS}")
 
 
 @dataclass(frozen=True)

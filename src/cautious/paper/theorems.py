@@ -58,10 +58,16 @@ def rows(found: TheoremStudy) -> Iterator[Row]:
         yield from _curve_rows(one, AGAINST_SAMPLES)
     for one in found.by_caution.values():
         yield from _curve_rows(one, OF_COROLLARY)
-    needed = f"samples for a mean gap of {found.plan.accuracy:g}"
-    yield from _growth_rows(found.growth, f"garnets, discount {DISCOUNT:g}", needed, "pairs")
-    after = f"gap after {found.plan.horizon_samples} samples"
-    yield from _growth_rows(found.horizon, f"garnets of {HORIZON_STATES} states", after, "horizon")
+    needed, after = (
+        f"samples for a mean gap of {found.plan.accuracy:g}",
+        f"gap after {found.plan.horizon_samples} samples",
+    )
+    for growth, case, number, against in (
+        (found.growth, f"garnets, discount {DISCOUNT:g}", needed, "pairs"),
+        (found.horizon, f"garnets of {HORIZON_STATES} states", after, "horizon"),
+    ):
+        for x, mean in zip(growth.x, growth.y, strict=True):
+            yield _row(case, number, against, x, mean, "")
 
 
 def _curve_rows(one: GapCurve, numbers: tuple[tuple[str, str], ...]) -> Iterator[Row]:
@@ -69,11 +75,6 @@ def _curve_rows(one: GapCurve, numbers: tuple[tuple[str, str], ...]) -> Iterator
         limits: list[float | str] = list(one.numbers[bound].mean(axis=1)) if bound else [""] * len(one.samples)
         for samples, mean, limit in zip(one.samples, one.across(number), limits, strict=True):
             yield _row(one.instance.name, number, "samples", samples, mean, limit)
-
-
-def _growth_rows(growth: Growth, case: str, number: str, against: str) -> Iterator[Row]:
-    for x, mean in zip(growth.x, growth.y, strict=True):
-        yield _row(case, number, against, x, mean, "")
 
 
 def _row(case: str, number: str, against: str, x: float, mean: Interval, bound: float | str) -> Row:
