@@ -6,25 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cautious.commands import shared
-from cautious.commands.problems import (
-    GYM,
-    NO_OPTIONS,
-    ModelOptions,
-    ProblemName,
-    gym_table,
-    read_problem,
-    with_model_options,
-)
+from cautious.commands import problems, shared
 from cautious.commands.progress import LearningBar
 
 if TYPE_CHECKING:
     from cautious import LearningProgress, LoggedMDP, Risk, Simulator
 
 
-@with_model_options
+@problems.with_model_options
 def learn(
-    problem: ProblemName,
+    problem: problems.ProblemName,
     caution: shared.Caution = None,
     risk: shared.RiskText = None,
     samples: Annotated[str, typer.Option(help="Transitions that may be drawn, such as 1e6.")] = "1e6",
@@ -36,7 +27,7 @@ def learn(
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
     call_timeout: Annotated[float, typer.Option(help="Seconds one call of the simulator may take.")] = 600.0,
     workers: Annotated[int, typer.Option(help="Processes that draw samples; for slow gym: environments.")] = 1,
-    options: ModelOptions = NO_OPTIONS,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
     reward_range: Annotated[
         str | None, typer.Option(help="Of a log: the least and the largest reward that can be paid, such as -10,5.")
     ] = None,
@@ -116,18 +107,18 @@ def learn(
 
 
 def sampled(
-    name: str, options: ModelOptions, risk: str | None, caution: float | None
+    name: str, options: problems.ModelOptions, risk: str | None, caution: float | None
 ) -> tuple["Simulator | LoggedMDP", "Risk | None", float]:
     """What a problem's samples come from, its risk and its caution; environments are sampled as they are."""
     from cautious import GymSimulator, InputError, LoggedMDP
     from cautious.commands.risk_spec import parse_risk
     from cautious.problem_files.model_entries import gym_environment
 
-    if not name.startswith(GYM):
-        found = read_problem(name, options, risk, caution)
+    if not name.startswith(problems.GYM):
+        found = problems.read_problem(name, options, risk, caution)
         source = found.mdp if isinstance(found.mdp, LoggedMDP) else found.mdp.simulator()
         return source, found.unbound_risk, found.caution
-    given = gym_table(name, options)
+    given = problems.gym_table(name, options)
     if "start" in options:
         raise InputError(f"--start means nothing here: {name} is sampled, and starts where it starts")
     chosen = None if risk is None else parse_risk(risk)

@@ -6,28 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from cautious.commands import completion, shared
-from cautious.commands.problems import (
-    NO_OPTIONS,
-    ModelOptions,
-    ProblemName,
-    read_problem,
-    start_note,
-    with_model_options,
-)
+from cautious.commands import completion, problems, shared
 from cautious.commands.progress import Bar, CompareBar, SolveBar
 
 
-@with_model_options
+@problems.with_model_options
 def solve(
-    problem: ProblemName,
+    problem: problems.ProblemName,
     caution: shared.Caution = None,
     risk: shared.RiskText = None,
     tolerance: shared.Tolerance = 1e-6,
     time_limit: shared.TimeLimit = None,
     threads: shared.Threads = None,
     memory_limit: shared.MemoryLimit = None,
-    options: ModelOptions = NO_OPTIONS,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
     report: shared.ReportFile = None,
     out: shared.SolutionFile = None,
     policy_csv: shared.PolicyCsv = None,
@@ -45,7 +37,7 @@ def solve(
     shared.check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
         bar.show(f"reading {problem}")
-        asked = read_problem(problem, options, risk, caution)
+        asked = problems.read_problem(problem, options, risk, caution)
         bar.show("solving")
         solution = ca.solve(
             asked, tolerance, time_limit, callback=bar, threads=threads, memory_limit=shared.as_bytes(memory_limit)
@@ -57,7 +49,7 @@ def solve(
         shared.print_json(shared.summary(solution))
     else:
         shared.print_solution(solution)
-        note = start_note(problem, options, asked.mdp)
+        note = problems.start_note(problem, options, asked.mdp)
         if note is not None:
             typer.echo(f"start: {note}")
         typer.echo(solution.certificate.statement)
@@ -65,16 +57,16 @@ def solve(
     raise typer.Exit(shared.exit_code(solution))
 
 
-@with_model_options
+@problems.with_model_options
 def frontier(
-    problem: ProblemName,
+    problem: problems.ProblemName,
     cautions: Annotated[str | None, typer.Option(help="Comma-separated, such as 0,1,10. Default: chosen.")] = None,
     risk: shared.RiskText = None,
     tolerance: shared.Tolerance = 1e-6,
     time_limit: shared.TimeLimit = None,
     threads: shared.Threads = None,
     memory_limit: shared.MemoryLimit = None,
-    options: ModelOptions = NO_OPTIONS,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier (.png).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the frontier.")] = None,
     quiet: shared.Quiet = False,
@@ -95,7 +87,7 @@ def frontier(
     wanted = None if cautions is None else shared.numbers_in("--cautions", cautions, expected)
     with SolveBar(quiet or as_json, points=POINTS if wanted is None else len(wanted)) as bar:
         bar.show(f"reading {problem}")
-        asked = read_problem(problem, options, risk)
+        asked = problems.read_problem(problem, options, risk)
         if asked.unbound_risk is None:
             raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
         bar.show("choosing cautions" if wanted is None else "solving")
@@ -122,9 +114,9 @@ def frontier(
     raise typer.Exit(max((shared.exit_code(one) for one in points), default=0))
 
 
-@with_model_options
+@problems.with_model_options
 def evaluate(
-    problem: ProblemName,
+    problem: problems.ProblemName,
     policy: Annotated[
         Path,
         typer.Option(
@@ -136,7 +128,7 @@ def evaluate(
     horizon: Annotated[int | None, typer.Option(help="Steps per episode. Default: until 1e-4 is left.")] = None,
     seed: shared.Seed = 0,
     risk: shared.RiskText = None,
-    options: ModelOptions = NO_OPTIONS,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
     quiet: shared.Quiet = False,
     as_json: shared.AsJson = False,
 ) -> None:
@@ -152,7 +144,7 @@ def evaluate(
     from cautious.report.words import number, scene_of
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        asked = read_problem(problem, options, risk)
+        asked = problems.read_problem(problem, options, risk)
         table = check_policy(asked.mdp, policy_table(read_policy(policy, asked.mdp), asked.mdp))
         bar.show(f"simulating {episodes:,} episodes")
         found = ca.evaluate(asked.mdp, table, episodes, horizon, seed, watched_sets(asked))
@@ -178,9 +170,9 @@ def evaluate(
     shared.print_json(content)
 
 
-@with_model_options
+@problems.with_model_options
 def compare(
-    problem: ProblemName,
+    problem: problems.ProblemName,
     caution: shared.Caution = None,
     risk: shared.RiskText = None,
     methods: Annotated[
@@ -194,7 +186,7 @@ def compare(
     ] = None,
     tolerance: shared.Tolerance = 1e-6,
     time_limit: Annotated[float, typer.Option(help="Seconds for each method.")] = 60.0,
-    options: ModelOptions = NO_OPTIONS,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
     quiet: shared.Quiet = False,
     as_json: shared.AsJson = False,
 ) -> None:
@@ -209,7 +201,7 @@ def compare(
     from cautious.report.text_tables import Table
 
     with CompareBar(f"reading {problem}", quiet or as_json) as bar:
-        asked = read_problem(problem, options, risk, caution)
+        asked = problems.read_problem(problem, options, risk, caution)
         found = ca.compare(
             asked,
             None if methods is None else methods.split(","),

@@ -102,11 +102,7 @@ class Demonstrations:
 
 
 def demonstrations(
-    episodes: str | os.PathLike[str] | Iterable[Any],
-    model: MDP | Simulator,
-    *,
-    smoothing: float,
-    at_end: AtEnd,
+    episodes: str | os.PathLike[str] | Iterable[Any], model: MDP | Simulator, *, smoothing: float, at_end: AtEnd
 ) -> Demonstrations:
     """A prior from recorded episodes.
 

@@ -176,10 +176,7 @@ def large_caution(curves: Sequence[GapCurve]) -> Claim:
         holds=all(one.high < 0 for one in falls),
         caveat="Judged by whether each step to a larger caution lowers the divergence at the same T. epsilon grows "
         "like 1 + c sigma, so epsilon / c does not vanish: it falls to a limit, and only more samples lower that.",
-        numbers={
-            **_titled("divergence", means),
-            **{f"epsilon / c at c = {c:g}": limit for c, limit in limits.items()},
-        },
+        numbers={**_titled("divergence", means), **{f"epsilon / c at c = {c:g}": limit for c, limit in limits.items()}},
     )
 
 

@@ -25,12 +25,7 @@ MARKERS = ("o", "s", "^")
 LINE = {"linewidth": 1.1, "markersize": 3.5}
 GUIDE = {"linewidth": 1.0, "marker": "none"}
 # what is drawn against T, and the bound beside it
-AGAINST_SAMPLES = (
-    ("gap", "bound"),
-    ("suboptimality", "bound"),
-    ("policy_error", ""),
-    ("violation", "violation_bound"),
-)
+AGAINST_SAMPLES = (("gap", "bound"), ("suboptimality", "bound"), ("policy_error", ""), ("violation", "violation_bound"))
 OF_COROLLARY = (("divergence", "divergence_bound"), ("divergence_allowed", "divergence_bound"))
 
 
@@ -152,11 +147,7 @@ def _draw(found: TheoremStudy, theme: Theme) -> Any:
 
 
 def _against_samples(
-    axes: Any,
-    theme: Theme,
-    curves: Sequence[tuple[GapCurve, str]],
-    lines: Mapping[str, str],
-    names: Sequence[str] = (),
+    axes: Any, theme: Theme, curves: Sequence[tuple[GapCurve, str]], lines: Mapping[str, str], names: Sequence[str] = ()
 ) -> None:
     """Curves in their colours; ``lines`` has numbers of ``measure`` and what the legend says about them.
 

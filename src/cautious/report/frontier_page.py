@@ -30,16 +30,7 @@ from cautious.report.text_tables import (
     likeliest_actions,
     steps_table,
 )
-from cautious.report.words import (
-    amount,
-    fits_grid,
-    is_logged,
-    number,
-    percent,
-    scene_of,
-    state_name,
-    unit_after,
-)
+from cautious.report.words import amount, fits_grid, is_logged, number, percent, scene_of, state_name, unit_after
 from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 from cautious.status import Status

@@ -15,15 +15,7 @@ from cautious.risks.features import PeakExposure, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.wasserstein import Wasserstein
 from cautious.worlds.grids import drift, drift_prior, drift_prior_world, maze
-from cautious.worlds.operations import (
-    clinic,
-    clinic_tasks,
-    forest,
-    inventory,
-    liquidation,
-    machine_replacement,
-    queue,
-)
+from cautious.worlds.operations import clinic, clinic_tasks, forest, inventory, liquidation, machine_replacement, queue
 from cautious.worlds.random_models import garnet, river_swim
 
 GOODS_ON_SHELF = 0.97
