@@ -8,7 +8,7 @@ FrozenLake, CliffWalking and Taxi get names and maps for reports.
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,6 +25,8 @@ from cautious.models.tabular import MDP
 LAKE_MOVES = ("left", "down", "right", "up")
 CLIFF_MOVES = ("up", "right", "down", "left")
 TAXI_MOVES = ("south", "north", "east", "west", "pick up", "drop off")
+# what to call states and actions, and how to draw them: the arguments of ``MDP``
+Naming = dict[str, Any]
 TAXI_PLACES = ("red", "green", "yellow", "blue", "taxi")
 
 
@@ -83,14 +85,11 @@ def from_gym(
     outcomes = _listed_outcomes(env, wrappers, first) if simulator is None else tried_outcomes(simulator, first)
     n_states, n_actions = first.size + (at_end == "absorb"), int(env.action_space.n)
     merged = merged_outcomes((n_states, n_actions), _with_ends(outcomes, n_actions, first, at_end))
-    named = naming_of(env, at_end, "observations" in changes or bool(wrappers.of_actions))
     return MDP(
         **merged._asdict(),
         discount=discount,
         start=np.append(first, np.zeros(n_states - first.size)),
-        state_names=named.state_names,
-        action_names=named.action_names,
-        scene=named.scene,
+        **naming_of(env, at_end, "observations" in changes or bool(wrappers.of_actions)),
     )
 
 
@@ -187,15 +186,6 @@ class ShowsModel(Protocol):
     mdp: MDP
 
 
-@dataclass(frozen=True)
-class Naming:
-    """What to call states and actions, and how to draw them."""
-
-    scene: Scene
-    state_names: Sequence[str] | None = None
-    action_names: Sequence[str] | None = None
-
-
 def naming_of(env: Any, at_end: gym_checks.AtEnd, is_transformed: bool) -> Naming:
     """The naming of an environment; ``is_transformed``: wrappers number its states or actions anew."""
     from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
@@ -218,7 +208,7 @@ def naming_of(env: Any, at_end: gym_checks.AtEnd, is_transformed: bool) -> Namin
         for state in range(int(bare.observation_space.n)):
             row, column, passenger, goal = bare.decode(state)
             names.append(f"r{row}c{column}, passenger {TAXI_PLACES[passenger]}, to {TAXI_PLACES[goal]}")
-        return Naming(Scene(title), (*names, *end), TAXI_MOVES)
+        return {"scene": Scene(title), "state_names": (*names, *end), "action_names": TAXI_MOVES}
     if isinstance(bare, ShowsModel) and isinstance(bare.mdp, MDP) and (bare.mdp.state_names is not None or not end):
         return _of_model(bare.mdp, title, bool(end))
     return _numbered(env, title, end)
@@ -229,15 +219,15 @@ def _of_model(mdp: MDP, title: str, has_end: bool) -> Naming:
     if names is not None and has_end:
         # the model may have come from an environment itself
         names = (*names, free_name(END, names))
-    return Naming(mdp.scene or Scene(title), names, mdp.action_names)
+    return {"scene": mdp.scene or Scene(title), "state_names": names, "action_names": mdp.action_names}
 
 
 def _numbered(env: Any, title: str, end: tuple[str, ...]) -> Naming:
     """States go by the number that is observed, where that is not their number in the model anyway."""
     first, count = int(env.observation_space.start), int(env.observation_space.n)
     if first == 0 and not end:
-        return Naming(Scene(title))
-    return Naming(Scene(title), (*(str(first + state) for state in range(count)), *end))
+        return {"scene": Scene(title)}
+    return {"scene": Scene(title), "state_names": (*(str(first + state) for state in range(count)), *end)}
 
 
 def _on_map(title: str, rows: list[str], moves: tuple[str, ...], end: tuple[str, ...]) -> Naming:
@@ -245,4 +235,4 @@ def _on_map(title: str, rows: list[str], moves: tuple[str, ...], end: tuple[str,
     # the state after the end is a cell below the map, behind a wall
     below = ["#" * len(rows[0]), "E".ljust(len(rows[0]), "#")] if end else []
     scene = Scene(title, "", "move", "reward", tuple(rows + below), moves)
-    return Naming(scene, (*names, *end), moves)
+    return {"scene": scene, "state_names": (*names, *end), "action_names": moves}

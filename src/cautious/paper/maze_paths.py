@@ -9,7 +9,7 @@ from cautious.evaluation import rollouts
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy
 from cautious.report.canvas import Theme
-from cautious.report.drawings import ColourScale, paint_cells
+from cautious.report.drawings import paint_cells
 from cautious.report.words import scene_of
 
 DARK_CELL, GOAL_CELL = "D", "G"
@@ -71,7 +71,7 @@ def beside(turns: Indices, reach: Array) -> Array:
     return np.asarray((reach * np.array([np.cos(angle), np.sin(angle)])).T)
 
 
-def draw_rewards(axes: Any, mdp: MDP, theme: Theme) -> tuple[ColourScale, Array]:
+def draw_rewards(axes: Any, mdp: MDP, theme: Theme) -> tuple[Any, Array]:
     """The map coloured by what a cell pays, walls grey; returns the colours for a bar, and the reward of each."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColormap
@@ -81,8 +81,7 @@ def draw_rewards(axes: Any, mdp: MDP, theme: Theme) -> tuple[ColourScale, Array]
     greens = LinearSegmentedColormap.from_list("greens", GREENS)(np.linspace(1, 0, levels.size))[:, :3]
     ranks = np.minimum(np.searchsorted(levels, np.nan_to_num(pay, nan=levels[-1])), levels.size - 1)
     paint_cells(axes, mdp, greens[ranks], theme, lines="#ffffff", unmarked=f". {DARK_CELL}", compact=True)
-    colours = ScalarMappable(BoundaryNorm(np.arange(levels.size + 1), levels.size), ListedColormap(greens))
-    return ColourScale(colours, "neither"), levels
+    return ScalarMappable(BoundaryNorm(np.arange(levels.size + 1), levels.size), ListedColormap(greens)), levels
 
 
 def draw_bundle(axes: Any, mdp: MDP, paths: Indices, colour: str) -> None:
