@@ -161,7 +161,11 @@ def evaluate(
     returns, exposure = roll_out(simulator, table, masks, seed, episodes, horizon)
     variance = float(returns.var(ddof=1)) if np.ptp(returns) > RELATIVE_ROUNDING * np.abs(returns).max() else 0.0
     largest = max(abs(bound) for bound in simulator.reward_range)
-    exact_mean, exact_variance, exact_exposure = (None, None, None) if mdp is None else _exact(mdp, table, masks)
+    exact: dict[str, Any] = {}
+    if mdp is not None:
+        states = policy_occupancy(mdp, table).occupancy.sum(axis=1) if masks else np.empty(0)
+        exact["exact_mean"], exact["exact_variance"] = return_variance(mdp, table)
+        exact["exact_exposure"] = {name: float(states[mask].sum()) for name, mask in masks.items()}
     return Evaluation(
         mean=float(returns.mean()),
         variance=variance,
@@ -174,9 +178,7 @@ def evaluate(
         episodes=episodes,
         seed=seed,
         discount=gamma,
-        exact_mean=exact_mean,
-        exact_variance=exact_variance,
-        exact_exposure=exact_exposure,
+        **exact,
     )
 
 
@@ -206,12 +208,6 @@ def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:
     unsure = RELATIVE_ROUNDING * float(np.abs(paid).max(initial=0.0) + np.abs(values).max())
     unsure_spread, unsure_surprises = (unsure / (1 - gamma)) ** 2, unsure**2 / (1 - gamma**2)
     return mean, (spread if spread > unsure_spread else 0.0) + (surprises if surprises > unsure_surprises else 0.0)
-
-
-def _exact(mdp: MDP, policy: Array, masks: dict[str, Mask]) -> tuple[float, float, dict[str, float]]:
-    mean, variance = return_variance(mdp, policy)
-    states = policy_occupancy(mdp, policy).occupancy.sum(axis=1) if masks else np.empty(0)
-    return mean, variance, {name: float(states[mask].sum()) for name, mask in masks.items()}
 
 
 def _set_masks(simulator: Simulator, sets: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Mask]:

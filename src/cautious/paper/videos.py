@@ -69,11 +69,6 @@ def film(mdp: MDP, stages: Sequence[tuple[str, Mapping[str, Array]]], seed: int,
         Same seed, same bytes. All panels and stages use the same one.
     steps
         Moves shown in each stage, ``FRAMES_PER_SECOND`` of them in a second; its end stays for ``HOLD_FRAMES`` frames.
-
-    Raises
-    ------
-    MissingExtraError
-        Without imageio-ffmpeg or matplotlib; ``pip install "cautious[video]"`` brings both.
     """
     require_film()
     names = list(stages[0][1])

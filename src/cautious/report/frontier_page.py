@@ -105,11 +105,6 @@ def write_overview(
         File name, in the same folder, of each caution's own report.
     command
         A shell command that reproduces the page.
-
-    Raises
-    ------
-    MissingExtraError
-        Without matplotlib; ``pip install "cautious[plot]"`` brings it.
     """
     if not solutions:
         raise InputError("a report on a frontier needs at least one solution; this frontier is empty")

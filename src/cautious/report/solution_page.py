@@ -83,8 +83,6 @@ def write_report(
 
     Raises
     ------
-    MissingExtraError
-        Without matplotlib; ``pip install "cautious[plot]"`` brings it.
     InputError
         When ``problem`` is not the one this solution solves.
     """
