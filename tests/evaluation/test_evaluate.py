@@ -214,7 +214,7 @@ def test_what_a_simulator_knows_must_be_of_the_right_kind():
     class Boasts(Walk):
         known = "everything"
 
-    with pytest.raises(ca.IncompatibleError, match="known must be .*Known, found str"):
+    with pytest.raises(ca.IncompatibleError, match=r"known must be .*Known, found str"):
         ca.evaluate(Boasts(), np.full((3, 2), 0.5), sets={"end": [2]})
 
 
