@@ -105,8 +105,15 @@ def frontier(
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
     problem, chosen = Problem(mdp, risk), None if cautions is None else _checked(cautions)
-    listening = None if callback is None else _Listening(callback)
-    request = replace(request, callback=listening)
+    asked_to_stop = False
+
+    def listening(progress: Progress) -> bool:
+        """The callback; that it asked to stop is remembered, because a point proved at that moment does not show it."""
+        nonlocal asked_to_stop
+        asked_to_stop = (callback is not None and callback(progress) is True) or asked_to_stop
+        return asked_to_stop
+
+    request = replace(request, callback=None if callback is None else listening)
     points, before, workspace, clock = Frontier(), None, Workspace(), Clock(None)
     with Interruption(clock), ready(problem, request):
         wanted = _default_cautions(problem, request) if chosen is None else chosen
@@ -114,21 +121,9 @@ def frontier(
             problem = problem.with_caution(caution)
             before = answer_ready(problem, request, before, workspace)
             points.append(before)
-            asked = clock.stop_requested or (listening is not None and listening.stop)
-            if asked or before.status is Status.STOPPED:
+            if clock.stop_requested or asked_to_stop or before.status is Status.STOPPED:
                 break
     return points
-
-
-class _Listening:
-    """A callback that remembers that it asked to stop: a point proved at that moment does not show it."""
-
-    def __init__(self, callback: Callback) -> None:
-        self.callback, self.stop = callback, False
-
-    def __call__(self, progress: Progress) -> bool:
-        self.stop = self.callback(progress) is True or self.stop
-        return self.stop
 
 
 def _checked(cautions: Iterable[float]) -> list[float]:

@@ -158,7 +158,8 @@ class Loop:
                 # a piece that fails has changed nothing but these
                 self.draws.used, self.draws.calls = before
                 raise
-            if self.trial is None and (self._row_due or self.learner.done):
+            is_due = not self.rows or self.draws.used >= ROW_EVERY * self.rows[-1].samples
+            if self.trial is None and (is_due or self.learner.done):
                 self.rows.append(self.learner.point())
             if time.monotonic() - saved >= self.checkpoint_seconds and not self._over:
                 self._save()
@@ -171,10 +172,6 @@ class Loop:
     @property
     def _over(self) -> bool:
         return self.learner.done and (self.trial_samples == 0 or (self.trial is not None and self.trial.done))
-
-    @property
-    def _row_due(self) -> bool:
-        return not self.rows or self.draws.used >= ROW_EVERY * self.rows[-1].samples
 
     def _advance(self) -> None:
         if not self.learner.done:

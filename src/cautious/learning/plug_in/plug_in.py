@@ -130,14 +130,11 @@ class PlugInRun(Run):
             self._finish()
 
     def _draw(self) -> None:
-        fold = self.folds[self._proving]
+        # the last stage draws the second fold
+        fold = self.folds[self.stage == len(self.budgets) - 1]
         if self.drawn < int(self.sizes.sum()):
             self.drawn += draw_piece(fold, self.draws, self.sizes, self.drawn)
         self.drawing = self.drawn < int(self.sizes.sum())
-
-    @property
-    def _proving(self) -> bool:
-        return self.stage == len(self.budgets) - 1
 
     def _direct(self) -> None:
         """Solve what was counted so far and decide where to draw next."""

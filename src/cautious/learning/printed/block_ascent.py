@@ -57,11 +57,7 @@ class BlockAscent:
 
 
 def block_ascent(
-    problem: Problem,
-    coupling: float | None = None,
-    rounds: int = 60,
-    output: Output = "best",
-    seed: int = 0,
+    problem: Problem, coupling: float | None = None, rounds: int = 60, output: Output = "best", seed: int = 0
 ) -> BlockAscent:
     """Algorithm 2 from the uniform policy, for a problem whose only risk is ``ca.Variance``.
 
