@@ -20,6 +20,7 @@ struct Part {
     using type [[gnu::vector_size(N * sizeof(T))]] = T;
 };
 
+// Of doubles.
 template <class P>
 P multiply_add_part(P a, P b, P c) {
 #if defined(__clang__) && (defined(__FMA__) || defined(__aarch64__))
@@ -27,16 +28,12 @@ P multiply_add_part(P a, P b, P c) {
 #elif defined(__clang__) || !defined(__FMA__)
     return a * b + c;
 #else
-    constexpr bool doubles = std::is_same_v<std::remove_cvref_t<decltype(a[0])>, double>;
 #if defined(__AVX512F__)
-    if constexpr (sizeof(P) == 64 && doubles) return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4);
-    if constexpr (sizeof(P) == 64 && !doubles) return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
+    if constexpr (sizeof(P) == 64) return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4);
 #endif
-    if constexpr (sizeof(P) == 32 && doubles) return __builtin_ia32_vfmaddpd256(a, b, c);
-    if constexpr (sizeof(P) == 32 && !doubles) return __builtin_ia32_vfmaddps256(a, b, c);
-    if constexpr (sizeof(P) == 16 && doubles) return __builtin_ia32_vfmaddpd(a, b, c);
-    if constexpr (sizeof(P) == 16 && !doubles) return __builtin_ia32_vfmaddps(a, b, c);
-    if constexpr (sizeof(P) == 8 && doubles) return P{__builtin_fma(a[0], b[0], c[0])};
+    if constexpr (sizeof(P) == 32) return __builtin_ia32_vfmaddpd256(a, b, c);
+    if constexpr (sizeof(P) == 16) return __builtin_ia32_vfmaddpd(a, b, c);
+    if constexpr (sizeof(P) == 8) return P{__builtin_fma(a[0], b[0], c[0])};
 #endif
 }
 
