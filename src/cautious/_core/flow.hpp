@@ -48,9 +48,8 @@ Done flow_columns(Rows<I> p, double gamma, In<double> y, Out<double> out) {
 
 // out = B' diag(w) B x in one pass over the transitions.
 template <class I>
-Done normal_product(Rows<I> p, double gamma, In<double> w, In<double> x, Out<double> out) {
-    i64 n_actions = evenly(w.size, x.size);
-    REQUIRE(n_actions > 0 && w.size == p.count() && out.size == x.size);
+void normal_product(const Rows<I>& p, double gamma, In<double> w, In<double> x, Out<double> out) {
+    i64 n_actions = w.size / x.size;
     out.fill(0.0);
     for (i64 s = 0, row = 0; s < x.size; ++s) {
         double leaving = 0.0;
@@ -63,7 +62,6 @@ Done normal_product(Rows<I> p, double gamma, In<double> w, In<double> x, Out<dou
         }
         out[s] -= leaving;
     }
-    return {};
 }
 
 // The diagonal of B' diag(w) B.
@@ -91,8 +89,6 @@ Done normal_diagonal(Rows<I> p, double gamma, In<double> w, Out<double> out) {
 inline const Kernel kernels[] = {
     kernel<flow_rows<i32>, flow_rows<i64>>("flow_rows", "indptr indices data gamma x out", "out = B x on all pairs."),
     kernel<flow_columns<i32>, flow_columns<i64>>("flow_columns", "indptr indices data gamma y out", "out = B' y."),
-    kernel<normal_product<i32>, normal_product<i64>>("normal_product", "indptr indices data gamma w x out",
-                                                     "out = B' diag(w) B x."),
     kernel<normal_diagonal<i32>, normal_diagonal<i64>>("normal_diagonal", "indptr indices data gamma w out",
                                                        "The diagonal of B' diag(w) B."),
 };

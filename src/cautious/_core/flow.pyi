@@ -24,18 +24,6 @@ def flow_columns(
 ) -> None:
     """out = B' y."""
 
-def normal_product(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
-    gamma: float,
-    w: Array,
-    x: Array,
-    out: Array,
-    /,
-) -> None:
-    """out = B' diag(w) B x."""
-
 def normal_diagonal(
     indptr: Codes | Indices,
     indices: Codes | Indices,
