@@ -209,7 +209,7 @@ std::tuple<double, double> policy_advantages(Rows<I> p, In<double> r, In<double>
 inline std::tuple<double, double> compensated_dot(In<double> x, In<double> y) {
     REQUIRE(x.size == y.size);
     // eight sums at a time, because one would wait for itself; as many on every processor, so that all agree
-    using Eight = Vec<double, 8>;
+    using Eight = Vec<8>;
     Eight total = Eight::all(0.0), lost = total, size = total, error;
     i64 even = x.size - x.size % 8;
     for (i64 i = 0; i < even; i += 8) {

@@ -160,12 +160,12 @@ Done scaled_rows(Rows<J> p, double gamma, Out<double> weight, Out<double> invers
 
 // Sums, or largest sizes, over the lanes of such loops.
 struct Running {
-    Vec<double, LANES<double>> many = Vec<double, LANES<double>>::all(0.0);
-    Vec<double, 1> last = Vec<double, 1>::all(0.0);
+    Vec<LANES> many = Vec<LANES>::all(0.0);
+    Vec<1> last = Vec<1>::all(0.0);
 
     template <class V>
     V& own(V) {
-        if constexpr (std::is_same_v<V, Vec<double, 1>>)
+        if constexpr (std::is_same_v<V, Vec<1>>)
             return last;
         else
             return many;

@@ -21,7 +21,7 @@ using namespace cholesky_analysis;
 // no longer than 32 bytes: most panels are narrow.
 inline constexpr int PANEL_LANES = std::min(REGISTER_BYTES, 32) / static_cast<int>(sizeof(double));
 inline constexpr i64 TILE_LANES = 2 * PANEL_LANES;
-using V = Vec<double, PANEL_LANES>;
+using V = Vec<PANEL_LANES>;
 
 // Columns that contribute to others at once: their tiles then stay in the cache.
 inline constexpr i64 TILE_DEPTH = 64;

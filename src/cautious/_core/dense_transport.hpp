@@ -17,7 +17,7 @@ bool same_shape(i64 rows, i64 columns, const Matrix<T>&... tables) {
 
 // Adds up the numbers of `part` one by one.
 template <int N>
-double add_each(double total, Vec<double, N> part) {
+double add_each(double total, Vec<N> part) {
     double numbers[N];
     part.store(numbers);
     for (double x : numbers) total += x;
@@ -70,10 +70,10 @@ inline Done excess(Matrix<const double> cost, In<double> f, In<double> g, Matrix
 // The largest part, at most `most`, of the changes that keeps all numbers of a row non-negative. Comparisons of
 // products are cheaper than divisions, which are hardly ever needed.
 inline double longest_step(In<double> x, In<double> change, double most) {
-    using V = Vec<double, LANES<double>>;
+    using V = Vec<LANES>;
     i64 j = 0;
     auto beyond = V::all(0.0);
-    for (; j + LANES<double> <= x.size; j += LANES<double>)
+    for (; j + LANES <= x.size; j += LANES)
         beyond = larger(V::all(-most) * V::load(change.data + j) - V::load(x.data + j), beyond);
     for (j = beyond.largest() > 0.0 ? 0 : j; j < x.size; ++j)
         if (-change[j] * most > x[j]) most = -x[j] / change[j];

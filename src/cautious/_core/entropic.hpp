@@ -99,8 +99,8 @@ inline double precondition(In<double> inverse_diagonal, Matrix<const double> cor
                            Out<double> out) {
     i64 n = inverse_diagonal.size, k = corner.rows;
     REQUIRE(corner.columns == k && residual.size == n + k && out.size == n + k);
-    using V = Vec<double, LANES<double>>;
-    constexpr i64 N = LANES<double>;
+    using V = Vec<LANES>;
+    constexpr i64 N = LANES;
     V sums = V::all(0.0);
     i64 even = n - n % N;
     for (i64 s = 0; s < even; s += N) {
@@ -175,7 +175,7 @@ i64 conjugate_gradients(In<i64> first, Rows<I> p, double gamma, In<double> y, Ma
     double squared = precondition(inverse_diagonal, corner, residual, image);
     for (i64 step = 0; step < steps; ++step) {
         bordered_product<I>(first, p, gamma, y, border, block, direction, image);
-        double curvature = dot<double>(direction, image);
+        double curvature = dot(direction, image);
         if (!(curvature > 0.0) || !(squared > 0.0)) return -1;
         double length = squared / curvature;
         add_multiple(x, length, direction);

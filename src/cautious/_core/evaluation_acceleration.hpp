@@ -52,14 +52,14 @@ struct Products {
 };
 
 // lanes of sums over a chunk: four registers, so that no addition waits for the one before it
-inline constexpr int CHUNK_LANES = 2 * LANES<double>;
+inline constexpr int CHUNK_LANES = 2 * LANES;
 
 // The sum of all numbers, in several lanes at once.
 inline double lane_sum(In<double> x) {
     constexpr int N = CHUNK_LANES;
-    auto total = Vec<double, N>::all(0.0);
+    auto total = Vec<N>::all(0.0);
     i64 even = x.size - x.size % N;
-    for (i64 i = 0; i < even; i += N) total = total + Vec<double, N>::load(x.data + i);
+    for (i64 i = 0; i < even; i += N) total = total + Vec<N>::load(x.data + i);
     double rest = 0.0;
     for (i64 i = even; i < x.size; ++i) rest += x[i];
     return total.sum() + rest;
@@ -90,7 +90,7 @@ inline Done step_products(In<double> v0, In<double> v1, In<double> v2, In<double
     REQUIRE(v1.size == v0.size && v2.size == v0.size && v3.size == v0.size);
     REQUIRE(fit_pieces(products, STEP_CORRECTIONS, v0.size) && are_pieces(first, last, v0.size));
     constexpr int N = REGISTER_BYTES / sizeof(double);
-    using V = Vec<double, N>;
+    using V = Vec<N>;
     for (i64 piece = first; piece < last; ++piece) {
         V zero = V::all(0.0);
         StepSums<V> sums{zero, zero, zero, zero, zero, zero, zero, zero, zero};
@@ -178,7 +178,7 @@ inline Done correction_products(Matrix<const double> y, In<double> r, Out<double
             auto vector = [=](i64 i) { return (i < m ? y.row(i) : r).part(start, stop); };
             for (i64 i = 0; i <= m; ++i) {
                 double* row = table + i * (m + 2);
-                for (i64 j = 0; j <= i; ++j) row[j] += dot<double, CHUNK_LANES>(vector(i), vector(j));
+                for (i64 j = 0; j <= i; ++j) row[j] += dot<CHUNK_LANES>(vector(i), vector(j));
                 row[m + 1] += lane_sum(vector(i));
             }
         }

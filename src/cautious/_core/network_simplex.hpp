@@ -195,10 +195,10 @@ inline double rounding_error(const Tree& tree, i64 a, i64 b) {
 // The first entry of a row with the largest gain  potential - distance - price  if that is more than `best`, which it
 // replaces; else NOBODY.
 inline i64 best_entry(In<double> distance, const double* prices, double potential, double& best) {
-    using V = Vec<double, LANES<double>>;
+    using V = Vec<LANES>;
     i64 j = 0;
     auto most = V::all(best);
-    for (; j + LANES<double> <= distance.size; j += LANES<double>)
+    for (; j + LANES <= distance.size; j += LANES)
         most = larger(V::all(potential) - V::load(distance.data + j) - V::load(prices + j), most);
     double gain = most.largest();
     for (; j < distance.size; ++j) gain = std::max(gain, potential - distance[j] - prices[j]);

@@ -176,7 +176,7 @@ std::tuple<double, i64> conjugate_gradients(In<i64> first, Rows<I> p, double gam
         scale_and_add(direction, ratio, z);
         scale_and_add(direction_nodes, ratio, z_nodes);
         matrix.multiply(direction, direction_nodes, out, on_nodes);
-        double curvature = dot<double>(direction, out) + dot<double>(direction_nodes, on_nodes);
+        double curvature = dot(direction, out) + dot(direction_nodes, on_nodes);
         if (!(curvature > 0.0)) return {0.0, number};
         double length = inner / curvature;
         add_multiple(x, length, direction);

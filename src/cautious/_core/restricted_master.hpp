@@ -147,7 +147,7 @@ struct Iterate {
         x.fill(n);
         t.fill(1.0);
         for (i64 j = 0; j < s.size; ++j) {
-            s[j] = std::max(0.1, dot<double>(master.a.row(j), w) - master.h[j] + top(j));
+            s[j] = std::max(0.1, dot(master.a.row(j), w) - master.h[j] + top(j));
             u[j] = (master.f[j] + 1.0) / s[j];
         }
     }
@@ -157,7 +157,7 @@ struct Iterate {
         copy(master.c, lacks);
         for (i64 j = 0; j < s.size; ++j) {
             double held = master.q[j] * (u[j] - master.centre[j]) - master.h[j] - s[j];
-            misses[j] = held + dot<double>(master.a.row(j), w) + top(j);
+            misses[j] = held + dot(master.a.row(j), w) + top(j);
             if (master.group[j] >= 0) lacks[master.group[j]] -= u[j];
             add_multiple(flat, u[j], master.a.row(j));
         }
@@ -166,7 +166,7 @@ struct Iterate {
     }
     // The mean product of numbers and their duals, logarithms apart.
     double gap() const {
-        double products = dot<double>(w, x) + std::max(0.0, dot<double>(s, u) - sum(master.f));
+        double products = dot(w, x) + std::max(0.0, dot(s, u) - sum(master.f));
         return products / static_cast<double>(w.size + s.size);
     }
     // Matrix and right side of the Newton system.
@@ -175,12 +175,12 @@ struct Iterate {
         std::fill_n(matrix.data, right.size * right.size, 0.0);
         copy(lacks, right.part(m, last));
         matrix(last, last) = sum(d);
-        right[last] = dot<double>(d, pull) - total;
+        right[last] = dot(d, pull) - total;
         for (i64 i = 0; i < m; ++i) {
             for (i64 k = 0; k < d.size; ++k) weighted[k] = d[k] * master.a(i, k);
-            right[i] = gaps[i] - dot<double>(weighted, pull);
+            right[i] = gaps[i] - dot(weighted, pull);
             matrix(i, last) = matrix(last, i) = -sum(weighted);
-            for (i64 j = 0; j <= i; ++j) matrix(i, j) = matrix(j, i) = dot<double>(weighted, master.a.row(j));
+            for (i64 j = 0; j <= i; ++j) matrix(i, j) = matrix(j, i) = dot(weighted, master.a.row(j));
             matrix(i, i) += own[i];
             if (i64 group = master.group[i]; group >= 0) matrix(i, m + group) = matrix(m + group, i) = 1.0;
         }
