@@ -6,6 +6,7 @@
 //     N = [ B' diag(y) B   U ]     U (S, k) and K (k, k): border of the k prices, empty without features.
 //         [ U'             K ]
 #pragma once
+#include "entrywise.hpp"
 #include "flow.hpp"
 #include "vec_math.hpp"
 
@@ -99,20 +100,11 @@ inline double precondition(In<double> inverse_diagonal, Matrix<const double> cor
                            Out<double> out) {
     i64 n = inverse_diagonal.size, k = corner.rows;
     REQUIRE(corner.columns == k && residual.size == n + k && out.size == n + k);
-    using V = Vec<LANES>;
-    constexpr i64 N = LANES;
-    V sums = V::all(0.0);
-    i64 even = n - n % N;
-    for (i64 s = 0; s < even; s += N) {
-        V scaled = V::load(inverse_diagonal.data + s) * V::load(residual.data + s);
-        scaled.store(out.data + s);
-        sums = multiply_add(V::load(residual.data + s), scaled, sums);
-    }
-    double total = sums.sum();
-    for (i64 s = even; s < n; ++s) {
-        out[s] = inverse_diagonal[s] * residual[s];
-        total += residual[s] * out[s];
-    }
+    double total = sums<1>(n, [&](auto v, i64 s) {
+        auto left = at(v, residual, s), scaled = at(v, inverse_diagonal, s) * left;
+        put(out, s, scaled);
+        return std::array{left * scaled};
+    })[0];
     for (i64 i = 0; i < k; ++i) {
         double entry = 0.0;
         for (i64 j = 0; j < k; ++j) entry += corner(i, j) * residual[n + j];
