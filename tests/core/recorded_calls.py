@@ -101,7 +101,8 @@ def _walk(n: int) -> Any:
 def varied(arguments: tuple[Any, ...], rng: np.random.Generator, numbers: tuple[float, ...]) -> list[Any]:
     """A copy in which some entries of arrays of fractions, and some numbers, are others; indices are kept."""
     made = list(copy.deepcopy(arguments))
-    for at in rng.integers(0, len(made), rng.integers(0, 4)) if made else ():
+    # each at most once: a count that is changed twice could become a smaller one
+    for at in rng.permutation(len(made))[: rng.integers(0, 4)]:
         old = made[at]
         if isinstance(old, np.ndarray) and old.dtype == np.float64:
             places = rng.random(old.shape) < rng.choice([0.05, 0.5, 1.0])
