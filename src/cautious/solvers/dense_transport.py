@@ -34,6 +34,8 @@ SHARE = 1e-2
 LEAST_SLACK = 0.1
 # one part in this much is added to the diagonal, so that rounding does not stop the factorisation
 RIDGE = 1e-13
+# share of entries of the constraints from which on their normal matrix is a dense product
+DENSE_SHARE = 0.25
 SHORTEST = 1e-8
 NEARLY = 0.995
 
@@ -108,7 +110,7 @@ class _Block:
 
     def ahead(self, primal: float, dual: float) -> float:
         """The gap after steps of these lengths."""
-        return kernels.gap_after(self.amount, self.slack, self.change, self.slack_change, primal, dual)
+        return float(np.vdot(self.amount + primal * self.change, self.slack + dual * self.slack_change))
 
     def advance(self, primal: float, dual: float) -> None:
         """Take steps of these lengths; the next changes start from nothing."""
@@ -133,8 +135,10 @@ class _Program:
             (np.ones(pairs.size), np.searchsorted(self.states, pairs // mdp.n_actions), np.arange(pairs.size + 1)),
             shape=(pairs.size, m),
         )
-        both = sp.csr_array(sp.hstack([own - gamma * mdp.transitions[pairs][:, self.states], own]))
-        self.csr = both.indptr, both.indices, both.data
+        # what multipliers (2m,) of the states say of each pair; transposed, what pairs put into the states' constraints
+        self.constraints = sp.csr_array(sp.hstack([own - gamma * mdp.transitions[pairs][:, self.states], own]))
+        full = self.constraints.nnz > DENSE_SHARE * pairs.size * 2 * m
+        self.dense_constraints = np.ascontiguousarray(self.constraints.T.toarray()) if full else None
         self.inflow = (1 - gamma) * mdp.start[self.states]
         self.demand = risk.prior[sinks] / risk.prior[sinks].sum()
         first = policy_occupancy(mdp, problem.default_rows).occupancy.ravel()[pairs]
@@ -142,18 +146,6 @@ class _Program:
         self.pairs = _Block(-(reward - reward.mean())[None, :] / unit, d[None, :])
         self.plan = _Block(self.price * risk.distance[np.ix_(self.states, sinks)], np.outer(own.T @ d, self.demand))
         self.both, self.g = np.zeros(2 * m), np.zeros(sinks.size)
-
-    def constraints(self, both: Array) -> Array:
-        """What multipliers (2m,) of the states say of each pair."""
-        out = np.empty(self.pairs.amount.size)
-        kernels.sparse_product(*self.csr, both, out)
-        return out
-
-    def constraints_transposed(self, amounts: Array) -> Array:
-        """What amounts of the pairs put into the constraints of the states, (2m,)."""
-        out = np.empty(2 * self.size)
-        kernels.sparse_transposed_product(*self.csr, amounts, out)
-        return out
 
     @property
     def gap(self) -> float:
@@ -186,7 +178,7 @@ class _Newton:
         self.program = program
         pairs, plan, m = program.pairs, program.plan, program.size
         self.left = np.concatenate([program.inflow, plan.amount.sum(axis=1)])
-        self.left -= program.constraints_transposed(pairs.amount[0])
+        self.left -= program.constraints.T @ pairs.amount[0]
         self.left_g = program.demand - plan.amount.sum(axis=0)
         pairs.weigh()
         rows, columns = plan.weigh()
@@ -195,7 +187,11 @@ class _Newton:
         self.inverse[-1] = 0.0
         matrix = np.zeros((2 * m, 2 * m))
         np.matmul(plan.weight * -self.inverse, plan.weight.T, out=matrix[m:, m:])
-        kernels.add_normal_matrix(*program.csr, pairs.weight[0], matrix)
+        if program.dense_constraints is None:
+            sparse = program.constraints
+            kernels.add_normal_matrix(sparse.indptr, sparse.indices, sparse.data, pairs.weight[0], matrix)
+        else:
+            matrix += (program.dense_constraints * pairs.weight[0]) @ program.dense_constraints.T
         matrix.ravel()[m * (2 * m + 1) :: 2 * m + 1] += rows
         self.matrix, factors = matrix, matrix.copy()
         factors.ravel()[:: 2 * m + 1] *= 1 + RIDGE
@@ -208,11 +204,11 @@ class _Newton:
     def direct(self, centre: float) -> tuple[float, float]:
         """Set the direction to products of ``centre``, corrected by the last direction; how far it can be followed."""
         program, pairs, plan, m = self.program, self.program.pairs, self.program.plan, self.program.size
-        f, nothing, collected = program.both[m:], np.zeros(1), program.constraints(program.both)
+        f, nothing, collected = program.both[m:], np.zeros(1), program.constraints @ program.both
         _, too_much = pairs.excess(nothing, collected, centre)
         too_much_f, too_much_g = plan.excess(f, program.g, centre)
         right_g = self.left_g + too_much_g
-        right = self.left + program.constraints_transposed(too_much)
+        right = self.left + program.constraints.T @ too_much
         right[m:] += plan.weight @ (self.inverse * right_g) - too_much_f
         self.both = self._solved(right)
         if centre > 0:
@@ -221,7 +217,7 @@ class _Newton:
         df = self.both[m:]
         self.dg = self.inverse * (right_g + df @ plan.weight)
         rooms = (
-            pairs.respond(nothing, collected, centre, nothing, program.constraints(self.both)),
+            pairs.respond(nothing, collected, centre, nothing, program.constraints @ self.both),
             plan.respond(f, program.g, centre, df, self.dg),
         )
         return min(primal for primal, _ in rooms), min(dual for _, dual in rooms)

@@ -24,7 +24,8 @@ import numpy as np
 import scipy.linalg as sla
 
 from cautious._core import entropic as kernels
-from cautious._core.flow import flow_columns, flow_rows, normal_diagonal
+from cautious._core.flow import flow_columns, flow_rows
+from cautious._core.proximal import newton_diagonal
 from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.runtime.clock import Clock
@@ -120,7 +121,8 @@ class Dual:
     def __init__(self, problem: Problem, shared_data: SharedData) -> None:
         self.problem, self.gamma = problem, problem.mdp.discount
         self.n_actions = problem.mdp.n_actions
-        self.csr = problem.mdp.csr
+        n_pairs = problem.active.size
+        self.flow = (np.arange(0, n_pairs + 1, self.n_actions), *problem.mdp.csr, self.gamma)
         self.xi = (1 - self.gamma) * problem.mdp.start
         self.caution = caution_of(problem)
         self.tau = self.caution * (1 - self.gamma)
@@ -141,7 +143,8 @@ class Dual:
         if self.prices.omega.size:
             base = base + self.prices.exponents(self.prices.omega)
         ell, policy, log_states = np.empty(base.size), np.empty(base.size), np.empty(u.size)
-        kernels.exponents(*self.csr, self.gamma, base, u, ell)
+        flow_rows(*self.flow, u, ell)
+        ell += base
         kernels.by_state(ell, log_states, policy)
         self.passes += 1
         total = _log_sum(log_states)
@@ -175,12 +178,12 @@ class Dual:
         weights = np.empty(y.size)
         kernels.spread_weights(point.policy, point.log_states, self.raised(wanted, point), weights)
         right = np.empty(n + prices.basis.shape[1])
-        flow_columns(*self.csr, self.gamma, y, right[:n])
+        flow_columns(*self.flow, y, right[:n])
         right[:n] = -(self.xi + right[:n])
         right[n:] = -(prices.basis.T @ prices.slopes(prices.numbers(y)))
         solution, share = self._solve(weights, right, share, enough, clock)
         omega, ell = prices.basis @ solution[n:], np.empty(y.size)
-        flow_rows(*self.csr, self.gamma, solution[:n], ell)
+        flow_rows(*self.flow, solution[:n], ell)
         if omega.size:
             ell += prices.exponents(omega)
         self.passes += 2
@@ -199,13 +202,13 @@ class Dual:
         n = self.xi.size
         border, block = self._border(weights, n)
         inverse = np.empty(n)
-        normal_diagonal(*self.csr, self.gamma, weights, inverse)
+        newton_diagonal(*self.flow, weights, np.zeros(n), inverse, np.empty(n))
         inverse = np.divide(1.0, inverse, out=np.zeros(n), where=inverse > TINY)
         corner = np.ascontiguousarray(sla.pinvh(block)) if block.size else block
         x, residual, direction, gains = np.zeros(right.size), right.copy(), np.empty(right.size), np.zeros(WINDOW + 1)
         kernels.precondition(inverse, corner, residual, direction)
-        matrix = (*self.csr, self.gamma, weights, border, block, inverse, corner)
-        chunk = WINDOW * max(1, CHUNK // (WINDOW * self.csr[2].size))
+        matrix = (*self.flow, weights, border, block, inverse, corner)
+        chunk = WINDOW * max(1, CHUNK // (WINDOW * self.problem.mdp.transitions.nnz))
         for _ in range(0, LONGEST_SOLVE, chunk):
             made = kernels.conjugate_gradients(*matrix, x, residual, direction, gains, share, chunk)
             self.passes += abs(made)
@@ -227,7 +230,7 @@ class Dual:
         block = prices.basis.T @ ((prices.slack / prices.omega)[:, None] * prices.basis)
         for j in range(k):
             weighted = weights * prices.exponents(prices.basis[:, j])
-            flow_columns(*self.csr, self.gamma, weighted, column)
+            flow_columns(*self.flow, weighted, column)
             border[:, j] = column
             block[:, j] += prices.basis.T @ prices.numbers(weighted)
         return border, np.ascontiguousarray(block)

@@ -83,7 +83,6 @@ class InteriorPoint(Solver):
         if target.clock.over or not system.affordable or target.clock.over:
             return
         form = formulate(problem)
-        system.be_quick()
         # floating-point trouble shows as numbers that are not finite: the run then ends with what it has
         yield from _run(problem, target, form, system, target.workspace.of(f"{self.name}, start", Neighbour))
 
@@ -117,12 +116,8 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
             shares = [share for share in shares if gap > share * allowed]
             if not shares:
                 return
-            # not proved: precision may be what it lacks
-            system.be_precise()
         try:
             point = advance(form, newton)
-            if point is None and system.be_precise():
-                point = advance(form, Newton(form, system, newton.point))
         except OutOfTime:
             break
     if best is not None:

@@ -24,8 +24,6 @@ REFINEMENTS = 3
 # it may be off by this share of the mean product
 BALANCED, UNBALANCED = 1e-6, 1e-2
 OF_PRODUCTS = 1.0
-# refinement that leaves more than this share in a round is given up, for factors of double precision
-SLOW, ALMOST = 0.2, 100.0
 NEAR = 5.0
 
 
@@ -209,7 +207,7 @@ class Newton:
     def _solve(self, push: Array, lift: Array, wanted: Array, step: Point, rounds: int, anew: bool) -> Array:
         """Fill in the changes of y, v, flows and features, refined until the flow balances; the shift of the slopes."""
         form, features = self.form, self.form.features
-        slack_right, shift, before = self._feature_right(wanted), NONE, np.inf
+        slack_right, shift = self._feature_right(wanted), NONE
         for number in range(rounds + 1):
             pushed = push if features is None else push + step.dual[features.slack] @ features.rows
             v, right = NONE if anew and number == 0 else step.v, self.right if number < rounds else NONE
@@ -218,13 +216,8 @@ class Newton:
                 self._ship(form.transport, wanted, step, missing[self.system.n_states :])
             if number == rounds:
                 break
-            left = kernels.furthest(missing)
-            if number > 0 and left <= self.enough:
+            if number > 0 and kernels.furthest(missing) <= self.enough:
                 break
-            if number > 0 and not left <= SLOW * before and self.system.be_precise():
-                # what is nearly balanced need not be factored again: the next point is, with more precision
-                self._factored = left <= ALMOST * self.enough
-            before = left
             self._correct(missing, slack_right, step)
         if features is not None:
             part = features.slack

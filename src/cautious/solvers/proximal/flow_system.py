@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cautious._core import proximal as kernels
+from cautious._core.flow import flow_columns, flow_rows
 from cautious.arrays import Array, Indices
 from cautious.problem import Problem
 from cautious.risks.separable import SeparableRisk
@@ -75,13 +76,13 @@ class ActivePart:
     def price(self, v: Array) -> Array:
         """B v."""
         out = np.empty(self.pairs.size)
-        kernels.price_rows(*self.csr, v, out)
+        flow_rows(*self.csr, v, out)
         return out
 
     def flow(self, y: Array) -> Array:
         """B' y."""
         out = np.empty(self.states.size)
-        kernels.flow_columns(*self.csr, y, out)
+        flow_columns(*self.csr, y, out)
         return out
 
 
