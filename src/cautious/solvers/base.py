@@ -217,7 +217,10 @@ class Outcome:
                     lambda: target.clock.over,
                 )
             # by what is known for certain: near a floor, the objective of one policy may be much less exact
-            if self.evaluated is None or found.objective - found.error > self.evaluated.objective - self.evaluated.error:
+            if (
+                self.evaluated is None
+                or found.objective - found.error > self.evaluated.objective - self.evaluated.error
+            ):
                 self.evaluated = found
         self._take_conflict(problem, candidate)
 
