@@ -47,6 +47,7 @@ from cautious.commands.shared import (
     whole_number,
     write_solution,
 )
+from cautious.status import DEFAULT_TOLERANCE
 
 
 @with_model_options
@@ -54,7 +55,7 @@ def solve(
     problem: ProblemName,
     caution: Caution = None,
     risk: RiskText = None,
-    tolerance: Tolerance = 1e-6,
+    tolerance: Tolerance = DEFAULT_TOLERANCE,
     time_limit: TimeLimit = None,
     threads: Threads = None,
     memory_limit: MemoryLimit = None,
@@ -101,7 +102,7 @@ def frontier(
     problem: ProblemName,
     cautions: Annotated[str | None, typer.Option(help="Comma-separated, such as 0,1,10. Default: chosen.")] = None,
     risk: RiskText = None,
-    tolerance: Tolerance = 1e-6,
+    tolerance: Tolerance = DEFAULT_TOLERANCE,
     time_limit: TimeLimit = None,
     threads: Threads = None,
     memory_limit: MemoryLimit = None,
@@ -223,7 +224,7 @@ def compare(
     samples: Annotated[
         str | None, typer.Option(help="Our learners take part, with so many transitions each, such as 1e6.")
     ] = None,
-    tolerance: Tolerance = 1e-6,
+    tolerance: Tolerance = DEFAULT_TOLERANCE,
     time_limit: Annotated[float, typer.Option(help="Seconds for each method.")] = 60.0,
     options: ModelOptions = NO_OPTIONS,
     quiet: Quiet = False,

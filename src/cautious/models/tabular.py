@@ -18,9 +18,9 @@ from cautious.models.encodings import (
     are_probabilities,
     check_returns,
     check_rows,
-    frozen,
     given_square,
     is_in_order,
+    read_only_view,
     reward_moments,
     transition_rows,
     weighted_rows,
@@ -205,7 +205,11 @@ class MDP:
     def csr(self) -> tuple[Any, Any, Array]:
         """For compiled loops: indptr, indices and data, read-only, the first two of one type."""
         rows = self.transitions
-        return frozen(np.asarray(rows.indptr, rows.indices.dtype)), frozen(rows.indices), frozen(rows.data)
+        return (
+            read_only_view(np.asarray(rows.indptr, rows.indices.dtype)),
+            read_only_view(rows.indices),
+            read_only_view(rows.data),
+        )
 
     @cached_property
     def _lengths(self) -> tuple[int, int]:
@@ -229,7 +233,7 @@ class MDP:
     def reachable(self, allowed: Mask) -> Mask:
         """States (S,) that some policy visits from the start, using only these pairs (S, A)."""
         indptr, indices, _ = self.csr
-        return reach(indptr, indices, frozen(allowed).ravel(), self.start > 0)
+        return reach(indptr, indices, read_only_view(allowed).ravel(), self.start > 0)
 
     @property
     def reward_range(self) -> tuple[float, float]:

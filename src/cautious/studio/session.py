@@ -8,8 +8,7 @@ from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.solution import Solution
 from cautious.solvers.base import Progress, Workspace
-from cautious.solvers.request import Request
-from cautious.solvers.solve import answer
+from cautious.solvers.solve import Request, answer
 from cautious.status import Status
 from cautious.studio.scenario import Scenario, Statement, scenario_of
 

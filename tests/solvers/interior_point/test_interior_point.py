@@ -146,16 +146,16 @@ def test_analysis_is_kept_between_solves():
 
 @pytest.mark.parametrize("kind", SINGLE)
 def test_factors_of_single_precision_match_the_reference(kind, monkeypatch):
-    monkeypatch.setattr(interior_system, "MANY_NONZEROS", 0)
+    monkeypatch.setattr(interior_system, "SINGLE_PRECISION_NONZEROS", 0)
     check_against_reference(random_case(np.random.default_rng([43, len(kind)]), [kind], "small"))
 
 
 @pytest.mark.parametrize("gives_up", [False, True])
 def test_a_step_is_the_same_in_either_precision(gives_up, monkeypatch):
-    monkeypatch.setattr(interior_system, "MANY_NONZEROS", 0)
+    monkeypatch.setattr(interior_system, "SINGLE_PRECISION_NONZEROS", 0)
     if gives_up:
         # refinement is never fast enough: double precision takes over
-        monkeypatch.setattr(interior_newton, "SLOW", 0.0)
+        monkeypatch.setattr(interior_newton, "MAX_REFINEMENT_RATIO", 0.0)
     mdp = corridor(0.9)
     problem = ca.Problem(mdp, ca.Quadratic(np.full(60, 1 / 60)), 5.0)
     form, steps = formulate(problem), []

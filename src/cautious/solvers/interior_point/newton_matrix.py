@@ -24,8 +24,8 @@ from cautious.solvers.interior_point.sparse_cholesky import Factor, Pattern, ord
 MOST_NONZEROS = 150_000_000
 MOST_FLOPS = 1.5e11
 # from this many entries on, factors are of single precision for as long as refinement makes up for it
-MANY_NONZEROS = 50_000
-NONE = np.zeros(0)
+SINGLE_PRECISION_NONZEROS = 50_000
+EMPTY = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class System:
 
     def be_quick(self) -> None:
         """Factor with single precision, where factors are so large that it pays, until ``be_precise``."""
-        self._precision = np.float64 if self.pattern.nonzeros < MANY_NONZEROS else np.float32
+        self._precision = np.float64 if self.pattern.nonzeros < SINGLE_PRECISION_NONZEROS else np.float32
 
     def be_precise(self) -> bool:
         """Factor with double precision from now on; whether that makes a difference."""
@@ -124,7 +124,7 @@ class System:
     def forward(self, push: Array, lift: Array, x: Array) -> Array:
         """push + lift + B x on the active pairs; ``lift`` (S,) is the same for all pairs of a state."""
         out, nothing = np.empty(push.size), np.zeros(self.n_states)
-        kernels.respond(*self._blocks, self._ones, nothing, push, lift, x, out, np.empty(self.n_states), NONE)
+        kernels.respond(*self._blocks, self._ones, nothing, push, lift, x, out, np.empty(self.n_states), EMPTY)
         return out
 
     def backward(self, y: Array) -> tuple[Array, Array]:
