@@ -217,10 +217,8 @@ class Outcome:
                     lambda: target.clock.over,
                 )
             # by what is known for certain: near a floor, the objective of one policy may be much less exact
-            if (
-                self.evaluated is None
-                or found.objective - found.error > self.evaluated.objective - self.evaluated.error
-            ):
+            best = self.evaluated
+            if best is None or found.objective - found.error > best.objective - best.error:
                 self.evaluated = found
         self._take_conflict(problem, candidate)
 

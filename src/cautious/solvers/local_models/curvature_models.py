@@ -16,8 +16,8 @@ from cautious.risks.base import Risk
 from cautious.risks.epigraph import Epigraph, identity
 
 
-class Unknown:
-    """The weighted sum of the terms that are known by value and gradient only."""
+class OracleTerms:
+    """The weighted sum of the terms that are known by value and gradient only (a first-order oracle)."""
 
     def __init__(self, problem: Problem, terms: Sequence[tuple[float, Risk]]) -> None:
         self.terms, self.active = terms, problem.active
@@ -57,14 +57,14 @@ class Unknown:
         return np.maximum(curvature, 0.0)
 
 
-def diagonal_model(unknown: Unknown, d: Array, curvature: Array, extra: float) -> Epigraph:
+def diagonal_model(unknown: OracleTerms, d: Array, curvature: Array, extra: float) -> Epigraph:
     """The tangent and a diagonal quadratic."""
     h = np.ravel(curvature) + extra
     return _quadratic(np.ravel(unknown.gradient(d)) - h * np.ravel(d), h, sp.csr_array((0, d.size)))
 
 
 def secant_model(
-    unknown: Unknown, d: Array, steps: Sequence[Array], changes: Sequence[Array], extra: float
+    unknown: OracleTerms, d: Array, steps: Sequence[Array], changes: Sequence[Array], extra: float
 ) -> Epigraph:
     """The tangent and the curvature that past steps have seen."""
     low_rank = _low_rank(steps, changes, d.size)

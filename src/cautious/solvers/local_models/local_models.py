@@ -1,6 +1,6 @@
 """Convex risks known only by value and gradient, alone or beside risks in conic form.
 
-The unknown part is replaced by a local model (``local_models``), every other term is kept as it is, and the cone
+The unknown part is replaced by a local model (``curvature_models``), every other term is kept as it is, and the cone
 program is solved; a line search along the step keeps the objective rising. The gap is that of the tangent at the best
 point, certified by a plan, as for every other solver. For a risk that is not convex the same steps lead to a
 stationary point, and the certificate says no more than that.
@@ -20,7 +20,7 @@ from cautious.risks.epigraph import Epigraph
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.candidates import prove
 from cautious.solvers.conic.cone_program import ConeAnswer, ConeProgram
-from cautious.solvers.local_models.curvature_models import Unknown, bundle_model, diagonal_model, secant_model
+from cautious.solvers.local_models.curvature_models import OracleTerms, bundle_model, diagonal_model, secant_model
 
 MAX_STEPS = 300
 # what a secant model and a bundle model are made from
@@ -60,7 +60,7 @@ class _Walk:
 
     def __init__(self, problem: Problem, target: Target) -> None:
         self.problem, self.target = problem, target
-        self.unknown = Unknown(problem, [(term.weight, term.risk) for term in problem.parts.without_cones])
+        self.unknown = OracleTerms(problem, [(term.weight, term.risk) for term in problem.parts.without_cones])
         self.rng = np.random.default_rng(0)
         self.policy = problem.default_rows
         self.d = policy_occupancy(problem.mdp, self.policy).occupancy
