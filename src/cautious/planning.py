@@ -30,7 +30,7 @@ from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, pieces, threads_for
 
 # evaluation passes between two sweeps
-PASSES = 10
+PASSES_PER_SWEEP = 10
 # corrections along likely paths are tried when a sweep changed at most this share of the actions
 MAX_CHANGED_SHARE = 0.02
 # sweeps over the simplified model end when values rise by less than this share of the first rise
@@ -197,9 +197,9 @@ class _Search:
     def nearer(self, swept: _Sweep, actions: Indices) -> Array:
         """Values nearer to the policy's own: passes over its chain, and likely paths if few actions changed."""
         chain, gain = self.greedy.chain(actions)
-        self.spent += PASSES * chain.chance.size / self.n_entries
+        self.spent += PASSES_PER_SWEEP * chain.chance.size / self.n_entries
         steady = swept.changed <= MAX_CHANGED_SHARE * self.mdp.n_states
-        return self.acceleration.evaluate(chain, gain, swept.values, PASSES, actions if steady else None)
+        return self.acceleration.evaluate(chain, gain, swept.values, PASSES_PER_SWEEP, actions if steady else None)
 
     def solved(self, values: Array, actions: Indices) -> Array:
         """The values of the policy, by solving its system."""
