@@ -122,9 +122,9 @@ class _Balance:
         self.mdp, self.policy = mdp, read_only_view(policy).ravel()
         taken = policy > 0
         self.reached = mdp.visitable if np.array_equal(taken, mdp.allowed) else mdp.reachable(taken)
-        # what the residual does not show: rows of k successors sum to one within EPS (2 + k), as ``check_rows`` leaves
-        # them, and those of a policy of A actions within EPS (1 + A / 2)
-        self.row_sum_error = EPS * (3 + mdp.widest_row + mdp.n_actions / 2)
+        # what the residual does not show: rows of the model, and those of a policy of A actions, which were divided by
+        # their sums and add up to one within EPS (1 + A / 2)
+        self.row_sum_error = mdp.row_sum_error + EPS * (1 + mdp.n_actions / 2)
 
     @cached_property
     def chain(self) -> Chain:
