@@ -252,12 +252,12 @@ class ScalarRisk(Risk):
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """(table (S, A), offset): <d, table> + offset <= risk(d) for every d whose best number is in the range."""
 
-    @abstractmethod
     def line_error(self, d: Array, t: float, distance: float) -> float:
         """How far <d', table(t)> + offset(t) can be above the risk of a d' at most ``distance`` away from d.
 
-        ``t`` is the best number of d, so that this is of second order.
+        ``t`` is the best number of d, so that this is of second order. Infinite where nothing is claimed.
         """
+        return np.inf
 
     def touch(self, low: float, high: float, incumbent: float) -> float:
         """A good ``at`` for the range, when the best policy known has ``incumbent`` for its number."""
