@@ -16,9 +16,8 @@ from cautious.runtime.clock import Clock
 from cautious.runtime.interruption import Interruption
 from cautious.solution import Solution
 from cautious.solvers.base import Callback, Progress, Workspace
-from cautious.solvers.request import Request
-from cautious.solvers.solve import answer, answer_ready, ready
-from cautious.status import Status
+from cautious.solvers.solve import Request, answer, answer_ready, ready
+from cautious.status import DEFAULT_TOLERANCE, Status
 
 # cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5
@@ -74,7 +73,7 @@ def frontier(
     mdp: MDP,
     risk: Risk,
     cautions: Iterable[float] | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float = DEFAULT_TOLERANCE,
     time_limit_seconds: float | None = None,
     seed: int = 0,
     callback: Callback | None = None,

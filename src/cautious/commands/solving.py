@@ -8,6 +8,7 @@ import typer
 
 from cautious.commands import completion, problems, shared
 from cautious.commands.progress import Bar, CompareBar, SolveBar
+from cautious.status import DEFAULT_TOLERANCE
 
 
 @problems.with_model_options
@@ -15,7 +16,7 @@ def solve(
     problem: problems.ProblemName,
     caution: shared.Caution = None,
     risk: shared.RiskText = None,
-    tolerance: shared.Tolerance = 1e-6,
+    tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
     time_limit: shared.TimeLimit = None,
     threads: shared.Threads = None,
     memory_limit: shared.MemoryLimit = None,
@@ -62,7 +63,7 @@ def frontier(
     problem: problems.ProblemName,
     cautions: Annotated[str | None, typer.Option(help="Comma-separated, such as 0,1,10. Default: chosen.")] = None,
     risk: shared.RiskText = None,
-    tolerance: shared.Tolerance = 1e-6,
+    tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
     time_limit: shared.TimeLimit = None,
     threads: shared.Threads = None,
     memory_limit: shared.MemoryLimit = None,
@@ -184,7 +185,7 @@ def compare(
     samples: Annotated[
         str | None, typer.Option(help="Our learners take part, with so many transitions each, such as 1e6.")
     ] = None,
-    tolerance: shared.Tolerance = 1e-6,
+    tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
     time_limit: Annotated[float, typer.Option(help="Seconds for each method.")] = 60.0,
     options: problems.ModelOptions = problems.NO_OPTIONS,
     quiet: shared.Quiet = False,

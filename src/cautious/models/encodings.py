@@ -58,7 +58,9 @@ def check_rows(
     ``words`` says which state and action a row belongs to.
     """
     if are_probabilities(rows, allowed):
-        return sp.csr_array((frozen(rows.data), frozen(rows.indices), frozen(rows.indptr)), shape=rows.shape)
+        return sp.csr_array(
+            (read_only_view(rows.data), read_only_view(rows.indices), read_only_view(rows.indptr)), shape=rows.shape
+        )
     bad = ~np.isfinite(rows.data) | (rows.data < 0)
     if bad.any():
         position = int(np.argmax(bad))
@@ -129,7 +131,7 @@ def weighted_rows(rows: sp.csr_array, values: Array) -> Array:
     return np.asarray(totals, dtype=np.float64)
 
 
-def frozen(array: Any) -> Any:
+def read_only_view(array: Any) -> Any:
     """A read-only view, its entries one after the other; the array itself stays as it was.
 
     Compiled loops take their input in this form alone, so that each is compiled once.
@@ -141,7 +143,9 @@ def frozen(array: Any) -> Any:
 
 def are_probabilities(rows: sp.csr_array, allowed: Mask) -> bool:
     """Whether rows need no repair: they sum to one up to rounding, and are empty where nothing is allowed."""
-    return row_kernels.are_probabilities(frozen(rows.indptr), frozen(rows.data), frozen(allowed).ravel(), EPS)
+    return row_kernels.are_probabilities(
+        read_only_view(rows.indptr), read_only_view(rows.data), read_only_view(allowed).ravel(), EPS
+    )
 
 
 def is_in_order(matrix: Any) -> bool:
@@ -154,7 +158,7 @@ def is_in_order(matrix: Any) -> bool:
         return False
     if not all(array.flags.aligned for array in (indptr, indices, matrix.data)):
         return False
-    return row_kernels.well_formed(frozen(indptr), frozen(indices), matrix.shape[1])
+    return row_kernels.well_formed(read_only_view(indptr), read_only_view(indices), matrix.shape[1])
 
 
 def _from_dense(table: Array) -> sp.csr_array:

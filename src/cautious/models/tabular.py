@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from cautious._core.certificate import exact_advantages
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_allowed, as_array, as_distribution, as_number, check_shape, did_you_mean
@@ -18,9 +19,9 @@ from cautious.models.encodings import (
     are_probabilities,
     check_returns,
     check_rows,
-    frozen,
     given_square,
     is_in_order,
+    read_only_view,
     reward_moments,
     transition_rows,
     weighted_rows,
@@ -205,11 +206,28 @@ class MDP:
     def csr(self) -> tuple[Any, Any, Array]:
         """For compiled loops: indptr, indices and data, read-only, the first two of one type."""
         rows = self.transitions
-        return frozen(np.asarray(rows.indptr, rows.indices.dtype)), frozen(rows.indices), frozen(rows.data)
+        return (
+            read_only_view(np.asarray(rows.indptr, rows.indices.dtype)),
+            read_only_view(rows.indices),
+            read_only_view(rows.data),
+        )
 
     @cached_property
     def _lengths(self) -> tuple[int, int]:
         return row_lengths(self.csr[0], self.n_states)
+
+    @cached_property
+    def row_sum_error(self) -> float:
+        """How far the probabilities of an allowed pair are from summing to one, at most; added up exactly."""
+        pairs, zeros, sums = (
+            read_only_view(self.allowed).ravel(),
+            np.zeros(self.allowed.size),
+            np.empty(self.allowed.size),
+        )
+        ones, nothing = np.ones(self.n_states), np.zeros(self.n_states)
+        # sum of probabilities * 1 - 1, in twice the working precision
+        exact_advantages(*self.csr, zeros, zeros, 0.0, pairs, 1.0, ones, nothing, 0.0, sums)
+        return float(np.abs(sums[pairs]).max(initial=0.0))
 
     @property
     def widest_row(self) -> int:
@@ -229,7 +247,7 @@ class MDP:
     def reachable(self, allowed: Mask) -> Mask:
         """States (S,) that some policy visits from the start, using only these pairs (S, A)."""
         indptr, indices, _ = self.csr
-        return reach(indptr, indices, frozen(allowed).ravel(), self.start > 0)
+        return reach(indptr, indices, read_only_view(allowed).ravel(), self.start > 0)
 
     @property
     def reward_range(self) -> tuple[float, float]:

@@ -23,21 +23,21 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.matrix_transport import MatrixTransport
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.rounding import proposals, prove
+from cautious.solvers.candidates import proposals, prove
 from cautious.solvers.shape import Shape
 
 USUAL_ITERATIONS, WORK_PER_CUBE = 25, 0.5
-ITERATIONS = 60
-# the smallest gap worth asking for, in the program's units, and the part of the allowed one that is aimed at
-FINEST = 1e-13
-SHARE = 1e-2
-LEAST_SLACK = 0.1
+MAX_ITERATIONS = 60
+# the smallest gap worth asking for, in the program's units, and the share of the allowed one that is aimed at
+MIN_GAP, GAP_SHARE = 1e-13, 1e-2
+# of the starting point, in the program's units
+MIN_SLACK = 0.1
 # one part in this much is added to the diagonal, so that rounding does not stop the factorisation
-RIDGE = 1e-13
+RELATIVE_RIDGE = 1e-13
 # share of entries of the constraints from which on their normal matrix is a dense product
-DENSE_SHARE = 0.25
-SHORTEST = 1e-8
-NEARLY = 0.995
+MIN_DENSE_SHARE = 0.25
+# the shortest step that is progress; and of the way to where a variable is zero, how much is gone
+MIN_STEP_LENGTH, BOUNDARY_FRACTION = 1e-8, 0.995
 
 
 class DenseTransport(Solver):
@@ -67,12 +67,12 @@ class DenseTransport(Solver):
         weight, risk = problem.terms[0]
         risk = cast(MatrixTransport, risk)
         program = _Program(problem, weight, risk)
-        program.solve(target, SHARE * target.allowance(0.0))
+        program.solve(target, GAP_SHARE * target.allowance(0.0))
         d = np.zeros(problem.mdp.shape)
         d[problem.active] = program.pairs.amount[0]
         potentials = np.zeros(problem.mdp.n_states)
         potentials[program.states] = -program.both[program.size :] / program.price
-        witness, best = prove(problem, (potentials,), SHARE * target.allowance(problem.expected_return(d)))
+        witness, best = prove(problem, (potentials,), GAP_SHARE * target.allowance(problem.expected_return(d)))
         yield from proposals(problem, d, witness, best)
 
 
@@ -83,7 +83,7 @@ class _Block:
     """
 
     def __init__(self, cost: Array, amount: Array) -> None:
-        self.cost, self.amount, self.slack = cost, amount, np.maximum(cost, LEAST_SLACK)
+        self.cost, self.amount, self.slack = cost, amount, np.maximum(cost, MIN_SLACK)
         self.change, self.slack_change = np.zeros_like(amount), np.zeros_like(amount)
         self.weight = np.empty_like(amount)
 
@@ -137,7 +137,7 @@ class _Program:
         )
         # what multipliers (2m,) of the states say of each pair; transposed, what pairs put into the states' constraints
         self.constraints = sp.csr_array(sp.hstack([own - gamma * mdp.transitions[pairs][:, self.states], own]))
-        full = self.constraints.nnz > DENSE_SHARE * pairs.size * 2 * m
+        full = self.constraints.nnz > MIN_DENSE_SHARE * pairs.size * 2 * m
         self.dense_constraints = np.ascontiguousarray(self.constraints.T.toarray()) if full else None
         self.inflow = (1 - gamma) * mdp.start[self.states]
         self.demand = risk.prior[sinks] / risk.prior[sinks].sum()
@@ -154,9 +154,9 @@ class _Program:
 
     def solve(self, target: Target, wanted: float) -> None:
         """Mehrotra's predictor and corrector, until the gap of the objective is ``wanted``."""
-        for _ in range(ITERATIONS):
+        for _ in range(MAX_ITERATIONS):
             gap = self.gap
-            if gap < max(FINEST, wanted / self.horizon) or target.clock.over:
+            if gap < max(MIN_GAP, wanted / self.horizon) or target.clock.over:
                 return
             try:
                 newton = _Newton(self)
@@ -166,9 +166,9 @@ class _Program:
             ahead = self.pairs.ahead(primal, dual) + self.plan.ahead(primal, dual)
             centre = gap / (self.pairs.amount.size + self.plan.amount.size) * min((ahead / gap) ** 3, 1.0)
             primal, dual = newton.direct(centre)
-            if max(primal, dual) < SHORTEST or not np.isfinite(newton.both).all():
+            if max(primal, dual) < MIN_STEP_LENGTH or not np.isfinite(newton.both).all():
                 return
-            newton.advance(NEARLY * primal, NEARLY * dual)
+            newton.advance(BOUNDARY_FRACTION * primal, BOUNDARY_FRACTION * dual)
 
 
 class _Newton:
@@ -194,7 +194,7 @@ class _Newton:
             matrix += (program.dense_constraints * pairs.weight[0]) @ program.dense_constraints.T
         matrix.ravel()[m * (2 * m + 1) :: 2 * m + 1] += rows
         self.matrix, factors = matrix, matrix.copy()
-        factors.ravel()[:: 2 * m + 1] *= 1 + RIDGE
+        factors.ravel()[:: 2 * m + 1] *= 1 + RELATIVE_RIDGE
         # LAPACK reads the transpose, which is the same
         self.factors, failed = sla.lapack.dpotrf(factors.T, lower=1, clean=0, overwrite_a=1)
         if failed:

@@ -7,8 +7,7 @@ from cautious.frontiers import Frontier, frontier
 from cautious.problem import Problem
 from cautious.solution import Solution
 from cautious.solvers.base import Progress, Workspace
-from cautious.solvers.request import Request
-from cautious.solvers.solve import answer
+from cautious.solvers.solve import Request, answer
 from cautious.status import Status
 from cautious.studio.scenario import Scenario, Statement, scenario_of
 

@@ -18,7 +18,7 @@ from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.transport import TransportRisk
 
 PROPORTIONAL_GAIN = 100.0
-BARRIER_FLOOR = 0.01
+MIN_RELATIVE_SLACK = 0.01
 MOST_TRANSPORT_PROGRAMS = 500
 
 
@@ -46,7 +46,7 @@ class BarrierSubgradient(Subgradient):
 
     def at(self, d: Array, average: Array, rate: float, sweep: int) -> Array:
         """Bounded by the floors."""
-        least = min(BARRIER_FLOOR, self.weight) * self.risk.scales
+        least = min(MIN_RELATIVE_SLACK, self.weight) * self.risk.scales
         return np.asarray(self.risk.saturated_gradient(d, least))
 
 

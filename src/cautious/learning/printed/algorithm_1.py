@@ -34,7 +34,7 @@ Setting = float | Literal["theory"]
 
 # state-action pairs updated per piece of work, about 0.2 seconds; a fixed number, so that pieces do not depend on the
 # machine's speed. A row of a risk's data costs as much as ROW_COST updates
-WORK = 60_000_000
+PIECE_UPDATES = 60_000_000
 ROW_COST = 6
 READABLE_STEPS = 20
 
@@ -200,7 +200,7 @@ class AlgorithmOneRun(Run):
         table = self.draws.table
         if table is not None and self.compiled is not None:
             rows = self.compiled[4].shape[0]
-            steps = min(left, max(1, WORK // (self.task.allowed.size * (1 + ROW_COST * rows))))
+            steps = min(left, max(1, PIECE_UPDATES // (self.task.allowed.size * (1 + ROW_COST * rows))))
             self._compiled_steps(table, self.compiled, steps)
         else:
             steps = min(left, READABLE_STEPS)

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from cautious.problem import Problem
 from cautious.risks.base import ConicRisk, Structure
 from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.candidates import proposals, prove
 from cautious.solvers.conic.cone_program import ConeProgram
-from cautious.solvers.rounding import proposals, prove
 from cautious.solvers.shape import Shape
 
-ROUNDS = 20
+# rounds in which arcs are added to the program
+MAX_ARC_ROUNDS = 20
 # what the work is estimated by: iterations, operations per entry of the program, and entries of an arc
 ITERATIONS, ENTRY_WORK, ARC_ENTRIES = 25, 400.0, 1.5
-PRECISIONS = (1e-10, 1e-8)
-ROUGH = 1e-5
+# of the program, one after the other; and of the first round where arcs will be added
+PRECISIONS, FIRST_ROUND_PRECISION = (1e-10, 1e-8), 1e-5
 
 
 class ConicProgram(Solver):
@@ -46,10 +47,10 @@ class ConicProgram(Solver):
     def _rounds(self, problem: Problem, target: Target, precision: float) -> Iterator[Candidate]:
         present: list[tuple[float, ConicRisk]] = [(term.weight, term.risk) for term in problem.parts.conic]
         growing = any(risk.partial for _, risk in present)
-        for number in range(ROUNDS):
+        for number in range(MAX_ARC_ROUNDS):
             forms = [(weight, risk.epigraph(problem.active)) for weight, risk in present]
             # a first look at a form that will grow anyway need not be precise
-            wanted = ROUGH if growing and number == 0 else precision
+            wanted = FIRST_ROUND_PRECISION if growing and number == 0 else precision
             answer = ConeProgram(problem.mdp, problem.active, problem.reward, forms).solve(target.clock, wanted)
             if answer is None:
                 return

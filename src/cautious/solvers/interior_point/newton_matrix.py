@@ -23,7 +23,7 @@ from cautious.solvers.interior_point.sparse_cholesky import Factor, Pattern, ord
 # million states takes three quarters of the first and half of the second
 MOST_NONZEROS = 150_000_000
 MOST_FLOPS = 1.5e11
-NONE = np.zeros(0)
+EMPTY = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class System:
     def forward(self, push: Array, lift: Array, x: Array) -> Array:
         """push + lift + B x on the active pairs; ``lift`` (S,) is the same for all pairs of a state."""
         out, nothing = np.empty(push.size), np.zeros(self.n_states)
-        kernels.respond(*self._blocks, self._ones, nothing, push, lift, x, out, np.empty(self.n_states), NONE)
+        kernels.respond(*self._blocks, self._ones, nothing, push, lift, x, out, np.empty(self.n_states), EMPTY)
         return out
 
     def backward(self, y: Array) -> tuple[Array, Array]:
