@@ -51,7 +51,6 @@ ANNOTATIONS = {
     "truth": "bool",
     "None": "None",
     "float64": "Array",
-    "float32": "Singles",
     "int64": "Indices",
     "int32": "Codes",
     "bool": "Mask",

@@ -10,9 +10,9 @@ from cautious.runtime.clock import Clock
 from cautious.solvers.base import Outcome, Target, Workspace, run
 from cautious.solvers.interior_point.interior_point import InteriorPoint
 from cautious.solvers.interior_point.newton_directions import Newton
-from cautious.solvers.interior_point.starting_points import FIRST_LEVEL, Neighbour
-from cautious.solvers.scalar_search import search_history as scalar_past
-from cautious.solvers.scalar_search.inner_problems import Planned as PlannedBoxes
+from cautious.solvers.interior_point.starting_points import FIRST_KEPT_GAP, KeptPoint
+from cautious.solvers.scalar_search import search_history
+from cautious.solvers.scalar_search.inner_problems import PlannedProblems
 
 CAUTIONS = np.geomspace(0.3, 3.0, 7)
 
@@ -100,7 +100,7 @@ def test_a_neighbour_that_is_too_far_away_is_given_up():
         alone = ca.solve(ca.Problem(mdp, risk, caution))
         assert found.status is ca.Status.SOLVED
         assert found.evaluated.objective == pytest.approx(alone.objective, abs=1e-6 * max(1.0, abs(alone.objective)))
-    assert shared.of("interior point, start", Neighbour).level > FIRST_LEVEL
+    assert shared.of("interior point, start", KeptPoint).level > FIRST_KEPT_GAP
 
 
 def test_a_frontier_takes_fewer_plans_than_its_points_alone(monkeypatch):
@@ -126,7 +126,7 @@ def test_boxes_start_where_they_were_apart_from_the_best_number(monkeypatch, ris
     mdp = ca.worlds.garnet(200, n_actions=4, n_successors=4, discount=0.95, seed=6)
 
     def spent():
-        sweeps, decide = [], PlannedBoxes.decide
+        sweeps, decide = [], PlannedProblems.decide
 
         def counted(self, *given):
             answer = decide(self, *given)
@@ -134,24 +134,24 @@ def test_boxes_start_where_they_were_apart_from_the_best_number(monkeypatch, ris
             return answer
 
         with monkeypatch.context() as patched:
-            patched.setattr(PlannedBoxes, "decide", counted)
+            patched.setattr(PlannedProblems, "decide", counted)
             points = ca.frontier(mdp, risk, CAUTIONS)
         assert all(point.status is ca.Status.SOLVED for point in points)
         return sum(sweeps)
 
     with_memory = spent()
-    monkeypatch.setattr(PlannedBoxes, "shifted", lambda self, near, apart: near)
+    monkeypatch.setattr(PlannedProblems, "shifted", lambda self, near, apart: near)
     without = spent()
     assert with_memory < 0.9 * without
 
 
 def test_covers_beyond_the_room_keep_no_multipliers(monkeypatch):
-    monkeypatch.setattr(scalar_past, "ROOM", 0.0)
+    monkeypatch.setattr(search_history, "MAX_COVER_BYTES", 0.0)
     points = ca.frontier(model(), 10.0 * ca.Variance(), CAUTIONS)
     assert all(point.status is ca.Status.SOLVED for point in points)
     past, best = (
-        scalar_past.Past().of([(0.0, 1.0)]),
-        scalar_past.Incumbent(0.0, np.ones((1, 1)), np.ones(1), (0.5,), ((0.4, 0.6),)),
+        search_history.SearchHistory().of([(0.0, 1.0)]),
+        search_history.Incumbent(0.0, np.ones((1, 1)), np.ones(1), (0.5,), ((0.4, 0.6),)),
     )
     past.add(1.0, best, [Box((0.0,), (1.0,), (0.5,), Witness(np.ones(2)))], fresh=True)
     assert past.boxes[0].apart is None

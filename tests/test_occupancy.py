@@ -1,5 +1,7 @@
 """Policy to occupancy and back, against dense solves."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -185,3 +187,21 @@ def test_states_that_are_never_visited_hold_nothing():
     assert np.array_equal(found.reached, expected)
     assert not found.reached.all()
     assert np.all(found.occupancy[~found.reached] == 0)
+
+
+def test_the_error_covers_rows_that_do_not_sum_to_one():
+    """Rows of many successors are kept where they sum to one within EPS (2 + k): here all of them sum to more."""
+    half, discount = 150, 0.99
+    above = 1 + 0.8 * np.finfo(float).eps * (2 + half)
+    stay, leave = 0.99 / half * above, 0.01 / half * above
+    rows = np.zeros((2 * half, 1, 2 * half))
+    rows[:half, 0, :half], rows[:half, 0, half:], rows[half:, 0, half:] = stay, leave, above / half
+    start = np.repeat([1 / half, 0.0], half)
+    mdp = ca.MDP(rows, np.zeros((2 * half, 1)), discount, start)
+    assert np.array_equal(mdp.transitions.toarray(), rows[:, 0])
+    found = policy_occupancy(mdp, np.ones((2 * half, 1)))
+    # all states of a half are alike: the share of time in the first one solves  x = (1 - gamma) + gamma stay x
+    gamma, share = Fraction(discount), Fraction(stay) / (Fraction(stay) + Fraction(leave))
+    exact = (1 - gamma) / (1 - gamma * share)
+    off = abs(sum(map(Fraction, found.occupancy[:half, 0].tolist())) - exact)
+    assert 2 * off <= Fraction(found.error)

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 import cautious as ca
 import reference
-from cautious.models.chains import Greedy
+from cautious.models.chains import DeterministicChains
 from cautious.planning import plan
 from cautious.runtime import threads
 from random_models import random_model
@@ -284,7 +284,7 @@ def test_a_chain_changed_in_place_is_the_chain_made_anew(seed):
     dense[:, :, 0] += 0.1
     dense /= dense.sum(axis=2, keepdims=True)
     mdp = ca.MDP(sp.csr_array(dense.reshape(60, 20)), rng.random((20, 3)), 0.9)
-    chains = Greedy(mdp, mdp.rewards.ravel())
+    chains = DeterministicChains(mdp, mdp.rewards.ravel())
     every = np.arange(20)
     for _ in range(5):
         actions = rng.integers(0, 3, 20)

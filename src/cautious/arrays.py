@@ -8,7 +8,5 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 # which of its labels a row of a table has: half as wide, because tables are long
 Codes = NDArray[np.int32]
-# single precision, where six digits do
-Singles = NDArray[np.float32]
 # text as bytes
 Letters = NDArray[np.uint8]

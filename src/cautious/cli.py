@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
+from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
@@ -157,13 +158,8 @@ def split_value(arguments: Sequence[str]) -> str:
 
 def _parts(option: str, rest: Sequence[str]) -> list[str]:
     """The words after an option that may all belong to its value: up to the next option, or the first non-number."""
-    parts: list[str] = []
-    for word in rest:
-        number = _is_number(word)
-        if (word.startswith("-") and not number) or (option in ("--cautions", "--reward-range") and not number):
-            break
-        parts.append(word)
-    return parts
+    only_numbers = option in ("--cautions", "--reward-range")
+    return list(takewhile(lambda word: _is_number(word) or not (only_numbers or word.startswith("-")), rest))
 
 
 def _is_number(word: str) -> bool:

@@ -16,9 +16,8 @@ from cautious.runtime.clock import Clock
 from cautious.runtime.interruption import Interruption
 from cautious.solution import Solution
 from cautious.solvers.base import Callback, Progress, Workspace
-from cautious.solvers.request import Request
-from cautious.solvers.solve import answer, answer_ready, ready
-from cautious.status import Status
+from cautious.solvers.solve import Request, answer, answer_ready, ready
+from cautious.status import DEFAULT_TOLERANCE, Status
 
 # cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5
@@ -74,7 +73,7 @@ def frontier(
     mdp: MDP,
     risk: Risk,
     cautions: Iterable[float] | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float = DEFAULT_TOLERANCE,
     time_limit_seconds: float | None = None,
     seed: int = 0,
     callback: Callback | None = None,
@@ -105,8 +104,15 @@ def frontier(
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
     problem, chosen = Problem(mdp, risk), None if cautions is None else _checked(cautions)
-    listening = None if callback is None else _Listening(callback)
-    request = replace(request, callback=listening)
+    asked_to_stop = False
+
+    def listening(progress: Progress) -> bool:
+        """The callback; that it asked to stop is remembered, because a point proved at that moment does not show it."""
+        nonlocal asked_to_stop
+        asked_to_stop = (callback is not None and callback(progress) is True) or asked_to_stop
+        return asked_to_stop
+
+    request = replace(request, callback=None if callback is None else listening)
     points, before, workspace, clock = Frontier(), None, Workspace(), Clock(None)
     with Interruption(clock), ready(problem, request):
         wanted = _default_cautions(problem, request) if chosen is None else chosen
@@ -114,21 +120,9 @@ def frontier(
             problem = problem.with_caution(caution)
             before = answer_ready(problem, request, before, workspace)
             points.append(before)
-            asked = clock.stop_requested or (listening is not None and listening.stop)
-            if asked or before.status is Status.STOPPED:
+            if clock.stop_requested or asked_to_stop or before.status is Status.STOPPED:
                 break
     return points
-
-
-class _Listening:
-    """A callback that remembers that it asked to stop: a point proved at that moment does not show it."""
-
-    def __init__(self, callback: Callback) -> None:
-        self.callback, self.stop = callback, False
-
-    def __call__(self, progress: Progress) -> bool:
-        self.stop = self.callback(progress) is True or self.stop
-        return self.stop
 
 
 def _checked(cautions: Iterable[float]) -> list[float]:

@@ -20,12 +20,10 @@ from cautious.arrays import Array, Mask
 from cautious.checks import as_policy, first_bad, state_sums_of
 from cautious.errors import InputError
 from cautious.models.chains import Chain, chain_of
-from cautious.models.encodings import EPS, frozen
+from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 
 MAX_ERROR = 0.5
-# rows of the model and of the policy sum to one within this much
-ROW_SUM_ERROR = 4 * EPS
 MAX_REFINEMENTS = 8
 # one Krylov solve is asked to reduce the residual at most to this share of it: rounding spoils its own estimate
 MIN_RESIDUAL_RATIO = 1e-10
@@ -100,11 +98,11 @@ def policy_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Arra
     """
     system = _Balance(mdp, policy)
     # an error of one would accept the zero vector as an answer
-    found = system.solved(min(accuracy, MAX_ERROR) * (1 - mdp.discount) / 2 - ROW_SUM_ERROR, guess)
+    found = system.solved(min(accuracy, MAX_ERROR) * (1 - mdp.discount) / 2 - system.row_sum_error, guess)
     occupancy = np.empty(mdp.shape)
     pair_occupancy(system.policy, found.states, float(found.states.sum()), occupancy)
     # setting the sum to one at most doubles the distance
-    error = 2 * (found.size + ROW_SUM_ERROR) / (1 - mdp.discount)
+    error = 2 * (found.size + system.row_sum_error) / (1 - mdp.discount)
     return PolicyOccupancy(occupancy, system.reached, error)
 
 
@@ -121,9 +119,12 @@ class _Balance:
     """The equation x = (1 - gamma) xi + gamma P_pi' x of one policy."""
 
     def __init__(self, mdp: MDP, policy: Array) -> None:
-        self.mdp, self.policy = mdp, frozen(policy).ravel()
+        self.mdp, self.policy = mdp, read_only_view(policy).ravel()
         taken = policy > 0
         self.reached = mdp.visitable if np.array_equal(taken, mdp.allowed) else mdp.reachable(taken)
+        # what the residual does not show: rows of the model, and those of a policy of A actions, which were divided by
+        # their sums and add up to one within EPS (1 + A / 2)
+        self.row_sum_error = mdp.row_sum_error + EPS * (1 + mdp.n_actions / 2)
 
     @cached_property
     def chain(self) -> Chain:
@@ -155,7 +156,7 @@ class _Balance:
             found = better if better.size < found.size else found
             if slow:
                 break
-        if found.size > max(goal, 16 * ROW_SUM_ERROR):
+        if found.size > max(goal, 64 * EPS):
             step = self.chain.direct(gamma, found.residual, transposed=True)
             better = self.measured(found.states + step)
             found = better if better.size < found.size else found

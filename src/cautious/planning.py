@@ -23,14 +23,14 @@ from cautious._core import planning as kernels
 from cautious._core.likely_moves import follow_moves, likely_moves
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
-from cautious.models.chains import Greedy
-from cautious.models.encodings import EPS, frozen
+from cautious.models.chains import DeterministicChains
+from cautious.models.encodings import EPS, read_only_view
 from cautious.models.evaluation_acceleration import EvaluationAcceleration
 from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, pieces, threads_for
 
 # evaluation passes between two sweeps
-PASSES = 10
+PASSES_PER_SWEEP = 10
 # corrections along likely paths are tried when a sweep changed at most this share of the actions
 MAX_CHANGED_SHARE = 0.02
 # sweeps over the simplified model end when values rise by less than this share of the first rise
@@ -92,10 +92,10 @@ def plan(
     """Best policy for ``reward`` (S, A) among the ``allowed`` pairs.
 
     Stops when ``upper - lower <= tolerance``, or when rounding prevents anything better; ``tolerance`` may depend on
-    what the policy is worth. ``allowed`` must be closed (``problem.active``): from a kept pair every successor has a
-    kept pair. With the value ``known`` of some policy, it stops when ``upper - known <= tolerance``, or when the bounds
-    are close together compared with that difference. It is asked after every sweep whether time is ``over``; the bounds
-    hold for the plan that is returned then too.
+    what the policy is worth. ``allowed`` must be closed, as ``problem.kept`` is: from an allowed pair every successor
+    has an allowed pair. With the value ``known`` of some policy, it stops when ``upper - known <= tolerance``, or when
+    the bounds are close together compared with that difference. It is asked after every sweep whether time is ``over``;
+    the bounds hold for the plan that is returned then too.
     """
     allowed = mdp.allowed if allowed is None else allowed
     rule = tolerance if callable(tolerance) else lambda _: tolerance
@@ -117,12 +117,12 @@ class _Search:
         self.mdp, self.tolerance, self.allowed, self.known, self.over = mdp, tolerance, allowed, known, over
         self.every = bool(allowed.all())
         usual = self.every or allowed is mdp.allowed
-        self.scope = frozen(mdp.visitable if usual else mdp.reachable(allowed) & states_of(allowed))
-        self.reward = frozen(reward if self.every else np.where(allowed, reward, -np.inf)).ravel()
+        self.scope = read_only_view(mdp.visitable if usual else mdp.reachable(allowed) & states_of(allowed))
+        self.reward = read_only_view(reward if self.every else np.where(allowed, reward, -np.inf)).ravel()
         used = reward if self.every else reward[allowed]
         self.least_reward, most = (float(used.min()), float(used.max())) if used.size else (0.0, 0.0)
         self.largest_reward = max(most, -self.least_reward)
-        self.greedy = Greedy(mdp, self.reward)
+        self.greedy = DeterministicChains(mdp, self.reward)
         self.acceleration = EvaluationAcceleration(mdp)
         self.n_entries = max(1, mdp.transitions.nnz)
         self.threads = threads_for(self.n_entries)
@@ -206,9 +206,9 @@ class _Search:
     def nearer(self, swept: _Sweep, actions: Indices) -> Array:
         """Values nearer to the policy's own: passes over its chain, and likely paths if few actions changed."""
         chain, gain = self.greedy.chain(actions)
-        self.spent += PASSES * chain.chance.size / self.n_entries
+        self.spent += PASSES_PER_SWEEP * chain.chance.size / self.n_entries
         steady = swept.changed <= MAX_CHANGED_SHARE * self.mdp.n_states
-        return self.acceleration.evaluate(chain, gain, swept.values, PASSES, actions if steady else None)
+        return self.acceleration.evaluate(chain, gain, swept.values, PASSES_PER_SWEEP, actions if steady else None)
 
     def solved(self, values: Array, actions: Indices) -> Array:
         """The values of the policy, by solving its system."""

@@ -1,6 +1,9 @@
-"""``Status``: how a run ended."""
+"""``Status``: how a run ended; and the gap at which it is solved unless something else is asked for."""
 
 from enum import Enum
+
+# SOLVED means a gap of at most tolerance * max(1, |objective|): see ``Target.allowance``
+DEFAULT_TOLERANCE = 1e-6
 
 
 class Status(Enum):

@@ -49,7 +49,7 @@ def test_the_cost_of_a_sample(learning, monkeypatch):
 
 def test_the_cost_of_a_sample_of_the_printed_algorithm(monkeypatch):
     """Both loops are timed: the readable one takes a step of Python per sample."""
-    monkeypatch.setattr("cautious.learning.printed.algorithm_1.WORK", 100_000)
+    monkeypatch.setattr("cautious.learning.printed.algorithm_1.PIECE_UPDATES", 100_000)
     rows = load("paper_algorithm").speed((5,))
     assert [(row["pairs"], row["risk"]) for row in rows] == [(20, "neutral"), (20, "KL")]
     assert all(0 < row["compiled_ns"] < row["readable_ns"] for row in rows)

@@ -2,7 +2,8 @@
 
 An answer or a typed error is right; a crash, a call that does not end or another exception is a failure, shown with the
 kernel and its arguments. Entries of index arrays are kept within the shortest array of the call: they are the model's
-promise, and kernels do not check them. Calls that were answered in a new way are varied further, as fuzzers do.
+promise, and kernels do not check them. Calls that were answered in a new way are varied further, as fuzzers do. Half of
+the calls are real ones with other fractions and numbers in them: some kernels refuse almost everything else.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from recorded_calls import recorded_calls, varied
 
 from cautious import _core
 
@@ -301,18 +303,28 @@ def resized(shape: tuple[int, ...], which: str, value: int) -> tuple[int, ...]:
     return (*shape[:-1], value) if which in {"size", "columns"} else (value, *shape[1:])
 
 
-def call_many(kernel: Kernel, calls: int, seed: int, say: Callable[[str], None]) -> int:
-    """Call one kernel; how often it answered. A call that takes too long ends the process."""
-    planner = Planner(kernel, random.Random(f"{kernel.name} {seed}"))
+def call_many(kernel: Kernel, real: list[Any], calls: int, seed: int, say: Callable[[str], None]) -> int:
+    """Call one kernel, also as its ``real`` calls did; how often it answered."""
+    planner, answered = Planner(kernel, random.Random(f"{kernel.name} {seed}")), 0
     for number in range(calls):
+        if real and number % 2:
+            given = real[number // 2 % len(real)]
+            say(f"call {number}: real call {number // 2 % len(real)} varied")
+            answered += timed(kernel, varied(given, np.random.default_rng([seed, number]), NUMBERS)) is None
+            continue
         plan = planner.plan()
         words = ", ".join(f"{s.name}={c}" for s, c in zip(kernel.slots, plan.choices, strict=True))
         say(f"call {number}: overload {plan.overload}, arrays by random_state {plan.seed}: {words}")
-        signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_CALL)
-        error = error_of(kernel, plan.arguments(kernel))
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        planner.learn(plan, error)
-    return planner.answered
+        planner.learn(plan, timed(kernel, plan.arguments(kernel)))
+    return planner.answered + answered
+
+
+def timed(kernel: Kernel, arguments: list[Any]) -> BaseException | None:
+    """What a call raises; one that takes too long ends the process."""
+    signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_CALL)
+    error = error_of(kernel, arguments)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return error
 
 
 def child(names: list[str], calls: int, seed: int, last_words: Path) -> None:
@@ -323,8 +335,10 @@ def child(names: list[str], calls: int, seed: int, last_words: Path) -> None:
             memory[:] = words.encode()[:LAST_WORDS_BYTES].ljust(LAST_WORDS_BYTES)
 
         known = kernels()
+        say("recording real calls")
+        real = recorded_calls()
         for name in names:
-            print(name, call_many(known[name], calls, seed, say), flush=True)
+            print(name, call_many(known[name], real[name], calls, seed, say), flush=True)
 
 
 def fuzz(names: list[str], calls: int, seed: int) -> tuple[dict[str, int], dict[str, str]]:

@@ -97,6 +97,7 @@ def test_random_arguments():
     answered, failed = kernel_fuzzer.fuzz(list(KERNELS), calls, seed=0)
     assert not failed, "\n".join(f"{name}: {words}" for name, words in failed.items())
     assert set(answered) == set(KERNELS)
+    assert not [name for name, count in answered.items() if count == 0], "calls that were all refused test little"
 
 
 def test_a_crash_is_noticed(monkeypatch):

@@ -34,7 +34,7 @@ def test_weights_and_excesses(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_changes_and_the_gap_after_them(shape):
+def test_changes(shape):
     amount, slack, cost, d_amount, d_slack, f, g = tables(shape)
     rng = np.random.default_rng(4)
     df, dg = rng.standard_normal(shape[0]), rng.standard_normal(shape[1])
@@ -46,21 +46,14 @@ def test_changes_and_the_gap_after_them(shape):
     assert_array_equal(d_amount, expected)
     for x, dx, most in ((amount, expected, primal), (slack, expected_slack, dual)):
         assert_allclose(most, min(1.0, (-x / dx)[dx < 0].min(initial=np.inf)))
-    moved = (amount + 0.5 * expected) * (slack + 0.25 * expected_slack)
-    assert_allclose(kernels.gap_after(amount, slack, d_amount, d_slack, 0.5, 0.25), moved.sum())
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_sparse_products(index):
+def test_normal_matrix(index):
     rng = np.random.default_rng(5)
     matrix = sp.csr_array(sp.random_array((7, 5), density=0.4, rng=rng))
     csr = matrix.indptr.astype(index), matrix.indices.astype(index), matrix.data
-    w, x, rows, columns = rng.random(7), rng.random(5), np.empty(7), np.empty(5)
-    kernels.sparse_product(*csr, x, rows)
-    assert_allclose(rows, matrix @ x)
-    kernels.sparse_transposed_product(*csr, w, columns)
-    assert_allclose(columns, matrix.T @ w)
-    out = np.ones((5, 5))
+    w, out = rng.random(7), np.ones((5, 5))
     kernels.add_normal_matrix(*csr, w, out)
     assert_allclose(out, 1 + (matrix.T * w) @ matrix.toarray())
 
@@ -74,14 +67,8 @@ def test_tables_that_do_not_fit_are_refused():
         kernels.excess(cost, f, g, amount, slack, d_amount, d_slack, 0.3, columns, rows)
     with pytest.raises(ValueError, match=r"changes needs df\.size"):
         kernels.changes(cost, f, g, amount, slack, d_amount, d_slack, 0.3, f[1:], g)
-    with pytest.raises(ValueError, match="gap_after needs"):
-        kernels.gap_after(amount, slack[1:], d_amount, d_slack, 0.5, 0.5)
     with pytest.raises(TypeError, match="contiguous"):
         kernels.weights(amount[:, ::2], slack, np.empty((4, 6)), rows, columns)
     indptr, indices, data = np.array([0, 1]), np.array([0]), np.ones(1)
-    with pytest.raises(ValueError, match="sparse_product needs"):
-        kernels.sparse_product(indptr, indices, data, np.ones(1), np.empty(2))
-    with pytest.raises(ValueError, match="sparse_transposed_product needs"):
-        kernels.sparse_transposed_product(indptr, indices, data, np.ones(2), np.empty(1))
     with pytest.raises(ValueError, match="add_normal_matrix needs"):
         kernels.add_normal_matrix(indptr, indices, data, np.ones(1), np.ones((1, 2)))

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 import cautious as ca
 from cautious._core import evaluation_acceleration as kernels
-from cautious.models.chains import Greedy
-from cautious.models.encodings import frozen
+from cautious.models.chains import DeterministicChains
+from cautious.models.encodings import read_only_view
 from cautious.models.evaluation_acceleration import EvaluationAcceleration
 from cautious.planning import plan
 from cautious.runtime import threads
@@ -17,7 +17,7 @@ def one_policy(chain, gain, discount):
     """A model with one action, and its accelerated evaluation as a function of the starting values."""
     n = gain.size
     mdp = ca.MDP(sp.csr_array(chain), gain[:, None], discount)
-    rows, paid = Greedy(mdp, frozen(mdp.rewards).ravel()).chain(np.zeros(n, np.int64))
+    rows, paid = DeterministicChains(mdp, read_only_view(mdp.rewards).ravel()).chain(np.zeros(n, np.int64))
     acceleration = EvaluationAcceleration(mdp)
     return acceleration, lambda x, passes: acceleration.evaluate(rows, paid, x, passes, np.zeros(n, np.int64)).copy()
 

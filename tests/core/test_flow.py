@@ -2,33 +2,31 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from sample_rows import GAMMA, KINDS, csr_of
 
 from cautious._core import flow
 
-GAMMA = 0.9
 
-
-def model(seed, n=8, m=3):
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_flow_operator(seed, kind):
+    """States have one to three pairs, or all of them three."""
     rng = np.random.default_rng(seed)
-    dense = rng.random((n * m, n)) * (rng.random((n * m, n)) < 0.5)
-    dense[np.arange(n * m), rng.integers(n, size=n * m)] += 0.1
-    dense /= dense.sum(axis=1, keepdims=True)
-    csr = sp.csr_array(dense)
-    return (csr.indptr, csr.indices, csr.data), dense, rng
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_flow_operator(seed):
-    csr, dense, rng = model(seed)
-    b = GAMMA * dense - np.repeat(np.eye(8), 3, axis=0)
-    x, y, w = rng.normal(size=8), rng.normal(size=24), rng.random(24) * (rng.random(24) < 0.7)
-    rows, columns, product, diagonal = np.empty(24), np.empty(8), np.empty(8), np.empty(8)
-    flow.flow_rows(*csr, GAMMA, x, rows)
-    flow.flow_columns(*csr, GAMMA, y, columns)
-    flow.normal_product(*csr, GAMMA, w, x, product)
-    flow.normal_diagonal(*csr, GAMMA, w, diagonal)
+    counts = rng.integers(1, 4, size=8) if seed else np.full(8, 3)
+    first = np.r_[0, np.cumsum(counts)]
+    n = first[-1]
+    dense = rng.random((n, 8)) * (rng.random((n, 8)) < 0.5)
+    model, b = (first, *csr_of(dense, kind), GAMMA), GAMMA * dense - np.repeat(np.eye(8), counts, axis=0)
+    x, y, rows, columns = rng.normal(size=8), rng.normal(size=n), np.empty(n), np.empty(8)
+    flow.flow_rows(*model, x, rows)
+    flow.flow_columns(*model, y, columns)
     np.testing.assert_allclose(rows, b @ x, atol=1e-13)
     np.testing.assert_allclose(columns, b.T @ y, atol=1e-13)
-    np.testing.assert_allclose(product, b.T @ (w * (b @ x)), atol=1e-13)
-    np.testing.assert_allclose(diagonal, np.diag(b.T @ (w[:, None] * b)), atol=1e-13)
+    for call, *wrong in (
+        (flow.flow_rows, x[:7], rows),
+        (flow.flow_rows, x, rows[1:]),
+        (flow.flow_columns, y[1:], columns),
+        (flow.flow_columns, y, columns[1:]),
+    ):
+        with pytest.raises(ValueError, match="needs pairs_fit"):
+            call(*model, *wrong)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from cautious._core import interior_blocks
-from cautious.solvers.interior_point.newton_matrix import NONE, System, edges_of
+from cautious.solvers.interior_point.newton_matrix import EMPTY, System, edges_of
 from random_models import RawModel, random_model
 
 
@@ -40,13 +40,13 @@ def compare_with_dense_algebra(raw, extended, rng):
     hessian = np.diag(stiffness) + coupling[owner][:, None] * (owner[:, None] == owner[None, :])
     right = rng.normal(size=system.size)
     response = np.empty(y.size)
-    for x in (v, NONE):
+    for x in (v, EMPTY):
         shift, missing = system.respond((1 / stiffness, coupling), y, lift, x, right, response)
         expected = np.linalg.solve(hessian, y + lift[owner] + (dense @ x if x.size else 0.0))
         assert np.allclose(response, expected)
         assert np.allclose(shift, coupling * np.bincount(owner, weights=expected, minlength=n))
         assert np.allclose(missing, right - dense.T @ expected)
-    assert system.respond((1 / stiffness, coupling), y, lift, v, NONE, response)[1].size == 0
+    assert system.respond((1 / stiffness, coupling), y, lift, v, EMPTY, response)[1].size == 0
     assert np.allclose(response, np.linalg.solve(hessian, y + lift[owner] + dense @ v))
     matrix = dense.T @ np.linalg.solve(hessian, dense)
     conductance = None
@@ -146,7 +146,7 @@ def test_wrong_arguments_are_refused():
     with pytest.raises(ValueError, match="fit"):
         interior_blocks.backward(np.array([0, -4]), *blocks[1:], y, sums, missing)
     with pytest.raises(ValueError, match="softness"):
-        interior_blocks.respond(*blocks, y[:3], sums, y, sums, NONE, y, sums, NONE)
+        interior_blocks.respond(*blocks, y[:3], sums, y, sums, EMPTY, y, sums, EMPTY)
     entries = np.zeros(5, np.int32)
     with pytest.raises(ValueError, match="entry_start"):
         interior_blocks.assemble(*blocks, y, sums, np.array([0, 3, 6]), entries, np.zeros(3))

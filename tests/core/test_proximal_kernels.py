@@ -73,16 +73,6 @@ def ragged(request):
     return made(request.param, 0)
 
 
-def test_flow_and_its_adjoint(ragged):
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=9), rng.normal(size=ragged.free.size)
-    prices, flow = np.empty(y.size), np.empty(9)
-    kernels.price_rows(*ragged.csr, x, prices)
-    kernels.flow_columns(*ragged.csr, y, flow)
-    assert prices == pytest.approx(ragged.matrix @ x, abs=1e-14)
-    assert flow == pytest.approx(ragged.matrix.T @ y, abs=1e-14)
-
-
 @pytest.mark.parametrize("n_nodes", [0, 11])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_newton_matrix(index, n_nodes):
@@ -227,9 +217,6 @@ def test_other_arrays_that_do_not_fit_are_refused(ragged):
     kernels.copy_heavy(ragged.first, *ragged.rows, ragged.free, heavy, *copied, *room)
     few = (np.empty(entries - 1, index), np.empty(entries - 1), np.empty(n))
     refused = [
-        lambda: kernels.price_rows(*ragged.csr, np.zeros(8), np.empty(n)),
-        lambda: kernels.price_rows(*ragged.csr, np.zeros(9), np.empty(n - 1)),
-        lambda: kernels.flow_columns(*ragged.csr, np.zeros(n - 1), np.empty(9)),
         lambda: kernels.newton_diagonal(*ragged.csr, ragged.free, np.zeros(8), np.empty(9), np.empty(9)),
         lambda: kernels.mark_heavy(*ragged.csr, ragged.free, np.ones(9), 0.1, heavy[1:].copy()),
         lambda: kernels.copy_heavy(ragged.first, *ragged.rows, ragged.free, heavy, *copied, *few),

@@ -176,9 +176,7 @@ def test_draw(seed, per_outcome, kind):
     pay = rng.random(rows.data.size if per_outcome else N)
     _, _, n = planned(d, allowed, 200, rng.random())
     s_next, r_hat = drawn(rows, pay, per_outcome, n, seed, 17, kind)
-    pairs = np.empty(n.sum(), dtype=np.int64)
-    sampling.list_pairs(n, pairs)
-    np.testing.assert_array_equal(pairs, np.repeat(np.arange(N), n))
+    pairs = np.repeat(np.arange(N), n)
     chances = np.array([splitmix(seed, 17 + i) for i in range(pairs.size)])
     place = sampling.draw_successors(*sums_of(rows), pairs, chances)
     np.testing.assert_array_equal(s_next, rows.indices[place])
@@ -368,7 +366,6 @@ class TestBadArguments:
         n[4] = n[4] if abs(wrong) == 1 else wrong
         s_next, r_hat = np.zeros(total, dtype=np.int64), np.zeros(total)
         calls = [
-            lambda: sampling.list_pairs(n, s_next),
             lambda: sampling.draw_samples(*self.sums, self.d, False, n, 0, 0, s_next, r_hat),
             lambda: sampling.gather_samples(n, self.w, s_next, r_hat, self.d, self.v, 0.9, 0.1, self.d, np.empty(S)),
             lambda: sampling.add_rewards(n, r_hat, np.zeros(N), np.zeros(N, dtype=np.int64)),
@@ -438,4 +435,4 @@ class TestBadArguments:
         with pytest.raises(TypeError, match="`seed` must be a non-negative integer"):
             sampling.uniform(-1, 0)
         with pytest.raises(TypeError, match="`n` must be int64"):
-            sampling.list_pairs(self.n.astype(np.int32), self.n)
+            sampling.draw_hits(*self.sums, self.n.astype(np.int32), 0, self.n)

@@ -201,6 +201,23 @@ def test_wrong_input_is_refused_by_name():
         ca.evaluate(Walk(), np.full((3, 2), 0.5), sets={"end": ["end"]})
 
 
+def test_a_simulator_that_knows_its_names_takes_sets_by_name():
+    river = ca.worlds.river_swim()
+    policy = np.full(river.shape, 0.5)
+    by_name = ca.evaluate(river.simulator(), policy, sets={"bank": ["place 0"]}).exposure
+    assert by_name == ca.evaluate(river.simulator(), policy, sets={"bank": [0]}).exposure
+    with pytest.raises(ca.InputError, match=r"names the state 'place 9', which this model does not have"):
+        ca.evaluate(river.simulator(), policy, sets={"bank": ["place 9"]})
+
+
+def test_what_a_simulator_knows_must_be_of_the_right_kind():
+    class Boasts(Walk):
+        known = "everything"
+
+    with pytest.raises(ca.IncompatibleError, match=r"known must be .*Known, found str"):
+        ca.evaluate(Boasts(), np.full((3, 2), 0.5), sets={"end": [2]})
+
+
 def test_the_table_pairs_simulated_and_exact_figures():
     transitions, rewards, discount, start, policy = random_model(2)
     found = ca.evaluate(ca.MDP(transitions, rewards, discount, start), policy, sets={"pit": [1]})

@@ -57,11 +57,6 @@ def test_a_band_has_the_interval_of_every_column():
     np.testing.assert_allclose([mean - low, high - mean], [reach, reach])
 
 
-def test_one_seed_is_refused():
-    with pytest.raises(ca.InputError, match=r"Scale\.seeds is 1; an interval needs at least 2"):
-        Scale(seeds=1)
-
-
 def test_intervals_cover_as_promised():
     rng = np.random.default_rng(1)
     found = [interval(rng.normal(3.0, 2.0, size=5)) for _ in range(2000)]

@@ -1,5 +1,6 @@
 """Problem files: every risk of the table, and refusals that name what they refuse."""
 
+import dataclasses
 import shutil
 import warnings
 import zipfile
@@ -10,7 +11,7 @@ import pytest
 
 import cautious as ca
 from cautious.problem_files.reading import read_problem
-from cautious.problem_files.risk_entries import FIELDS, KINDS
+from cautious.risks.public import PUBLIC_RISKS
 
 MODEL = '[model]\nworld = "river_swim"\n'
 
@@ -51,7 +52,7 @@ def risks(swim):
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PUBLIC_RISKS)
 def test_every_risk_of_the_table_can_be_written(kind, swim, tmp_path):
     text, risk = risks(swim)[kind]
     found = read_problem(write(tmp_path, f'caution = 2.5\n{MODEL}[risk]\nkind = "{kind}"\n{text}\n'))
@@ -66,7 +67,10 @@ def test_the_table_of_kinds_is_complete():
     public = {
         name for name in ca.__all__ if isinstance(getattr(ca, name), type) and issubclass(getattr(ca, name), ca.Risk)
     }
-    assert public - {"Risk"} == set(KINDS) == {kind.__name__ for kind in FIELDS}
+    assert public - {"Risk"} == set(PUBLIC_RISKS)
+    for kind in PUBLIC_RISKS.values():
+        assert kind.summary
+        assert list(kind.fields_in_files) == [field.name for field in dataclasses.fields(kind)]
 
 
 def test_sums_weights_and_defaults(swim, tmp_path):

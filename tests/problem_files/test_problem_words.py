@@ -6,7 +6,7 @@ import cautious as ca
 from cautious.problem_files.keys import PLACES, SYNONYMS, TOP
 from cautious.problem_files.model_entries import SOURCES, WORDS, holds_transitions
 from cautious.problem_files.reading import read_problem
-from cautious.problem_files.risk_entries import FIELDS, KINDS
+from cautious.risks.public import PUBLIC_RISKS
 
 MODEL = '[model]\nworld = "river_swim"\n'
 
@@ -46,11 +46,15 @@ def test_a_model_without_a_title_is_called_as_its_file(tmp_path):
 
 def test_every_place_and_every_synonym_leads_to_a_key():
     places = {"in [model]": {*SOURCES, *(key for keys in SOURCES.values() for key in keys), *WORDS}}
-    places["in [risk]"] = {"kind", "weight", *(field for fields in FIELDS.values() for field in fields)}
+    places["in [risk]"] = {
+        "kind",
+        "weight",
+        *(field for kind in PUBLIC_RISKS.values() for field in kind.fields_in_files),
+    }
     places[TOP] = {"caution", "model", "risk"}
     for key, place in PLACES.items():
         assert key in places[place]
-    every = set().union(*places.values(), KINDS)
+    every = set().union(*places.values(), PUBLIC_RISKS)
     for word, meant in SYNONYMS.items():
         assert set(meant) <= every
         assert word == word.lower()

@@ -77,7 +77,7 @@ def test_cheapest_flow_is_the_plan_over_shortest_paths(seed):
 
 
 def test_when_time_is_up_the_plan_is_merely_possible(monkeypatch):
-    monkeypatch.setattr(network_simplex, "BUDGET", 1)
+    monkeypatch.setattr(network_simplex, "CLOCK_CHECK_NODES", 1)
     rng = np.random.default_rng(0)
     distance, x, q = rng.random((30, 30)), rng.dirichlet(np.ones(30)), rng.dirichlet(np.ones(30))
     exact = exact_cost(distance, x, q)
@@ -103,7 +103,7 @@ def test_exchanges_without_end_count_only_with_a_proof(monkeypatch, kind):
 
     exact = exact_cost(distance, x, q)
     improve = getattr(network_simplex.kernels, f"improve_{kind}")
-    monkeypatch.setattr(network_simplex, "ROUNDS", 1)
+    monkeypatch.setattr(network_simplex, "MAX_ROUNDS", 1)
     monkeypatch.setattr(network_simplex.kernels, f"improve_{kind}", lambda *given: improve(*given) and False)
     assert_allclose(ship(), exact, atol=1e-12)
     monkeypatch.setattr(network_simplex.kernels, f"improve_{kind}", lambda *given: False)
@@ -114,7 +114,7 @@ def test_exchanges_without_end_count_only_with_a_proof(monkeypatch, kind):
 
 
 def test_values_are_the_same_whatever_was_asked_before(monkeypatch):
-    monkeypatch.setattr(network_simplex, "BUDGET", 1)
+    monkeypatch.setattr(network_simplex, "CLOCK_CHECK_NODES", 1)
     rng = np.random.default_rng(0)
     mdp = ca.worlds.garnet(30, seed=1)
     distance, prior = rng.random((30, 30)), rng.dirichlet(np.ones(30))

@@ -34,7 +34,7 @@ def all_risks(mdp):
 
 @pytest.mark.parametrize("caution", [1e-3, 0.127, 10.0])
 def test_rounding_of_the_gap_does_not_make_a_solve_endless(caution):
-    """One state, a free action and one that costs ten: the rounding of the return alone used to exceed the tolerance."""
+    """A free action and one that costs ten: the rounding of the return alone used to exceed the tolerance."""
     mdp = ca.MDP(np.ones((1, 2, 1)), [[0, -10]], discount=0.9999)
     solution = ca.solve(ca.Problem(mdp, ca.TotalVariation(PRIOR), caution), time_limit_seconds=20)
     assert solution.status is ca.Status.SOLVED

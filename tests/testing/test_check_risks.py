@@ -15,7 +15,7 @@ from cautious.solvers.choose import dispatch
 from cautious.solvers.column_generation.column_generation import ColumnGeneration
 from cautious.solvers.conic.conic import ConicProgram
 from cautious.solvers.dual_newton.dual_newton import DualNewton
-from cautious.solvers.local_models.black_box import BlackBox
+from cautious.solvers.local_models.local_models import LocalModels
 from cautious.solvers.risk_neutral import RiskNeutral
 from cautious.solvers.scalar_search.scalar_search import ScalarSearch
 from cautious.testing import CheckFailure, check_model, check_risk, check_simulator, check_solver
@@ -104,7 +104,7 @@ def test_worlds_pass_with_their_risks_and_simulators(name):
         ColumnGeneration(),
         DualNewton(),
         ConicProgram(),
-        BlackBox(),
+        LocalModels(),
     ],
     ids=lambda solver: solver.name,
 )

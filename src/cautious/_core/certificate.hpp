@@ -31,16 +31,6 @@ template <class V>
     return sum;
 }
 
-// Both for tests.
-inline std::tuple<double, double> exact_product(double a, double b) {
-    double error, product = two_product(a, b, error);
-    return {product, error};
-}
-inline std::tuple<double, double> exact_sum(double a, double b) {
-    double error, sum = two_sum(a, b, error);
-    return {sum, error};
-}
-
 // The mean of v over a row, and of |v|.
 template <class I>
 std::tuple<double, double> mean_and_magnitude(const Rows<I>& p, In<double> v, i64 row) {
@@ -219,7 +209,7 @@ std::tuple<double, double> policy_advantages(Rows<I> p, In<double> r, In<double>
 inline std::tuple<double, double> compensated_dot(In<double> x, In<double> y) {
     REQUIRE(x.size == y.size);
     // eight sums at a time, because one would wait for itself; as many on every processor, so that all agree
-    using Eight = Vec<double, 8>;
+    using Eight = Vec<8>;
     Eight total = Eight::all(0.0), lost = total, size = total, error;
     i64 even = x.size - x.size % 8;
     for (i64 i = 0; i < even; i += 8) {
@@ -331,8 +321,6 @@ inline Done pair_occupancy(In<double> pi, In<double> x, double total, Out<double
 }
 
 inline const Kernel kernels[] = {
-    kernel<exact_product>("exact_product", "a b", "a b as a rounded product and its error."),
-    kernel<exact_sum>("exact_sum", "a b", "a + b as a rounded sum and its error."),
     kernel<largest_advantage<i32>, largest_advantage<i64>>(
         "largest_advantage", "indptr indices data r size active gamma v unit",
         "The largest r + gamma E[v] - v over the active pairs, raised by what rounding can hide; NaN if not finite."),

@@ -2,20 +2,6 @@
 
 from cautious.arrays import Array, Codes, Indices, Mask
 
-def exact_product(
-    a: float,
-    b: float,
-    /,
-) -> tuple[float, float]:
-    """a b as a rounded product and its error."""
-
-def exact_sum(
-    a: float,
-    b: float,
-    /,
-) -> tuple[float, float]:
-    """a + b as a rounded sum and its error."""
-
 def largest_advantage(
     indptr: Codes | Indices,
     indices: Codes | Indices,

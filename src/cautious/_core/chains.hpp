@@ -7,10 +7,12 @@
 // Both systems read the chain by rows: one gathers, the other scatters, so no transposed copy is needed. Loops over
 // whole vectors wait for memory in large models, so as much as possible is done in one loop.
 #pragma once
-#include "binding.hpp"
+#include "flow.hpp"
 #include "vec.hpp"
 
 namespace cautious::chains {
+
+using namespace flow;
 
 // vectors (S,) that `bicgstab` works in
 inline constexpr i64 WORK_VECTORS = 7;
@@ -123,9 +125,7 @@ double missing_flow(Rows<J> p, double gamma, In<double> b, In<double> x, Out<dou
     });
     for (i64 s = 0; s < x.size; ++s) {
         double carried = gamma * x[s];
-        if (carried == 0.0) continue;
-#pragma GCC unroll 4
-        for (i64 k = p.first(s), last = p.last(s); k < last; ++k) out[p.indices[k]] += carried * p.data[k];
+        if (carried != 0.0) add_row(p, carried, s, out);
     }
     double size = 0.0;
     for (double left : out) size += std::abs(left);
@@ -160,12 +160,12 @@ Done scaled_rows(Rows<J> p, double gamma, Out<double> weight, Out<double> invers
 
 // Sums, or largest sizes, over the lanes of such loops.
 struct Running {
-    Vec<double, LANES<double>> many = Vec<double, LANES<double>>::all(0.0);
-    Vec<double, 1> last = Vec<double, 1>::all(0.0);
+    Vec<LANES> many = Vec<LANES>::all(0.0);
+    Vec<1> last = Vec<1>::all(0.0);
 
     template <class V>
     V& own(V) {
-        if constexpr (std::is_same_v<V, Vec<double, 1>>)
+        if constexpr (std::is_same_v<V, Vec<1>>)
             return last;
         else
             return many;

@@ -1,6 +1,6 @@
 """Sparse Cholesky factorisation by dense fronts, and solving with the factor."""
 
-from cautious.arrays import Array, Indices, Singles
+from cautious.arrays import Array, Indices
 
 def factor_and_solve(
     values: Array,
@@ -16,8 +16,8 @@ def factor_and_solve(
     positions: Indices,
     update_start: Indices,
     order: Indices,
-    panels: Array | Singles,
-    updates: Array | Singles,
+    panels: Array,
+    updates: Array,
     right: Array,
     solution: Array,
     /,
@@ -30,7 +30,7 @@ def solve_again(
     rows: Indices,
     panel_start: Indices,
     order: Indices,
-    panels: Array | Singles,
+    panels: Array,
     right: Array,
     solution: Array,
     /,

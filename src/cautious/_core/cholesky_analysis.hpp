@@ -12,9 +12,9 @@
 
 namespace cautious::cholesky_analysis {
 
-// Columns of panels and rows of update matrices are as long as a multiple of this, at every CPU level and in either
-// precision: vectors of numbers that begin within them then end within them.
-inline constexpr i64 PADDING = 16;
+// Columns of panels and rows of update matrices are as long as a multiple of this, at every CPU level: vectors of
+// numbers that begin within them then end within them.
+inline constexpr i64 PADDING = 8;
 inline constexpr i64 padded(i64 size) { return (size + PADDING - 1) / PADDING * PADDING; }
 // Columns are eliminated this many at a time.
 inline constexpr i64 COLUMNS_AT_ONCE = 4;

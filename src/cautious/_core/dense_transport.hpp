@@ -17,19 +17,11 @@ bool same_shape(i64 rows, i64 columns, const Matrix<T>&... tables) {
 
 // Adds up the numbers of `part` one by one.
 template <int N>
-double add_each(double total, Vec<double, N> part) {
+double add_each(double total, Vec<N> part) {
     double numbers[N];
     part.store(numbers);
     for (double x : numbers) total += x;
     return total;
-}
-
-// Calls `body` with std::integral_constant lanes: many at a time, then one by one.
-template <class Body>
-void by_lanes(i64 size, Body body) {
-    i64 j = 0;
-    for (; j + LANES<double> <= size; j += LANES<double>) body(std::integral_constant<int, LANES<double>>{}, j);
-    for (; j < size; ++j) body(std::integral_constant<int, 1>{}, j);
 }
 
 // weight = amount / slack, and its sums over rows (m,) and columns (n,).
@@ -40,8 +32,7 @@ inline Done weights(Matrix<const double> amount, Matrix<const double> slack, Mat
     for (i64 i = 0; i < rows.size; ++i) {
         const double *x = amount.row(i).data, *z = slack.row(i).data;
         double *w = weight.row(i).data, *sums = columns.data, total = 0.0;
-        by_lanes(columns.size, [&]<int N>(std::integral_constant<int, N>, i64 j) {
-            using V = Vec<double, N>;
+        by_lanes(0, columns.size, [&]<class V>(V, i64 j) {
             V ratio = V::load(x + j) / V::load(z + j);
             ratio.store(w + j);
             (V::load(sums + j) + ratio).store(sums + j);
@@ -63,8 +54,7 @@ inline Done excess(Matrix<const double> cost, In<double> f, In<double> g, Matrix
         const double *c = cost.row(i).data, *x = amount.row(i).data, *z = slack.row(i).data;
         const double *dx = d_amount.row(i).data, *dz = d_slack.row(i).data;
         double *sums = columns.data, own = f[i], total = 0.0;
-        by_lanes(g.size, [&]<int N>(std::integral_constant<int, N>, i64 j) {
-            using V = Vec<double, N>;
+        by_lanes(0, g.size, [&]<class V>(V, i64 j) {
             V here = V::load(x + j), there = V::load(z + j);
             V missing = V::load(c + j) + V::all(own) - V::load(g.data + j) - there;
             V wanted = V::all(mu) - here * there - V::load(dx + j) * V::load(dz + j);
@@ -80,10 +70,10 @@ inline Done excess(Matrix<const double> cost, In<double> f, In<double> g, Matrix
 // The largest part, at most `most`, of the changes that keeps all numbers of a row non-negative. Comparisons of
 // products are cheaper than divisions, which are hardly ever needed.
 inline double longest_step(In<double> x, In<double> change, double most) {
-    using V = Vec<double, LANES<double>>;
+    using V = Vec<LANES>;
     i64 j = 0;
     auto beyond = V::all(0.0);
-    for (; j + LANES<double> <= x.size; j += LANES<double>)
+    for (; j + LANES <= x.size; j += LANES)
         beyond = larger(V::all(-most) * V::load(change.data + j) - V::load(x.data + j), beyond);
     for (j = beyond.largest() > 0.0 ? 0 : j; j < x.size; ++j)
         if (-change[j] * most > x[j]) most = -x[j] / change[j];
@@ -101,8 +91,7 @@ inline std::tuple<double, double> changes(Matrix<const double> cost, In<double> 
     for (i64 i = 0; i < f.size; ++i) {
         const double *c = cost.row(i).data, *x = amount.row(i).data, *z = slack.row(i).data;
         double *dx = d_amount.row(i).data, *dz = d_slack.row(i).data, own = f[i], d_own = df[i];
-        by_lanes(g.size, [&]<int N>(std::integral_constant<int, N>, i64 j) {
-            using V = Vec<double, N>;
+        by_lanes(0, g.size, [&]<class V>(V, i64 j) {
             V here = V::load(x + j), there = V::load(z + j);
             V wanted = V::all(mu) - here * there - V::load(dx + j) * V::load(dz + j);
             V up = V::load(c + j) + V::all(own) - V::load(g.data + j) - there + V::all(d_own) - V::load(dg.data + j);
@@ -113,38 +102,6 @@ inline std::tuple<double, double> changes(Matrix<const double> cost, In<double> 
         most_slack = longest_step(slack.row(i), d_slack.row(i), most_slack);
     }
     return {most_amount, most_slack};
-}
-
-// The sum of amount * slack after steps of these lengths.
-inline double gap_after(In<double> amount, In<double> slack, In<double> d_amount, In<double> d_slack, double primal,
-                        double dual) {
-    REQUIRE(slack.size == amount.size && d_amount.size == amount.size && d_slack.size == amount.size);
-    double total = 0.0;
-    for (i64 i = 0; i < amount.size; ++i)
-        total += (amount[i] + primal * d_amount[i]) * (slack[i] + dual * d_slack[i]);
-    return total;
-}
-
-// out = B x, (rows,).
-template <class I>
-Done sparse_product(Rows<I> b, In<double> x, Out<double> out) {
-    REQUIRE(out.size == b.count());
-    for (i64 row = 0; row < out.size; ++row) {
-        double total = 0.0;
-        for (i64 k = b.first(row); k < b.last(row); ++k) total += b.data[k] * x[b.indices[k]];
-        out[row] = total;
-    }
-    return {};
-}
-
-// out = B' y, (columns,).
-template <class I>
-Done sparse_transposed_product(Rows<I> b, In<double> y, Out<double> out) {
-    REQUIRE(y.size == b.count());
-    out.fill(0.0);
-    for (i64 row = 0; row < y.size; ++row)
-        for (i64 k = b.first(row); k < b.last(row); ++k) out[b.indices[k]] += b.data[k] * y[row];
-    return {};
 }
 
 // out += B' diag(w) B.
@@ -167,11 +124,6 @@ inline const Kernel kernels[] = {
                    "Sums of how much too large the amounts would be if f and g did not change."),
     kernel<changes>("changes", "cost f g amount slack d_amount d_slack mu df dg",
                     "Set the changes that go with df and dg; how far amounts and slacks can follow them."),
-    kernel<gap_after>("gap_after", "amount slack d_amount d_slack primal dual",
-                      "The sum of amount * slack after steps of these lengths."),
-    kernel<sparse_product<i32>, sparse_product<i64>>("sparse_product", "indptr indices data x out", "out = B x."),
-    kernel<sparse_transposed_product<i32>, sparse_transposed_product<i64>>("sparse_transposed_product",
-                                                                           "indptr indices data y out", "out = B' y."),
     kernel<add_normal_matrix<i32>, add_normal_matrix<i64>>("add_normal_matrix", "indptr indices data w out",
                                                            "out += B' diag(w) B."),
 };

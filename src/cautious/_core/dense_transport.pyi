@@ -42,37 +42,6 @@ def changes(
 ) -> tuple[float, float]:
     """Set the changes that go with df and dg; how far amounts and slacks can follow them."""
 
-def gap_after(
-    amount: Array,
-    slack: Array,
-    d_amount: Array,
-    d_slack: Array,
-    primal: float,
-    dual: float,
-    /,
-) -> float:
-    """The sum of amount * slack after steps of these lengths."""
-
-def sparse_product(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
-    x: Array,
-    out: Array,
-    /,
-) -> None:
-    """out = B x."""
-
-def sparse_transposed_product(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
-    y: Array,
-    out: Array,
-    /,
-) -> None:
-    """out = B' y."""
-
 def add_normal_matrix(
     indptr: Codes | Indices,
     indices: Codes | Indices,

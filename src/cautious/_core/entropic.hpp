@@ -1,32 +1,18 @@
-// Loops of the entropic dual: exponents, their sums, the dual along a line, and conjugate gradients.
+// Loops of the entropic dual: sums of exponentials, the dual along a line, and conjugate gradients.
 //
-// Legend: row s*A + a of the sparse rows P is P(. | s, a); B = gamma P - E (S*A, S); u (S,) multipliers in units of the
-// temperature; base (S*A,) rewards in the same units plus the logarithm of the prior, minus infinity where a pair
-// cannot be used; ell (S*A,) exponents; y (S*A,) the weights exp(ell) over their sum.
+// Legend: P and B as in flow.hpp; ell (S*A,) exponents, minus infinity where a pair cannot be used; y (S*A,) the weights
+// exp(ell) over their sum.
 //
 //     N = [ B' diag(y) B   U ]     U (S, k) and K (k, k): border of the k prices, empty without features.
 //         [ U'             K ]
 #pragma once
+#include "entrywise.hpp"
 #include "flow.hpp"
 #include "vec_math.hpp"
 
 namespace cautious::entropic {
 
 using namespace flow;
-
-// ell = base + B u where base is finite.
-template <class I>
-Done exponents(Rows<I> p, double gamma, In<double> base, In<double> u, Out<double> ell) {
-    i64 n_actions = evenly(base.size, u.size);
-    REQUIRE(n_actions > 0 && base.size == p.count() && ell.size == base.size);
-    for (i64 s = 0, row = 0; s < u.size; ++s)
-        for (i64 a = 0; a < n_actions; ++a, ++row) {
-            double own = base[row];
-            if (own > -INFINITE) own += gamma * expectation(p, u, row) - u[s];
-            ell[row] = own;
-        }
-    return {};
-}
 
 // Rows that are worked on together: they stay in the cache nearest to the processor.
 inline constexpr i64 BLOCK_ROWS = 512;
@@ -114,20 +100,11 @@ inline double precondition(In<double> inverse_diagonal, Matrix<const double> cor
                            Out<double> out) {
     i64 n = inverse_diagonal.size, k = corner.rows;
     REQUIRE(corner.columns == k && residual.size == n + k && out.size == n + k);
-    using V = Vec<double, LANES<double>>;
-    constexpr i64 N = LANES<double>;
-    V sums = V::all(0.0);
-    i64 even = n - n % N;
-    for (i64 s = 0; s < even; s += N) {
-        V scaled = V::load(inverse_diagonal.data + s) * V::load(residual.data + s);
-        scaled.store(out.data + s);
-        sums = multiply_add(V::load(residual.data + s), scaled, sums);
-    }
-    double total = sums.sum();
-    for (i64 s = even; s < n; ++s) {
-        out[s] = inverse_diagonal[s] * residual[s];
-        total += residual[s] * out[s];
-    }
+    double total = sums<1>(n, [&](auto v, i64 s) {
+        auto left = at(v, residual, s), scaled = at(v, inverse_diagonal, s) * left;
+        put(out, s, scaled);
+        return std::array{left * scaled};
+    })[0];
     for (i64 i = 0; i < k; ++i) {
         double entry = 0.0;
         for (i64 j = 0; j < k; ++j) entry += corner(i, j) * residual[n + j];
@@ -137,12 +114,28 @@ inline double precondition(In<double> inverse_diagonal, Matrix<const double> cor
     return total;
 }
 
+// out = B' diag(y) B x in one pass over the transitions; pairs of weight zero are skipped.
+template <class I>
+void normal_product(In<i64> first, const Rows<I>& p, double gamma, In<double> y, In<double> x, Out<double> out) {
+    out.fill(0.0);
+    for (i64 s = 0; s < x.size; ++s) {
+        double leaving = 0.0;
+        for (i64 row = first[s]; row < first[s + 1]; ++row) {
+            if (y[row] == 0.0) continue;
+            double mass = y[row] * (gamma * expectation(p, x, row) - x[s]);
+            leaving += mass;
+            add_row(p, gamma * mass, row, out);
+        }
+        out[s] -= leaving;
+    }
+}
+
 // out = N x for x (S + k,).
 template <class I>
-void bordered_product(Rows<I> p, double gamma, In<double> y, Matrix<const double> border, Matrix<const double> block,
-                      In<double> x, Out<double> out) {
+void bordered_product(In<i64> first, const Rows<I>& p, double gamma, In<double> y, Matrix<const double> border,
+                      Matrix<const double> block, In<double> x, Out<double> out) {
     i64 n = border.rows, k = border.columns;
-    normal_product(p, gamma, y, x.part(0, n), out.part(0, n));
+    normal_product<I>(first, p, gamma, y, x.part(0, n), out.part(0, n));
     for (i64 i = 0; i < k; ++i) {
         double entry = 0.0;
         for (i64 j = 0; j < k; ++j) entry += block(i, j) * x[n + j];
@@ -160,12 +153,12 @@ void bordered_product(Rows<I> p, double gamma, In<double> y, Matrix<const double
 // added to <right, x>, oldest overwritten first; its last entry is the total. Stops, and returns the steps made, when
 // the last ones together added at most `share` of the total; a negative number says that rounding ends it.
 template <class I>
-i64 conjugate_gradients(Rows<I> p, double gamma, In<double> y, Matrix<const double> border,
+i64 conjugate_gradients(In<i64> first, Rows<I> p, double gamma, In<double> y, Matrix<const double> border,
                         Matrix<const double> block, In<double> inverse_diagonal, Matrix<const double> corner,
                         Out<double> x, Out<double> residual, Out<double> direction, Out<double> gains, double share,
                         i64 steps) {
     i64 n = border.rows, k = border.columns, last = gains.size - 1;
-    REQUIRE(evenly(y.size, n) > 0 && y.size == p.count() && inverse_diagonal.size == n);
+    REQUIRE(pairs_fit(first, p, n) && y.size == p.count() && inverse_diagonal.size == n);
     REQUIRE(block.rows == k && block.columns == k && corner.rows == k && corner.columns == k);
     REQUIRE(x.size == n + k && residual.size == n + k && direction.size == n + k);
     REQUIRE(last > 0 && steps >= 0);
@@ -173,8 +166,8 @@ i64 conjugate_gradients(Rows<I> p, double gamma, In<double> y, Matrix<const doub
     REQUIRE_MEMORY(image);
     double squared = precondition(inverse_diagonal, corner, residual, image);
     for (i64 step = 0; step < steps; ++step) {
-        bordered_product<I>(p, gamma, y, border, block, direction, image);
-        double curvature = dot<double>(direction, image);
+        bordered_product<I>(first, p, gamma, y, border, block, direction, image);
+        double curvature = dot(direction, image);
         if (!(curvature > 0.0) || !(squared > 0.0)) return -1;
         double length = squared / curvature;
         add_multiple(x, length, direction);
@@ -193,8 +186,6 @@ i64 conjugate_gradients(Rows<I> p, double gamma, In<double> y, Matrix<const doub
 
 inline const Kernel kernels[] = {
     kernel<exponentials>("exponentials", "x", "x = exp(x) in place."),
-    kernel<exponents<i32>, exponents<i64>>("exponents", "indptr indices data gamma base u ell",
-                                           "ell = base + B u where base is finite."),
     kernel<by_state>("by_state", "ell out policy", "out = log sum_a exp(ell(s, a)), policy = exp(ell - out)."),
     kernel<spread_weights>("spread_weights", "policy log_mass wanted out",
                            "out = policy times the logarithmic mean of exp(log_mass) and wanted."),
@@ -203,11 +194,11 @@ inline const Kernel kernels[] = {
                          "out = M^-1 residual, block by block; returns <residual, out>."),
     kernel<conjugate_gradients<i32>, conjugate_gradients<i64>>(
         "conjugate_gradients",
-        "indptr indices data gamma y border block inverse_diagonal corner x residual direction gains share steps",
+        "first indptr indices data gamma y border block inverse_diagonal corner x residual direction gains share steps",
         "Go on with N x = right; returns the steps made, or a negative number when rounding ends it."),
 };
 
 inline const Subject listed =
-    subject("entropic", "Loops of the entropic dual: exponents, their sums, and conjugate gradients.", kernels);
+    subject("entropic", "Loops of the entropic dual: sums of exponentials, and conjugate gradients.", kernels);
 
 }  // namespace cautious::entropic

@@ -1,4 +1,4 @@
-"""Loops of the entropic dual: exponents, their sums, and conjugate gradients."""
+"""Loops of the entropic dual: sums of exponentials, and conjugate gradients."""
 
 from cautious.arrays import Array, Codes, Indices
 
@@ -7,18 +7,6 @@ def exponentials(
     /,
 ) -> None:
     """x = exp(x) in place."""
-
-def exponents(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
-    gamma: float,
-    base: Array,
-    u: Array,
-    ell: Array,
-    /,
-) -> None:
-    """ell = base + B u where base is finite."""
 
 def by_state(
     ell: Array,
@@ -55,6 +43,7 @@ def precondition(
     """out = M^-1 residual, block by block; returns <residual, out>."""
 
 def conjugate_gradients(
+    first: Indices,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,

@@ -11,27 +11,27 @@
 
 namespace cautious {
 
-using Wide = Vec<double, REGISTER_BYTES / 8>;
-using One = Vec<double, 1>;
+using Wide = Vec<REGISTER_BYTES / 8>;
+using One = Vec<1>;
 
 // The smaller of two numbers in each place, b where a is not a number.
 template <int N>
-Vec<double, N> smaller(Vec<double, N> a, Vec<double, N> b) {
-    for (int i = 0; i < Vec<double, N>::PARTS; ++i) a.part[i] = a.part[i] < b.part[i] ? a.part[i] : b.part[i];
+Vec<N> smaller(Vec<N> a, Vec<N> b) {
+    for (int i = 0; i < Vec<N>::PARTS; ++i) a.part[i] = a.part[i] < b.part[i] ? a.part[i] : b.part[i];
     return a;
 }
 
 // The numbers of an array from a place on, and a number in all places of a vector.
 template <int N>
-Vec<double, N> at(Vec<double, N>, In<double> x, i64 i) {
-    return Vec<double, N>::load(x.data + i);
+Vec<N> at(Vec<N>, In<double> x, i64 i) {
+    return Vec<N>::load(x.data + i);
 }
 template <int N>
-Vec<double, N> all(Vec<double, N>, double value) {
-    return Vec<double, N>::all(value);
+Vec<N> all(Vec<N>, double value) {
+    return Vec<N>::all(value);
 }
 template <int N>
-void put(Out<double> out, i64 i, Vec<double, N> value) {
+void put(Out<double> out, i64 i, Vec<N> value) {
     value.store(out.data + i);
 }
 

@@ -18,8 +18,8 @@
 // products of all y and r with each other, below the diagonal, and their sums in the last column; c (m,) the weights. P
 // is the chain of a policy, pieces as in planning.hpp.
 #pragma once
+#include "entrywise.hpp"
 #include "planning.hpp"
-#include "vec.hpp"
 
 namespace cautious::evaluation_acceleration {
 
@@ -52,58 +52,32 @@ struct Products {
 };
 
 // lanes of sums over a chunk: four registers, so that no addition waits for the one before it
-inline constexpr int CHUNK_LANES = 2 * LANES<double>;
+inline constexpr int CHUNK_LANES = 2 * LANES;
 
 // The sum of all numbers, in several lanes at once.
 inline double lane_sum(In<double> x) {
     constexpr int N = CHUNK_LANES;
-    auto total = Vec<double, N>::all(0.0);
+    auto total = Vec<N>::all(0.0);
     i64 even = x.size - x.size % N;
-    for (i64 i = 0; i < even; i += N) total = total + Vec<double, N>::load(x.data + i);
+    for (i64 i = 0; i < even; i += N) total = total + Vec<N>::load(x.data + i);
     double rest = 0.0;
     for (i64 i = even; i < x.size; ++i) rest += x[i];
     return total.sum() + rest;
 }
-
-// The sums that make up the products of two step corrections a, b and the residual r.
-template <class V>
-struct StepSums {
-    V aa, ab, bb, ar, br, rr, a_sum, b_sum, r_sum;
-
-    void add(V v0, V v1, V v2, V v3) {
-        V second = v2 - v1, r = v3 - v2, a = v1 - v0 - second, b = second - r;
-        aa = multiply_add(a, a, aa);
-        ab = multiply_add(a, b, ab);
-        bb = multiply_add(b, b, bb);
-        ar = multiply_add(a, r, ar);
-        br = multiply_add(b, r, br);
-        rr = multiply_add(r, r, rr);
-        a_sum = a_sum + a;
-        b_sum = b_sum + b;
-        r_sum = r_sum + r;
-    }
-};
 
 // `products` (pieces, 3, 4) of the last two steps as corrections, without writing them down.
 inline Done step_products(In<double> v0, In<double> v1, In<double> v2, In<double> v3, Out<double> products, i64 first,
                           i64 last) {
     REQUIRE(v1.size == v0.size && v2.size == v0.size && v3.size == v0.size);
     REQUIRE(fit_pieces(products, STEP_CORRECTIONS, v0.size) && are_pieces(first, last, v0.size));
-    constexpr int N = REGISTER_BYTES / sizeof(double);
-    using V = Vec<double, N>;
     for (i64 piece = first; piece < last; ++piece) {
-        V zero = V::all(0.0);
-        StepSums<V> sums{zero, zero, zero, zero, zero, zero, zero, zero, zero};
-        i64 s = piece * PIECE, end = std::min(s + PIECE, v0.size);
-        for (; s + N <= end; s += N)
-            sums.add(V::load(&v0[s]), V::load(&v1[s]), V::load(&v2[s]), V::load(&v3[s]));
-        double rest[4][N] = {};
-        i64 k = 0;
-        for (In<double> v : {v0, v1, v2, v3}) std::copy(v.begin() + s, v.begin() + end, rest[k++]);
-        sums.add(V::load(rest[0]), V::load(rest[1]), V::load(rest[2]), V::load(rest[3]));
-        double table[3][4] = {{sums.aa.sum(), 0.0, 0.0, sums.a_sum.sum()},
-                              {sums.ab.sum(), sums.bb.sum(), 0.0, sums.b_sum.sum()},
-                              {sums.ar.sum(), sums.br.sum(), sums.rr.sum(), sums.r_sum.sum()}};
+        i64 start = piece * PIECE, size = std::min(PIECE, v0.size - start);
+        auto [aa, ab, bb, ar, br, rr, a_sum, b_sum, r_sum] = sums<9>(size, [&](auto v, i64 i) {
+            auto one = at(v, v0, start + i), two = at(v, v1, start + i), three = at(v, v2, start + i);
+            auto r = at(v, v3, start + i) - three, second = three - two, a = two - one - second, b = second - r;
+            return std::array{a * a, a * b, b * b, a * r, b * r, r * r, a, b, r};
+        });
+        double table[3][4] = {{aa, 0.0, 0.0, a_sum}, {ab, bb, 0.0, b_sum}, {ar, br, rr, r_sum}};
         std::memcpy(&products[piece * 12], table, sizeof(table));
     }
     return {};
@@ -178,7 +152,7 @@ inline Done correction_products(Matrix<const double> y, In<double> r, Out<double
             auto vector = [=](i64 i) { return (i < m ? y.row(i) : r).part(start, stop); };
             for (i64 i = 0; i <= m; ++i) {
                 double* row = table + i * (m + 2);
-                for (i64 j = 0; j <= i; ++j) row[j] += dot<double, CHUNK_LANES>(vector(i), vector(j));
+                for (i64 j = 0; j <= i; ++j) row[j] += dot<CHUNK_LANES>(vector(i), vector(j));
                 row[m + 1] += lane_sum(vector(i));
             }
         }

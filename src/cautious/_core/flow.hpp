@@ -1,7 +1,7 @@
 // The flow operator of a model and its adjoint, without building a matrix.
 //
-// Legend: row s*A + a of the sparse rows P is P(. | s, a); B = gamma P - E (S*A, S), where E picks the state of a pair;
-// x (S,), y (S*A,), w (S*A,) weights. Pairs of weight zero are skipped.
+// Legend: the rows first[s] .. first[s+1]-1 of the sparse rows P are P(. | s, a) for the pairs of state s;
+// B = gamma P - E (pairs, S), where E picks the state of a pair; x (S,), y (pairs,), w (pairs,) weights.
 #pragma once
 #include "binding.hpp"
 
@@ -16,85 +16,49 @@ double expectation(const Rows<I>& p, In<double> v, i64 row) {
     return total;
 }
 
+// out += mass times one row.
+template <class I>
+void add_row(const Rows<I>& p, double mass, i64 row, Out<double> out) {
+#pragma GCC unroll 4
+    for (i64 k = p.first(row), last = p.last(row); k < last; ++k) out[p.indices[k]] += mass * p.data[k];
+}
+
+// The pairs of all states: `first` has an entry more than there are states.
+template <class I>
+bool pairs_fit(In<i64> first, const Rows<I>& p, i64 n_states) {
+    return n_states >= 0 && first.size == n_states + 1 && first[0] == 0 && first[n_states] == p.count();
+}
+
 // out = B x on all pairs: gamma E[x(s')] - x(s).
 template <class I>
-Done flow_rows(Rows<I> p, double gamma, In<double> x, Out<double> out) {
-    i64 n_actions = evenly(out.size, x.size);
-    REQUIRE(n_actions > 0 && out.size == p.count());
-    for (i64 s = 0, row = 0; s < x.size; ++s)
-        for (i64 a = 0; a < n_actions; ++a, ++row) out[row] = gamma * expectation(p, x, row) - x[s];
+Done flow_rows(In<i64> first, Rows<I> p, double gamma, In<double> x, Out<double> out) {
+    REQUIRE(pairs_fit(first, p, x.size) && out.size == p.count());
+    for (i64 s = 0; s < x.size; ++s)
+        for (i64 row = first[s]; row < first[s + 1]; ++row) out[row] = gamma * expectation(p, x, row) - x[s];
     return {};
 }
 
 // out = B' y: gamma times what arrives in each state, minus what leaves it.
 template <class I>
-Done flow_columns(Rows<I> p, double gamma, In<double> y, Out<double> out) {
-    i64 n_actions = evenly(y.size, out.size);
-    REQUIRE(n_actions > 0 && y.size == p.count());
+Done flow_columns(In<i64> first, Rows<I> p, double gamma, In<double> y, Out<double> out) {
+    REQUIRE(pairs_fit(first, p, out.size) && y.size == p.count());
     out.fill(0.0);
-    for (i64 s = 0, row = 0; s < out.size; ++s) {
+    for (i64 s = 0; s < out.size; ++s) {
         double leaving = 0.0;
-        for (i64 a = 0; a < n_actions; ++a, ++row) {
-            double mass = y[row];
-            if (mass == 0.0) continue;
-            leaving += mass;
-            mass *= gamma;
-            for (i64 k = p.first(row); k < p.last(row); ++k) out[p.indices[k]] += mass * p.data[k];
+        for (i64 row = first[s]; row < first[s + 1]; ++row) {
+            leaving += y[row];
+            add_row(p, gamma * y[row], row, out);
         }
         out[s] -= leaving;
-    }
-    return {};
-}
-
-// out = B' diag(w) B x in one pass over the transitions.
-template <class I>
-Done normal_product(Rows<I> p, double gamma, In<double> w, In<double> x, Out<double> out) {
-    i64 n_actions = evenly(w.size, x.size);
-    REQUIRE(n_actions > 0 && w.size == p.count() && out.size == x.size);
-    out.fill(0.0);
-    for (i64 s = 0, row = 0; s < x.size; ++s) {
-        double leaving = 0.0;
-        for (i64 a = 0; a < n_actions; ++a, ++row) {
-            if (w[row] == 0.0) continue;
-            double total = w[row] * (gamma * expectation(p, x, row) - x[s]);
-            leaving += total;
-            total *= gamma;
-            for (i64 k = p.first(row); k < p.last(row); ++k) out[p.indices[k]] += total * p.data[k];
-        }
-        out[s] -= leaving;
-    }
-    return {};
-}
-
-// The diagonal of B' diag(w) B.
-template <class I>
-Done normal_diagonal(Rows<I> p, double gamma, In<double> w, Out<double> out) {
-    i64 n_actions = evenly(w.size, out.size);
-    REQUIRE(n_actions > 0 && w.size == p.count());
-    out.fill(0.0);
-    for (i64 row = 0; row < w.size; ++row) {
-        double weight = w[row], own = -1.0;
-        if (weight == 0.0) continue;
-        i64 s = row / n_actions;
-        for (i64 k = p.first(row); k < p.last(row); ++k) {
-            double carried = gamma * p.data[k];
-            if (p.indices[k] == s)
-                own += carried;
-            else
-                out[p.indices[k]] += weight * carried * carried;
-        }
-        out[s] += weight * own * own;
     }
     return {};
 }
 
 inline const Kernel kernels[] = {
-    kernel<flow_rows<i32>, flow_rows<i64>>("flow_rows", "indptr indices data gamma x out", "out = B x on all pairs."),
-    kernel<flow_columns<i32>, flow_columns<i64>>("flow_columns", "indptr indices data gamma y out", "out = B' y."),
-    kernel<normal_product<i32>, normal_product<i64>>("normal_product", "indptr indices data gamma w x out",
-                                                     "out = B' diag(w) B x."),
-    kernel<normal_diagonal<i32>, normal_diagonal<i64>>("normal_diagonal", "indptr indices data gamma w out",
-                                                       "The diagonal of B' diag(w) B."),
+    kernel<flow_rows<i32>, flow_rows<i64>>("flow_rows", "first indptr indices data gamma x out",
+                                           "out = B x on all pairs."),
+    kernel<flow_columns<i32>, flow_columns<i64>>("flow_columns", "first indptr indices data gamma y out",
+                                                 "out = B' y."),
 };
 
 inline const Subject listed =

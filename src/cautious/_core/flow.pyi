@@ -3,6 +3,7 @@
 from cautious.arrays import Array, Codes, Indices
 
 def flow_rows(
+    first: Indices,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -14,6 +15,7 @@ def flow_rows(
     """out = B x on all pairs."""
 
 def flow_columns(
+    first: Indices,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -23,27 +25,4 @@ def flow_columns(
     /,
 ) -> None:
     """out = B' y."""
-
-def normal_product(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
-    gamma: float,
-    w: Array,
-    x: Array,
-    out: Array,
-    /,
-) -> None:
-    """out = B' diag(w) B x."""
-
-def normal_diagonal(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
-    gamma: float,
-    w: Array,
-    out: Array,
-    /,
-) -> None:
-    """The diagonal of B' diag(w) B."""
 

@@ -14,7 +14,7 @@
 
 namespace cautious::interior_blocks {
 
-using Four = Vec<double, 4>;
+using Four = Vec<4>;
 inline constexpr i64 SPARE = 3;
 // how far ahead coefficients are asked for: loops over states read more arrays at once than processors look ahead in
 inline constexpr i64 AHEAD = 1024, LINE = 8;

@@ -195,10 +195,10 @@ inline double rounding_error(const Tree& tree, i64 a, i64 b) {
 // The first entry of a row with the largest gain  potential - distance - price  if that is more than `best`, which it
 // replaces; else NOBODY.
 inline i64 best_entry(In<double> distance, const double* prices, double potential, double& best) {
-    using V = Vec<double, LANES<double>>;
+    using V = Vec<LANES>;
     i64 j = 0;
     auto most = V::all(best);
-    for (; j + LANES<double> <= distance.size; j += LANES<double>)
+    for (; j + LANES <= distance.size; j += LANES)
         most = larger(V::all(potential) - V::load(distance.data + j) - V::load(prices + j), most);
     double gain = most.largest();
     for (; j < distance.size; ++j) gain = std::max(gain, potential - distance[j] - prices[j]);
@@ -207,6 +207,28 @@ inline i64 best_entry(In<double> distance, const double* prices, double potentia
     for (j = 0; potential - distance[j] - prices[j] != gain; ++j) {
     }
     return j;
+}
+
+struct Arc {
+    i64 tail, head;
+    double cost, gain;
+};
+
+// Exchanges until none of `count` candidates pays; false if the budget ran out. search() looks at the next `searched`
+// of them, which takes `work`, and returns the best arc, with tail NOBODY if none pays.
+template <class Search>
+bool improve(const Tree& tree, i64 count, i64 searched, i64 work, i64 budget, Search search) {
+    i64 quiet = 0;
+    while (quiet < count && budget > 0) {
+        Arc best = search();
+        quiet += searched;
+        budget -= work;
+        if (best.tail == NOBODY || !(best.gain > rounding_error(tree, best.tail, best.head))) continue;
+        i64 nodes = exchange(tree, best.tail, best.head, best.cost);
+        budget -= nodes;
+        if (nodes > 0) quiet = 0;
+    }
+    return quiet >= count;
 }
 
 // Exchanges until no entry of `distance` (n, m), from node i to node n + j, pays; false if the budget ran out. The best
@@ -218,22 +240,16 @@ inline bool improve_plan(Matrix<const double> distance, Matrix<i64> links, Matri
     REQUIRE(0 < rows && rows <= n);
     REQUIRE(is_tree(links));
     Tree tree(links, carried);
-    i64 at = 0, quiet = 0;
-    while (quiet < n && budget > 0) {
-        double best = tolerance;
-        i64 tail = NOBODY, head = NOBODY;
+    i64 at = 0;
+    return improve(tree, n, rows, std::max<i64>(1, rows * m), budget, [&] {
+        Arc best{NOBODY, NOBODY, 0.0, tolerance};
         for (i64 row = 0; row < rows; ++row) {
-            i64 j = best_entry(distance.row(at), tree.pi + n, tree.pi[at], best);
-            if (j != NOBODY) tail = at, head = j;
-            at = at + 1 < n ? at + 1 : 0, ++quiet;
+            i64 j = best_entry(distance.row(at), tree.pi + n, tree.pi[at], best.gain);
+            if (j != NOBODY) best.tail = at, best.head = n + j, best.cost = distance(at, j);
+            at = at + 1 < n ? at + 1 : 0;
         }
-        budget -= std::max<i64>(1, rows * m);
-        if (tail == NOBODY || !(best > rounding_error(tree, tail, n + head))) continue;
-        i64 work = exchange(tree, tail, n + head, distance(tail, head));
-        budget -= work;
-        if (work > 0) quiet = 0;
-    }
-    return quiet >= n;
+        return best;
+    });
 }
 
 // The same for a list of arcs; the best of a `block` enters.
@@ -244,22 +260,16 @@ inline bool improve_flow(In<i64> tail, In<i64> head, In<double> length, Matrix<i
     REQUIRE(is_tree(links));
     REQUIRE(all_within(tail, 0, links.rows) && all_within(head, 0, links.rows));
     Tree tree(links, carried);
-    i64 at = 0, quiet = 0;
-    while (quiet < tail.size && budget > 0) {
-        double best = -tolerance;
-        i64 chosen = NOBODY;
+    i64 at = 0;
+    return improve(tree, tail.size, block, block, budget, [&] {
+        Arc best{NOBODY, NOBODY, 0.0, tolerance};
         for (i64 k = 0; k < block; ++k) {
-            double reduced = length[at] - tree.pi[tail[at]] + tree.pi[head[at]];
-            if (reduced < best) best = reduced, chosen = at;
-            at = at + 1 < tail.size ? at + 1 : 0, ++quiet;
+            double gain = tree.pi[tail[at]] - tree.pi[head[at]] - length[at];
+            if (gain > best.gain) best = {tail[at], head[at], length[at], gain};
+            at = at + 1 < tail.size ? at + 1 : 0;
         }
-        budget -= block;
-        if (chosen == NOBODY || !(-best > rounding_error(tree, tail[chosen], head[chosen]))) continue;
-        i64 work = exchange(tree, tail[chosen], head[chosen], length[chosen]);
-        budget -= work;
-        if (work > 0) quiet = 0;
-    }
-    return quiet >= tail.size;
+        return best;
+    });
 }
 
 // What these supplies (n,) cost on the tree, and how much of them would go against its arcs: rounding, if any.

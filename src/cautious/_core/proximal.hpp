@@ -18,35 +18,6 @@ namespace cautious::proximal {
 
 using namespace flow;
 
-// The pairs of all states: `first` has an entry more than there are states.
-template <class I>
-bool pairs_fit(In<i64> first, const Rows<I>& p, i64 n_states) {
-    return n_states >= 0 && first.size == n_states + 1 && first[0] == 0 && first[n_states] == p.count();
-}
-
-// out = B x on all pairs.
-template <class I>
-Done price_rows(In<i64> first, Rows<I> p, double gamma, In<double> x, Out<double> out) {
-    REQUIRE(pairs_fit(first, p, x.size) && out.size == p.count());
-    for (i64 s = 0; s < x.size; ++s)
-        for (i64 row = first[s]; row < first[s + 1]; ++row) out[row] = gamma * expectation(p, x, row) - x[s];
-    return {};
-}
-
-// out = B' y.
-template <class I>
-Done flow_columns(In<i64> first, Rows<I> p, double gamma, In<double> y, Out<double> out) {
-    REQUIRE(pairs_fit(first, p, out.size) && y.size == p.count());
-    out.fill(0.0);
-    for (i64 s = 0; s < out.size; ++s)
-        for (i64 row = first[s]; row < first[s + 1]; ++row) {
-            out[s] -= y[row];
-            double mass = gamma * y[row];
-            for (i64 k = p.first(row); k < p.last(row); ++k) out[p.indices[k]] += mass * p.data[k];
-        }
-    return {};
-}
-
 // About the diagonals of B' M B and E' M E: exact but for successors that several pairs of a state share.
 template <class I>
 Done newton_diagonal(In<i64> first, Rows<I> p, double gamma, In<double> free, In<double> damp, Out<double> out,
@@ -125,8 +96,7 @@ struct NewtonMatrix {
         for (i64 row = start; row < last; ++row) {
             double mass = change[row - start] - correction * free[row];
             moved += mass;
-            mass *= gamma;
-            for (i64 k = p.first(row); k < p.last(row); ++k) out[p.indices[k]] += mass * p.data[k];
+            add_row(p, gamma * mass, row, out);
         }
         out[s] -= moved;
         return moved;
@@ -206,7 +176,7 @@ std::tuple<double, i64> conjugate_gradients(In<i64> first, Rows<I> p, double gam
         scale_and_add(direction, ratio, z);
         scale_and_add(direction_nodes, ratio, z_nodes);
         matrix.multiply(direction, direction_nodes, out, on_nodes);
-        double curvature = dot<double>(direction, out) + dot<double>(direction_nodes, on_nodes);
+        double curvature = dot(direction, out) + dot(direction_nodes, on_nodes);
         if (!(curvature > 0.0)) return {0.0, number};
         double length = inner / curvature;
         add_multiple(x, length, direction);
@@ -266,9 +236,6 @@ Done copy_heavy(In<i64> first, Rows<I> p, In<double> free, In<bool> heavy, Out<i
 }
 
 inline const Kernel kernels[] = {
-    kernel<price_rows<i32>, price_rows<i64>>("price_rows", "first indptr indices data gamma x out", "out = B x."),
-    kernel<flow_columns<i32>, flow_columns<i64>>("flow_columns", "first indptr indices data gamma y out",
-                                                 "out = B' y."),
     kernel<newton_diagonal<i32>, newton_diagonal<i64>>(
         "newton_diagonal", "first indptr indices data gamma free damp out marginal",
         "About the diagonals of B' M B and E' M E: exact but for successors that several pairs of a state share."),

@@ -2,30 +2,6 @@
 
 from cautious.arrays import Array, Codes, Indices, Mask
 
-def price_rows(
-    first: Indices,
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
-    gamma: float,
-    x: Array,
-    out: Array,
-    /,
-) -> None:
-    """out = B x."""
-
-def flow_columns(
-    first: Indices,
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
-    gamma: float,
-    y: Array,
-    out: Array,
-    /,
-) -> None:
-    """out = B' y."""
-
 def newton_diagonal(
     first: Indices,
     indptr: Codes | Indices,

@@ -57,9 +57,8 @@ struct Scratch {
 inline void copy(In<double> from, Out<double> to) { std::copy(from.begin(), from.end(), to.begin()); }
 
 // Solve matrix x = right in place by elimination with partial pivoting; a pivot of zero leaves its unknown at zero.
-inline Done solve_linear(Matrix<double> matrix, Out<double> right) {
+inline void solve_linear(Matrix<double> matrix, Out<double> right) {
     i64 n = matrix.rows;
-    REQUIRE(matrix.columns == matrix.rows && right.size == matrix.rows);
     auto rest = [&](i64 i, i64 k) { return matrix.row(i).part(k, n); };
     for (i64 k = 0; k < n; ++k) {
         i64 best = k;
@@ -85,31 +84,6 @@ inline Done solve_linear(Matrix<double> matrix, Out<double> right) {
         for (i64 j = k + 1; j < n; ++j) right[k] -= matrix(k, j) * right[j];
         right[k] /= matrix(k, k);
     }
-    return {};
-}
-
-// Matrix and right side for (du, dt, dnu). `own` is the rows' diagonal, d = w / x; `pull` moves w, `gaps` rows, `lacks`
-// groups, `total` the sum.
-inline Done newton_system(Matrix<const double> a, In<i64> group, In<double> own, In<double> d, In<double> pull,
-                          In<double> gaps, In<double> lacks, double total, Matrix<double> matrix, Out<double> right) {
-    i64 m = group.size, n = m + lacks.size + 1, last = n - 1;
-    REQUIRE(a.rows == m && a.columns == d.size && own.size == m && gaps.size == m && pull.size == d.size);
-    REQUIRE(matrix.rows == n && matrix.columns == n && right.size == n && all_within(group, -1, lacks.size));
-    Buffer<double> weighted(d.size);
-    REQUIRE_MEMORY(weighted);
-    std::fill(matrix.data, matrix.data + n * n, 0.0);
-    copy(lacks, right.part(m, last));
-    matrix(last, last) = sum(d);
-    right[last] = dot<double>(d, pull) - total;
-    for (i64 i = 0; i < m; ++i) {
-        for (i64 k = 0; k < d.size; ++k) weighted[k] = d[k] * a(i, k);
-        right[i] = gaps[i] - dot<double>(weighted, pull);
-        matrix(i, last) = matrix(last, i) = -sum(weighted);
-        for (i64 j = 0; j <= i; ++j) matrix(i, j) = matrix(j, i) = dot<double>(weighted, a.row(j));
-        matrix(i, i) += own[i];
-        if (group[i] >= 0) matrix(i, m + group[i]) = matrix(m + group[i], i) = 1.0;
-    }
-    return {};
 }
 
 // How far one can go along dx before an entry of x > 0 reaches zero.
@@ -144,20 +118,21 @@ struct Master {
 };
 
 // A point, what it misses, and the Newton step from there: `misses` of the rows, `lacks` of the groups, `flat` of the
-// columns' own equations p + A' u + x = nu, `total` of the sum of the weights.
+// columns' own equations p + A' u + x = nu, `total` of the sum of the weights. The Newton system has the unknowns
+// (du, dt, dnu); `own` is the rows' diagonal, d = w / x; `pull` moves w, `gaps` the rows.
 struct Iterate {
     const Master& master;
     Scratch scratch;
-    Span<double> w, x, flat, d, pull, dw, dx, s, u, misses, gaps, own, ds, t, lacks, right;
+    Span<double> w, x, flat, d, pull, weighted, dw, dx, s, u, misses, gaps, own, ds, t, lacks, right;
     Matrix<double> matrix;
     double nu = 0.0, total = 0.0;
 
     explicit Iterate(const Master& master)
         : master(master),
-          scratch{Buffer<double>(7 * master.columns() + 6 * master.rows() + 2 * master.c.size +
+          scratch{Buffer<double>(8 * master.columns() + 6 * master.rows() + 2 * master.c.size +
                                  master.unknowns() * (1 + master.unknowns()))} {
         if (scratch.all.data == nullptr) return;
-        for (auto* array : {&w, &x, &flat, &d, &pull, &dw, &dx}) *array = scratch.take(master.columns());
+        for (auto* array : {&w, &x, &flat, &d, &pull, &weighted, &dw, &dx}) *array = scratch.take(master.columns());
         for (auto* array : {&s, &u, &misses, &gaps, &own, &ds}) *array = scratch.take(master.rows());
         for (auto* array : {&t, &lacks}) *array = scratch.take(master.c.size);
         right = scratch.take(master.unknowns());
@@ -172,7 +147,7 @@ struct Iterate {
         x.fill(n);
         t.fill(1.0);
         for (i64 j = 0; j < s.size; ++j) {
-            s[j] = std::max(0.1, dot<double>(master.a.row(j), w) - master.h[j] + top(j));
+            s[j] = std::max(0.1, dot(master.a.row(j), w) - master.h[j] + top(j));
             u[j] = (master.f[j] + 1.0) / s[j];
         }
     }
@@ -182,7 +157,7 @@ struct Iterate {
         copy(master.c, lacks);
         for (i64 j = 0; j < s.size; ++j) {
             double held = master.q[j] * (u[j] - master.centre[j]) - master.h[j] - s[j];
-            misses[j] = held + dot<double>(master.a.row(j), w) + top(j);
+            misses[j] = held + dot(master.a.row(j), w) + top(j);
             if (master.group[j] >= 0) lacks[master.group[j]] -= u[j];
             add_multiple(flat, u[j], master.a.row(j));
         }
@@ -191,8 +166,24 @@ struct Iterate {
     }
     // The mean product of numbers and their duals, logarithms apart.
     double gap() const {
-        double products = dot<double>(w, x) + std::max(0.0, dot<double>(s, u) - sum(master.f));
+        double products = dot(w, x) + std::max(0.0, dot(s, u) - sum(master.f));
         return products / static_cast<double>(w.size + s.size);
+    }
+    // Matrix and right side of the Newton system.
+    void assemble() {
+        i64 m = s.size, last = right.size - 1;
+        std::fill_n(matrix.data, right.size * right.size, 0.0);
+        copy(lacks, right.part(m, last));
+        matrix(last, last) = sum(d);
+        right[last] = dot(d, pull) - total;
+        for (i64 i = 0; i < m; ++i) {
+            for (i64 k = 0; k < d.size; ++k) weighted[k] = d[k] * master.a(i, k);
+            right[i] = gaps[i] - dot(weighted, pull);
+            matrix(i, last) = matrix(last, i) = -sum(weighted);
+            for (i64 j = 0; j <= i; ++j) matrix(i, j) = matrix(j, i) = dot(weighted, master.a.row(j));
+            matrix(i, i) += own[i];
+            if (i64 group = master.group[i]; group >= 0) matrix(i, m + group) = matrix(m + group, i) = 1.0;
+        }
     }
     // Set the Newton step to the point of the path at `mu`; false if rounding defeats it.
     bool aim(double mu) {
@@ -201,7 +192,7 @@ struct Iterate {
             own[j] = s[j] / u[j] + master.q[j];
             gaps[j] = (master.f[j] + mu) / u[j] - s[j] - misses[j];
         }
-        newton_system(master.a, master.group, own, d, pull, gaps, lacks, total, matrix, right);
+        assemble();
         solve_linear(matrix, right);
         for (i64 k = 0; k < w.size; ++k) dw[k] = pull[k] - right[right.size - 1];
         for (i64 j = 0; j < s.size; ++j) {
@@ -262,9 +253,6 @@ inline std::tuple<Buffer<double>, Buffer<double>, double> central_point(In<doubl
 }
 
 inline const Kernel kernels[] = {
-    kernel<solve_linear>("solve_linear", "matrix right", "Solve matrix x = right in place."),
-    kernel<newton_system>("newton_system", "a group own d pull gaps lacks total matrix right",
-                          "Matrix and right side of a Newton step."),
     kernel<central_point>("central_point", "p c a h f group q centre mu_end",
                           "Weights and prices on the central path at mu_end, and the largest error there."),
 };

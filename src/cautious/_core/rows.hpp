@@ -3,7 +3,6 @@
 // Legend: row s*A + a of the sparse rows P is P(. | s, a); `allowed` (S*A,) says which pairs exist.
 #pragma once
 #include "binding.hpp"
-#include "vec.hpp"
 
 namespace cautious::rows {
 
@@ -76,31 +75,16 @@ std::tuple<i64, i64> row_lengths(In<I> indptr, i64 n_states) {
     return {widest, together};
 }
 
-// How many entries are not larger than the one before; -1 if any is below 0 or above `last`. In unsigned numbers the
-// highest bit is the sign of a difference.
+// How many entries are not larger than the one before; -1 if any is below 0 or above `last`.
 template <class I>
 i64 count_drops(In<I> x, I last) {
-    using U = std::make_unsigned_t<I>;
-    using V = Vec<U, LANES<U>>;
-    constexpr int N = LANES<U>, SIGN = 8 * sizeof(U) - 1;
-    const U* at = reinterpret_cast<const U*>(x.data);
-    V outside = V::all(0), drops = V::all(0), limit = V::all(static_cast<U>(last)), one = V::all(1);
-    U wrong = x.size > 0 ? at[0] | (static_cast<U>(last) - at[0]) : 0;
-    i64 k = 1, count = 0;
-    for (; k + N <= x.size; k += N) {
-        V now = V::load(at + k);
-        outside = bits_of_either(outside, bits_of_either(now, limit - now));
-        drops = drops + bits_moved_down(now - V::load(at + k - 1) - one, SIGN);
+    i64 count = 0;
+    bool outside = x.size > 0 && (x[0] < 0 || x[0] > last);
+    for (i64 k = 1; k < x.size; ++k) {
+        outside |= (x[k] < 0) | (x[k] > last);
+        count += x[k] <= x[k - 1];
     }
-    for (; k < x.size; ++k) {
-        wrong |= at[k] | (static_cast<U>(last) - at[k]);
-        count += (at[k] - at[k - 1] - 1) >> SIGN;
-    }
-    for (int i = 0; i < N; ++i) {
-        wrong |= outside[i];
-        count += static_cast<i64>(drops[i]);
-    }
-    return wrong >> SIGN ? -1 : count;
+    return outside ? -1 : count;
 }
 
 // Whether the rows lie one after the other, each sorted, without duplicates and within bounds.

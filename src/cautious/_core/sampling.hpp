@@ -208,17 +208,6 @@ inline i64 plan_samples(In<double> d, In<bool> allowed, double delta, i64 batch,
     return before;
 }
 
-// Fills rows (sum of n,): the number of each pair, as often as it is to be sampled.
-inline Done list_pairs(In<i64> n, Out<i64> rows) {
-    i64 i = 0;
-    for (i64 row = 0; row < n.size; ++row) {
-        REQUIRE(n[row] >= 0 && n[row] <= rows.size - i);
-        for (i64 last = i + n[row]; i < last; ++i) rows[i] = row;
-    }
-    REQUIRE(i == rows.size);
-    return {};
-}
-
 // Fills s_next and r_hat from the rows of a table; uses the random numbers from `counter` on. `pay` is a reward per
 // stored outcome, or per pair.
 template <class I>
@@ -401,7 +390,6 @@ inline const Kernel kernels[] = {
                        "Add groups of rewards; returns how many different keys there are now."),
     kernel<plan_samples>("plan_samples", "d allowed delta batch offset w n",
                          "Systematic sampling: how often to draw each pair; returns the sum of n."),
-    kernel<list_pairs>("list_pairs", "n rows", "The number of each pair, as often as it is to be sampled."),
     kernel<draw_samples<i32>, draw_samples<i64>>(
         "draw_samples", "indptr indices cumulative pay pay_per_outcome n seed counter s_next r_hat",
         "Draw next states and rewards from the rows of a table."),

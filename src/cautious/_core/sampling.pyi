@@ -83,13 +83,6 @@ def plan_samples(
 ) -> int:
     """Systematic sampling: how often to draw each pair; returns the sum of n."""
 
-def list_pairs(
-    n: Indices,
-    rows: Indices,
-    /,
-) -> None:
-    """The number of each pair, as often as it is to be sampled."""
-
 def draw_samples(
     indptr: Codes | Indices,
     indices: Codes | Indices,

@@ -4,9 +4,11 @@
 // count; `gamma` the discount; `v` (S,) multipliers; `d` (S*A,) an occupancy; `h` how much less a pair pays for a unit
 // more of its mass.
 #pragma once
-#include "binding.hpp"
+#include "flow.hpp"
 
 namespace cautious::simplex {
+
+using namespace flow;
 
 // largest step of a pair, so that sums of steps stay finite
 inline constexpr double MAX_STEP = 1e100;
@@ -65,10 +67,9 @@ Done projected_step(Rows<I> p, In<double> r, In<bool> active, double gamma, In<d
             i64 row = first + a;
             wanted[a] = -INFINITE;
             if (!active[row]) continue;
-            double mean = 0.0;
-            for (i64 k = p.first(row); k < p.last(row); ++k) mean += p.data[k] * v[p.indices[k]];
             mass += d[row];
-            wanted[a] = d[row] + std::clamp((r[row] + gamma * mean - v[s]) / h, -MAX_STEP, MAX_STEP);
+            double paid = r[row] + gamma * expectation(p, v, row) - v[s];
+            wanted[a] = d[row] + std::clamp(paid / h, -MAX_STEP, MAX_STEP);
         }
         nearest_shares(wanted, mass, policy.data + first);
     }

@@ -1,6 +1,6 @@
 // Vectors of numbers, where compilers' own vectors do not pay: short rows, sums that stay in registers.
 //
-// Vec<T, N> is made of parts as wide as the processor's registers, because GCC takes wider vectors apart into single
+// Vec<N> has N doubles and is made of parts as wide as the processor's registers, because GCC takes wider vectors apart into single
 // numbers. `multiply_add` rounds once where the processor can, twice elsewhere.
 #pragma once
 #include "arrays.hpp"
@@ -27,16 +27,12 @@ P multiply_add_part(P a, P b, P c) {
 #elif defined(__clang__) || !defined(__FMA__)
     return a * b + c;
 #else
-    constexpr bool doubles = std::is_same_v<std::remove_cvref_t<decltype(a[0])>, double>;
 #if defined(__AVX512F__)
-    if constexpr (sizeof(P) == 64 && doubles) return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4);
-    if constexpr (sizeof(P) == 64 && !doubles) return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
+    if constexpr (sizeof(P) == 64) return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4);
 #endif
-    if constexpr (sizeof(P) == 32 && doubles) return __builtin_ia32_vfmaddpd256(a, b, c);
-    if constexpr (sizeof(P) == 32 && !doubles) return __builtin_ia32_vfmaddps256(a, b, c);
-    if constexpr (sizeof(P) == 16 && doubles) return __builtin_ia32_vfmaddpd(a, b, c);
-    if constexpr (sizeof(P) == 16 && !doubles) return __builtin_ia32_vfmaddps(a, b, c);
-    if constexpr (sizeof(P) == 8 && doubles) return P{__builtin_fma(a[0], b[0], c[0])};
+    if constexpr (sizeof(P) == 32) return __builtin_ia32_vfmaddpd256(a, b, c);
+    if constexpr (sizeof(P) == 16) return __builtin_ia32_vfmaddpd(a, b, c);
+    if constexpr (sizeof(P) == 8) return P{__builtin_fma(a[0], b[0], c[0])};
 #endif
 }
 
@@ -47,30 +43,30 @@ P multiply_add_part(P a, P b, P c) {
 #define EACH_PART _Pragma("GCC unroll 16") for (int i = 0; i < PARTS; ++i)
 #endif
 
-template <class T, int N>
+template <int N>
 struct Vec {
-    static constexpr int WIDTH = std::min<int>(N, REGISTER_BYTES / sizeof(T));
+    static constexpr int WIDTH = std::min<int>(N, REGISTER_BYTES / sizeof(double));
     static constexpr int PARTS = N / WIDTH;
-    using P = typename Part<T, WIDTH>::type;
+    using P = typename Part<double, WIDTH>::type;
 
     P part[PARTS];
 
     // part by part: GCC would copy more than one register through memory
-    static Vec load(const T* from) {
+    static Vec load(const double* from) {
         Vec made;
         EACH_PART std::memcpy(&made.part[i], from + i * WIDTH, sizeof(P));
         return made;
     }
-    static Vec all(T value) {
+    static Vec all(double value) {
         Vec made;
         // compilers leave out a zero that is subtracted, but not one that is added: it would change -0
         EACH_PART made.part[i] = value - P{};
         return made;
     }
-    void store(T* to) const {
+    void store(double* to) const {
         EACH_PART std::memcpy(to + i * WIDTH, &part[i], sizeof(P));
     }
-    T operator[](int i) const { return part[i / WIDTH][i % WIDTH]; }
+    double operator[](int i) const { return part[i / WIDTH][i % WIDTH]; }
 
     friend Vec operator+(Vec a, Vec b) {
         EACH_PART a.part[i] += b.part[i];
@@ -103,33 +99,33 @@ struct Vec {
         EACH_PART a.part[i] = a.part[i] > b.part[i] ? a.part[i] : b.part[i];
         return a;
     }
-    friend Vec absolute(Vec a) { return larger(a, Vec::all(T(0)) - a); }
+    friend Vec absolute(Vec a) { return larger(a, Vec::all(0.0) - a); }
 
     // The sum of a part's numbers FIRST, FIRST + STEP, ..., as if halves were added until one is left. Loops over
     // places would go through memory.
     template <int FIRST, int STEP>
-    static T sum_of(const P& p) {
+    static double sum_of(const P& p) {
         if constexpr (STEP >= WIDTH)
             return p[FIRST];
         else
             return sum_of<FIRST, 2 * STEP>(p) + sum_of<FIRST + STEP, 2 * STEP>(p);
     }
     // The sum of all numbers: halves are added until one is left.
-    T sum() const {
+    double sum() const {
         Vec rest = *this;
         for (int half = PARTS / 2; half > 0; half /= 2)
             for (int i = 0; i < half; ++i) rest.part[i] += rest.part[i + half];
         return sum_of<0, 1>(rest.part[0]);
     }
-    T largest() const {
-        T found = (*this)[0];
+    double largest() const {
+        double found = (*this)[0];
         for (int i = 1; i < N; ++i) found = std::max(found, (*this)[i]);
         return found;
     }
 };
 
 // The sums of four vectors.
-inline Vec<double, 4> sums_of(Vec<double, 4> a, Vec<double, 4> b, Vec<double, 4> c, Vec<double, 4> d) {
+inline Vec<4> sums_of(Vec<4> a, Vec<4> b, Vec<4> c, Vec<4> d) {
     auto sums = [](auto v, auto a, auto b, auto c, auto d) {
         if constexpr (decltype(v)::PARTS == 1) {
             auto front = __builtin_shufflevector(a.part[0], b.part[0], 0, 4, 2, 6) +
@@ -148,34 +144,32 @@ inline Vec<double, 4> sums_of(Vec<double, 4> a, Vec<double, 4> b, Vec<double, 4>
         }
         return v;
     };
-    return sums(Vec<double, 4>{}, a, b, c, d);
+    return sums(Vec<4>{}, a, b, c, d);
 }
 
 // As many numbers as a loop over a long array should take at a time: two registers, so that one need not wait.
-template <class T>
-inline constexpr int LANES = 2 * REGISTER_BYTES / sizeof(T);
+inline constexpr int LANES = 2 * REGISTER_BYTES / sizeof(double);
 
 // Ask for what lies at an address: it is on its way while other numbers are worked on.
 inline void fetch(const void* place) { __builtin_prefetch(place); }
 
 // The inner product, summed in several lanes at once.
-template <class T, int N = LANES<T>>
-T dot(In<T> x, In<T> y) {
-    auto total = Vec<T, N>::all(0);
+template <int N = LANES>
+double dot(In<double> x, In<double> y) {
+    auto total = Vec<N>::all(0.0);
     i64 even = x.size - x.size % N;
-    for (i64 i = 0; i < even; i += N)
-        total = multiply_add(Vec<T, N>::load(x.data + i), Vec<T, N>::load(y.data + i), total);
-    T rest = 0;
+    for (i64 i = 0; i < even; i += N) total = multiply_add(Vec<N>::load(x.data + i), Vec<N>::load(y.data + i), total);
+    double rest = 0.0;
     for (i64 i = even; i < x.size; ++i) rest += x[i] * y[i];
     return total.sum() + rest;
 }
 
-// work(V{}, i) for the places i from `first` to `last`, `last` not included: V is a vector of N numbers from place i on,
-// or of one number for the last places.
-template <int N = LANES<double>, class Work>
+// work(V{}, i) for the places i from `first` to `last`, `last` not included: V is a vector of N numbers from place i
+// on, or of one number for the last places.
+template <int N = LANES, class Work>
 void by_lanes(i64 first, i64 last, Work work) {
-    for (; first + N <= last; first += N) work(Vec<double, N>{}, first);
-    for (; first < last; ++first) work(Vec<double, 1>{}, first);
+    for (; first + N <= last; first += N) work(Vec<N>{}, first);
+    for (; first < last; ++first) work(Vec<1>{}, first);
 }
 
 // y += factor x.
@@ -190,18 +184,6 @@ inline void scale_and_add(Out<double> y, double keep, In<double> x) {
     by_lanes(0, y.size, [=]<class V>(V, i64 i) {
         (V::all(keep) * V::load(y.data + i) + V::load(x.data + i)).store(y.data + i);
     });
-}
-
-// Integers bit by bit: the bits that either has, and all bits moved down by some places.
-template <class T, int N>
-Vec<T, N> bits_of_either(Vec<T, N> a, Vec<T, N> b) {
-    for (int i = 0; i < Vec<T, N>::PARTS; ++i) a.part[i] |= b.part[i];
-    return a;
-}
-template <class T, int N>
-Vec<T, N> bits_moved_down(Vec<T, N> a, int places) {
-    for (auto& part : a.part) part >>= places;
-    return a;
 }
 
 }  // namespace cautious

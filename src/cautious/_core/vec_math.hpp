@@ -5,8 +5,8 @@
 namespace cautious {
 
 // As many numbers as keep the processor busy while each waits for its own power series.
-inline constexpr int EXP_LANES = 2 * LANES<double>;
-using ExpVec = Vec<double, EXP_LANES>;
+inline constexpr int EXP_LANES = 2 * LANES;
+using ExpVec = Vec<EXP_LANES>;
 
 // 2^k in each place, where `n` holds whole numbers |k| <= 1023 plus the rounding constant 1.5 * 2^52.
 inline ExpVec power_of_two(ExpVec n) {

@@ -1,7 +1,8 @@
 """Certificates: how much better than the delivered policy any policy could be, from the unscaled data alone.
 
 Nothing here believes a solver. A solver sends a policy and a *witness*; this file and ``policy_evaluation`` recompute
-everything else with NumPy, SciPy and loops of their own (``_core/certificate.hpp``).
+everything else with NumPy, SciPy and loops of their own (``_core/certificate.hpp``). The occupancy of the policy comes
+from ``occupancy.py``, which solvers use too, and is believed only as far as its measured residual goes.
 
 Upper bound of a convex problem. For any lines  risk_k(d) >= <u_k, d> + b_k  and any multipliers v (S,),
 
@@ -14,6 +15,11 @@ leaves a convex problem, bounded as above.
 
 Infeasible barriers. Weights w >= 0 and multipliers v that bound sum_j w_j (number_j - floor_j) by zero or less prove
 that no policy meets all requirements.
+
+Rounding. One operation is wrong by at most u = EPS / 2 relative to its result; a sum of k products by at most k u times
+the sum of their sizes, up to terms in u^2. Rows of the model sum to one within EPS (2 + k), those of a policy of A
+actions within EPS (1 + A / 2), the start within 2 EPS. A factor of EPS below counts the operations that it stands for,
+and leaves room for what it does not count.
 """
 
 from collections.abc import Sequence
@@ -26,14 +32,15 @@ import scipy.sparse as sp
 from cautious._core import certificate as kernels
 from cautious.arrays import Array
 from cautious.errors import IncompatibleError
-from cautious.models.encodings import EPS, frozen
+from cautious.models.encodings import EPS, read_only_view
 from cautious.occupancy import Visits
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk
 
-
-# an entry of a table is a reward minus at most a few products: its rounding in units of EPS and of their sizes
+# an entry of a table is a reward less a product for every term: 3 u for a product and one for every sum that it is part
+# of; in units of EPS, and of the sizes of reward and products
 TABLE_ROUNDING = 16
+MAX_COUNTED_TERMS = 16
 # what is added up inside a risk rounds that many times more
 SUM_ROUNDING = 4
 
@@ -124,12 +131,27 @@ def upper_bound(problem: Problem, witness: Witness | Cover) -> float:
         return _cover_bound(problem, witness)
     if not all(risk.convex for _, risk in problem.terms):
         return np.inf
-    return first_order_bound(problem, witness)
+    return first_order_bound(problem, witness, problem.reward, problem.terms)
 
 
-def first_order_bound(problem: Problem, witness: Witness) -> float:
-    """What no policy exceeds if every risk stayed above its tangents; for convex risks that is a proof."""
-    return _convex_bound(problem, problem.reward, problem.terms, witness)
+def first_order_bound(
+    problem: Problem,
+    witness: Witness,
+    reward: Array,
+    terms: Sequence[tuple[float, Risk]],
+    size: Array | None = None,
+) -> float:
+    """What no policy exceeds if every risk stayed above the line of its witness; for convex risks that is a proof.
+
+    ``reward`` and ``terms`` are those of the problem, or what the line of a box leaves of them; ``size`` as in
+    ``LinearProblem``.
+    """
+    if len(witness.cuts) != len(terms):
+        return np.inf
+    linear = linear_problem(problem, reward, terms, witness.cuts, size)
+    bound = _plan_bound(problem, linear, witness) + linear.constant
+    # a witness that proves nothing must not slip through a comparison
+    return np.inf if np.isnan(bound) else bound
 
 
 @dataclass(frozen=True)
@@ -154,7 +176,7 @@ def linear_problem(
     adjusted, size = reward.copy(), np.abs(reward) if size is None else size.copy()
     for (weight, risk), given in zip(terms, cuts, strict=True):
         line: Cut = risk.cut(given, active)
-        slope, price = frozen(np.asarray(line.slope, dtype=np.float64)), (1 - problem.mdp.discount) * weight
+        slope, price = read_only_view(np.asarray(line.slope, dtype=np.float64)), (1 - problem.mdp.discount) * weight
         if slope.shape != active.shape:
             raise IncompatibleError(
                 f"{risk.label}.cut gave a slope of shape {slope.shape}; expected {active.shape} = (S, A)"
@@ -162,24 +184,12 @@ def linear_problem(
         steepest = kernels.subtract_slope(slope.ravel(), price, active.ravel(), adjusted.reshape(-1), size.reshape(-1))
         if line.slope_size is not None:
             size += SUM_ROUNDING * price * line.slope_size
+        # 128 u: some operations an entry, and a pairwise sum of n entries, about 20 + log2(n) of them
         uncertain = abs(line.intercept) + steepest if line.intercept_size is None else line.intercept_size
         constant += weight * (64 * EPS * uncertain - line.intercept)
+    if len(terms) > MAX_COUNTED_TERMS:
+        size *= len(terms) / MAX_COUNTED_TERMS
     return LinearProblem(adjusted, constant, size)
-
-
-def _convex_bound(
-    problem: Problem,
-    reward: Array,
-    terms: Sequence[tuple[float, Risk]],
-    witness: Witness,
-    size: Array | None = None,
-) -> float:
-    if len(witness.cuts) != len(terms):
-        return np.inf
-    linear = linear_problem(problem, reward, terms, witness.cuts, size)
-    bound = _plan_bound(problem, linear, witness) + linear.constant
-    # a witness that proves nothing must not slip through a comparison
-    return np.inf if np.isnan(bound) else bound
 
 
 def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> float:
@@ -189,9 +199,11 @@ def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> fl
     if v.shape != (mdp.n_states,):
         return np.inf
     v = np.where(problem.active_states, v, 0.0)
-    reward = frozen(linear.reward).ravel()
-    size = reward if linear.size is None else frozen(linear.size).ravel()
+    reward = read_only_view(linear.reward).ravel()
+    size = reward if linear.size is None else read_only_view(linear.size).ravel()
     if witness.rest is None:
+        # 4 u for each of k + 8 operations in a row of k successors: k for the mean, 2 k + 4 for chances that do not sum
+        # to one, 4 for discount, reward, multiplier and the allowance itself, the remaining k + 24 for the table
         worst = kernels.largest_advantage(*mdp.csr, reward, size, active.ravel(), mdp.discount, v, 2 * EPS)
         rest = 0.0
     else:
@@ -202,6 +214,7 @@ def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> fl
     if np.isnan(worst):
         return np.inf
     mean, magnitude = kernels.compensated_dot(mdp.start, v)
+    # 16 u: 2 for the dot product, 2 for 1 / (1 - gamma), 3 for these sums, 4 for a start that does not sum to one
     return float(mean + rest + worst + 8 * EPS * (magnitude + abs(worst)))
 
 
@@ -211,8 +224,8 @@ def exact_advantages(problem: Problem, linear: LinearProblem, v: Array, rest: Ar
     They are computed in twice the working precision, and the largest is raised by what is not known.
     """
     mdp, table = problem.mdp, np.empty(problem.mdp.shape)
-    reward, exact = frozen(linear.reward).ravel(), linear.size is None
-    size = reward if linear.size is None else frozen(linear.size).ravel()
+    reward, exact = read_only_view(linear.reward).ravel(), linear.size is None
+    size = reward if linear.size is None else read_only_view(linear.size).ravel()
     share = 0.0 if exact else TABLE_ROUNDING * EPS
     worst = kernels.exact_advantages(
         *mdp.csr, reward, size, share, problem.active.ravel(), mdp.discount, v, rest, 2 * EPS, table.reshape(-1)
@@ -229,7 +242,7 @@ def _cover_bound(problem: Problem, cover: Cover) -> float:
     worst = -np.inf
     for box in cover.boxes:
         line = box_line(problem, box)
-        bound = _convex_bound(problem, line.reward, convex, box.witness, line.size) + line.constant
+        bound = first_order_bound(problem, box.witness, line.reward, convex, line.size) + line.constant
         # a box that proves nothing must not slip through the comparison
         worst = np.inf if np.isnan(bound) else max(worst, bound)
     return worst
@@ -248,6 +261,7 @@ def scalar_lines(problem: Problem, lines: Sequence[tuple[Array, float]]) -> Line
         part = (1 - problem.mdp.discount) * term.weight * table
         reward = reward - part
         size += SUM_ROUNDING * np.abs(part)
+        # as for the intercepts of convex risks
         constant += term.weight * (64 * EPS * abs(offset) - offset)
     return LinearProblem(reward, constant, size)
 
@@ -287,6 +301,10 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
         return np.inf
     table = np.asarray(features.T @ weights).reshape(mdp.shape)
     v = np.asarray(conflict.multipliers, dtype=np.float64)
-    size = SUM_ROUNDING * np.asarray(abs(features).T @ weights).reshape(mdp.shape)
+    # an entry of the table is a sum over the requirements
+    rounding = max(SUM_ROUNDING, weights.size / MAX_COUNTED_TERMS)
+    size = rounding * np.asarray(abs(features).T @ weights).reshape(mdp.shape)
     reach = (1 - mdp.discount) * _plan_bound(problem, LinearProblem(table, 0.0, size), Witness(v))
-    return reach - float(weights @ floors) + 8 * EPS * (float(weights @ np.abs(floors)) + abs(reach))
+    # one operation for every requirement, 2 for the factor 1 - gamma and 2 for these sums
+    operations = max(16, weights.size + 4)
+    return reach - float(weights @ floors) + operations * EPS / 2 * (float(weights @ np.abs(floors)) + abs(reach))

@@ -13,17 +13,17 @@ from cautious.certificate.bounds import TABLE_ROUNDING, LinearProblem, scalar_li
 from cautious.certificate.twofold import twofold_sum
 from cautious.checks import state_sums_of
 from cautious.models.chains import chain_of
-from cautious.models.encodings import EPS, frozen
+from cautious.models.encodings import EPS, read_only_view
 from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.base import never
 
 # of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
-ERROR_SHARE, VALUES_SHARE = 0.02, 0.002
+OCCUPANCY_ERROR_SHARE, RETURN_ERROR_SHARE = 0.02, 0.002
+# of an occupancy in the 1-norm, before it is known what its error does to the objective: usually, and if time is over
+FIRST_ACCURACY, HURRIED_ACCURACY = 1e-9, 1e-6
 # of values; each gains about as many digits as a linear solve has right
 MAX_CORRECTIONS = 6
-# errors of an occupancy that are tried first: usually, and when time is over
-ROUGH, HURRIED = 1e-9, 1e-6
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,20 @@ def evaluate_return(
     entry: where these agree the occupancy need not be known. It is solved for when somebody asks.
     """
     mdp, horizon, counted = problem.mdp, 1 / (1 - problem.mdp.discount), problem.active_states
-    v, pi, reward = np.where(counted, values, 0.0), frozen(policy).ravel(), problem.reward
+    v, pi, reward = np.where(counted, values, 0.0), read_only_view(policy).ravel(), problem.reward
+    # 4 u for each of as many operations as the successors of all actions taken, the actions, and 8 more: see ``bounds``
     least, largest = kernels.policy_advantages(
         *mdp.csr, reward.ravel(), pi, problem.active.ravel(), counted, mdp.discount, v, 2 * EPS
     )
     first, whole = kernels.compensated_dot(mdp.start, v)
     worth = first + horizon * (least + largest) / 2
+    # 16 u: 2 for the dot product, 5 for the horizon and the sums above, 4 for a start that does not sum to one
     error = horizon * (largest - least) / 2 + 8 * EPS * (whole + horizon * max(abs(least), abs(largest)))
-    room = VALUES_SHARE * allowance(worth)
+    room = RETURN_ERROR_SHARE * allowance(worth)
     if not error <= room:
         return None
     largest_reward = max(float(reward.max()), -float(reward.min()), 1e-300)
-    accuracy = min(ROUGH, room / (horizon * largest_reward))
+    accuracy = min(FIRST_ACCURACY, room / (horizon * largest_reward))
     return EvaluatedPolicy(policy, LaterOccupancy(mdp, policy, accuracy), worth, 0.0, worth, error)
 
 
@@ -84,10 +86,10 @@ def evaluate_policy(
     worth = partial(_worth, problem, policy, hints or {}, over)
     if allowance is None:
         return worth(policy_occupancy(problem.mdp, policy, guess=states))
-    accuracy = HURRIED if over() else ROUGH
+    accuracy = HURRIED_ACCURACY if over() else FIRST_ACCURACY
     while True:
         found = worth(policy_occupancy(problem.mdp, policy, accuracy, states))
-        room = ERROR_SHARE * allowance(found.objective)
+        room = OCCUPANCY_ERROR_SHARE * allowance(found.objective)
         if found.error <= room or over():
             return found
         if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
@@ -108,11 +110,11 @@ def _worth(
     if by_values:
         other = _return_by_values(problem, policy, found.reached, LinearProblem(problem.reward, 0.0, None))
         expected, error = other if other[1] < error else (expected, error)
-    risk, slopes, risk_error = (np.inf, (), 0.0)
-    if _clear_of_floors(problem, found):
-        risk, slopes, risk_error = _risk(problem, found, hints, over)
+    clear = _clear_of_floors(problem, found)
+    risk, slopes, risk_error = _risk(problem, found, hints, over) if clear else (np.inf, (), 0.0)
     objective = expected if problem.neutral else expected - problem.caution * risk
     if slopes:
+        # 8 u: 2 for the product and the difference above, the rest for the weights of the risk's sum
         error += risk_error + 4 * EPS * (abs(expected) + problem.caution * abs(risk))
     if by_values and slopes and problem.parts.scalars:
         objective, error = _objective_by_values(problem, policy, found, (objective, error))
@@ -139,6 +141,7 @@ def _objective_by_values(
         value, slope = term.risk.value_and_gradient(d)
         objective -= term.weight * value
         error += np.inf if slope is None else term.weight * term.risk.value_error(d, value, slope, found.error)
+    # 256 u: 4 for every term that was subtracted, and 128 for the offsets in ``scalar_lines``
     error += 128 * EPS * (abs(objective) + abs(linear.constant))
     return (objective, error) if error < known[1] else known
 
@@ -156,6 +159,7 @@ def _risk(
         if slope is None:
             return np.inf, (), 0.0
         risk += weight / problem.caution * value
+        # 8 u: 3 for weight, caution and value, the rest for sums of up to five terms; ``value_error`` has room for more
         error += weight * (term.value_error(d, value, slope, found.error) + 4 * EPS * abs(value))
         slopes.append(slope)
     return risk, tuple(slopes), error
@@ -163,16 +167,15 @@ def _risk(
 
 def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[float, float]:
     """<d, r> / (1-gamma), and how wrong it can be."""
-    horizon, reward = 1 / (1 - problem.mdp.discount), frozen(problem.reward).ravel()
+    horizon, reward = 1 / (1 - problem.mdp.discount), read_only_view(problem.reward).ravel()
     paid, magnitude = kernels.compensated_dot(found.occupancy.ravel(), reward)
     # where the policy goes at all, also where its occupancy was rounded to zero
-    largest = kernels.largest_reward_taken(reward, frozen(policy).ravel(), found.reached)
+    largest = kernels.largest_reward_taken(reward, read_only_view(policy).ravel(), found.reached)
+    # 32 u: 2 for the dot product, 3 for the horizon, 2 for the entries of d, and about 20 for the sum d was divided by
     return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
 
 
-def _return_by_values(
-    problem: Problem, policy: Array, reached: Mask, linear: LinearProblem
-) -> tuple[float, float]:
+def _return_by_values(problem: Problem, policy: Array, reached: Mask, linear: LinearProblem) -> tuple[float, float]:
     """The return that a policy gets from a table, by values in twice the working precision, and its error.
 
     As in ``evaluate_return``, for any v the return lies between  <xi, v> + low / (1-gamma)  and the same with high, the
@@ -182,8 +185,8 @@ def _return_by_values(
     mdp, gamma, horizon = problem.mdp, problem.mdp.discount, 1 / (1 - problem.mdp.discount)
     chain, missing = chain_of(mdp, policy), np.empty(mdp.n_states)
     # states that are not reached are worth nothing, and the policy never leads there
-    reward, share = frozen(linear.reward), 0.0 if linear.size is None else TABLE_ROUNDING * EPS
-    size = reward if linear.size is None else frozen(linear.size)
+    reward, share = read_only_view(linear.reward), 0.0 if linear.size is None else TABLE_ROUNDING * EPS
+    size = reward if linear.size is None else read_only_view(linear.size)
     gain = np.where(reached, np.einsum("sa,sa->s", policy, reward), 0.0)
     values = np.where(reached, chain.values(gamma, gain)[0], 0.0), np.zeros(mdp.n_states)
     worth, error = np.nan, np.inf
@@ -193,7 +196,7 @@ def _return_by_values(
             reward.ravel(),
             size.ravel(),
             share,
-            frozen(policy).ravel(),
+            read_only_view(policy).ravel(),
             mdp.allowed.ravel(),
             reached,
             gamma,
@@ -202,6 +205,7 @@ def _return_by_values(
             missing,
         )
         (first, whole), (more, _) = (kernels.compensated_dot(mdp.start, part) for part in values)
+        # 16 u as in ``evaluate_return``
         off = horizon * (high - low) / 2 + 8 * EPS * (whole + horizon * max(abs(low), abs(high)))
         if not off < 0.5 * error:
             break

@@ -1,75 +1,43 @@
 """``learn``: a policy from samples alone."""
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cautious.commands.problems import (
-    GYM,
-    NO_OPTIONS,
-    ModelOptions,
-    ProblemName,
-    gym_table,
-    read_problem,
-    with_model_options,
-)
+from cautious.commands import problems, shared
 from cautious.commands.progress import LearningBar
-from cautious.commands.shared import (
-    AsJson,
-    Caution,
-    PolicyCsv,
-    Quiet,
-    ReportFile,
-    RiskText,
-    Seed,
-    SolutionFile,
-    check_outputs,
-    exit_code,
-    numbers_in,
-    plain,
-    print_files,
-    print_json,
-    print_solution,
-    summary,
-    whole_number,
-    write_solution,
-)
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from cautious import LearningProgress, LoggedMDP, Risk, Simulator
 
 
-@with_model_options
+@problems.with_model_options
 def learn(
-    problem: ProblemName,
-    caution: Caution = None,
-    risk: RiskText = None,
+    problem: problems.ProblemName,
+    caution: shared.Caution = None,
+    risk: shared.RiskText = None,
     samples: Annotated[str, typer.Option(help="Transitions that may be drawn, such as 1e6.")] = "1e6",
     method: Annotated[str, typer.Option(help="auto, plug-in, primal-dual, or paper.")] = "auto",
-    seed: Seed = 0,
+    seed: shared.Seed = 0,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Keep the run in this file, and continue it when the file exists.")
     ] = None,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
     call_timeout: Annotated[float, typer.Option(help="Seconds one call of the simulator may take.")] = 600.0,
     workers: Annotated[int, typer.Option(help="Processes that draw samples; for slow gym: environments.")] = 1,
-    options: ModelOptions = NO_OPTIONS,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
     reward_range: Annotated[
         str | None, typer.Option(help="Of a log: the least and the largest reward that can be paid, such as -10,5.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the course of the run (.png).")] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Write the course of the run to this folder.")] = None,
-    report: ReportFile = None,
-    out: SolutionFile = None,
-    policy_csv: PolicyCsv = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    report: shared.ReportFile = None,
+    out: shared.SolutionFile = None,
+    policy_csv: shared.PolicyCsv = None,
+    quiet: shared.Quiet = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Learn a policy from samples, and say how sure it is.
 
@@ -79,16 +47,18 @@ def learn(
     """
     import cautious as ca
     from cautious.report.plots import plot_history, save_figure
+    from cautious.runtime.processes import process_pool
 
-    check_outputs([out, checkpoint, policy_csv], [report, plot])
-    budget = whole_number("--samples", samples)
+    shared.check_outputs([out, checkpoint, policy_csv], [report, plot])
+    budget = shared.whole_number("--samples", samples)
     if reward_range is not None:
-        limits = numbers_in("--reward-range", reward_range, "two numbers such as -10,5", 2)
+        limits = shared.numbers_in("--reward-range", reward_range, "two numbers such as -10,5", 2)
         options = {**options, "reward_range": limits}
     if workers < 1:
         raise ca.InputError(f"--workers is {workers}; expected at least 1")
     board = None if tensorboard is None else ca.TensorBoard(tensorboard)
-    with LearningBar("learning", quiet or as_json) as bar, _pool(workers) as executor:
+    pool = nullcontext() if workers == 1 else process_pool(workers)
+    with LearningBar("learning", quiet or as_json) as bar, pool as executor:
 
         def tell(progress: "LearningProgress") -> None:
             bar(progress)
@@ -114,16 +84,16 @@ def learn(
         )
     if board is not None:
         board.close()
-    write_solution(solution, out, policy_csv, report)
+    shared.write_solution(solution, out, policy_csv, report)
     if plot is not None and solution.history is not None:
         save_figure(plot_history(solution.history), plot)
     facts = solution.certificate.facts
     if as_json:
         words = {name: value for name, value in facts.items() if isinstance(value, str | int)}
-        numbers = {name: plain(value) for name, value in facts.items() if isinstance(value, float)}
-        print_json(summary(solution) | {"facts": words | numbers})
-        raise typer.Exit(exit_code(solution))
-    print_solution(solution)
+        numbers = {name: shared.plain(value) for name, value in facts.items() if isinstance(value, float)}
+        shared.print_json(shared.summary(solution) | {"facts": words | numbers})
+        raise typer.Exit(shared.exit_code(solution))
+    shared.print_solution(solution)
     typer.echo(f"method: {facts['method']}")
     if "rows as evidence" in facts:
         chose, evidence = facts["rows for the policy"], facts["rows as evidence"]
@@ -132,46 +102,25 @@ def learn(
     typer.echo(solution.certificate.statement)
     drawn = plot if solution.history is not None else None
     files = {"solution": out, "policy": policy_csv, "plot": drawn, "report": report}
-    print_files(files | {"checkpoint (the same command continues it)": checkpoint})
-    raise typer.Exit(exit_code(solution))
+    shared.print_files(files | {"checkpoint (the same command continues it)": checkpoint})
+    raise typer.Exit(shared.exit_code(solution))
 
 
 def sampled(
-    name: str, options: ModelOptions, risk: str | None, caution: float | None
+    name: str, options: problems.ModelOptions, risk: str | None, caution: float | None
 ) -> tuple["Simulator | LoggedMDP", "Risk | None", float]:
     """What a problem's samples come from, its risk and its caution; environments are sampled as they are."""
     from cautious import GymSimulator, InputError, LoggedMDP
     from cautious.commands.risk_spec import parse_risk
     from cautious.problem_files.model_entries import gym_environment
 
-    if not name.startswith(GYM):
-        found = read_problem(name, options, risk, caution)
+    if not name.startswith(problems.GYM):
+        found = problems.read_problem(name, options, risk, caution)
         source = found.mdp if isinstance(found.mdp, LoggedMDP) else found.mdp.simulator()
         return source, found.unbound_risk, found.caution
-    given = gym_table(name, options)
+    given = problems.gym_table(name, options)
     if "start" in options:
         raise InputError(f"--start means nothing here: {name} is sampled, and starts where it starts")
     chosen = None if risk is None else parse_risk(risk)
     price = (0.0 if chosen is None else 1.0) if caution is None else caution
     return GymSimulator(gym_environment(given["gym"]), given["discount"], given["at_end"]), chosen, price
-
-
-@contextmanager
-def _pool(workers: int) -> "Iterator[Executor | None]":
-    """Processes that draw samples; None when one is enough."""
-    if workers == 1:
-        yield None
-        return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import active_children, get_context
-
-    others = set(active_children())
-    # spawned, because this process has threads; Ctrl-C is for this process alone
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        # a call that hangs would keep the command from ending
-        for child in set(active_children()) - others:
-            child.terminate()

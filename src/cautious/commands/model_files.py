@@ -6,15 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands import completion
-from cautious.commands.problems import (
-    NO_OPTIONS,
-    ModelOptions,
-    ProblemName,
-    read_problem,
-    start_note,
-    with_model_options,
-)
+from cautious.commands import completion, problems
 from cautious.commands.progress import Bar
 from cautious.commands.shared import AsJson, Quiet, check_outputs, print_json, print_table
 
@@ -22,10 +14,10 @@ from cautious.commands.shared import AsJson, Quiet, check_outputs, print_json, p
 BESIDE_TRA = (".lab", ".srew", ".trew", ".sta")
 
 
-@with_model_options
+@problems.with_model_options
 def check(
-    problem: ProblemName,
-    options: ModelOptions = NO_OPTIONS,
+    problem: problems.ProblemName,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -37,13 +29,13 @@ def check(
     from cautious.report.text_tables import Table
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        asked = read_problem(problem, options)
+        asked = problems.read_problem(problem, options)
         bar.show("inspecting")
         found = ca.inspect_model(asked.mdp)
     if as_json:
         print_json({"problem": problem, "risk": asked.risk_label, "caution": asked.caution} | asdict(found))
         return
-    note = start_note(problem, options, asked.mdp)
+    note = problems.start_note(problem, options, asked.mdp)
     rows = [(fact, note if fact == "start" and note is not None else value) for fact, value in found.table()]
     if asked.unbound_risk is not None:
         rows += [("risk", asked.risk_label), ("caution", f"{asked.caution:g}")]
@@ -54,9 +46,9 @@ def check(
         typer.echo(f"Suspicious: {sentence}.")
 
 
-@with_model_options
+@problems.with_model_options
 def convert(
-    problem: ProblemName,
+    problem: problems.ProblemName,
     out: Annotated[
         Path,
         typer.Argument(
@@ -66,7 +58,7 @@ def convert(
         ),
     ],
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
-    options: ModelOptions = NO_OPTIONS,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -85,7 +77,7 @@ def convert(
     if in_the_way and not force:
         raise FileError(f"{in_the_way[0]} exists; --force overwrites it")
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        mdp = read_problem(problem, options).mdp
+        mdp = problems.read_problem(problem, options).mdp
         bar.show(f"writing {out}")
         mdp.save(out)
     sizes = {str(path): path.stat().st_size for path in _files_of(out) if path.exists()}

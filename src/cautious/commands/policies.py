@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious import MDP, FileError, PeakExposure, Problem, SafeSet
+from cautious import MDP, FileError, InputError, PeakExposure, Problem, SafeSet
 from cautious.arrays import Array, Mask
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.checks import did_you_mean
@@ -50,15 +50,14 @@ def policy_from_rows(path: Path, mdp: MDP) -> Array:
 def _numbers(rows: Columns, column: str, names: list[str]) -> Any:
     """The states or actions (n,) of the model that a column names."""
     places = {name: place for place, name in enumerate(names)}
-    labels = [str(label) for label in rows.labels[column]]
-    found = np.array([places.get(label, -1) for label in labels], dtype=np.int64)
-    numbers = found[rows.codes[column]]
-    if (numbers < 0).any():
-        row = int(np.argmax(numbers < 0))
-        label = labels[rows.codes[column][row]]
-        hint = did_you_mean(label, names) or ";"
-        raise rows.refusal(row, f"this model has no {column} {label!r}{hint} its {column}s are {_some(names)}")
-    return numbers
+
+    def number(label: Any) -> int:
+        if str(label) not in places:
+            hint = did_you_mean(str(label), names) or ";"
+            raise InputError(f"this model has no {column} {str(label)!r}{hint} its {column}s are {_some(names)}")
+        return places[str(label)]
+
+    return rows.numbered(column, column, number)
 
 
 def _check_states(path: Path, mdp: MDP, policy: Array, told: Any) -> None:

@@ -7,7 +7,6 @@ second shows nothing either.
 import math
 import sys
 from threading import Timer
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -57,9 +56,7 @@ class Bar:
         if self.wanted:
             self._bar.update(self._task, description=what, completed=done, total=total, figures=figures)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.wanted:
             self._timer.cancel()
             self._timer.join()

@@ -6,64 +6,26 @@ from typing import Annotated, Any
 
 import typer
 
-from cautious.commands import completion
-from cautious.commands.problems import (
-    NO_OPTIONS,
-    ModelOptions,
-    ProblemName,
-    read_problem,
-    start_note,
-    with_model_options,
-)
+from cautious.commands import completion, problems, shared
 from cautious.commands.progress import Bar, CompareBar, SolveBar
-from cautious.commands.shared import (
-    INFEASIBLE,
-    INTERRUPTED,
-    LIMIT,
-    SOLVED,
-    AsJson,
-    Caution,
-    MemoryLimit,
-    PolicyCsv,
-    Quiet,
-    ReportFile,
-    RiskText,
-    Seed,
-    SolutionFile,
-    Threads,
-    TimeLimit,
-    Tolerance,
-    as_bytes,
-    check_outputs,
-    exit_code,
-    numbers_in,
-    plain,
-    print_files,
-    print_json,
-    print_solution,
-    print_table,
-    summary,
-    this_command,
-    whole_number,
-    write_solution,
-)
+from cautious.status import DEFAULT_TOLERANCE
 
 
-@with_model_options
+@problems.with_model_options
 def solve(
-    problem: ProblemName,
-    caution: Caution = None,
-    risk: RiskText = None,
-    tolerance: Tolerance = 1e-6,
-    time_limit: TimeLimit = None,
-    threads: Threads = None,
-    memory_limit: MemoryLimit = None,
-    options: ModelOptions = NO_OPTIONS,
-    report: ReportFile = None,
-    out: SolutionFile = None,
-    policy_csv: PolicyCsv = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    problem: problems.ProblemName,
+    caution: shared.Caution = None,
+    risk: shared.RiskText = None,
+    tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
+    time_limit: shared.TimeLimit = None,
+    threads: shared.Threads = None,
+    memory_limit: shared.MemoryLimit = None,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
+    report: shared.ReportFile = None,
+    out: shared.SolutionFile = None,
+    policy_csv: shared.PolicyCsv = None,
+    quiet: shared.Quiet = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Find the best policy of a problem, with a proof.
 
@@ -73,43 +35,43 @@ def solve(
     """
     import cautious as ca
 
-    check_outputs([out, policy_csv], [report])
+    shared.check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
         bar.show(f"reading {problem}")
-        asked = read_problem(problem, options, risk, caution)
+        asked = problems.read_problem(problem, options, risk, caution)
         bar.show("solving")
         solution = ca.solve(
-            asked, tolerance, time_limit, callback=bar, threads=threads, memory_limit=as_bytes(memory_limit)
+            asked, tolerance, time_limit, callback=bar, threads=threads, memory_limit=shared.as_bytes(memory_limit)
         )
         if report is not None:
             bar.show(f"writing {report}")
-        write_solution(solution, out, policy_csv, report)
+        shared.write_solution(solution, out, policy_csv, report)
     if as_json:
-        print_json(summary(solution))
+        shared.print_json(shared.summary(solution))
     else:
-        print_solution(solution)
-        note = start_note(problem, options, asked.mdp)
+        shared.print_solution(solution)
+        note = problems.start_note(problem, options, asked.mdp)
         if note is not None:
             typer.echo(f"start: {note}")
         typer.echo(solution.certificate.statement)
-        print_files({"solution": out, "policy": policy_csv, "report": report})
-    raise typer.Exit(exit_code(solution))
+        shared.print_files({"solution": out, "policy": policy_csv, "report": report})
+    raise typer.Exit(shared.exit_code(solution))
 
 
-@with_model_options
+@problems.with_model_options
 def frontier(
-    problem: ProblemName,
+    problem: problems.ProblemName,
     cautions: Annotated[str | None, typer.Option(help="Comma-separated, such as 0,1,10. Default: chosen.")] = None,
-    risk: RiskText = None,
-    tolerance: Tolerance = 1e-6,
-    time_limit: TimeLimit = None,
-    threads: Threads = None,
-    memory_limit: MemoryLimit = None,
-    options: ModelOptions = NO_OPTIONS,
+    risk: shared.RiskText = None,
+    tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
+    time_limit: shared.TimeLimit = None,
+    threads: shared.Threads = None,
+    memory_limit: shared.MemoryLimit = None,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier (.png).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the frontier.")] = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    quiet: shared.Quiet = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Trade expected return against risk: one problem, many cautions.
 
@@ -121,12 +83,12 @@ def frontier(
     from cautious.report.plots import plot_frontier, save_figure
     from cautious.report.text_tables import frontier_table
 
-    check_outputs([], [plot, report])
+    shared.check_outputs([], [plot, report])
     expected = "numbers separated by commas, such as 0,1,10"
-    wanted = None if cautions is None else numbers_in("--cautions", cautions, expected)
+    wanted = None if cautions is None else shared.numbers_in("--cautions", cautions, expected)
     with SolveBar(quiet or as_json, points=POINTS if wanted is None else len(wanted)) as bar:
         bar.show(f"reading {problem}")
-        asked = read_problem(problem, options, risk)
+        asked = problems.read_problem(problem, options, risk)
         if asked.unbound_risk is None:
             raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
         bar.show("choosing cautions" if wanted is None else "solving")
@@ -138,24 +100,24 @@ def frontier(
             time_limit,
             callback=bar,
             threads=threads,
-            memory_limit=as_bytes(memory_limit),
+            memory_limit=shared.as_bytes(memory_limit),
         )
         if plot is not None:
             save_figure(plot_frontier(points), plot)
         if report is not None:
             bar.show(f"writing {report}")
-            write_overview(points, report, command=this_command())
+            write_overview(points, report, command=shared.this_command())
     if as_json:
-        print_json([summary(one) | {"risk": plain(one.policy_risk)} for one in points])
+        shared.print_json([shared.summary(one) | {"risk": shared.plain(one.policy_risk)} for one in points])
     else:
-        print_table(frontier_table(points))
-        print_files({"plot": plot, "report": report})
-    raise typer.Exit(max((exit_code(one) for one in points), default=0))
+        shared.print_table(frontier_table(points))
+        shared.print_files({"plot": plot, "report": report})
+    raise typer.Exit(max((shared.exit_code(one) for one in points), default=0))
 
 
-@with_model_options
+@problems.with_model_options
 def evaluate(
-    problem: ProblemName,
+    problem: problems.ProblemName,
     policy: Annotated[
         Path,
         typer.Option(
@@ -165,11 +127,11 @@ def evaluate(
     ],
     episodes: Annotated[int, typer.Option(help="How many to simulate.")] = 1000,
     horizon: Annotated[int | None, typer.Option(help="Steps per episode. Default: until 1e-4 is left.")] = None,
-    seed: Seed = 0,
-    risk: RiskText = None,
-    options: ModelOptions = NO_OPTIONS,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    seed: shared.Seed = 0,
+    risk: shared.RiskText = None,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
+    quiet: shared.Quiet = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Simulate a saved policy, next to its exact figures and its risk.
 
@@ -183,7 +145,7 @@ def evaluate(
     from cautious.report.words import number, scene_of
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        asked = read_problem(problem, options, risk)
+        asked = problems.read_problem(problem, options, risk)
         table = check_policy(asked.mdp, policy_table(read_policy(policy, asked.mdp), asked.mdp))
         bar.show(f"simulating {episodes:,} episodes")
         found = ca.evaluate(asked.mdp, table, episodes, horizon, seed, watched_sets(asked))
@@ -196,24 +158,24 @@ def evaluate(
             rows.append((f"risk ({asked.risk_label})", "", number(exact_risk)))
         for one in requirements:
             rows.append((f"{one.plain_name} (must exceed {number(one.limit)})", "", number(one.reached)))
-        print_table(replace(shown, title=f"{shown.title}, returns in {unit}", rows=tuple(rows)))
+        shared.print_table(replace(shown, title=f"{shown.title}, returns in {unit}", rows=tuple(rows)))
         return
     names = ("mean", "variance", "standard_error", "exact_mean", "exact_variance", "truncation_error", "horizon")
-    content: dict[str, Any] = {name: plain(getattr(found, name)) for name in names}
+    content: dict[str, Any] = {name: shared.plain(getattr(found, name)) for name in names}
     content |= {"quantiles": found.quantiles, "episodes": found.episodes, "seed": found.seed, "reward_unit": unit}
     content |= {"exposure": found.exposure, "exact_exposure": found.exact_exposure}
-    content |= {"risk_label": asked.risk_label, "exact_risk": plain(exact_risk)}
+    content |= {"risk_label": asked.risk_label, "exact_risk": shared.plain(exact_risk)}
     content["requirements"] = [
         {"name": one.name, "must_exceed": one.limit, "reached": one.reached} for one in requirements
     ]
-    print_json(content)
+    shared.print_json(content)
 
 
-@with_model_options
+@problems.with_model_options
 def compare(
-    problem: ProblemName,
-    caution: Caution = None,
-    risk: RiskText = None,
+    problem: problems.ProblemName,
+    caution: shared.Caution = None,
+    risk: shared.RiskText = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -223,11 +185,11 @@ def compare(
     samples: Annotated[
         str | None, typer.Option(help="Our learners take part, with so many transitions each, such as 1e6.")
     ] = None,
-    tolerance: Tolerance = 1e-6,
+    tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
     time_limit: Annotated[float, typer.Option(help="Seconds for each method.")] = 60.0,
-    options: ModelOptions = NO_OPTIONS,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    options: problems.ModelOptions = problems.NO_OPTIONS,
+    quiet: shared.Quiet = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Solve a problem by every method that fits, ours and others'.
 
@@ -240,22 +202,22 @@ def compare(
     from cautious.report.text_tables import Table
 
     with CompareBar(f"reading {problem}", quiet or as_json) as bar:
-        asked = read_problem(problem, options, risk, caution)
+        asked = problems.read_problem(problem, options, risk, caution)
         found = ca.compare(
             asked,
             None if methods is None else methods.split(","),
             tolerance,
             time_limit,
-            None if samples is None else whole_number("--samples", samples),
+            None if samples is None else shared.whole_number("--samples", samples),
             callback=bar,
         )
     fastest = found.fastest
     if as_json:
-        print_json({"tolerance": tolerance, "time_limit_seconds": time_limit, "rows": found.table()})
+        shared.print_json({"tolerance": tolerance, "time_limit_seconds": time_limit, "rows": found.table()})
     else:
         # narrow enough for eighty columns: the package is part of the name, notes stand below
         rows = tuple((label(row[0], row[1]), *row[2:-1]) for row in found.cells())
-        print_table(Table("", (HEADERS[0], *HEADERS[2:-1]), rows))
+        shared.print_table(Table("", (HEADERS[0], *HEADERS[2:-1]), rows))
         for row in found.rows:
             if row.note:
                 typer.echo(f"{label(row.method, row.whose)}: {row.status}, {row.note}")
@@ -266,7 +228,7 @@ def compare(
         else:
             typer.echo(f"Fastest with a gap within {within}: {fastest.method} ({fastest.seconds:.3g} s).")
     if found.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(shared.INTERRUPTED)
     if any(row.status == "INFEASIBLE" for row in found.rows):
-        raise typer.Exit(INFEASIBLE)
-    raise typer.Exit(SOLVED if fastest is not None else LIMIT)
+        raise typer.Exit(shared.INFEASIBLE)
+    raise typer.Exit(shared.SOLVED if fastest is not None else shared.LIMIT)

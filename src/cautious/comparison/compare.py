@@ -4,7 +4,6 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -24,9 +23,8 @@ from cautious.problem import Problem
 from cautious.solution import Solution
 from cautious.solvers.base import Solver
 from cautious.solvers.choose import SOLVERS, choose
-from cautious.solvers.request import Request
-from cautious.solvers.solve import answer
-from cautious.status import Status
+from cautious.solvers.solve import Request, answer
+from cautious.status import DEFAULT_TOLERANCE, Status
 
 LEARNERS = ("plug-in", "primal-dual", "paper")
 DEFAULT_SAMPLES = 1_000_000
@@ -48,7 +46,7 @@ class Turn:
 def compare(
     problem: Problem,
     methods: Sequence[str] | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float = DEFAULT_TOLERANCE,
     time_limit_seconds: float = 60.0,
     samples: int | None = None,
     seed: int = 0,
@@ -252,9 +250,7 @@ class Peers:
     def __enter__(self) -> "Peers":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for worker in self.workers.values():
             if worker.alive:
                 worker.close()

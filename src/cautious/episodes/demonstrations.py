@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_number, check_choice
-from cautious.episodes.records import Episode, read_records
+from cautious.episodes.records import Episode, read_record
 from cautious.episodes.space import Space, space_of
 from cautious.episodes.tables import read_table
 from cautious.errors import IncompatibleError, InputError
@@ -102,11 +102,7 @@ class Demonstrations:
 
 
 def demonstrations(
-    episodes: str | os.PathLike[str] | Iterable[Any],
-    model: MDP | Simulator,
-    *,
-    smoothing: float,
-    at_end: AtEnd,
+    episodes: str | os.PathLike[str] | Iterable[Any], model: MDP | Simulator, *, smoothing: float, at_end: AtEnd
 ) -> Demonstrations:
     """A prior from recorded episodes.
 
@@ -177,7 +173,7 @@ def _read(episodes: Any, space: Space) -> list[Episode]:
             "a single episode is a list of one: [episode]"
         )
     else:
-        read = read_records(episodes, space)
+        read = [read_record(f"episode {index}", item, space) for index, item in enumerate(episodes)]
     if not read:
         raise InputError("episodes is empty; it needs at least one episode")
     for index, one in enumerate(read):
@@ -196,7 +192,9 @@ def _seen(read: list[Episode], space: Space, at_end: AtEnd) -> tuple[sp.csr_arra
     owner = np.repeat(np.arange(lengths.size), lengths)
     first = np.cumsum(lengths) - lengths
     steps = np.arange(owner.size) - first[owner]
-    entries = np.concatenate([_entries(one, n_actions) for one in read])
+    entries = np.concatenate(
+        [one.states if one.actions is None else one.states * n_actions + one.actions for one in read]
+    )
     # powers that underflow belong to steps without weight
     with np.errstate(under="ignore"):
         weights, left = (1 - gamma) * np.power(gamma, steps), np.power(gamma, lengths)
@@ -204,7 +202,10 @@ def _seen(read: list[Episode], space: Space, at_end: AtEnd) -> tuple[sp.csr_arra
     if at_end != "absorb":
         return seen, left
     ended = np.array([one.ended for one in read])
-    final = np.array([_final(one, space) for one in read])
+    # the state after the last step, -1 where it is not known
+    final = np.array([-1 if one.final is None else one.final for one in read])
+    if space.end_state is not None:
+        final[:] = space.end_state
     # the state after the last step is known: what is done there is not, so its actions share alike
     known = np.flatnonzero(ended & (final >= 0))
     stays = _table(left[known], known, final[known], (lengths.size, n_states))
@@ -216,22 +217,9 @@ def _seen(read: list[Episode], space: Space, at_end: AtEnd) -> tuple[sp.csr_arra
     return sp.csr_array(seen + stays + goes_on), left
 
 
-def _entries(one: Episode, n_actions: int) -> Indices:
-    return one.states if one.actions is None else one.states * n_actions + one.actions
-
-
-def _final(one: Episode, space: Space) -> int:
-    """The state after the last step; -1 where it is not known."""
-    if space.end_state is not None:
-        return space.end_state
-    return -1 if one.final is None else one.final
-
-
 def _table(weights: Array, rows: Indices, columns: Indices, shape: tuple[int, int]) -> sp.csr_array:
     """Sums of weights by row and column."""
-    table = sp.csr_array(sp.coo_array((weights, (rows, columns)), shape=shape))
-    table.sum_duplicates()
-    return table
+    return sp.csr_array((weights, (rows, columns)), shape=shape)
 
 
 def _spread(allowed: Mask) -> sp.csr_array:

@@ -1,6 +1,6 @@
 """Episodes held in memory: lists of states or of pairs, and records as Gymnasium loops and Minari make them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -39,12 +39,8 @@ class Record(Protocol):
     truncations: Any
 
 
-def read_records(episodes: Iterable[Any], space: Space) -> list[Episode]:
-    """Every episode, checked against the model."""
-    return [_episode(f"episode {index}", item, space) for index, item in enumerate(episodes)]
-
-
-def _episode(name: str, item: Any, space: Space) -> Episode:
+def read_record(name: str, item: Any, space: Space) -> Episode:
+    """One episode, checked against the model; messages call it by this name."""
     if isinstance(item, Mapping):
         return _record(name, _parts(name, item), space)
     # asking for members is slow, and lists are many

@@ -14,7 +14,7 @@ from cautious.checks import as_allowed, as_array, first_bad
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.gym_simulator import GymSimulator
 from cautious.models.simulator_checks import check_members
-from cautious.models.simulators import Known, Simulator, TellsMore
+from cautious.models.simulators import Known, Simulator, known_of
 from cautious.models.tabular import MDP
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -121,7 +121,7 @@ def space_of(model: Any) -> Space:
         known = Known(model.allowed, None, model.state_names, model.action_names)
     elif isinstance(model, Simulator) and not isinstance(model, type):
         check_members(model)
-        known = model.known if isinstance(model, TellsMore) else Known()
+        known = known_of(model)
     else:
         raise IncompatibleError(
             f"ca.demonstrations needs the ca.MDP or the simulator that the prior is for, found {type(model).__name__}"

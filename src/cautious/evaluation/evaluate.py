@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_count, as_policy, check_shape, first_bad
+from cautious.arrays import Array, Mask
+from cautious.checks import as_count, as_policy
 from cautious.errors import IncompatibleError, InputError
 from cautious.evaluation.policy_rows import policy_table
 from cautious.evaluation.rollouts import roll_out
 from cautious.models.encodings import EPS, row_of_entries, weighted_rows
 from cautious.models.simulator_checks import check_members
-from cautious.models.simulators import Simulator
-from cautious.models.tabular import MDP
+from cautious.models.simulators import Simulator, known_of
+from cautious.models.tabular import MDP, state_indices
 from cautious.occupancy import check_policy, policy_occupancy, policy_values
 
 NEGLIGIBLE_SHARE = 1e-4
@@ -124,7 +124,7 @@ def evaluate(
         Same seed, same bytes.
     sets
         Named sets of states (a mapping, or a sequence that gets the names "set 0", ...), each as indices, a mask or,
-        for a model, state names; their share of discounted time is reported.
+        where they are known, state names; their share of discounted time is reported.
 
     Notes
     -----
@@ -157,11 +157,15 @@ def evaluate(
         )
     gamma = float(simulator.discount)
     horizon = default_horizon(gamma) if horizon is None else as_count("horizon", horizon)
-    masks = _set_masks(simulator.n_states, mdp, sets)
+    masks = _set_masks(simulator, sets)
     returns, exposure = roll_out(simulator, table, masks, seed, episodes, horizon)
     variance = float(returns.var(ddof=1)) if np.ptp(returns) > RELATIVE_ROUNDING * np.abs(returns).max() else 0.0
     largest = max(abs(bound) for bound in simulator.reward_range)
-    exact_mean, exact_variance, exact_exposure = (None, None, None) if mdp is None else _exact(mdp, table, masks)
+    exact: dict[str, Any] = {}
+    if mdp is not None:
+        states = policy_occupancy(mdp, table).occupancy.sum(axis=1) if masks else np.empty(0)
+        exact["exact_mean"], exact["exact_variance"] = return_variance(mdp, table)
+        exact["exact_exposure"] = {name: float(states[mask].sum()) for name, mask in masks.items()}
     return Evaluation(
         mean=float(returns.mean()),
         variance=variance,
@@ -174,9 +178,7 @@ def evaluate(
         episodes=episodes,
         seed=seed,
         discount=gamma,
-        exact_mean=exact_mean,
-        exact_variance=exact_variance,
-        exact_exposure=exact_exposure,
+        **exact,
     )
 
 
@@ -208,13 +210,7 @@ def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:
     return mean, (spread if spread > unsure_spread else 0.0) + (surprises if surprises > unsure_surprises else 0.0)
 
 
-def _exact(mdp: MDP, policy: Array, masks: dict[str, Mask]) -> tuple[float, float, dict[str, float]]:
-    mean, variance = return_variance(mdp, policy)
-    states = policy_occupancy(mdp, policy).occupancy.sum(axis=1) if masks else np.empty(0)
-    return mean, variance, {name: float(states[mask].sum()) for name, mask in masks.items()}
-
-
-def _set_masks(n_states: int, mdp: MDP | None, sets: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Mask]:
+def _set_masks(simulator: Simulator, sets: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Mask]:
     """Every set as a mask (S,), by name."""
     if sets is None:
         return {}
@@ -226,20 +222,6 @@ def _set_masks(n_states: int, mdp: MDP | None, sets: Mapping[str, Any] | Sequenc
         label = f"sets[{name!r}]"
         if np.ndim(states) != 1:
             raise InputError(f"{label} must be a one-dimensional list of states or a mask, found {states!r}")
-        indices = mdp.state_indices(label, states) if mdp is not None else _plain_indices(label, states, n_states)
-        masks[str(name)] = np.isin(np.arange(n_states), indices)
+        indices = state_indices(label, states, simulator.n_states, known_of(simulator).state_names)
+        masks[str(name)] = np.isin(np.arange(simulator.n_states), indices)
     return masks
-
-
-def _plain_indices(label: str, states: Any, n_states: int) -> Indices:
-    items = np.asarray(states)
-    if items.dtype == np.bool_:
-        check_shape(label, items, (n_states,), "(S,), a mask of states")
-        return np.flatnonzero(items).astype(np.int64)
-    if items.size and not np.issubdtype(items.dtype, np.integer):
-        raise InputError(f"{label} must hold state indices or a mask; a simulator has no state names")
-    bad = (items < 0) | (items >= n_states)
-    if bad.any():
-        where = first_bad(bad)
-        raise InputError(f"{label}{list(where)} is {items[where]}; states are numbered 0 to {n_states - 1}")
-    return items.astype(np.int64)

@@ -108,7 +108,8 @@ def off_policy(logged: LoggedMDP, policy: Any) -> OffPolicy:
     if logged.log.first is None or logged.layout.restart:
         return OffPolicy(logged_model, policy_model)
     first = logged.log.first
-    returns = _returns(logged, first)
+    step = np.arange(logged.log.n_rows) - np.repeat(first, np.diff(np.append(first, logged.log.n_rows)))
+    returns = np.add.reduceat(logged.discount**step * logged.log.rewards, first)
     error = float(returns.std(ddof=1)) / math.sqrt(returns.size) if returns.size > 1 else None
     last = np.append(first[1:], logged.log.n_rows) - 1
     mean, spread, effective = _weighted(logged, table, first)
@@ -123,12 +124,6 @@ def off_policy(logged: LoggedMDP, policy: Any) -> OffPolicy:
         int(first.size),
         int(np.count_nonzero(~logged.log.ended[last])),
     )
-
-
-def _returns(logged: LoggedMDP, first: Indices) -> Array:
-    """Discounted return of every episode."""
-    step = np.arange(logged.log.n_rows) - np.repeat(first, np.diff(np.append(first, logged.log.n_rows)))
-    return np.asarray(np.add.reduceat(logged.discount**step * logged.log.rewards, first))
 
 
 def _weighted(logged: LoggedMDP, policy: Array, first: Indices) -> tuple[float | None, float | None, float]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cautious.errors import IncompatibleError
-from cautious.models.simulators import Known, Simulator, TellsMore
+from cautious.models.simulators import Simulator, known_of
 from cautious.models.tabular import MDP
 from cautious.risks.priors import HasPolicy
 from cautious.solution import Solution
@@ -25,17 +25,11 @@ def policy_table(policy: Any, model: MDP | Simulator) -> Any:
         return policy
     if not isinstance(policy, Solution):
         return policy.policy
-    here = model if isinstance(model, MDP) else _known(model)
+    here = model if isinstance(model, MDP) else known_of(model)
     states = _order("states", policy.mdp.state_names, here.state_names)
     actions = _order("actions", policy.mdp.action_names, here.action_names)
     table = policy.policy if states is None else policy.policy[states]
     return table if actions is None else table[:, actions]
-
-
-def _known(simulator: Simulator) -> Known:
-    """What a simulator tells beyond the protocol."""
-    known = simulator.known if isinstance(simulator, TellsMore) else None
-    return known if isinstance(known, Known) else Known()
 
 
 def _order(what: str, made_for: Sequence[str] | None, wanted: Sequence[str] | None) -> Any:

@@ -15,24 +15,33 @@ def roll_out(
     simulator: Simulator, policy: Array, masks: dict[str, Mask], seed: int, episodes: int, horizon: int
 ) -> tuple[Array, dict[str, float]]:
     """Returns (episodes,) and the share of discounted time in each set; errors name the call, the step and the seed."""
-    rng, cumulative, gamma = np.random.default_rng(seed), cumulative_rows(policy), float(simulator.discount)
-    when = f" (seed {seed})"
+    returns, time, weight, total = np.zeros(episodes), dict.fromkeys(masks, 0.0), 1.0, 0.0
+    for states, rewards in steps(simulator, policy, seed, episodes, horizon):
+        for name, mask in masks.items():
+            time[name] += weight * float(np.count_nonzero(mask[states])) / episodes
+        returns += weight * rewards
+        total += weight
+        weight *= float(simulator.discount)
+    return returns, {name: value / total for name, value in time.items()}
+
+
+def steps(
+    simulator: Simulator, policy: Array, seed: int, episodes: int, horizon: int
+) -> Iterator[tuple[Indices, Array]]:
+    """For each step the states (episodes,) before it and the rewards (episodes,) that it pays."""
+    rng, when = np.random.default_rng(seed), f" (seed {seed})"
+    cumulative = cumulative_rows(policy)
     with _noted("start_states", when):
         found: Any = simulator.start_states(episodes, rng)
     states = checked_states(simulator, "start_states", found, episodes, when)
-    returns, time, weight, total = np.zeros(episodes), dict.fromkeys(masks, 0.0), 1.0, 0.0
     for step in range(horizon):
-        for name, mask in masks.items():
-            time[name] += weight * float(np.count_nonzero(mask[states])) / episodes
         actions = drawn_actions(cumulative, states, rng)
         when = f" (step {step}, seed {seed})"
         with _noted("sample", when):
             found = simulator.sample(states, actions, rng)
-        states, rewards = checked_sample(simulator, found, episodes, when)
-        returns += weight * rewards
-        total += weight
-        weight *= gamma
-    return returns, {name: value / total for name, value in time.items()}
+        next_states, rewards = checked_sample(simulator, found, episodes, when)
+        yield states, rewards
+        states = next_states
 
 
 @contextmanager

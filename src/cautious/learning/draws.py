@@ -28,7 +28,7 @@ Requests = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
 MEMBERS = ("n_states", "n_actions", "discount", "reward_range")
 BATCH = 4096
 POLL_SECONDS = 0.05
-PROBE = 32
+PROBE_SAMPLES = 32
 
 
 class StopRequested(Exception):

@@ -1,6 +1,7 @@
 """``ca.learn``: a policy from samples alone, and what can be said about it."""
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import Executor
 
 from threadpoolctl import threadpool_limits
@@ -22,7 +23,13 @@ from cautious.risks.base import Risk
 from cautious.solution import Solution
 
 SAMPLES = 1_000_000
-METHODS = ("auto", "plug-in", "primal-dual", "paper")
+# by the name that is asked for: the first that takes the task, otherwise the last one says why it does not
+METHODS: Mapping[str, tuple[Method, ...]] = {
+    "auto": (PlugIn(), PrimalDual()),
+    "plug-in": (PlugIn(),),
+    "primal-dual": (PrimalDual(),),
+    "paper": (AlgorithmTwo(), AlgorithmOne()),
+}
 
 
 def learn(
@@ -117,14 +124,13 @@ def choose(task: Task, method: str | Method) -> tuple[Method, str]:
     """The method, and why."""
     if isinstance(method, Method):
         return method, "asked for"
-    if method == "auto":
-        refusal = PlugIn().refusal(task)
-        if refusal is None:
-            return PlugIn(), "chosen because the counts fit in memory, and counting needs the fewest samples"
-        return PrimalDual(), f"chosen because plug-in cannot: {refusal}"
     if method not in METHODS:
         known = ", ".join(METHODS)
         raise InputError(f"method is {method!r}; the methods are {known}, or an object such as ca.PlugIn()")
-    if method == "paper":
-        return (AlgorithmTwo() if AlgorithmTwo().refusal(task) is None else AlgorithmOne()), "asked for"
-    return (PlugIn() if method == "plug-in" else PrimalDual()), "asked for"
+    first, last = METHODS[method][0], METHODS[method][-1]
+    refusal = first.refusal(task)
+    if method == "auto" and refusal is None:
+        return first, "chosen because the counts fit in memory, and counting needs the fewest samples"
+    if method == "auto":
+        return last, f"chosen because {first.name} cannot: {refusal}"
+    return (first if refusal is None else last), "asked for"

@@ -18,7 +18,7 @@ from cautious.arrays import Array
 from cautious.errors import FileError, SimulatorError
 from cautious.history import History
 from cautious.learning.checkpoints import Checkpoint, read_checkpoint
-from cautious.learning.draws import PROBE, Draws, StopRequested
+from cautious.learning.draws import PROBE_SAMPLES, Draws, StopRequested
 from cautious.learning.method import Method, Point, Result
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task
@@ -27,7 +27,7 @@ from cautious.runtime.interruption import Interruption
 
 TRIAL_SHARE = 0.1
 # the history grows with the logarithm of the samples: about nine rows per tenfold
-ROW_EVERY = 1.3
+HISTORY_GROWTH = 1.3
 COLUMNS = tuple(field.name for field in fields(Point))
 
 
@@ -97,7 +97,7 @@ class Loop:
             stopping=lambda: self.clock.stop_requested,
         )
         self.trial_samples = int(TRIAL_SHARE * task.samples) if task.samples >= 2 * task.pairs else 0
-        self.probes = 0 if self.draws.table is not None else min(PROBE, task.samples // 100)
+        self.probes = 0 if self.draws.table is not None else min(PROBE_SAMPLES, task.samples // 100)
         self.rows: list[Point] = []
         self.trial: Trial | None = None
         self.result: Result | None = None
@@ -158,7 +158,8 @@ class Loop:
                 # a piece that fails has changed nothing but these
                 self.draws.used, self.draws.calls = before
                 raise
-            if self.trial is None and (self._row_due or self.learner.done):
+            is_due = not self.rows or self.draws.used >= HISTORY_GROWTH * self.rows[-1].samples
+            if self.trial is None and (is_due or self.learner.done):
                 self.rows.append(self.learner.point())
             if time.monotonic() - saved >= self.checkpoint_seconds and not self._over:
                 self._save()
@@ -171,10 +172,6 @@ class Loop:
     @property
     def _over(self) -> bool:
         return self.learner.done and (self.trial_samples == 0 or (self.trial is not None and self.trial.done))
-
-    @property
-    def _row_due(self) -> bool:
-        return not self.rows or self.draws.used >= ROW_EVERY * self.rows[-1].samples
 
     def _advance(self) -> None:
         if not self.learner.done:

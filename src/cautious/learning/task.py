@@ -20,7 +20,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_count, as_distribution, as_mask, as_number
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models.simulator_checks import check_members, padded
-from cautious.models.simulators import Known, Simulator, TableSimulator, TellsMore
+from cautious.models.simulators import Known, Simulator, TableSimulator, known_of
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk, Sum, terms_of
@@ -212,11 +212,7 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
 
 def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, seed: int) -> Task:
     """The task, with its numbers and its risk checked."""
-    known = simulator.known if isinstance(simulator, TellsMore) else Known()
-    if not isinstance(known, Known):
-        raise IncompatibleError(
-            f"simulator.known must be a cautious.models.simulators.Known, found {type(known).__name__}"
-        )
+    known = known_of(simulator)
     shape = (int(simulator.n_states), int(simulator.n_actions))
     if known.allowed is None:
         allowed = np.ones(shape, dtype=np.bool_)

@@ -17,7 +17,7 @@ import scipy.sparse.linalg as spla
 from cautious._core import chains, planning
 from cautious._core.rows import reach
 from cautious.arrays import Array, Indices, Mask
-from cautious.models.encodings import EPS, frozen
+from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, threads_for
 
@@ -81,7 +81,7 @@ class Chain:
 
         There is no fallback where the Krylov method fails, unlike in ``occupancy.py``: the caller reads the residual.
         """
-        x, residual = np.zeros(self.n_states) if guess is None else frozen(guess), np.empty(self.n_states)
+        x, residual = np.zeros(self.n_states) if guess is None else read_only_view(guess), np.empty(self.n_states)
         size = chains.missing_flow(*self.arrays, discount, right, x, residual)
         for _ in range(MAX_REFINEMENTS):
             if size <= aim:
@@ -132,14 +132,14 @@ class Chain:
 def chain_of(mdp: MDP, policy: Array) -> Chain:
     """The chain of a policy (S, A)."""
     indptr, indices, data = mdp.csr
-    pi = frozen(policy).ravel()
+    pi = read_only_view(policy).ravel()
     length = int(np.diff(indptr)[pi > 0].sum())
     arrays = _room(mdp, length)
     chains.mix_rows(indptr, indices, data, pi, *arrays)
     return _cut(*arrays)
 
 
-class Greedy:
+class DeterministicChains:
     """Chains of deterministic policies, one after the other in the same memory: a new one overwrites the last."""
 
     def __init__(self, mdp: MDP, reward: Array) -> None:
@@ -167,7 +167,7 @@ def _room(mdp: MDP, size: int) -> tuple[Any, Any, Array]:
 
 def _cut(pointer: Any, successor: Any, chance: Array) -> Chain:
     n = int(pointer[-1])
-    return Chain(frozen(pointer), frozen(successor[:n]), frozen(chance[:n]))
+    return Chain(read_only_view(pointer), read_only_view(successor[:n]), read_only_view(chance[:n]))
 
 
 def _largest(x: Array) -> float:

@@ -25,7 +25,13 @@ LARGEST_SQUARED = 1e150
 def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
     """CSR (S*A, S) with summed duplicates, the number of actions, and the tolerance its row sums deserve."""
     if sp.issparse(transitions):
-        rows, n_actions = _from_sparse(transitions)
+        n_rows, n_states = transitions.shape
+        if n_states == 0 or n_rows == 0 or n_rows % n_states:
+            raise InputError(
+                f"transitions has shape {(n_rows, n_states)}; a sparse matrix must be (S*A, S), row s*A + a"
+            )
+        rows = transitions if is_in_order(transitions) else as_rows("transitions", transitions)
+        n_actions = n_rows // n_states
         tolerance = sum_tolerance(transitions.dtype)
     elif _is_matrix_sequence(transitions):
         tolerance = max(sum_tolerance(getattr(m, "dtype", np.float64)) for m in transitions)
@@ -52,7 +58,9 @@ def check_rows(
     ``words`` says which state and action a row belongs to.
     """
     if are_probabilities(rows, allowed):
-        return sp.csr_array((frozen(rows.data), frozen(rows.indices), frozen(rows.indptr)), shape=rows.shape)
+        return sp.csr_array(
+            (read_only_view(rows.data), read_only_view(rows.indices), read_only_view(rows.indptr)), shape=rows.shape
+        )
     bad = ~np.isfinite(rows.data) | (rows.data < 0)
     if bad.any():
         position = int(np.argmax(bad))
@@ -123,7 +131,7 @@ def weighted_rows(rows: sp.csr_array, values: Array) -> Array:
     return np.asarray(totals, dtype=np.float64)
 
 
-def frozen(array: Any) -> Any:
+def read_only_view(array: Any) -> Any:
     """A read-only view, its entries one after the other; the array itself stays as it was.
 
     Compiled loops take their input in this form alone, so that each is compiled once.
@@ -135,14 +143,9 @@ def frozen(array: Any) -> Any:
 
 def are_probabilities(rows: sp.csr_array, allowed: Mask) -> bool:
     """Whether rows need no repair: they sum to one up to rounding, and are empty where nothing is allowed."""
-    return row_kernels.are_probabilities(frozen(rows.indptr), frozen(rows.data), frozen(allowed).ravel(), EPS)
-
-
-def _from_sparse(matrix: Any) -> tuple[sp.csr_array, int]:
-    n_rows, n_states = matrix.shape
-    if n_states == 0 or n_rows == 0 or n_rows % n_states:
-        raise InputError(f"transitions has shape {matrix.shape}; a sparse matrix must be (S*A, S), row s*A + a")
-    return (matrix if is_in_order(matrix) else as_rows("transitions", matrix)), n_rows // n_states
+    return row_kernels.are_probabilities(
+        read_only_view(rows.indptr), read_only_view(rows.data), read_only_view(allowed).ravel(), EPS
+    )
 
 
 def is_in_order(matrix: Any) -> bool:
@@ -155,7 +158,7 @@ def is_in_order(matrix: Any) -> bool:
         return False
     if not all(array.flags.aligned for array in (indptr, indices, matrix.data)):
         return False
-    return row_kernels.well_formed(frozen(indptr), frozen(indices), matrix.shape[1])
+    return row_kernels.well_formed(read_only_view(indptr), read_only_view(indices), matrix.shape[1])
 
 
 def _from_dense(table: Array) -> sp.csr_array:
@@ -185,13 +188,9 @@ def _interleave(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, int]:
         if matrix.shape != (n_states, n_states):
             raise InputError(f"{name}[{a}] has shape {matrix.shape}; expected ({n_states}, {n_states})")
         label = f"{name}[{a}]"
-        entries = sp.coo_array(as_rows(label, matrix) if sp.issparse(matrix) else as_floats(label, matrix))
-        blocks.append((entries.row.astype(np.int64) * n_actions + a, entries.col, entries.data))
-    row, col, data = (np.concatenate([block[i] for block in blocks]) for i in range(3))
-    shape = (n_states * n_actions, n_states)
-    rows = sp.csr_array(sp.coo_array((data, (row, col)), shape=shape))
-    rows.sum_duplicates()
-    return rows, n_actions
+        blocks.append(as_rows(label, matrix) if sp.issparse(matrix) else sp.csr_array(as_floats(label, matrix)))
+    order = np.arange(n_actions * n_states).reshape(n_actions, n_states).T.ravel()
+    return sp.csr_array(sp.vstack(blocks, format="csr")[order]), n_actions
 
 
 def _aligned(table: Any, rows: sp.csr_array) -> Array | None:
@@ -206,16 +205,7 @@ def _aligned(table: Any, rows: sp.csr_array) -> Array | None:
 def _values_at(table: sp.csr_array, rows: sp.csr_array) -> Array:
     """Entries of ``table`` at the stored positions of ``rows``; zero where the table stores nothing."""
     check_finite("rewards (stored entries)", table.data)
-    width = rows.shape[1]
-    have = row_of_entries(table) * width + table.indices
-    want = row_of_entries(rows) * width + rows.indices
-    position = np.searchsorted(have, want)
-    inside = position < have.size
-    found = np.zeros(want.size, dtype=bool)
-    found[inside] = have[position[inside]] == want[inside]
-    values = np.zeros(want.size)
-    values[found] = table.data[position[found]]
-    return values
+    return np.asarray(table[row_of_entries(rows), rows.indices], dtype=np.float64)
 
 
 def _refuse_empty(n_states: int, n_actions: int) -> None:

@@ -9,7 +9,6 @@ import time
 from array import array
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -159,8 +158,12 @@ def from_function(
         check_choice("at_end", at_end, AT_END)
     first = _first_states(initial_states)
     found = Exploration(actions, outcomes, as_count("max_states", max_states), at_end)
-    with ProgressReporter(callback, progress) as reporter:
-        found.explore(first, reporter)
+    console = Console(stderr=True)
+    columns = TextColumn("exploring"), BarColumn(bar_width=20), TextColumn("{task.fields[figures]}")
+    # rich writes an empty line where nothing can be redrawn
+    hidden = not progress or not (console.is_terminal or console.is_jupyter)
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        found.explore(first, callback, bar)
     start = np.zeros(len(found.states))
     start[: len(first)] = list(first.values())
     return ExploredMDP(found.merged(start), discount, start, found.numbers, found.action_numbers, scene)
@@ -204,50 +207,6 @@ def _names(items: Collection[Hashable]) -> list[str] | None:
     return None
 
 
-class ProgressReporter:
-    """Calls back now and then, and draws a bar on standard error where one is wanted and can be seen."""
-
-    def __init__(self, callback: Callable[[ExplorationProgress], Any] | None, progress: bool) -> None:
-        self._callback = callback
-        self._begun = self._told = time.perf_counter()
-        self._bar: Progress | None = None
-        console = Console(stderr=True)
-        # rich writes an empty line where nothing can be redrawn
-        if progress and (console.is_terminal or console.is_jupyter):
-            self._bar = Progress(
-                TextColumn("exploring"),
-                BarColumn(bar_width=20),
-                TextColumn("{task.fields[figures]}"),
-                console=console,
-                transient=True,
-            )
-            self._task = self._bar.add_task("", total=None, figures="")
-
-    def __enter__(self) -> "ProgressReporter":
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def report(self, found: int, explored: int, outcomes: int) -> None:
-        """Tell, if the last time was long enough ago or everything is explored."""
-        now = time.perf_counter()
-        if now - self._told < EVERY_SECONDS and explored < found:
-            return
-        self._told = now
-        seconds = now - self._begun
-        if self._callback is not None:
-            self._callback(ExplorationProgress(found, explored, outcomes, seconds))
-        if self._bar is not None:
-            figures = f"{explored:,} of {found:,} states found  {outcomes:,} outcomes  {seconds:.0f} s"
-            self._bar.update(self._task, total=found, completed=explored, figures=figures)
-
-
 class Exploration:
     """States and outcomes found so far; a pair is a place in ``pair_*``, an outcome one in the others."""
 
@@ -260,15 +219,26 @@ class Exploration:
         self.pair_state, self.pair_action, self.pair_size = array("q"), array("q"), array("q")
         self.next_state, self.chance, self.pay = array("q"), array("d"), array("d")
 
-    def explore(self, first: Mapping[Hashable, float], reporter: ProgressReporter) -> None:
-        """Find every state that can be reached."""
+    def explore(
+        self, first: Mapping[Hashable, float], callback: Callable[[ExplorationProgress], Any] | None, bar: Progress
+    ) -> None:
+        """Find every state that can be reached; now and then, call back and move the bar."""
+        begun = told = time.perf_counter()
+        task = bar.add_task("", total=None, figures="")
         for state in first:
             self._add(state)
         explored = 0
         while explored < len(self.states):
             self._expand(explored, self.states[explored])
             explored += 1
-            reporter.report(len(self.states), explored, len(self.chance))
+            found, outcomes, now = len(self.states), len(self.chance), time.perf_counter()
+            if now - told < EVERY_SECONDS and explored < found:
+                continue
+            told = now
+            if callback is not None:
+                callback(ExplorationProgress(found, explored, outcomes, now - begun))
+            figures = f"{explored:,} of {found:,} states found  {outcomes:,} outcomes  {now - begun:.0f} s"
+            bar.update(task, total=found, completed=explored, figures=figures)
 
     def _expand(self, number: int, state: Hashable) -> None:
         offered = _called(self.actions, "actions", state)
@@ -282,7 +252,10 @@ class Exploration:
         begun = len(self.pair_state)
         for action in offered:
             self.pair_state.append(number)
-            self.pair_action.append(self._action_number(state, action))
+            try:
+                self.pair_action.append(self.action_numbers.setdefault(action, len(self.action_numbers)))
+            except TypeError as error:
+                raise unhashable(f"an action of actions({state!r:.80})", action, error) from None
             self.pair_size.append(self._collect(state, action))
         if len(set(self.pair_action[begun:])) < len(offered):
             raise InputError(f"actions({state!r:.80}) gives an action twice, found {offered!r:.80}")
@@ -334,12 +307,6 @@ class Exploration:
         self.numbers[state] = number
         self.states.append(state)
         return number
-
-    def _action_number(self, state: Hashable, action: Hashable) -> int:
-        try:
-            return self.action_numbers.setdefault(action, len(self.action_numbers))
-        except TypeError as error:
-            raise unhashable(f"an action of actions({state!r:.80})", action, error) from None
 
     def merged(self, start: Array) -> MergedOutcomes:
         """The arrays of the model, once all is explored."""

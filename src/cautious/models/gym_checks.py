@@ -3,7 +3,7 @@
 The interface of Gymnasium is a promise, not a type: every answer is checked.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -199,11 +199,6 @@ def wrappers_of(env: Any) -> Iterator[Any]:
     while isinstance(env, gymnasium.Wrapper):
         yield env
         env = env.env
-
-
-def entries(level: Any) -> Iterable[Any]:
-    """What a level of a table ``P`` holds, be it keyed by number or a list."""
-    return level.values() if isinstance(level, Mapping) else level
 
 
 def given_start(env: Any, start: Any) -> Array | None:

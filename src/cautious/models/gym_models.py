@@ -8,7 +8,7 @@ FrozenLake, CliffWalking and Taxi get names and maps for reports.
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,19 +16,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.checks import SUM_TOLERANCE, as_number, check_choice
 from cautious.errors import InputError
-from cautious.models.gym_checks import (
-    AT_END,
-    AtEnd,
-    HasTable,
-    SetState,
-    Wrappers,
-    check_environment,
-    given_start,
-    observed_state,
-    own_start,
-    title_of,
-    understood_wrappers,
-)
+from cautious.models import gym_checks
 from cautious.models.gym_enumeration import ENDED, first_states, settable, tried_outcomes
 from cautious.models.outcome_lists import OutcomeList, has_no_axes, merged_outcomes, staying_outcomes
 from cautious.models.scene import END, Scene, free_name
@@ -37,16 +25,18 @@ from cautious.models.tabular import MDP
 LAKE_MOVES = ("left", "down", "right", "up")
 CLIFF_MOVES = ("up", "right", "down", "left")
 TAXI_MOVES = ("south", "north", "east", "west", "pick up", "drop off")
+# what to call states and actions, and how to draw them: the arguments of ``MDP``
+Naming = dict[str, Any]
 TAXI_PLACES = ("red", "green", "yellow", "blue", "taxi")
 
 
 def from_gym(
     env: Any,
     discount: float,
-    at_end: AtEnd,
+    at_end: gym_checks.AtEnd,
     *,
     start: Any = None,
-    set_state: SetState | None = None,
+    set_state: gym_checks.SetState | None = None,
 ) -> MDP:
     """A Gymnasium environment as a model (extra ``gym``).
 
@@ -81,32 +71,29 @@ def from_gym(
     >>> round(ca.solve(ca.Problem(lake)).expected_return, 6)
     0.542026
     """
-    changes = check_environment(env, "from_gym")
+    changes = gym_checks.check_environment(env, "from_gym")
     discount = as_number("discount", discount, 0, 1, open_ends=")")
-    check_choice("at_end", at_end, AT_END)
+    check_choice("at_end", at_end, gym_checks.AT_END)
     if set_state is not None and not callable(set_state):
         raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
-    wrappers = understood_wrappers(env)
-    has_table = isinstance(env.unwrapped, HasTable) and "observations" not in changes
+    wrappers = gym_checks.understood_wrappers(env)
+    has_table = isinstance(env.unwrapped, gym_checks.HasTable) and "observations" not in changes
     simulator = None if has_table else settable(env, changes, set_state)
-    first = given_start(env, start)
-    first = own_start(env, changes) if first is None else first
+    first = gym_checks.given_start(env, start)
+    first = gym_checks.own_start(env, changes) if first is None else first
     first = first_states(env) if first is None else first
     outcomes = _listed_outcomes(env, wrappers, first) if simulator is None else tried_outcomes(simulator, first)
     n_states, n_actions = first.size + (at_end == "absorb"), int(env.action_space.n)
     merged = merged_outcomes((n_states, n_actions), _with_ends(outcomes, n_actions, first, at_end))
-    named = naming_of(env, at_end, "observations" in changes or bool(wrappers.of_actions))
     return MDP(
         **merged._asdict(),
         discount=discount,
         start=np.append(first, np.zeros(n_states - first.size)),
-        state_names=named.state_names,
-        action_names=named.action_names,
-        scene=named.scene,
+        **naming_of(env, at_end, "observations" in changes or bool(wrappers.of_actions)),
     )
 
 
-def _listed_outcomes(env: Any, wrappers: Wrappers, first: Array) -> OutcomeList:
+def _listed_outcomes(env: Any, wrappers: gym_checks.Wrappers, first: Array) -> OutcomeList:
     """The outcomes in the table ``P``."""
     n_states, n_actions = int(env.observation_space.n), int(env.action_space.n)
     state_0, action_0 = int(env.observation_space.start), int(env.action_space.start)
@@ -156,7 +143,7 @@ def _checked_line(what: str, line: Any, space: Any) -> tuple[float, int, float, 
         raise InputError(f"{what} ends with {ended!r:.40}; expected whether it terminated, true or false")
     chance = as_number(f"the probability of {what}", chance, 0.0, 1.0 + SUM_TOLERANCE)
     # where the episode ends the next state is not used, and tables put anything there
-    number = 0 if ended else observed_state(f"the next state of {what}", next_state, space)
+    number = 0 if ended else gym_checks.observed_state(f"the next state of {what}", next_state, space)
     return chance, number, as_number(f"the reward of {what}", reward), bool(ended)
 
 
@@ -175,7 +162,7 @@ def _check_all_continue(outcomes: OutcomeList, n_actions: int, first: Array, sta
         )
 
 
-def _with_ends(outcomes: OutcomeList, n_actions: int, first: Array, at_end: AtEnd) -> OutcomeList:
+def _with_ends(outcomes: OutcomeList, n_actions: int, first: Array, at_end: gym_checks.AtEnd) -> OutcomeList:
     """The outcomes, ends sent where they were asked to go, and every state with outcomes."""
     ended = outcomes.next_states == ENDED
     if at_end == "absorb":
@@ -199,22 +186,13 @@ class ShowsModel(Protocol):
     mdp: MDP
 
 
-@dataclass(frozen=True)
-class Naming:
-    """What to call states and actions, and how to draw them."""
-
-    scene: Scene
-    state_names: Sequence[str] | None = None
-    action_names: Sequence[str] | None = None
-
-
-def naming_of(env: Any, at_end: AtEnd, is_transformed: bool) -> Naming:
+def naming_of(env: Any, at_end: gym_checks.AtEnd, is_transformed: bool) -> Naming:
     """The naming of an environment; ``is_transformed``: wrappers number its states or actions anew."""
     from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
     from gymnasium.envs.toy_text.taxi import TaxiEnv
 
-    bare, title = env.unwrapped, title_of(env)
+    bare, title = env.unwrapped, gym_checks.title_of(env)
     end = (END,) if at_end == "absorb" else ()
     if is_transformed:
         return _numbered(env, title, end)
@@ -230,7 +208,7 @@ def naming_of(env: Any, at_end: AtEnd, is_transformed: bool) -> Naming:
         for state in range(int(bare.observation_space.n)):
             row, column, passenger, goal = bare.decode(state)
             names.append(f"r{row}c{column}, passenger {TAXI_PLACES[passenger]}, to {TAXI_PLACES[goal]}")
-        return Naming(Scene(title), (*names, *end), TAXI_MOVES)
+        return {"scene": Scene(title), "state_names": (*names, *end), "action_names": TAXI_MOVES}
     if isinstance(bare, ShowsModel) and isinstance(bare.mdp, MDP) and (bare.mdp.state_names is not None or not end):
         return _of_model(bare.mdp, title, bool(end))
     return _numbered(env, title, end)
@@ -241,15 +219,15 @@ def _of_model(mdp: MDP, title: str, has_end: bool) -> Naming:
     if names is not None and has_end:
         # the model may have come from an environment itself
         names = (*names, free_name(END, names))
-    return Naming(mdp.scene or Scene(title), names, mdp.action_names)
+    return {"scene": mdp.scene or Scene(title), "state_names": names, "action_names": mdp.action_names}
 
 
 def _numbered(env: Any, title: str, end: tuple[str, ...]) -> Naming:
     """States go by the number that is observed, where that is not their number in the model anyway."""
     first, count = int(env.observation_space.start), int(env.observation_space.n)
     if first == 0 and not end:
-        return Naming(Scene(title))
-    return Naming(Scene(title), (*(str(first + state) for state in range(count)), *end))
+        return {"scene": Scene(title)}
+    return {"scene": Scene(title), "state_names": (*(str(first + state) for state in range(count)), *end)}
 
 
 def _on_map(title: str, rows: list[str], moves: tuple[str, ...], end: tuple[str, ...]) -> Naming:
@@ -257,4 +235,4 @@ def _on_map(title: str, rows: list[str], moves: tuple[str, ...], end: tuple[str,
     # the state after the end is a cell below the map, behind a wall
     below = ["#" * len(rows[0]), "E".ljust(len(rows[0]), "#")] if end else []
     scene = Scene(title, "", "move", "reward", tuple(rows + below), moves)
-    return Naming(scene, (*names, *end), moves)
+    return {"scene": scene, "state_names": (*names, *end), "action_names": moves}

@@ -1,6 +1,7 @@
 """``GymSimulator``: a Gymnasium environment as a simulator, by setting its state before every step."""
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,20 +9,7 @@ import numpy as np
 from cautious.arrays import Array, Indices
 from cautious.checks import as_number, check_choice
 from cautious.errors import IncompatibleError, InputError
-from cautious.models.gym_checks import (
-    AT_END,
-    AtEnd,
-    HasTable,
-    SetState,
-    ToyText,
-    check_environment,
-    entries,
-    first_observed,
-    own_start,
-    state_setter,
-    stepped,
-    title_of,
-)
+from cautious.models import gym_checks
 from cautious.models.scene import Scene
 from cautious.models.simulator_checks import as_reward_range, checked_pairs
 from cautious.models.simulators import Known
@@ -63,13 +51,13 @@ class GymSimulator:
         self,
         env: Any,
         discount: float,
-        at_end: AtEnd,
+        at_end: gym_checks.AtEnd,
         reward_range: tuple[float, float] | None = None,
-        set_state: SetState | None = None,
+        set_state: gym_checks.SetState | None = None,
     ) -> None:
-        changes = check_environment(env, "GymSimulator")
+        changes = gym_checks.check_environment(env, "GymSimulator")
         self.discount = as_number("discount", discount, 0, 1, open_ends=")")
-        check_choice("at_end", at_end, AT_END)
+        check_choice("at_end", at_end, gym_checks.AT_END)
         if set_state is not None and not callable(set_state):
             raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
         self.env, self.at_end = env, at_end
@@ -80,8 +68,10 @@ class GymSimulator:
         # the absorbing state pays 0, whatever the environment does
         self.reward_range = (min(low, 0.0), max(high, 0.0)) if at_end == "absorb" else (low, high)
         self.allowed = np.ones((self.n_states, self.n_actions), dtype=np.bool_)
-        self._set_state = self._tried(state_setter(env, changes, "GymSimulator") if set_state is None else set_state)
-        self.known = Known(start=self._start(changes), scene=Scene(title_of(env)))
+        self._set_state = self._tried(
+            gym_checks.state_setter(env, changes, "GymSimulator") if set_state is None else set_state
+        )
+        self.known = Known(start=self._start(changes), scene=Scene(gym_checks.title_of(env)))
         self._lock = threading.Lock()
 
     def start_states(self, n: int, rng: np.random.Generator) -> Indices:
@@ -110,7 +100,7 @@ class GymSimulator:
     def step(self, state: int, action: int) -> tuple[int, float, bool, bool]:
         """One step from the state it was put into: the next one, the reward, and whether it terminated or truncated."""
         what = f"env.step({action + self.first_action}) from the observation {state + self.first_state}"
-        return stepped(self.env, action + self.first_action, what)
+        return gym_checks.stepped(self.env, action + self.first_action, what)
 
     def _step(self, state: int, action: int) -> tuple[int, float]:
         if state == self._observed:
@@ -125,9 +115,9 @@ class GymSimulator:
 
     def _reset(self, rng: np.random.Generator | None) -> int:
         """A first state; the generator, where there is one, seeds everything the environment draws from now on."""
-        return first_observed(self.env, None if rng is None else int(rng.integers(SEEDS)))
+        return gym_checks.first_observed(self.env, None if rng is None else int(rng.integers(SEEDS)))
 
-    def _tried(self, set_state: SetState) -> SetState:
+    def _tried(self, set_state: gym_checks.SetState) -> gym_checks.SetState:
         """The function, when it works: better to fail here than in the middle of a run."""
         first = self._reset(np.random.default_rng(0)) + self.first_state
         try:
@@ -139,7 +129,7 @@ class GymSimulator:
         return set_state
 
     def _start(self, changes: set[str]) -> Array | None:
-        start = own_start(self.env, changes) if isinstance(self.env.unwrapped, ToyText) else None
+        start = gym_checks.own_start(self.env, changes) if isinstance(self.env.unwrapped, gym_checks.ToyText) else None
         return np.append(start, 0.0) if start is not None and self.at_end == "absorb" else start
 
     def __getstate__(self) -> dict[str, Any]:
@@ -153,8 +143,11 @@ class GymSimulator:
 def _table_range(env: Any, changes: set[str]) -> tuple[float, float]:
     """Smallest and largest reward of the environment's table."""
     bare = env.unwrapped
-    if "rewards" in changes or not isinstance(bare, HasTable):
+    if "rewards" in changes or not isinstance(bare, gym_checks.HasTable):
         why = "a wrapper changes the rewards" if "rewards" in changes else "the environment has no table P"
         raise InputError(f"reward_range is needed: {why}; pass reward_range=(low, high)")
-    paid = [line[2] for actions in entries(bare.P) for lines in entries(actions) for line in lines if line[0] > 0]
+    # each level is keyed by number, or a list
+    levels = bare.P.values() if isinstance(bare.P, Mapping) else bare.P
+    listed = [actions.values() if isinstance(actions, Mapping) else actions for actions in levels]
+    paid = [line[2] for actions in listed for lines in actions for line in lines if line[0] > 0]
     return as_reward_range((min(paid), max(paid)))

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cautious._core.rows import absorbing_states, duplicate_actions
 from cautious.arrays import Mask
-from cautious.models.encodings import frozen
+from cautious.models.encodings import read_only_view
 from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP, NEAR_ONE
 
@@ -108,7 +108,7 @@ def inspect_model(mdp: MDP) -> Inspection:
     rows, used = mdp.transitions, mdp.allowed
     lengths = np.diff(rows.indptr)[used.ravel()]
     indptr, indices, _ = mdp.csr
-    still = absorbing_states(indptr, indices, frozen(used).ravel(), mdp.n_states)
+    still = absorbing_states(indptr, indices, read_only_view(used).ravel(), mdp.n_states)
     components = end_components(mdp)
     sizes = np.bincount(components[components >= 0])
     sizes = sizes[sizes > 0]
@@ -215,7 +215,11 @@ def _odd_numbers(mdp: MDP) -> Iterator[str]:
 def _duplicate_actions(mdp: MDP) -> Iterator[str]:
     pay = np.empty(0) if mdp.outcome_rewards is None else mdp.outcome_rewards
     count = duplicate_actions(
-        *mdp.csr, frozen(mdp.rewards).ravel(), frozen(pay), frozen(mdp.allowed).ravel(), mdp.n_states
+        *mdp.csr,
+        read_only_view(mdp.rewards).ravel(),
+        read_only_view(pay),
+        read_only_view(mdp.allowed).ravel(),
+        mdp.n_states,
     )
     names = mdp.action_names or tuple(str(a) for a in range(mdp.n_actions))
     for a, b in np.argwhere(count == mdp.n_states):

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_allowed, as_count, as_distribution, as_number, one_state
-from cautious.errors import InputError
+from cautious.errors import IncompatibleError, InputError
 from cautious.models.scene import Scene, model_names
 from cautious.models.simulator_checks import as_outcome, as_reward_range, as_state, checked_pairs
 
@@ -76,6 +76,16 @@ class TellsMore(Protocol):
     """A simulator that says what it knows."""
 
     known: Known
+
+
+def known_of(simulator: Simulator) -> Known:
+    """What a simulator tells beyond the protocol."""
+    known = simulator.known if isinstance(simulator, TellsMore) else Known()
+    if not isinstance(known, Known):
+        raise IncompatibleError(
+            f"simulator.known must be a cautious.models.simulators.Known, found {type(known).__name__}"
+        )
+    return known
 
 
 class TableSimulator:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from cautious._core.certificate import exact_advantages
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_allowed, as_array, as_distribution, as_number, check_shape, did_you_mean
@@ -18,9 +19,9 @@ from cautious.models.encodings import (
     are_probabilities,
     check_returns,
     check_rows,
-    frozen,
     given_square,
     is_in_order,
+    read_only_view,
     reward_moments,
     transition_rows,
     weighted_rows,
@@ -205,11 +206,28 @@ class MDP:
     def csr(self) -> tuple[Any, Any, Array]:
         """For compiled loops: indptr, indices and data, read-only, the first two of one type."""
         rows = self.transitions
-        return frozen(np.asarray(rows.indptr, rows.indices.dtype)), frozen(rows.indices), frozen(rows.data)
+        return (
+            read_only_view(np.asarray(rows.indptr, rows.indices.dtype)),
+            read_only_view(rows.indices),
+            read_only_view(rows.data),
+        )
 
     @cached_property
     def _lengths(self) -> tuple[int, int]:
         return row_lengths(self.csr[0], self.n_states)
+
+    @cached_property
+    def row_sum_error(self) -> float:
+        """How far the probabilities of an allowed pair are from summing to one, at most; added up exactly."""
+        pairs, zeros, sums = (
+            read_only_view(self.allowed).ravel(),
+            np.zeros(self.allowed.size),
+            np.empty(self.allowed.size),
+        )
+        ones, nothing = np.ones(self.n_states), np.zeros(self.n_states)
+        # sum of probabilities * 1 - 1, in twice the working precision
+        exact_advantages(*self.csr, zeros, zeros, 0.0, pairs, 1.0, ones, nothing, 0.0, sums)
+        return float(np.abs(sums[pairs]).max(initial=0.0))
 
     @property
     def widest_row(self) -> int:
@@ -229,7 +247,7 @@ class MDP:
     def reachable(self, allowed: Mask) -> Mask:
         """States (S,) that some policy visits from the start, using only these pairs (S, A)."""
         indptr, indices, _ = self.csr
-        return reach(indptr, indices, frozen(allowed).ravel(), self.start > 0)
+        return reach(indptr, indices, read_only_view(allowed).ravel(), self.start > 0)
 
     @property
     def reward_range(self) -> tuple[float, float]:
@@ -259,34 +277,7 @@ class MDP:
 
     def state_indices(self, name: str, states: Any) -> Indices:
         """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
-        items = as_array(name, sorted(states) if isinstance(states, set | frozenset) else states)
-        if items.size == 0:
-            return np.empty(0, dtype=np.int64)
-        if items.dtype == np.bool_:
-            check_shape(name, items, (self.n_states,), "(S,), a mask of states")
-            return np.flatnonzero(items).astype(np.int64)
-        if items.dtype.kind in "US":
-            return self._named(name, [str(item) for item in np.ravel(items)])
-        if not np.issubdtype(items.dtype, np.integer):
-            raise InputError(
-                f"{name} must hold state indices, a mask or state names, found {states!r} (dtype {items.dtype})"
-            )
-        flat = np.ravel(items).astype(np.int64)
-        bad = (flat < 0) | (flat >= self.n_states)
-        if bad.any():
-            where = int(np.argmax(bad))
-            raise InputError(f"{name}[{where}] is {flat[where]}; states are numbered 0 to {self.n_states - 1}")
-        return np.flatnonzero(np.bincount(flat, minlength=self.n_states))  # a tenth of the time of sorting
-
-    def _named(self, name: str, labels: list[str]) -> Indices:
-        if self.state_names is None:
-            raise InputError(f"{name} names the state {labels[0]!r}, but this model has no state names")
-        numbers = {label: index for index, label in enumerate(self.state_names)}
-        for label in labels:
-            if label not in numbers:
-                hint = did_you_mean(label, self.state_names)
-                raise InputError(f"{name} names the state {label!r}, which this model does not have{hint}")
-        return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))
+        return state_indices(name, states, self.n_states, self.state_names)
 
     def simulator(self) -> TableSimulator:
         """This model as a simulator: the same calls a black-box simulator offers."""
@@ -307,3 +298,36 @@ class MDP:
     def __repr__(self) -> str:
         density = f"{self.transitions.nnz} transitions"
         return f"MDP({self.n_states} states, {self.n_actions} actions, {density}, discount {self.discount:g})"
+
+
+def state_indices(name: str, states: Any, n_states: int, state_names: Sequence[str] | None) -> Indices:
+    """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
+    items = as_array(name, sorted(states) if isinstance(states, set | frozenset) else states)
+    if items.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if items.dtype == np.bool_:
+        check_shape(name, items, (n_states,), "(S,), a mask of states")
+        return np.flatnonzero(items).astype(np.int64)
+    if items.dtype.kind in "US":
+        return _named_states(name, [str(item) for item in np.ravel(items)], state_names)
+    if not np.issubdtype(items.dtype, np.integer):
+        raise InputError(
+            f"{name} must hold state indices, a mask or state names, found {states!r} (dtype {items.dtype})"
+        )
+    flat = np.ravel(items).astype(np.int64)
+    bad = (flat < 0) | (flat >= n_states)
+    if bad.any():
+        where = int(np.argmax(bad))
+        raise InputError(f"{name}[{where}] is {flat[where]}; states are numbered 0 to {n_states - 1}")
+    return np.flatnonzero(np.bincount(flat, minlength=n_states))  # a tenth of the time of sorting
+
+
+def _named_states(name: str, labels: list[str], state_names: Sequence[str] | None) -> Indices:
+    if state_names is None:
+        raise InputError(f"{name} names the state {labels[0]!r}, but this model has no state names")
+    numbers = {label: index for index, label in enumerate(state_names)}
+    for label in labels:
+        if label not in numbers:
+            hint = did_you_mean(label, state_names)
+            raise InputError(f"{name} names the state {label!r}, which this model does not have{hint}")
+    return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))

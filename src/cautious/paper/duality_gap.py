@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import rel_entr
 
 from cautious.arrays import Array
 from cautious.certificate.policy_evaluation import evaluate_policy
@@ -87,10 +88,7 @@ def divergence_of(average: Array, optimum: Array) -> float:
     >>> round(divergence_of(np.array([[0.5, 0.5]]), np.array([[0.25, 0.75]])), 4)
     0.1438
     """
-    used = average > 0
-    if np.any(optimum[used] <= 0):
-        return np.inf
-    return float(np.sum(average[used] * np.log(average[used] / optimum[used])))
+    return float(rel_entr(average, optimum).sum())
 
 
 def measure(instance: Instance, samples: int, seed: int) -> dict[str, float]:

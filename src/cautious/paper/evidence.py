@@ -24,10 +24,6 @@ class Scale:
     seeds: int = 20
     quick: bool = False
 
-    def __post_init__(self) -> None:
-        if self.seeds < 2:
-            raise InputError(f"Scale.seeds is {self.seeds}; an interval needs at least 2")
-
 
 FULL = Scale()
 QUICK = Scale(seeds=5, quick=True)

@@ -9,22 +9,13 @@ import numpy as np
 from cautious.arrays import Array, Indices
 from cautious.evaluation.evaluate import default_horizon, return_variance
 from cautious.models.tabular import MDP
+from cautious.paper import maze_paths
 from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, interval
-from cautious.paper.maze_paths import (
-    DARK_CELL,
-    GOAL_CELL,
-    draw_bundle,
-    draw_path,
-    draw_rewards,
-    first_entries,
-    map_of,
-    share_entering,
-    walk,
-)
 from cautious.paper.maze_training import AVERSE, CAUTION, NEUTRAL, TRAJECTORIES
 from cautious.problem import Problem
 from cautious.report.canvas import LIGHT, Theme, new_figure, title
 from cautious.report.drawings import draw_bar
+from cautious.report.words import scene_of
 from cautious.risks.scalar import Variance
 from cautious.solvers.solve import solve
 from cautious.worlds.grids import cells_marked, maze
@@ -90,15 +81,15 @@ def make(scale: Scale) -> Part:
 def measure(mdp: MDP, from_s: MDP, seeds: int) -> Walks:
     """Solve ``mdp`` for every caution and walk the policies on ``from_s``, the same model with its start at S."""
     moves = default_horizon(mdp.discount)
-    dark, goal = cells_marked(mdp, DARK_CELL), cells_marked(mdp, GOAL_CELL)
+    dark, goal = cells_marked(mdp, maze_paths.DARK_CELL), cells_marked(mdp, maze_paths.GOAL_CELL)
     rows: list[Row] = []
     drawn, entries = dict[float, Indices](), dict[float, Indices]()
     for caution in COMPARED_CAUTIONS:
         policy = solve(Problem(mdp, Variance(), caution)).require().policy
         mean, variance = return_variance(from_s, policy)
-        walked = [walk(from_s, policy, TRAJECTORIES, moves, seed) for seed in range(seeds)]
+        walked = [maze_paths.walk(from_s, policy, TRAJECTORIES, moves, seed) for seed in range(seeds)]
         drawn[caution] = walked[PATH_SEED][:DRAWN_PATHS]
-        entries[caution] = np.concatenate([first_entries(paths, dark) for paths in walked])
+        entries[caution] = np.concatenate([maze_paths.first_entries(paths, dark) for paths in walked])
         for seed, paths in enumerate(walked):
             rows.append(
                 {
@@ -106,8 +97,8 @@ def measure(mdp: MDP, from_s: MDP, seeds: int) -> Walks:
                     "caution": caution,
                     "seed": seed,
                     "trajectories": TRAJECTORIES,
-                    DARK_SHARE: share_entering(paths, dark),
-                    GOAL_SHARE: share_entering(paths, goal),
+                    DARK_SHARE: maze_paths.share_entering(paths, dark),
+                    GOAL_SHARE: maze_paths.share_entering(paths, goal),
                     "exact mean of the return": mean,
                     "exact variance of the return": variance,
                 }
@@ -128,14 +119,16 @@ class Staying:
 
 def staying(mdp: MDP, from_s: MDP, cautions: Sequence[float] = TRIED_CAUTIONS) -> Staying | None:
     """Raise the caution until the agent no longer goes to the goal; None when it always does."""
-    dark, goal = cells_marked(mdp, DARK_CELL), cells_marked(mdp, GOAL_CELL)
+    dark, goal = cells_marked(mdp, maze_paths.DARK_CELL), cells_marked(mdp, maze_paths.GOAL_CELL)
     for caution in cautions:
         policy = solve(Problem(mdp, Variance(), caution)).require().policy
-        paths = walk(from_s, policy, TRAJECTORIES, default_horizon(mdp.discount), PATH_SEED)
-        reach = share_entering(paths, goal)
+        paths = maze_paths.walk(from_s, policy, TRAJECTORIES, default_horizon(mdp.discount), PATH_SEED)
+        reach = maze_paths.share_entering(paths, goal)
         if reach < NEGLIGIBLE_SHARE:
             variance = return_variance(from_s, policy)[1]
-            return Staying(caution, reach, share_entering(paths, dark), variance, float(mdp.rewards[goal[0], 0]))
+            return Staying(
+                caution, reach, maze_paths.share_entering(paths, dark), variance, float(mdp.rewards[goal[0], 0])
+            )
     return None
 
 
@@ -203,13 +196,13 @@ def draw(walks: Walks, theme: Theme) -> Any:
         f"(c) caution {CAUTION:g}: {averse:.0f} % enter the dark",
     )
     for axes, name in zip(panels, names, strict=True):
-        scale, levels = draw_rewards(axes, walks.mdp, theme)
+        scale, levels = maze_paths.draw_rewards(axes, walks.mdp, theme)
         title(axes, name, theme)
         axes.label_outer()
     for axes, caution, colour in zip(panels[1:], (0.0, CAUTION), PATH_COLOURS, strict=True):
-        draw_bundle(axes, walks.mdp, walks.paths[caution][1:], colour)
-        draw_path(axes, walks.mdp, walks.paths[caution][0], colour)
-    bar = draw_bar(figure, panels, scale, f"reward on entering ({map_of(walks.mdp).reward_unit})", theme)
+        maze_paths.draw_bundle(axes, walks.mdp, walks.paths[caution][1:], colour)
+        maze_paths.draw_path(axes, walks.mdp, walks.paths[caution][0], colour)
+    bar = draw_bar(figure, panels, scale, f"reward on entering ({scene_of(walks.mdp).reward_unit})", theme)
     bar.set_ticks(np.arange(levels.size) + 0.5, labels=[f"{level:g}" for level in levels])
     bar.minorticks_off()
     bar.ax.tick_params(length=0)

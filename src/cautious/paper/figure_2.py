@@ -1,6 +1,6 @@
 """Figure 2 of the paper: objective, mean and variance of the return while the maze is learned."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ QUICK_MARKS, QUICK_ROUNDS = (1_000, 5_600, 30_000), 25
 FILM_MOVES, FILM_STAGES = 48, 4
 # converged: within this share of the optimum's size; comparable: within this share of the neutral mean's size
 CONVERGED_SHARE, COMPARABLE_SHARE = 0.05, 0.10
-PLACE = "Section 6.1, Figure 2"
+PLACE, DIFFERENCE = "Section 6.1, Figure 2", "difference"
 DASHES = {PLUG_IN: "-", PRIMAL_DUAL: (0, (4, 2))}
 MARKERS = {PLUG_IN: "o", PRIMAL_DUAL: "s", ALGORITHM_2: "^"}
 # the upper half of panel (a) enlarges this share of the distance from the uniform policy to the optimum
@@ -77,21 +77,13 @@ def make(scale: Scale) -> Part:
     )
 
 
-@dataclass(frozen=True)
-class Exact:
+def compare_exactly(mdp: MDP, from_s: MDP) -> list[tuple[float, float]]:
     """Exact mean and variance of the return from S of the best policies without and with risk."""
-
-    neutral: tuple[float, float]
-    averse: tuple[float, float]
-
-
-def compare_exactly(mdp: MDP, from_s: MDP) -> Exact:
-    """Solve with and without risk, and compute the returns from S."""
-    neutral, averse = solve(Problem(mdp)).require(), solve(Problem(mdp, Variance(), CAUTION)).require()
-    return Exact(return_variance(from_s, neutral.policy), return_variance(from_s, averse.policy))
+    problems = (Problem(mdp), Problem(mdp, Variance(), CAUTION))
+    return [return_variance(from_s, solve(problem).require().policy) for problem in problems]
 
 
-def claims(training: Training, paying: Exact) -> tuple[Claim, ...]:
+def claims(training: Training, paying: Sequence[tuple[float, float]]) -> tuple[Claim, ...]:
     """Convergence of the objective, per method, then the mean and the variance; ``paying``: where the goal pays."""
     return (
         _converges(training, ALGORITHM_2, "Algorithm 2, on samples"),
@@ -145,34 +137,28 @@ def _ascends(training: Training) -> Claim:
     )
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """Risk-neutral, risk-averse and their paired difference at the end of training."""
-
-    neutral: Interval
-    averse: Interval
-    difference: Interval
+# risk-neutral, risk-averse and their paired difference at the end of training, by learner and kind (simulated, exact)
+Compared = dict[tuple[str, str], dict[str, Interval]]
 
 
-def _compared(training: Training, name: str) -> tuple[dict[tuple[str, str], _Compared], str, dict[str, Any]]:
-    """Mean or variance of the return by learner and kind (simulated, exact); in words; and as numbers of a claim."""
-    found = {}
+def _compared(training: Training, name: str) -> tuple[Compared, str, dict[str, Any]]:
+    """Mean or variance of the return; in words; and as numbers of a claim."""
+    found: Compared = {}
     for method in LEARNERS:
         for kind, column in (("simulated", name), ("exact", f"exact {name}")):
             neutral, averse = (training.last(method, policy, column) for policy in (NEUTRAL, AVERSE))
-            found[method, kind] = _Compared(interval(neutral), interval(averse), interval(averse - neutral))
+            pairs = ((NEUTRAL, neutral), (AVERSE, averse), (DIFFERENCE, averse - neutral))
+            found[method, kind] = {what: interval(values) for what, values in pairs}
     after = f"after {training.samples:,} samples, over {TRAJECTORIES} trajectories"
     said = [f"{name.capitalize()} of the return from S {after}."]
     for method in LEARNERS:
         simulated, exact = found[method, "simulated"], found[method, "exact"]
         said.append(
-            f"{method}: {simulated.averse} against {simulated.neutral} risk-neutral, paired difference "
-            f"{simulated.difference}; exact {exact.averse} against {exact.neutral}, difference {exact.difference}."
+            f"{method}: {simulated[AVERSE]} against {simulated[NEUTRAL]} risk-neutral, paired difference "
+            f"{simulated[DIFFERENCE]}; exact {exact[AVERSE]} against {exact[NEUTRAL]}, difference {exact[DIFFERENCE]}."
         )
     numbers = {
-        f"{method}, {kind}: {what}": value
-        for (method, kind), one in found.items()
-        for what, value in ((NEUTRAL, one.neutral), (AVERSE, one.averse), ("difference", one.difference))
+        f"{method}, {kind}: {what}": value for (method, kind), one in found.items() for what, value in one.items()
     }
     return found, " ".join(said), numbers
 
@@ -182,7 +168,7 @@ def _comparable(training: Training) -> Claim:
     share = {}
     for name in LEARNERS:
         neutral, averse = (training.last(name, policy, "exact mean") for policy in (NEUTRAL, AVERSE))
-        share[name] = interval((averse - neutral) / abs(compared[name, "exact"].neutral.mean))
+        share[name] = interval((averse - neutral) / abs(compared[name, "exact"][NEUTRAL].mean))
     decides = share[PLUG_IN]
     return Claim(
         place=PLACE,
@@ -196,18 +182,18 @@ def _comparable(training: Training) -> Claim:
     )
 
 
-def _lower(training: Training, paying: Exact) -> Claim:
+def _lower(training: Training, paying: Sequence[tuple[float, float]]) -> Claim:
     compared, said, numbers = _compared(training, "variance")
     exact = {name: compared[name, "exact"] for name in LEARNERS}
-    (mean, variance), (averse_mean, averse_variance) = paying.neutral, paying.averse
+    (mean, variance), (averse_mean, averse_variance) = paying
     return Claim(
         place=PLACE,
         said="The risk-averse policy has a lower variance of the return (we read: the paired difference lies below "
         f"zero, interval included, simulated and exact; {PLUG_IN} decides).",
         found=f"{said} Ratio of the exact means over seeds: "
-        + "; ".join(f"{name} {one.averse.mean / one.neutral.mean:.2g}" for name, one in exact.items())
+        + "; ".join(f"{name} {one[AVERSE].mean / one[NEUTRAL].mean:.2g}" for name, one in exact.items())
         + ".",
-        holds=compared[PLUG_IN, "simulated"].difference.high < 0 and exact[PLUG_IN].difference.high < 0,
+        holds=compared[PLUG_IN, "simulated"][DIFFERENCE].high < 0 and exact[PLUG_IN][DIFFERENCE].high < 0,
         caveat="The risk is the variance of the reward of one step, not that of the return, so how much the latter "
         f"falls depends on the rewards. Where the goal pays +1 a step, caution {CAUTION:g} changes it from "
         f"{variance:.3g} to {averse_variance:.3g} (exact, ratio {averse_variance / variance:.2f}), and the mean from "

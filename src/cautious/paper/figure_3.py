@@ -17,7 +17,7 @@ from cautious.paper.prior_study import PolicyValue, policy_value, prior_risk, so
 from cautious.paper.training import snapshots
 from cautious.planning import plan
 from cautious.report.canvas import Theme, new_figure, title
-from cautious.report.drawings import ColourScale, draw_time_bar, paint_cells
+from cautious.report.drawings import colour_scale, draw_time_bar, paint_cells
 from cautious.report.words import scene_of
 from cautious.worlds.grids import dark_cells, drift, drift_prior
 
@@ -225,17 +225,16 @@ def _percent(share: float) -> str:
 
 def _draw(mdp: MDP, panels: Mapping[str, Array], theme: Theme) -> Any:
     """Maps of the time (S,) in percent by title, on one colour scale, with the dark cells outlined."""
-    from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LogNorm
 
     everything = np.concatenate(list(panels.values()))
     norm = LogNorm(everything[everything > 0].min(), everything.max(), clip=True)
-    scale = ColourScale(ScalarMappable(norm, "viridis"), "neither")
+    scale = colour_scale(norm, "viridis")
     figure = new_figure(theme, 3.2 * len(panels), 3.5)
     row = figure.subplots(1, len(panels), sharey=True)
     dark = np.array([list(cells) for cells in scene_of(mdp).grid]) == "D"
     for axes, (name, share) in zip(row, panels.items(), strict=True):
-        paint_cells(axes, mdp, scale.colours.to_rgba(share)[:, :3], theme, lines="none", unmarked=". D", compact=True)
+        paint_cells(axes, mdp, scale.to_rgba(share)[:, :3], theme, lines="none", unmarked=". D", compact=True)
         for colour, width in OUTLINE:
             for x, y in edges(dark):
                 axes.plot(x, y, color=colour, linewidth=width, solid_capstyle="round", snap=False, clip_on=False)

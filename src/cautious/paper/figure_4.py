@@ -259,14 +259,14 @@ def _times(found: PriorStudy, speeds: Mapping[float, Speed], unit: str) -> str:
     """How long each learner takes, what is saved, and how many seeds never reach the level."""
     least = min(one.expected_return for one in found.optimum.values())
     first = next(iter(speeds.values()))
-    takes = [f"{_thousands(first.first)} (neutral)"]
-    takes += [f"{_thousands(one.second)} (caution {c:g})" for c, one in speeds.items()]
-    saved = ", ".join(f"{_thousands(one.saved)} (caution {c:g})" for c, one in speeds.items())
-    never = [f"{first.never[0]} (neutral)", *(f"{one.never[1]} (caution {c:g})" for c, one in speeds.items())]
+    takes = {0.0: first.first} | {c: one.second for c, one in speeds.items()}
+    never = {0.0: first.never[0]} | {c: one.never[1] for c, one in speeds.items()}
+    saved = _each({c: _thousands(one.saved) for c, one in speeds.items()})
     return (
         f"{unit} until the policy's return first reaches {found.level:.2f}, which is {100 * LEVEL_SHARE:g} % of the "
-        f"smallest optimum, {least:.2f}, in thousands: {', '.join(takes)}. Saved, seed by seed: {saved}. Seeds that "
-        f"never reach it, counted with all their {unit.lower()}: {', '.join(never)} of {first.first.n}."
+        f"smallest optimum, {least:.2f}, in thousands: {_each({c: _thousands(one) for c, one in takes.items()})}. "
+        f"Saved, seed by seed: {saved}. Seeds that never reach it, counted with all their {unit.lower()}: "
+        f"{_each(never)} of {first.first.n}."
     )
 
 
@@ -291,7 +291,7 @@ def _ends(
         words = "is not ahead at the end" if when is None else f"is ahead from {when:,.0f} {unit} to the end"
         passed.append(f"{words} (caution {c:g})")
     said = (
-        f"Learning faster is not learning better: the optima are {_by_learner(found.optimum)}. After "
+        f"Learning faster is not learning better: the optima are {_returns(found.optimum)}. After "
         f"{neutral.samples[-1]:,.0f} {unit} the neutral learner's return minus the cautious one's is {_each(ends)}; on "
         f"average it {' and '.join(passed)}."
     )
@@ -307,7 +307,7 @@ def _steps(found: PriorStudy) -> str:
         f"{len(MULTIPLIER_STEPS) * len(OCCUPANCY_STEPS)} pairs those with which the neutral learner earns most over "
         "the run, on other seeds, so the choice favours it. (The best end of such a run with any pair is "
         f"{found.tuning.highest_end:.2f}.) With the steps and shifts of Theorem 1, one run of "
-        f"{found.size.samples:,} iterations each ends at {_by_learner(found.theory)}; the uniform policy earns "
+        f"{found.size.samples:,} iterations each ends at {_returns(found.theory)}; the uniform policy earns "
         f"{found.uniform.expected_return:.2f}."
     )
 
@@ -323,7 +323,7 @@ def _all_less(avoided: Mapping[float, ByCaution]) -> bool:
 
 def _moments(avoided: Mapping[float, ByCaution], unit: str) -> str:
     return "; ".join(
-        ", ".join(f"{one.percent} (caution {c:g})" for c, one in by_caution.items()) + f" after {at:,.0f} {unit}"
+        f"{_each({c: one.percent for c, one in by_caution.items()})} after {at:,.0f} {unit}"
         for at, by_caution in avoided.items()
     )
 
@@ -336,14 +336,12 @@ def _avoided_numbers(avoided: Mapping[float, ByCaution]) -> dict[str, Interval |
     }
 
 
-def _each(intervals: ByCaution) -> str:
-    return ", ".join(f"{one} (caution {c:g})" for c, one in intervals.items())
+def _each(by_caution: Mapping[float, object]) -> str:
+    return ", ".join(f"{one} ({f'caution {c:g}' if c > 0 else 'neutral'})" for c, one in by_caution.items())
 
 
-def _by_learner(values: Mapping[float, PolicyValue]) -> str:
-    return ", ".join(
-        f"{one.expected_return:.2f} ({f'caution {c:g}' if c > 0 else 'neutral'})" for c, one in values.items()
-    )
+def _returns(values: Mapping[float, PolicyValue]) -> str:
+    return _each({c: f"{one.expected_return:.2f}" for c, one in values.items()})
 
 
 def _thousands(one: Interval) -> str:

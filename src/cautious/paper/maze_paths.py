@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.errors import InputError
-from cautious.evaluation.rollouts import cumulative_rows, drawn_actions
-from cautious.models.scene import Scene
+from cautious.evaluation import rollouts
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy
 from cautious.report.canvas import Theme
-from cautious.report.drawings import ColourScale, paint_cells
+from cautious.report.drawings import paint_cells
+from cautious.report.words import scene_of
 
 DARK_CELL, GOAL_CELL = "D", "G"
 # repeated visits of a cell are drawn beside each other: turns of the golden angle on a ring around the middle
@@ -22,14 +21,9 @@ GREENS = ("#e3f1d9", "#b9dfa8", "#1d6b3a")
 
 def walk(mdp: MDP, policy: Array, count: int, steps: int, seed: int) -> Indices:
     """States (count, steps + 1) of simulated paths; column 0 holds the first ones."""
-    cumulative, simulator = cumulative_rows(check_policy(mdp, policy)), mdp.simulator()
-    rng = np.random.default_rng(seed)
-    states = np.empty((count, steps + 1), dtype=np.int64)
-    states[:, 0] = simulator.start_states(count, rng)
-    for k in range(steps):
-        actions = drawn_actions(cumulative, states[:, k], rng)
-        states[:, k + 1], _ = simulator.sample(states[:, k], actions, rng)
-    return states
+    # one more step, because a step tells the state before it
+    walked = rollouts.steps(mdp.simulator(), check_policy(mdp, policy), seed, count, steps + 1)
+    return np.stack([states for states, _ in walked], axis=1)
 
 
 def share_entering(paths: Indices, states: Indices) -> float:
@@ -53,28 +47,9 @@ def cell_rewards(mdp: MDP) -> Array:
     >>> sorted(set(cell_rewards(maze()).tolist()))
     [-1.0, -0.05, 0.0]
     """
-    if mdp.outcome_rewards is None:
-        raise InputError("this model pays by state and action: no reward belongs to entering a cell")
-    pay, entered = np.full(mdp.n_states, np.nan), mdp.transitions.indices
-    pay[entered] = mdp.outcome_rewards
-    other = np.flatnonzero(pay[entered] != mdp.outcome_rewards)
-    if other.size:
-        state, found = int(entered[other[0]]), float(mdp.outcome_rewards[other[0]])
-        raise InputError(
-            f"entering state {state} pays {found:g} or {pay[state]:g}: it depends on where one comes from, so no "
-            "single reward belongs to the cell"
-        )
+    pay = np.full(mdp.n_states, np.nan)
+    pay[mdp.transitions.indices] = mdp.outcome_rewards
     return pay
-
-
-def map_of(mdp: MDP) -> Scene:
-    """The scene of a grid world."""
-    found = 0 if mdp.scene is None else len(mdp.scene.cells)
-    if mdp.scene is None or found != mdp.n_states:
-        raise InputError(
-            f"paths are drawn on a map: scene.grid has {found} cells; it must have {mdp.n_states}, one for every state"
-        )
-    return mdp.scene
 
 
 def stops(path: Indices) -> tuple[Indices, Indices]:
@@ -96,24 +71,22 @@ def beside(turns: Indices, reach: Array) -> Array:
     return np.asarray((reach * np.array([np.cos(angle), np.sin(angle)])).T)
 
 
-def draw_rewards(axes: Any, mdp: MDP, theme: Theme) -> tuple[ColourScale, Array]:
+def draw_rewards(axes: Any, mdp: MDP, theme: Theme) -> tuple[Any, Array]:
     """The map coloured by what a cell pays, walls grey; returns the colours for a bar, and the reward of each."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColormap
 
-    map_of(mdp)  # refuses models without a map
     pay = cell_rewards(mdp)
     levels = np.unique(pay[np.isfinite(pay)])
     greens = LinearSegmentedColormap.from_list("greens", GREENS)(np.linspace(1, 0, levels.size))[:, :3]
     ranks = np.minimum(np.searchsorted(levels, np.nan_to_num(pay, nan=levels[-1])), levels.size - 1)
     paint_cells(axes, mdp, greens[ranks], theme, lines="#ffffff", unmarked=f". {DARK_CELL}", compact=True)
-    colours = ScalarMappable(BoundaryNorm(np.arange(levels.size + 1), levels.size), ListedColormap(greens))
-    return ColourScale(colours, "neither"), levels
+    return ScalarMappable(BoundaryNorm(np.arange(levels.size + 1), levels.size), ListedColormap(greens)), levels
 
 
 def draw_bundle(axes: Any, mdp: MDP, paths: Indices, colour: str) -> None:
     """Many paths as thin lines, each a little beside the others."""
-    cells = np.array(map_of(mdp).cells, dtype=float)
+    cells = np.array(scene_of(mdp).cells, dtype=float)
     order = np.arange(len(paths))
     for path, aside in zip(paths, beside(order, RING * np.sqrt((order + 1) / len(paths))), strict=True):
         axes.plot(*(cells[stops(path)[0]][:, ::-1] + aside).T, color=colour, linewidth=0.7, alpha=0.5, zorder=2)
@@ -127,7 +100,7 @@ def draw_path(axes: Any, mdp: MDP, path: Indices, colour: str) -> None:
     from matplotlib.patheffects import Stroke, withStroke
 
     cells, lasted = stops(path)
-    points = spread_out(cells, np.array(map_of(mdp).cells, dtype=float))
+    points = spread_out(cells, np.array(scene_of(mdp).cells, dtype=float))
     style = {"angles": "xy", "scale_units": "xy", "scale": 1, "units": "xy", "zorder": 3, "color": colour}
     shape = {"width": 0.07, "headwidth": 3.6, "headlength": 3.8, "headaxislength": 3.4}
     arrows = axes.quiver(*points[:-1].T, *np.diff(points, axis=0).T, **style, **shape)

@@ -6,16 +6,12 @@ for all learners and chosen for the neutral one, on seeds used for nothing else:
 gained by the choice of steps.
 """
 
-import signal
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
 
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.errors import InputError
 from cautious.learning.primal_dual.primal_dual import PrimalDual
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
 from cautious.models.tabular import MDP
@@ -24,6 +20,7 @@ from cautious.paper.evidence import Interval, interval
 from cautious.paper.training import snapshots
 from cautious.problem import Problem
 from cautious.risks.divergence import KL
+from cautious.runtime.processes import process_pool
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
 from cautious.worlds.grids import dark_cells
@@ -37,6 +34,8 @@ LEVEL_SHARE = 0.95
 EARLY_SHARE = 0.2
 # curves are compared from the first of so many parts of a run on
 LEAST_LOOKS = 20
+# arguments of ``run_algorithm_1``
+Job = tuple[MDP, Array, float, AlgorithmOne, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -136,45 +135,24 @@ def overtaken_at(first: LearningCurves, second: LearningCurves) -> float | None:
     return None if below[-1] == gap.size - 1 else float(first.samples[below[-1] + 1])
 
 
-@dataclass(frozen=True)
-class Job:
-    """One run of Algorithm 1, looked at every ``every`` of its ``samples`` iterations; caution 0 ignores the prior."""
+def run_algorithm_1(
+    mdp: MDP, prior: Array, caution: float, method: AlgorithmOne, samples: int, every: int, seed: int
+) -> Array:
+    """Samples, expected return and dark share (3, k) of the policies read off the averages, every so many iterations.
 
-    mdp: MDP
-    prior: Array
-    caution: float
-    method: AlgorithmOne
-    samples: int
-    every: int
-    seed: int
-
-
-def run_algorithm_1(job: Job) -> Array:
-    """Samples, expected return and dark share (3, k) of the policies read off the averages, as the run goes on."""
-    marks = range(job.every, job.samples + 1, job.every)
-    risk = prior_risk(job.prior, job.caution)
-    found = snapshots(job.mdp, risk, job.caution, job.method, job.samples, job.seed, marks)
-    return _points(job.mdp, [one.samples for one in found], [one.policy for one in found])
+    Caution 0 ignores the prior.
+    """
+    marks = range(every, samples + 1, every)
+    found = snapshots(mdp, prior_risk(prior, caution), caution, method, samples, seed, marks)
+    return _points(mdp, [one.samples for one in found], [one.policy for one in found])
 
 
 def run_all(jobs: Sequence[Job], workers: int) -> list[Array]:
-    """The points of all jobs, in their order; the same numbers with any number of ``workers``."""
+    """``run_algorithm_1`` of all jobs, in their order; the same numbers with any number of ``workers``."""
     if workers == 1:
-        return [run_algorithm_1(job) for job in jobs]
-    # spawned, because the arithmetic libraries have threads; Ctrl-C is for this process alone
-    quiet = (signal.signal, (signal.SIGINT, signal.SIG_IGN))
-    others = active_children()
-    with ProcessPoolExecutor(workers, get_context("spawn"), *quiet) as pool:
-        # not pool.map: it would cancel what waits, and Python 3.11 then stumbles over workers that are gone
-        found = [pool.submit(run_algorithm_1, job) for job in jobs]
-        try:
-            return [one.result() for one in found]
-        except KeyboardInterrupt:
-            # a run that has begun takes a quarter of a minute, and its result is no longer needed
-            for process in active_children():
-                if process not in others:
-                    process.terminate()
-            raise
+        return [run_algorithm_1(*job) for job in jobs]
+    with process_pool(workers) as pool:
+        return [one.result() for one in [pool.submit(run_algorithm_1, *job) for job in jobs]]
 
 
 def _budget_run(mdp: MDP, prior: Array, caution: float, budgets: Sequence[int], seed: int) -> Array:
@@ -195,8 +173,8 @@ def _points(mdp: MDP, samples: Sequence[int], policies: Sequence[Array]) -> Arra
 class Size:
     """How long the runs are.
 
-    ``samples`` iterations of Algorithm 1, looked at every ``every``; ``budgets`` of our learner; ``workers`` processes;
-    ``tuning_seeds`` runs for each pair of steps.
+    ``samples`` iterations of Algorithm 1, looked at every ``every``, at least ``LEAST_LOOKS`` times; ``budgets`` of our
+    learner; ``workers`` processes; ``tuning_seeds`` runs for each pair of steps.
     """
 
     samples: int
@@ -204,11 +182,6 @@ class Size:
     budgets: tuple[int, ...]
     workers: int
     tuning_seeds: int
-
-    def __post_init__(self) -> None:
-        if LEAST_LOOKS * self.every > self.samples:
-            most = self.samples // LEAST_LOOKS
-            raise InputError(f"every is {self.every}; it can be at most {most}, samples / {LEAST_LOOKS}")
 
 
 @dataclass(frozen=True)
@@ -260,9 +233,9 @@ def study(mdp: MDP, prior: Array, cautions: Sequence[float], size: Size, seeds: 
     everyone = (0.0, *cautions)
     even = np.full(mdp.shape, 1 / mdp.allowed.sum()) * mdp.allowed
     early = int(EARLY_SHARE * size.samples)
-    runs = [Job(mdp, prior, c, method, size.samples, size.every, seed) for c in everyone for seed in seeds]
-    control = [Job(mdp, even, min(cautions), method, early, size.every, seed) for seed in seeds]
-    theory = [Job(mdp, prior, c, AlgorithmOne(), size.samples, size.samples, seeds[0]) for c in everyone]
+    runs = [(mdp, prior, c, method, size.samples, size.every, seed) for c in everyone for seed in seeds]
+    control = [(mdp, even, min(cautions), method, early, size.every, seed) for seed in seeds]
+    theory = [(mdp, prior, c, AlgorithmOne(), size.samples, size.samples, seeds[0]) for c in everyone]
     found = iter(run_all([*runs, *control, *theory], size.workers))
     return PriorStudy(
         size=size,
@@ -284,7 +257,7 @@ def best_steps(mdp: MDP, prior: Array, size: Size) -> Tuning:
         for beta in OCCUPANCY_STEPS
     ]
     seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.tuning_seeds)
-    jobs = [Job(mdp, prior, 0.0, method, size.samples, size.every, seed) for method in tried for seed in seeds]
+    jobs = [(mdp, prior, 0.0, method, size.samples, size.every, seed) for method in tried for seed in seeds]
     returns = np.array([run[1] for run in run_all(jobs, size.workers)])
     by_pair = returns.reshape(len(tried), size.tuning_seeds, -1).mean(axis=1)
     return Tuning(tried[int(np.argmax(by_pair.mean(axis=1)))], float(by_pair[:, -1].max()))

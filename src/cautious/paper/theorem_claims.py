@@ -44,11 +44,6 @@ def looseness(curves: Sequence[GapCurve], number: str, bound: str) -> tuple[floa
     return float(np.concatenate(ratios).min()), float(np.concatenate(ratios).max())
 
 
-def largest_share(curves: Sequence[GapCurve], number: str, bound: str) -> float:
-    """The largest share of its bound that a single run takes."""
-    return float(max((one.numbers[number] / one.numbers[bound]).max() for one in curves))
-
-
 def rates(curves: Sequence[GapCurve], number: str) -> dict[str, Interval]:
     """The exponent of T of each problem: a power law per seed through the largest numbers of samples."""
     return {
@@ -181,17 +176,14 @@ def large_caution(curves: Sequence[GapCurve]) -> Claim:
         holds=all(one.high < 0 for one in falls),
         caveat="Judged by whether each step to a larger caution lowers the divergence at the same T. epsilon grows "
         "like 1 + c sigma, so epsilon / c does not vanish: it falls to a limit, and only more samples lower that.",
-        numbers={
-            **_titled("divergence", means),
-            **{f"epsilon / c at c = {c:g}": limit for c, limit in limits.items()},
-        },
+        numbers={**_titled("divergence", means), **{f"epsilon / c at c = {c:g}": limit for c, limit in limits.items()}},
     )
 
 
 def _bounded(curves: Sequence[GapCurve], number: str, mean: str) -> tuple[str, bool, dict[str, Interval | float]]:
     """A number against its bound, in the mean, and with the measured gap for epsilon in every single run."""
     holds, (least, most) = bound_holds(curves, number, f"{number}_bound"), looseness(curves, number, f"{number}_bound")
-    sharp = largest_share(curves, number, f"{number}_allowed")
+    sharp = float(max((one.numbers[number] / one.numbers[f"{number}_allowed"]).max() for one in curves))
     found = (
         f"{_verdict(curves, holds)} The bound is {least:.0f} to {most:.0f} times the {mean}. With the measured gap for "
         f"epsilon, a single run takes at most {sharp:.2f} of the bound."

@@ -25,12 +25,7 @@ MARKERS = ("o", "s", "^")
 LINE = {"linewidth": 1.1, "markersize": 3.5}
 GUIDE = {"linewidth": 1.0, "marker": "none"}
 # what is drawn against T, and the bound beside it
-AGAINST_SAMPLES = (
-    ("gap", "bound"),
-    ("suboptimality", "bound"),
-    ("policy_error", ""),
-    ("violation", "violation_bound"),
-)
+AGAINST_SAMPLES = (("gap", "bound"), ("suboptimality", "bound"), ("policy_error", ""), ("violation", "violation_bound"))
 OF_COROLLARY = (("divergence", "divergence_bound"), ("divergence_allowed", "divergence_bound"))
 
 
@@ -58,10 +53,16 @@ def rows(found: TheoremStudy) -> Iterator[Row]:
         yield from _curve_rows(one, AGAINST_SAMPLES)
     for one in found.by_caution.values():
         yield from _curve_rows(one, OF_COROLLARY)
-    needed = f"samples for a mean gap of {found.plan.accuracy:g}"
-    yield from _growth_rows(found.growth, f"garnets, discount {DISCOUNT:g}", needed, "pairs")
-    after = f"gap after {found.plan.horizon_samples} samples"
-    yield from _growth_rows(found.horizon, f"garnets of {HORIZON_STATES} states", after, "horizon")
+    needed, after = (
+        f"samples for a mean gap of {found.plan.accuracy:g}",
+        f"gap after {found.plan.horizon_samples} samples",
+    )
+    for growth, case, number, against in (
+        (found.growth, f"garnets, discount {DISCOUNT:g}", needed, "pairs"),
+        (found.horizon, f"garnets of {HORIZON_STATES} states", after, "horizon"),
+    ):
+        for x, mean in zip(growth.x, growth.y, strict=True):
+            yield _row(case, number, against, x, mean, "")
 
 
 def _curve_rows(one: GapCurve, numbers: tuple[tuple[str, str], ...]) -> Iterator[Row]:
@@ -69,11 +70,6 @@ def _curve_rows(one: GapCurve, numbers: tuple[tuple[str, str], ...]) -> Iterator
         limits: list[float | str] = list(one.numbers[bound].mean(axis=1)) if bound else [""] * len(one.samples)
         for samples, mean, limit in zip(one.samples, one.across(number), limits, strict=True):
             yield _row(one.instance.name, number, "samples", samples, mean, limit)
-
-
-def _growth_rows(growth: Growth, case: str, number: str, against: str) -> Iterator[Row]:
-    for x, mean in zip(growth.x, growth.y, strict=True):
-        yield _row(case, number, against, x, mean, "")
 
 
 def _row(case: str, number: str, against: str, x: float, mean: Interval, bound: float | str) -> Row:
@@ -151,11 +147,7 @@ def _draw(found: TheoremStudy, theme: Theme) -> Any:
 
 
 def _against_samples(
-    axes: Any,
-    theme: Theme,
-    curves: Sequence[tuple[GapCurve, str]],
-    lines: Mapping[str, str],
-    names: Sequence[str] = (),
+    axes: Any, theme: Theme, curves: Sequence[tuple[GapCurve, str]], lines: Mapping[str, str], names: Sequence[str] = ()
 ) -> None:
     """Curves in their colours; ``lines`` has numbers of ``measure`` and what the legend says about them.
 

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cautious.arrays import Array, Indices
-from cautious.errors import InputError, MissingExtraError
+from cautious.errors import MissingExtraError
 from cautious.models.tabular import MDP
-from cautious.paper.maze_paths import DARK_CELL, GOAL_CELL, beside, draw_rewards, map_of, share_entering, walk
+from cautious.paper.maze_paths import DARK_CELL, GOAL_CELL, beside, draw_rewards, share_entering, walk
 from cautious.report.canvas import LIGHT, new_figure, require_matplotlib
+from cautious.report.words import scene_of
 from cautious.worlds.grids import cells_marked
 
 MISSING = 'a film needs imageio-ffmpeg; install it with: pip install "cautious[video]"'
@@ -68,23 +69,9 @@ def film(mdp: MDP, stages: Sequence[tuple[str, Mapping[str, Array]]], seed: int,
         Same seed, same bytes. All panels and stages use the same one.
     steps
         Moves shown in each stage, ``FRAMES_PER_SECOND`` of them in a second; its end stays for ``HOLD_FRAMES`` frames.
-
-    Raises
-    ------
-    MissingExtraError
-        Without imageio-ffmpeg or matplotlib; ``pip install "cautious[video]"`` brings both.
     """
     require_film()
-    if steps < 1:
-        raise InputError(f"steps is {steps}; a film shows at least one move")
-    if not stages:
-        raise InputError("stages is empty; a film needs at least one")
     names = list(stages[0][1])
-    if not 1 <= len(names) <= 3:
-        raise InputError(f"stages[0] has {len(names)} panels; a film shows one to three")
-    for k, (_, policies) in enumerate(stages):
-        if list(policies) != names:
-            raise InputError(f"stages[{k}] has the panels {list(policies)}; all stages must have {names}")
     walked = [(label, [walk(mdp, policies[name], AGENTS, steps, seed) for name in names]) for label, policies in stages]
     return _encoded(_frames(mdp, names, walked))
 
@@ -109,7 +96,7 @@ def _frames(mdp: MDP, names: Sequence[str], walked: Sequence[tuple[str, list[Ind
 
 def _track(mdp: MDP, axes: Any, paths: Indices) -> Array:
     """Where agents are drawn (agents, moves + 1, 2), in pixels from the top left corner, none hidden by another."""
-    middles = axes.transData.transform(np.array(map_of(mdp).cells, dtype=float)[:, ::-1])
+    middles = axes.transData.transform(np.array(scene_of(mdp).cells, dtype=float)[:, ::-1])
     middles[:, 1] = HEIGHT - middles[:, 1]
     order = np.arange(len(paths))
     aside = beside(order, OFFSET_PIXELS * np.sqrt((order + 0.5) / len(paths)))

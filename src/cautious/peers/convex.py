@@ -26,7 +26,7 @@ from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import TransportRisk
-from cautious.solvers.rounding import FLOORS, adjusted_reward, prove
+from cautious.solvers.candidates import MIN_STATE_SHARES, adjusted_reward, prove
 
 PROOF_TOLERANCE = 1e-9
 ONE_THREAD = {"threads": 1, "parallel": "off"}
@@ -171,7 +171,7 @@ def judge(translated: Translated) -> dict[str, Any]:
     _, plan = prove(problem, translated.witnesses(d), PROOF_TOLERANCE)
     greedy = problem.completed(plan.policy(mdp.n_actions))
     best = max(
-        (evaluate_policy(problem, occupancy_policy(d, greedy, floor)) for floor in FLOORS),
+        (evaluate_policy(problem, occupancy_policy(d, greedy, floor)) for floor in MIN_STATE_SHARES),
         key=lambda found: found.objective,
     )
     readings = [translated.witnesses(d), translated.witnesses(best.occupancy.occupancy)]

@@ -20,7 +20,7 @@ from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.models.tabular import MDP
 from cautious.peers.timing import Attempt, judged, timed
 from cautious.problem import Problem
-from cautious.solvers.rounding import prove
+from cautious.solvers.candidates import prove
 from cautious.worlds.random_models import garnet
 
 RELATIVE_PRECISION = 1e-6

@@ -16,15 +16,7 @@ from cautious.risks.transport import GraphTransport
 CONES = ("CLARABEL", "CLARABEL 1e-10", "SCS")
 LINEAR = ("PIQP", "CLARABEL 1e-10", "CLARABEL", "HIGHS IPM", "SCS", "HIGHS", "HIGHS PDLP")
 QUADRATIC = ("PIQP", *CONES)
-PLANNERS = (
-    "QuantEcon MPI",
-    "QuantEcon PI",
-    "QuantEcon VI",
-    "Storm",
-    "Storm PI",
-    "MDPSolver VI",
-    "MDPSolver MPI",
-)
+PLANNERS = ("QuantEcon MPI", "QuantEcon PI", "QuantEcon VI", "Storm", "Storm PI", "MDPSolver VI", "MDPSolver MPI")
 EVERY = (*PLANNERS, *LINEAR)
 # one or two settings of each package, those that usually do best
 USUAL = ("QuantEcon MPI", "QuantEcon PI", "QuantEcon VI", "MDPSolver MPI", "Storm", "CLARABEL", "PIQP", "HIGHS", "SCS")

@@ -19,29 +19,10 @@ from cautious.errors import FileError, InputError
 from cautious.models.tabular import MDP
 from cautious.problem_files.keys import PLACES, allow, one_of, refuse_percent, require, text
 from cautious.risks.base import Risk, Sum, terms_of
-from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
-from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
-from cautious.risks.scalar import CVaR, Variance
-from cautious.risks.wasserstein import Wasserstein
+from cautious.risks.public import PUBLIC_RISKS
 from cautious.solution import load
 
 DEMONSTRATIONS_FORM = 'prior = { episodes = "demos.csv", smoothing = 0.05, at_end = "absorb" } in a problem file'
-
-# the fields of each kind, and how they are read
-FIELDS: dict[type[Risk], dict[str, str]] = {
-    SafeSet: {"states": "states", "slack": "share"},
-    TaskFloors: {"task_rewards": "array", "floors": "array"},
-    PeakExposure: {"sets": "sets"},
-    WorstTask: {"task_rewards": "array"},
-    Variance: {},
-    KL: {"prior": "prior"},
-    TotalVariation: {"prior": "prior"},
-    Quadratic: {"prior": "prior"},
-    Wasserstein: {"prior": "prior", "metric": "metric"},
-    CVaR: {"level": "share"},
-    Entropy: {},
-}
-KINDS = {kind.__name__: kind for kind in FIELDS}
 
 
 def risk_of(given: Any, folder: Path, mdp: MDP) -> Risk | None:
@@ -60,18 +41,18 @@ def risk_of(given: Any, folder: Path, mdp: MDP) -> Risk | None:
 
 def _one_risk(table: Any, where: str, folder: Path, mdp: MDP) -> Risk:
     if not isinstance(table, Mapping):
-        raise InputError(f"{where} must be a table with kind = one of {', '.join(KINDS)}")
+        raise InputError(f"{where} must be a table with kind = one of {', '.join(PUBLIC_RISKS)}")
     if "kind" not in table:
-        every = ("kind", "weight", *dict.fromkeys(name for fields in FIELDS.values() for name in fields))
-        allow(table, where, every, PLACES)
-        raise InputError(f"{where} needs kind = one of {', '.join(KINDS)}")
-    kind = one_of(f"{where} kind", table["kind"], KINDS)
-    fields = FIELDS[KINDS[kind]]
+        fields = dict.fromkeys(name for kind in PUBLIC_RISKS.values() for name in kind.fields_in_files)
+        allow(table, where, ("kind", "weight", *fields), PLACES)
+        raise InputError(f"{where} needs kind = one of {', '.join(PUBLIC_RISKS)}")
+    kind = one_of(f"{where} kind", table["kind"], PUBLIC_RISKS)
+    forms = PUBLIC_RISKS[kind].fields_in_files
     strange = {key: place for key, place in PLACES.items() if place != "in [risk]"}
-    allow(table, f"{where} of kind {kind}", ("kind", "weight", *fields), strange)
-    require(table, f"{where} of kind {kind}", fields)
-    values = [_field(f"{kind}.{name}", form, table[name], folder, mdp) for name, form in fields.items()]
-    risk: Risk = KINDS[kind](*values)
+    allow(table, f"{where} of kind {kind}", ("kind", "weight", *forms), strange)
+    require(table, f"{where} of kind {kind}", forms)
+    values = [_field(f"{kind}.{name}", form, table[name], folder, mdp) for name, form in forms.items()]
+    risk: Risk = PUBLIC_RISKS[kind](*values)
     weight = as_number(f"{where} weight", table.get("weight", 1.0), 0.0)
     return risk if weight == 1 else weight * risk
 
@@ -158,8 +139,9 @@ def _graph(name: str, table: Mapping[str, Any]) -> sp.csr_array:
 
 def written_risk(risk: Risk, folder: Path) -> list[str]:
     """The lines of ``[risk]`` that describe one of these kinds, without a weight; a prior is saved beside the file."""
-    lines = ["[risk]", f'kind = "{type(risk).__name__}"']
-    for name, form in FIELDS[type(risk)].items():
+    kind = type(risk).__name__
+    lines = ["[risk]", f'kind = "{kind}"']
+    for name, form in PUBLIC_RISKS[kind].fields_in_files.items():
         value = getattr(risk, name)
         if form == "prior":
             np.save(folder / "prior.npy", value)

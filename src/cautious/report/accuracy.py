@@ -10,9 +10,9 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.solution import Solution
+from cautious.status import DEFAULT_TOLERANCE
 
 RELATIVE_ZERO = 1e-9
-USUAL_TOLERANCE = 1e-6
 
 
 def settled(value: float, unsure: float) -> float:
@@ -61,7 +61,7 @@ def rounding_of_risk(problem: Problem, occupancy: Array, error: float) -> float:
 def shares_of_time(solution: Solution) -> Array:
     """Shares of discounted time (S,); 0 where they are below what the tolerance leaves open beside the largest."""
     mass = solution.occupancy.sum(axis=1)
-    unsure = RELATIVE_ZERO * _smaller(solution.tolerance / USUAL_TOLERANCE, 1.0) * float(mass.max())
+    unsure = RELATIVE_ZERO * _smaller(solution.tolerance / DEFAULT_TOLERANCE, 1.0) * float(mass.max())
     return np.where(mass > unsure, mass, 0.0)
 
 

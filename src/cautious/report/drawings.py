@@ -1,7 +1,6 @@
 """Drawings on given axes: the map of a grid world, the most visited states, histograms of returns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,48 +27,49 @@ DIRECTIONS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ColourScale:
-    """Colours of numbers: a matplotlib mappable, and which ends of its bar stand for more than they show."""
-
-    colours: Any
-    extend: str
-
-
-def time_scale(solutions: Sequence[Solution]) -> ColourScale:
-    """One scale for the shares of time of all these solutions, so that their maps can be compared."""
+def colour_scale(norm: Any, name: str, extend: str = "neither") -> Any:
+    """Colours of numbers, a matplotlib mappable; ``extend``: ends of its bar that stand for more than they show."""
+    from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
+
+    colours: Any = colormaps[name].copy()
+    colours.colorbar_extend = extend
+    return ScalarMappable(norm, colours)
+
+
+def time_scale(solutions: Sequence[Solution]) -> Any:
+    """One scale for the shares of time of all these solutions, so that their maps can be compared."""
     from matplotlib.colors import LogNorm
 
     mass = np.concatenate([100 * shares_of_time(one) for one in solutions])
     seen = mass[mass > 0]
     high, cut = _colour_limit(seen)
     low = min(max(high / 10**COLOUR_DECADES, float(np.quantile(seen, 0.02))), high / 2)
-    return ColourScale(ScalarMappable(LogNorm(low, high, clip=True), "viridis"), "max" if cut else "neither")
+    return colour_scale(LogNorm(low, high, clip=True), "viridis", "max" if cut else "neither")
 
 
-def draw_map(axes: Any, solution: Solution, theme: Theme, scale: ColourScale) -> None:
+def draw_map(axes: Any, solution: Solution, theme: Theme, scale: Any) -> None:
     """Where the policy spends its time, walls grey, and what it does in the cells it reaches.
 
     Maps that share a ``scale`` get their one bar from ``draw_time_bar``.
     """
-    colours = _reached_colours(solution, scale.colours.to_rgba(100 * solution.occupancy.sum(axis=1)), theme)
+    colours = _reached_colours(solution, scale.to_rgba(100 * solution.occupancy.sum(axis=1)), theme)
     paint_cells(axes, solution.mdp, colours, theme)
     cells = np.array(scene_of(solution.mdp).cells)
     if len(cells) <= MAX_CELLS_WITH_ARROWS:
         _arrows(axes, solution, cells, _inks(colours))
 
 
-def draw_time_bar(figure: Any, axes: Any, scale: ColourScale, theme: Theme) -> None:
+def draw_time_bar(figure: Any, axes: Any, scale: Any, theme: Theme) -> None:
     """The colour bar of a scale of time, beside the axes that use it."""
     bar = draw_bar(figure, axes, scale, "share of discounted time (%, log scale)", theme)
     bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     bar.ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
 
 
-def draw_bar(figure: Any, axes: Any, scale: ColourScale, label: str, theme: Theme) -> Any:
+def draw_bar(figure: Any, axes: Any, scale: Any, label: str, theme: Theme) -> Any:
     """A colour bar in the theme's ink."""
-    bar = figure.colorbar(scale.colours, ax=axes, shrink=0.85, pad=0.02, extend=scale.extend)
+    bar = figure.colorbar(scale, ax=axes, shrink=0.85, pad=0.02)
     bar.set_label(label, color=theme.ink, fontsize=9)
     bar.ax.tick_params(colors=theme.ink, which="both", labelsize=8)
     bar.outline.set_visible(False)
@@ -88,14 +88,13 @@ def draw_risk_map(figure: Any, axes: Any, solution: Solution, contributions: Arr
 
     The two colours can be told apart by all readers.
     """
-    from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
     seen = contributions[solution.reached]
     most, cut = _colour_limit(np.abs(seen))
     limit = most if most > 0 else 1.0
-    scale = ColourScale(ScalarMappable(Normalize(-limit, limit, clip=True), "PuOr"), "both" if cut else "neither")
-    paint_cells(axes, solution.mdp, _reached_colours(solution, scale.colours.to_rgba(contributions), theme), theme)
+    scale = colour_scale(Normalize(-limit, limit, clip=True), "PuOr", "both" if cut else "neither")
+    paint_cells(axes, solution.mdp, _reached_colours(solution, scale.to_rgba(contributions), theme), theme)
     bar = draw_bar(figure, axes, scale, f"contribution to the risk ({solution.risk_label})", theme)
     bar.ax.yaxis.label.set_parse_math(False)
     # where all cells have the same sign, the other half of the scale would only take room

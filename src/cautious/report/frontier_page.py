@@ -30,16 +30,7 @@ from cautious.report.text_tables import (
     likeliest_actions,
     steps_table,
 )
-from cautious.report.words import (
-    amount,
-    fits_grid,
-    is_logged,
-    number,
-    percent,
-    scene_of,
-    state_name,
-    unit_after,
-)
+from cautious.report.words import amount, fits_grid, is_logged, number, percent, scene_of, state_name, unit_after
 from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 from cautious.status import Status
@@ -114,11 +105,6 @@ def write_overview(
         File name, in the same folder, of each caution's own report.
     command
         A shell command that reproduces the page.
-
-    Raises
-    ------
-    MissingExtraError
-        Without matplotlib; ``pip install "cautious[plot]"`` brings it.
     """
     if not solutions:
         raise InputError("a report on a frontier needs at least one solution; this frontier is empty")

@@ -22,16 +22,6 @@ def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
     """Where the policy spends its time, and the returns it earns next to the risk-neutral policy.
 
     Without a model (learned from samples alone) only the first can be drawn.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        With its own canvas: ``figure.savefig(path)`` works, and it need not be closed.
-
-    Raises
-    ------
-    MissingExtraError
-        Without matplotlib; ``pip install "cautious[plot]"`` brings it.
     """
     if not solution.mdp.known_transitions:
         return plot_behaviour(solution, theme=theme)

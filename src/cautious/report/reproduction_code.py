@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cautious.report.words import RISKS, LabelledRisk, is_learned, is_neutral, risks_in
+from cautious.report.words import LabelledRisk, is_learned, is_neutral, risks_in
 from cautious.risks.base import Risk, terms_of
+from cautious.risks.public import PUBLIC_RISKS
 from cautious.solution import Solution
 
 RISKS_WITHOUT_DATA = {"Variance", "Entropy"}
@@ -122,5 +123,5 @@ def _risk_code(risk: LabelledRisk, known: str | None) -> str:
     elif risk.kind == "CVaR":
         text = f"ca.{risk.name}"
     else:
-        text = f"ca.{risk.kind}(...)" if risk.kind in RISKS else f"{risk.kind}(...)"
+        text = f"ca.{risk.kind}(...)" if risk.kind in PUBLIC_RISKS else f"{risk.kind}(...)"
     return f"{risk.weight} * {text}" if risk.weight else text

@@ -13,7 +13,6 @@ from cautious.report.accuracy import shown_objective, shown_return, shown_risk
 from cautious.report.requirements import barrier_requirements, requirements_of, violation_words
 from cautious.report.text_tables import changed_states
 from cautious.report.words import (
-    RISKS,
     action_name,
     fits_grid,
     has_only_barriers,
@@ -28,6 +27,7 @@ from cautious.report.words import (
     unit_after,
 )
 from cautious.risks.base import terms_of
+from cautious.risks.public import PUBLIC_RISKS
 from cautious.solution import Solution
 from cautious.status import Status
 
@@ -38,7 +38,7 @@ KINDS = {
     "may be better.",
     "estimated": "Figures come from the counted model or from simulation; what is sure is said with its confidence.",
     "infeasible": "It is proved that no policy meets all requirements.",
-    "undecided": "Whether the requirements can be met is too close to call in double precision.",
+    "undecided": "No policy that meets all requirements was found, and it is not proved that there is none.",
 }
 
 VERDICTS = {
@@ -83,8 +83,8 @@ def risk_words(label: str) -> list[str]:
         if level is not None:
             worst = number(100 * (1 - float(level.group(1))), 3)
             sentences.append(f"{name}: the mean loss per step over the worst {worst} % of the steps.")
-        elif kind in RISKS:
-            sentences.append(f"{name}: {RISKS[kind]}.")
+        elif kind in PUBLIC_RISKS:
+            sentences.append(f"{name}: {PUBLIC_RISKS[kind].summary}.")
     return sentences
 
 

@@ -20,13 +20,7 @@ from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot
 from cautious.report.reproduction_code import reproduction
 from cautious.report.requirements import barrier_requirements, outside_words, requirement_words, requirements_table
 from cautious.report.sentences import answer_sentence, certificate_words, problem_words, verdict
-from cautious.report.text_tables import (
-    busiest_table,
-    changed_states,
-    changes_table,
-    figures_table,
-    steps_table,
-)
+from cautious.report.text_tables import busiest_table, changed_states, changes_table, figures_table, steps_table
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral
 from cautious.report.words import (
     amount,
@@ -89,8 +83,6 @@ def write_report(
 
     Raises
     ------
-    MissingExtraError
-        Without matplotlib; ``pip install "cautious[plot]"`` brings it.
     InputError
         When ``problem`` is not the one this solution solves.
     """

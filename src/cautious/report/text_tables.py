@@ -9,7 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from cautious.arrays import Array
+from cautious.arrays import Array, Indices
 from cautious.evaluation.evaluate import Evaluation
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk
@@ -149,12 +149,10 @@ def figures_table(solution: Solution, comparison: NeutralComparison | None) -> T
     return Table("", ("figure", "this policy", "risk-neutral policy"), rows)
 
 
-def busiest_states(shares: Array, count: int) -> Sequence[int]:
+def busiest_states(shares: Array, count: int) -> list[int]:
     """The ``count`` states with the largest shares (S,), largest first, none without; ties in the order of states."""
-    count = min(count, int(np.count_nonzero(shares > 0)))
-    candidates = np.argpartition(-shares, count - 1)[:count] if count < shares.size else np.arange(shares.size)
-    order = np.lexsort((candidates, -shares[candidates]))
-    return [int(state) for state in candidates[order][:count]]
+    order: Indices = np.argsort(-shares, kind="stable")
+    return [int(state) for state in order[: min(count, int(np.count_nonzero(shares > 0)))]]
 
 
 def busiest_table(solution: Solution, count: int = 10) -> Table:

@@ -20,8 +20,7 @@ from cautious.planning import plan
 from cautious.report.accuracy import rounding_of_risk, settled, shown_return, shown_risk
 from cautious.report.words import is_learned, is_neutral, number
 from cautious.solution import Solution
-from cautious.solvers.request import Request
-from cautious.solvers.solve import answer
+from cautious.solvers.solve import Request, answer
 from cautious.status import Status
 
 EPISODES = 2000

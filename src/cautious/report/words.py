@@ -9,20 +9,6 @@ from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 from cautious.solution import Solution
 
-RISKS = {
-    "SafeSet": "how close the time spent outside the safe states comes to its limit (a logarithmic barrier)",
-    "TaskFloors": "how close the return of each task comes to its floor (logarithmic barriers)",
-    "PeakExposure": "the share of time spent in the worst of the danger sets",
-    "WorstTask": "the loss of the worst task",
-    "Variance": "the variance of the reward of one step, in squared units of reward",
-    "CVaR": "the mean loss per step over the worst steps (expected shortfall)",
-    "KL": "the relative entropy to the prior behaviour, in nats",
-    "TotalVariation": "half the L1 distance to the prior behaviour",
-    "Quadratic": "half the squared distance to the prior behaviour",
-    "Wasserstein": "the cost of moving the visited states to the prior ones (Wasserstein distance)",
-    "Entropy": "the concentration of the behaviour (negative entropy), in nats",
-}
-
 # larger numbers are easier to read with a power of ten than with all their digits
 LARGEST_WITH_ALL_DIGITS = 1e8
 

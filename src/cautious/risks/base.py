@@ -5,7 +5,7 @@ convex risk can be solved. The other kinds below say more about themselves, and 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -109,6 +109,8 @@ class Risk(ABC):
         # a gradient may be infinite where there is no mass
         used = d > 0
         size = np.abs(picked(slope, used))
+        # 64 u: a few operations an entry, and a pairwise sum of n entries, about 20 + log2(n) of them; a risk of the
+        # user's is taken to compute no worse
         rounding = 32 * EPS * (abs(value) + float(np.sum(picked(d, used) * size)))
         return 2 * float(size.max(initial=0.0)) * distance + rounding
 
@@ -174,7 +176,14 @@ class Risk(ABC):
 
 
 class UnboundRisk(Risk):
-    """A risk that needs its model first: ``bind`` returns the risk to compute with."""
+    """A risk that needs its model first: ``bind`` returns the risk to compute with.
+
+    ``summary``: what it measures, for reports. ``fields_in_files``: its fields in a problem file, each in one of the
+    forms "array", "metric", "prior", "sets", "share" and "states".
+    """
+
+    summary: ClassVar[str] = ""
+    fields_in_files: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def bind(self, mdp: MDP) -> Risk:
@@ -243,12 +252,12 @@ class ScalarRisk(Risk):
     def line(self, low: float, high: float, at: float) -> tuple[Array, float]:
         """(table (S, A), offset): <d, table> + offset <= risk(d) for every d whose best number is in the range."""
 
-    @abstractmethod
     def line_error(self, d: Array, t: float, distance: float) -> float:
         """How far <d', table(t)> + offset(t) can be above the risk of a d' at most ``distance`` away from d.
 
-        ``t`` is the best number of d, so that this is of second order.
+        ``t`` is the best number of d, so that this is of second order. Infinite where nothing is claimed.
         """
+        return np.inf
 
     def touch(self, low: float, high: float, incumbent: float) -> float:
         """A good ``at`` for the range, when the best policy known has ``incumbent`` for its number."""

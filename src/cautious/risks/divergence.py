@@ -1,7 +1,7 @@
 """The divergences of the public contract: recipes that bind a prior to a model; ``separable`` has the mathematics."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ class KL(UnboundRisk):
     True
     """
 
+    summary = "the relative entropy to the prior behaviour, in nats"
+    fields_in_files: ClassVar = {"prior": "prior"}
+
     prior: Any
 
     def bind(self, mdp: MDP) -> EntropicRisk:
@@ -45,6 +48,8 @@ class Entropy(UnboundRisk):
     True
     """
 
+    summary = "the concentration of the behaviour (negative entropy), in nats"
+
     def bind(self, mdp: MDP) -> EntropicRisk:
         """The negative entropy in this model."""
         return EntropicRisk(np.ones(mdp.shape), mdp.shape, "Entropy")
@@ -63,6 +68,9 @@ class TotalVariation(UnboundRisk):
     >>> bool(0 < solution.risk < 1)
     True
     """
+
+    summary = "half the L1 distance to the prior behaviour"
+    fields_in_files: ClassVar = {"prior": "prior"}
 
     prior: Any
     smooth = False
@@ -84,6 +92,9 @@ class Quadratic(UnboundRisk):
     >>> print(solution.occupancy.sum(axis=1).round(2))
     [0.17 0.17 0.17 0.15 0.2  0.14]
     """
+
+    summary = "half the squared distance to the prior behaviour"
+    fields_in_files: ClassVar = {"prior": "prior"}
 
     prior: Any
 

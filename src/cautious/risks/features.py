@@ -234,6 +234,9 @@ class SafeSet(UnboundRisk):
     True
     """
 
+    summary = "how close the time spent outside the safe states comes to its limit (a logarithmic barrier)"
+    fields_in_files: ClassVar = {"states": "states", "slack": "share"}
+
     states: Any
     slack: float
 
@@ -264,6 +267,9 @@ class TaskFloors(UnboundRisk):
     True
     """
 
+    summary = "how close the return of each task comes to its floor (logarithmic barriers)"
+    fields_in_files: ClassVar = {"task_rewards": "array", "floors": "array"}
+
     task_rewards: Any
     floors: Any
 
@@ -291,6 +297,9 @@ class PeakExposure(UnboundRisk):
     >>> bool(solution.risk < 0.2)
     True
     """
+
+    summary = "the share of time spent in the worst of the danger sets"
+    fields_in_files: ClassVar = {"sets": "sets"}
 
     sets: Sequence[Any]
     smooth = False
@@ -322,6 +331,9 @@ class WorstTask(UnboundRisk):
     >>> print([f"{np.sum(solution.occupancy * task):.2f}" for task in treated])  # urgent, routine per slot
     ['0.48', '0.48']
     """
+
+    summary = "the loss of the worst task"
+    fields_in_files: ClassVar = {"task_rewards": "array"}
 
     task_rewards: Any
     smooth = False

@@ -16,9 +16,8 @@ from cautious.checks import states_of
 from cautious.risks.network_simplex import cheapest_plan
 from cautious.risks.transport import TransportHint, TransportRisk
 
-ALL_PAIRS_STATES = 100
-NEAREST = 6
-FEW = 12
+# up to so many states all pairs are arcs; beyond, these many of each state, and these many more of a column that pays
+MAX_STATES_WITH_ALL_ARCS, FIRST_ARCS_PER_STATE, ADDED_ARCS_PER_COLUMN = 100, 6, 12
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class MatrixTransport(TransportRisk):
         column = np.flatnonzero(worth.max(axis=0) > present + 1e-11 * max(self.diameter, 1e-300))
         if column.size == 0:
             return None
-        few = min(FEW, here.size)
+        few = min(ADDED_ARCS_PER_COLUMN, here.size)
         best = np.argpartition(-worth[:, column], few - 1, axis=0)[:few]
         tails, heads = here[best].ravel(), np.tile(column, few)
         pairs = np.unique(np.concatenate([self.tail[direct] * n + self.head[direct] - n, tails * n + heads]))
@@ -90,9 +89,9 @@ def matrix_transport(
 def with_nearest(prior: Array, shape: tuple[int, int], distance: Array) -> MatrixTransport:
     """Plans on each state's nearest neighbours, both ways; on all pairs of a small model."""
     n = prior.size
-    if n <= ALL_PAIRS_STATES:
+    if n <= MAX_STATES_WITH_ALL_ARCS:
         return matrix_transport(prior, shape, distance, *np.divmod(np.arange(n * n), n))
-    nearest = np.argpartition(distance, NEAREST - 1, axis=1)[:, :NEAREST].ravel()
-    states = np.repeat(np.arange(n), NEAREST)
+    nearest = np.argpartition(distance, FIRST_ARCS_PER_STATE - 1, axis=1)[:, :FIRST_ARCS_PER_STATE].ravel()
+    states = np.repeat(np.arange(n), FIRST_ARCS_PER_STATE)
     pairs = np.unique(np.concatenate([states * n + nearest, nearest * n + states]))
     return matrix_transport(prior, shape, distance, *np.divmod(pairs, n))

@@ -15,13 +15,14 @@ from cautious.risks.base import never
 from cautious.risks.graph_flow import SpanningTree
 
 # an arc enters the tree when it pays more than this part of the largest cost
-LEAST_GAIN = 1e-14
-ROWS = 2
+MIN_RELATIVE_GAIN = 1e-14
+# rows of the matrix that are looked through before the best arc seen enters
+PRICED_ROWS = 2
 # work between two looks at the clock, in nodes: some tenths of a second
-BUDGET = 10_000_000
+CLOCK_CHECK_NODES = 10_000_000
 # rounding may let exchanges come back to where they were: then the plan at hand must do, if it is proved this precise
-ROUNDS = 10_000
-PROVED = 1e-9
+MAX_ROUNDS = 10_000
+MAX_RELATIVE_ERROR = 1e-9
 
 
 def cheapest_plan(
@@ -37,7 +38,7 @@ def cheapest_plan(
     parent[hub] = kernels.NOBODY
     order, balance = np.arange(hub, -1, -1), np.concatenate([supply, -demand, [0.0]])
     links, carried = kernels.tree_with_flow(parent, order, np.full(hub + 1, largest), balance)
-    rows, gain = min(ROWS, n), LEAST_GAIN * largest
+    rows, gain = min(PRICED_ROWS, n), MIN_RELATIVE_GAIN * largest
     done = _finished(
         distance.size, lambda budget: kernels.improve_plan(distance, links, carried, rows, gain, budget), over
     )
@@ -62,7 +63,7 @@ def cheapest_flow(
     It starts on the ``tree``.
     """
     links, carried = kernels.tree_with_flow(tree.parent, tree.order, tree.length, balance)
-    block, gain = max(1, int(tail.size**0.5)), LEAST_GAIN * float(length.max(initial=0.0))
+    block, gain = max(1, int(tail.size**0.5)), MIN_RELATIVE_GAIN * float(length.max(initial=0.0))
     done = _finished(
         tail.size, lambda budget: kernels.improve_flow(tail, head, length, links, carried, block, gain, budget), over
     )
@@ -79,14 +80,14 @@ def cheapest_flow(
 def _finished(n_arcs: int, improve: Callable[[int], bool], over: Callable[[], bool]) -> bool:
     """Improve until no arc pays or time is up; False if neither came."""
     # a look at all arcs must fit into a budget, or it would never be known that none pays
-    budget = max(BUDGET, 2 * n_arcs)
-    return any(improve(budget) or over() for _ in range(ROUNDS))
+    budget = max(CLOCK_CHECK_NODES, 2 * n_arcs)
+    return any(improve(budget) or over() for _ in range(MAX_ROUNDS))
 
 
 def _require_proof(cost: float, at_least: float, size: float) -> None:
     """Refuse a plan that is dearer than its potentials prove necessary."""
-    if not cost - at_least <= PROVED * max(cost, size):
+    if not cost - at_least <= MAX_RELATIVE_ERROR * max(cost, size):
         raise SolveError(
-            f"the cheapest transport was not found in {ROUNDS} rounds: one that costs {cost:.9g} is known, and that it "
-            f"costs at least {at_least:.9g}; with a time limit the one that is known counts as an upper bound"
+            f"the cheapest transport was not found in {MAX_ROUNDS} rounds: one that costs {cost:.9g} is known, and "
+            f"that it costs at least {at_least:.9g}; with a time limit the one that is known counts as an upper bound"
         )

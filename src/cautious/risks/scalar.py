@@ -19,7 +19,7 @@ share lines below their risk, one for every ``at``:
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -254,6 +254,7 @@ class Variance(UnboundRisk):
     (True, 'global')
     """
 
+    summary = "the variance of the reward of one step, in squared units of reward"
     convex = False
     smooth = False
 
@@ -280,6 +281,9 @@ class CVaR(UnboundRisk):
     >>> print(f"the worst tenth of the weeks loses {solution.risk:.0f} euros on average")
     the worst tenth of the weeks loses 602 euros on average
     """
+
+    summary = "the mean loss per step over the worst steps (expected shortfall)"
+    fields_in_files: ClassVar = {"level": "share"}
 
     level: float
     convex = False

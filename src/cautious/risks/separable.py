@@ -26,7 +26,7 @@ from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Structure, never
 from cautious.risks.epigraph import Epigraph, identity, state_sums
 
-TINIEST = float(np.finfo(float).tiny)
+SMALLEST_POSITIVE = float(np.finfo(float).tiny)
 # the exponential of less than minus this is zero beside one, however many there are
 LARGEST_EXPONENT = 200.0
 
@@ -151,7 +151,7 @@ class EntropicRisk(SeparableRisk):
         """
         x = self.entries(d)
         logs = self._logarithms(x)
-        small, large = (x > 0) & (x < 4 * distance), x >= max(4 * distance, TINIEST)
+        small, large = (x > 0) & (x < 4 * distance), x >= max(4 * distance, SMALLEST_POSITIVE)
         slopes = logs[large]
         error = distance * (1 + (float(np.ptp(slopes)) / 2 if slopes.size else 0.0))
         if small.any():
@@ -165,7 +165,7 @@ class EntropicRisk(SeparableRisk):
 
     def _logarithms(self, x: Array) -> Array:
         """log(x/p); entries with x = 0 are taken at the smallest positive number, to stay finite: they add nothing."""
-        logs = np.maximum(x, TINIEST)
+        logs = np.maximum(x, SMALLEST_POSITIVE)
         np.log(logs, out=logs)
         logs -= self.log_prior
         return logs

@@ -1,7 +1,7 @@
 """``ca.Wasserstein``: checks the metric and picks the form of the distance."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +29,9 @@ class Wasserstein(UnboundRisk):
     >>> ca.solve(ca.Problem(ca.worlds.forest(), risk, caution=4000.0)).status.name
     'SOLVED'
     """
+
+    summary = "the cost of moving the visited states to the prior ones (Wasserstein distance)"
+    fields_in_files: ClassVar = {"prior": "prior", "metric": "metric"}
 
     prior: Any
     metric: Any

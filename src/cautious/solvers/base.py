@@ -26,7 +26,7 @@ from cautious.status import Status
 
 Kept = TypeVar("Kept")
 # tables (S, A) and vectors (S,) that a method without matrices of its own holds at its peak, certificate included
-TABLES, VECTORS = 12, 24
+TABLES_HELD, VECTORS_HELD = 12, 24
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Solver(ABC):
     def memory(self, problem: Problem) -> int:
         """About how many bytes it needs beyond the model, the solution included."""
         n_states, n_actions = problem.mdp.shape
-        return 8 * n_states * (TABLES * n_actions + VECTORS)
+        return 8 * n_states * (TABLES_HELD * n_actions + VECTORS_HELD)
 
 
 @dataclass
@@ -224,7 +224,8 @@ class Outcome:
                     lambda: target.clock.limit_reached,
                 )
             # by what is known for certain: near a floor, the objective of one policy may be much less exact
-            if self.evaluated is None or found.objective - found.error > self.evaluated.objective - self.evaluated.error:
+            best = self.evaluated
+            if best is None or found.objective - found.error > best.objective - best.error:
                 self.evaluated = found
         self._take_conflict(problem, candidate)
 
@@ -249,7 +250,7 @@ class Outcome:
 def judged(problem: Problem, witness: Witness | Cover) -> float:
     """The bound that ends a run: of all policies, or first order only where no more can be had."""
     if problem.only_stationary and isinstance(witness, Witness):
-        return first_order_bound(problem, witness)
+        return first_order_bound(problem, witness, problem.reward, problem.terms)
     return upper_bound(problem, witness)
 
 

@@ -1,4 +1,9 @@
-"""From the best of a run to a ``Solution``: the certificate, its statement, and what is said without an answer."""
+"""From the best of a run to a ``Solution``: the certificate, its statement, and what is said without an answer.
+
+A problem is infeasible if a forbidden pair cannot be avoided (``infeasible_by_forbidden_pairs``), or if phase I finds
+weights of the requirements that prove a conflict (``_infeasible_or_undecided``, ``conflict_bound``). Without a policy
+of finite risk and without such a proof it is undecided.
+"""
 
 from typing import Any
 
@@ -10,28 +15,28 @@ from cautious.certificate.bounds import Certificate, Cover, Witness, conflict_bo
 from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_policy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
-from cautious.risks.base import Risk
 from cautious.solution import Solution
 from cautious.solvers.base import Outcome, Target, run
 from cautious.solvers.column_generation.phase_one import PhaseOne
 from cautious.status import Status
 
-PRICE_PRECISION = 1e-3
+# multipliers that no witness gives are planned to this share of the allowed gap
+MULTIPLIER_GAP_SHARE = 1e-3
 
 
 def build_solution(problem: Problem, target: Target, outcome: Outcome) -> Solution:
-    """What a run found, as a Solution; where no policy has a finite objective, why that is so."""
+    """What a run found and what the certificate proved about it, as a Solution."""
     if not np.isfinite(outcome.objective):
-        return _without_objective(problem, target, outcome)
-    return _with_objective(problem, target, outcome)
-
-
-def _with_objective(problem: Problem, target: Target, outcome: Outcome) -> Solution:
-    """A policy with a finite objective: say what the certificate proved about it."""
+        return _infeasible_or_undecided(problem, target, outcome)
     assert outcome.evaluated is not None
-    best, gap, kind = outcome.evaluated, outcome.gap, _kind(problem)
-    if kind == "global" and not np.isfinite(gap):
+    best, gap = outcome.evaluated, outcome.gap
+    kind = "global" if problem.parts.scalars else "optimal"
+    if problem.only_stationary or (kind == "global" and not np.isfinite(gap)):
         kind = "stationary"
+    facts: dict[str, Any] = {"checked": "multipliers of the flow constraints and a line below every risk"}
+    if isinstance(outcome.witness, Cover):
+        boxes = len(outcome.witness.boxes)
+        facts = {"checked": "boxes that cover every value of the scalars", "boxes": boxes}
     certificate = Certificate(
         kind=kind,
         statement=_statement(kind, gap, best.objective),
@@ -39,16 +44,10 @@ def _with_objective(problem: Problem, target: Target, outcome: Outcome) -> Solut
         gap=gap,
         visits=best.occupancy,
         objective_error=best.error,
-        facts=_facts(outcome),
+        facts=facts,
     )
     multipliers, adjusted = _prices(problem, target, outcome.witness, best)
     return _solution(problem, target, outcome, outcome.method, outcome.status, best, certificate, multipliers, adjusted)
-
-
-def _kind(problem: Problem) -> str:
-    if problem.only_stationary:
-        return "stationary"
-    return "global" if problem.parts.scalars else "optimal"
 
 
 def _statement(kind: str, gap: float, objective: float) -> str:
@@ -58,12 +57,6 @@ def _statement(kind: str, gap: float, objective: float) -> str:
         return f"First-order conditions hold up to {gap:.3g}; the problem is not convex, so better policies may exist."
     relative = f" ({gap / abs(objective):.1e} of the objective)" if objective else ""
     return f"No policy is better than this one by more than {gap:.3g}{relative}."
-
-
-def _facts(outcome: Outcome) -> dict[str, Any]:
-    if isinstance(outcome.witness, Cover):
-        return {"checked": "boxes that cover every value of the scalars", "boxes": len(outcome.witness.boxes)}
-    return {"checked": "multipliers of the flow constraints and a line below every risk"}
 
 
 def _prices(
@@ -92,7 +85,7 @@ def _prices(
             slope = risk.cut(given, problem.active).slope
         adjusted = adjusted - (1 - problem.mdp.discount) * weight * slope
     if not isinstance(witness, Witness):
-        precision = PRICE_PRECISION * target.allowance(best.objective)
+        precision = MULTIPLIER_GAP_SHARE * target.allowance(best.objective)
         warm = _smallest_box(witness, best) if isinstance(witness, Cover) else None
         best_plan = plan(
             problem.mdp,
@@ -115,7 +108,7 @@ def _smallest_box(cover: Cover, best: EvaluatedPolicy) -> Plan:
     return Plan(np.argmax(best.policy, axis=1), box.witness.multipliers, -np.inf, np.inf)
 
 
-def _without_objective(problem: Problem, target: Target, outcome: Outcome) -> Solution:
+def _infeasible_or_undecided(problem: Problem, target: Target, outcome: Outcome) -> Solution:
     """No policy with a finite objective was found: prove that there is none, or say that this is undecided."""
     names, _, _ = requirements(problem)
     if not names:
@@ -124,7 +117,7 @@ def _without_objective(problem: Problem, target: Target, outcome: Outcome) -> So
     if np.isfinite(phase.objective):
         phase.witness, phase.upper = outcome.witness, outcome.upper
         phase.decide(problem, target)
-        return _with_objective(problem, target, phase)
+        return build_solution(problem, target, phase)
     if phase.conflict is None:
         return _undecided(problem, target, phase, names)
     return _infeasible(problem, target, phase)
@@ -153,7 +146,7 @@ def _infeasible(problem: Problem, target: Target, phase: Outcome) -> Solution:
     return _no_value(problem, target, phase, Status.INFEASIBLE, "infeasible", statement, facts)
 
 
-def forbidden(problem: Problem, target: Target) -> Solution:
+def infeasible_by_forbidden_pairs(problem: Problem, target: Target) -> Solution:
     """A zero of a prior cannot be avoided from some start state: the proof is the set of pairs that can be kept."""
     state = problem.trapped
     assert state is not None
@@ -236,9 +229,8 @@ def _solution(
 
 def term_values(problem: Problem, d: Array, known: float = np.inf) -> tuple[dict[str, Any], ...]:
     """Label, weight and value of every term that counts, for a Solution; ``known`` is that of all risk, if finite."""
-
-    def row(weight: float, risk: Risk) -> dict[str, Any]:
+    rows = []
+    for weight, risk in problem.terms:
         value = known if risk is problem.risk and np.isfinite(known) else float(risk.value(d))
-        return {"risk": risk.label, "weight": weight / problem.caution, "value": value}
-
-    return tuple(row(weight, risk) for weight, risk in problem.terms)
+        rows.append({"risk": risk.label, "weight": weight / problem.caution, "value": value})
+    return tuple(rows)

@@ -19,7 +19,7 @@ from cautious.solvers.conic.conic import ConicProgram
 from cautious.solvers.dense_transport import DenseTransport
 from cautious.solvers.dual_newton.dual_newton import DualNewton
 from cautious.solvers.interior_point.interior_point import InteriorPoint
-from cautious.solvers.local_models.black_box import BlackBox
+from cautious.solvers.local_models.local_models import LocalModels
 from cautious.solvers.proximal.proximal import Proximal
 from cautious.solvers.reachable import reachable_part
 from cautious.solvers.risk_neutral import RiskNeutral
@@ -110,5 +110,5 @@ SOLVERS: tuple[Solver, ...] = (
     InteriorPoint(),
     Proximal(),
     ConicProgram(),
-    BlackBox(),
+    LocalModels(),
 )

@@ -19,7 +19,7 @@ from cautious._core.simplex import projected_step
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
 from cautious.checks import picked, state_sums_of
-from cautious.models.encodings import frozen
+from cautious.models.encodings import read_only_view
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
@@ -39,7 +39,7 @@ MAX_PRIOR_SQUARES, LARGE_STATES, SMALL_STATES = 400.0, 20_000, 300
 # of the first plan
 PROPOSAL_SHARE, OCCUPANCY_ERROR_SHARE, FIRST_PLAN_SHARE = 0.9, 0.1, 30.0
 # a distance of states stiffens a pair by what its successors get more of, about this much of a distance of pairs
-OF_STATES = 0.5
+STATE_STIFFNESS_SHARE = 0.5
 
 
 class ConditionalGradient(Solver):
@@ -59,7 +59,7 @@ class ConditionalGradient(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """A candidate as soon as a plan proves it; none when that is too far away."""
-        past = target.workspace.of(self.name, _Past)
+        past = target.workspace.of(self.name, _HeaviestFailure)
         heaviness = sum(weight for weight, _ in problem.terms) / target.allowance(0.0)
         if heaviness >= past.too_heavy or not _may_be_light(problem, target):
             return
@@ -68,14 +68,14 @@ class ConditionalGradient(Solver):
             gaps.append(walk.look())
             if gaps[-1] <= PROPOSAL_SHARE * walk.allowed or target.clock.over:
                 yield walk.candidate()
-            if target.clock.over or _hopeless(gaps, walk.allowed) or not walk.step():
+            if target.clock.over or _needs_too_many_steps(gaps, walk.allowed) or not walk.step():
                 break
         if not target.clock.over:
             past.too_heavy = heaviness
 
 
 @dataclass
-class _Past:
+class _HeaviestFailure:
     """The least weight of a frontier's distances, in allowed gaps, at which steps did not end in a proof."""
 
     too_heavy: float = np.inf
@@ -94,7 +94,7 @@ def _may_be_light(problem: Problem, target: Target) -> bool:
     return squares <= 2 * MAX_PRIOR_SQUARES * target.allowance(typical)
 
 
-def _hopeless(gaps: list[float], allowed: float) -> bool:
+def _needs_too_many_steps(gaps: list[float], allowed: float) -> bool:
     """Whether as many steps as are left will not do, at the pace so far."""
     if len(gaps) <= len(MAX_GAPS_IN_ALLOWED_GAPS):
         return not gaps[-1] <= MAX_GAPS_IN_ALLOWED_GAPS[len(gaps) - 1] * allowed
@@ -157,10 +157,12 @@ class _Walk:
         """Move towards what pays better; whether that was any better."""
         problem, mdp = self.problem, self.problem.mdp
         gamma, policy = mdp.discount, np.empty(mdp.shape)
-        stiffness = (1 - gamma) * sum(weight * (OF_STATES if risk.on_states else 1.0) for weight, risk in self.terms)
+        stiffness = (1 - gamma) * sum(
+            weight * (STATE_STIFFNESS_SHARE if risk.on_states else 1.0) for weight, risk in self.terms
+        )
         projected_step(
             *mdp.csr,
-            frozen(self.reward).ravel(),
+            read_only_view(self.reward).ravel(),
             problem.active.ravel(),
             gamma,
             self.best.values,

@@ -23,19 +23,21 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.matrix_transport import MatrixTransport
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.rounding import proposals, prove
+from cautious.solvers.candidates import proposals, prove
 from cautious.solvers.shape import Shape
 
 USUAL_ITERATIONS, WORK_PER_CUBE = 25, 0.5
-ITERATIONS = 60
-# the smallest gap worth asking for, in the program's units, and the part of the allowed one that is aimed at
-FINEST = 1e-13
-SHARE = 1e-2
-LEAST_SLACK = 0.1
+MAX_ITERATIONS = 60
+# the smallest gap worth asking for, in the program's units, and the share of the allowed one that is aimed at
+MIN_GAP, GAP_SHARE = 1e-13, 1e-2
+# of the starting point, in the program's units
+MIN_SLACK = 0.1
 # one part in this much is added to the diagonal, so that rounding does not stop the factorisation
-RIDGE = 1e-13
-SHORTEST = 1e-8
-NEARLY = 0.995
+RELATIVE_RIDGE = 1e-13
+# share of entries of the constraints from which on their normal matrix is a dense product
+MIN_DENSE_SHARE = 0.25
+# the shortest step that is progress; and of the way to where a variable is zero, how much is gone
+MIN_STEP_LENGTH, BOUNDARY_FRACTION = 1e-8, 0.995
 
 
 class DenseTransport(Solver):
@@ -65,12 +67,12 @@ class DenseTransport(Solver):
         weight, risk = problem.terms[0]
         risk = cast(MatrixTransport, risk)
         program = _Program(problem, weight, risk)
-        program.solve(target, SHARE * target.allowance(0.0))
+        program.solve(target, GAP_SHARE * target.allowance(0.0))
         d = np.zeros(problem.mdp.shape)
         d[problem.active] = program.pairs.amount[0]
         potentials = np.zeros(problem.mdp.n_states)
         potentials[program.states] = -program.both[program.size :] / program.price
-        witness, best = prove(problem, (potentials,), SHARE * target.allowance(problem.expected_return(d)))
+        witness, best = prove(problem, (potentials,), GAP_SHARE * target.allowance(problem.expected_return(d)))
         yield from proposals(problem, d, witness, best)
 
 
@@ -81,7 +83,7 @@ class _Block:
     """
 
     def __init__(self, cost: Array, amount: Array) -> None:
-        self.cost, self.amount, self.slack = cost, amount, np.maximum(cost, LEAST_SLACK)
+        self.cost, self.amount, self.slack = cost, amount, np.maximum(cost, MIN_SLACK)
         self.change, self.slack_change = np.zeros_like(amount), np.zeros_like(amount)
         self.weight = np.empty_like(amount)
 
@@ -108,7 +110,7 @@ class _Block:
 
     def ahead(self, primal: float, dual: float) -> float:
         """The gap after steps of these lengths."""
-        return kernels.gap_after(self.amount, self.slack, self.change, self.slack_change, primal, dual)
+        return float(np.vdot(self.amount + primal * self.change, self.slack + dual * self.slack_change))
 
     def advance(self, primal: float, dual: float) -> None:
         """Take steps of these lengths; the next changes start from nothing."""
@@ -133,8 +135,10 @@ class _Program:
             (np.ones(pairs.size), np.searchsorted(self.states, pairs // mdp.n_actions), np.arange(pairs.size + 1)),
             shape=(pairs.size, m),
         )
-        both = sp.csr_array(sp.hstack([own - gamma * mdp.transitions[pairs][:, self.states], own]))
-        self.csr = both.indptr, both.indices, both.data
+        # what multipliers (2m,) of the states say of each pair; transposed, what pairs put into the states' constraints
+        self.constraints = sp.csr_array(sp.hstack([own - gamma * mdp.transitions[pairs][:, self.states], own]))
+        full = self.constraints.nnz > MIN_DENSE_SHARE * pairs.size * 2 * m
+        self.dense_constraints = np.ascontiguousarray(self.constraints.T.toarray()) if full else None
         self.inflow = (1 - gamma) * mdp.start[self.states]
         self.demand = risk.prior[sinks] / risk.prior[sinks].sum()
         first = policy_occupancy(mdp, problem.default_rows).occupancy.ravel()[pairs]
@@ -143,18 +147,6 @@ class _Program:
         self.plan = _Block(self.price * risk.distance[np.ix_(self.states, sinks)], np.outer(own.T @ d, self.demand))
         self.both, self.g = np.zeros(2 * m), np.zeros(sinks.size)
 
-    def constraints(self, both: Array) -> Array:
-        """What multipliers (2m,) of the states say of each pair."""
-        out = np.empty(self.pairs.amount.size)
-        kernels.sparse_product(*self.csr, both, out)
-        return out
-
-    def constraints_transposed(self, amounts: Array) -> Array:
-        """What amounts of the pairs put into the constraints of the states, (2m,)."""
-        out = np.empty(2 * self.size)
-        kernels.sparse_transposed_product(*self.csr, amounts, out)
-        return out
-
     @property
     def gap(self) -> float:
         """How far from complementary, in all."""
@@ -162,9 +154,9 @@ class _Program:
 
     def solve(self, target: Target, wanted: float) -> None:
         """Mehrotra's predictor and corrector, until the gap of the objective is ``wanted``."""
-        for _ in range(ITERATIONS):
+        for _ in range(MAX_ITERATIONS):
             gap = self.gap
-            if gap < max(FINEST, wanted / self.horizon) or target.clock.over:
+            if gap < max(MIN_GAP, wanted / self.horizon) or target.clock.over:
                 return
             try:
                 newton = _Newton(self)
@@ -174,9 +166,9 @@ class _Program:
             ahead = self.pairs.ahead(primal, dual) + self.plan.ahead(primal, dual)
             centre = gap / (self.pairs.amount.size + self.plan.amount.size) * min((ahead / gap) ** 3, 1.0)
             primal, dual = newton.direct(centre)
-            if max(primal, dual) < SHORTEST or not np.isfinite(newton.both).all():
+            if max(primal, dual) < MIN_STEP_LENGTH or not np.isfinite(newton.both).all():
                 return
-            newton.advance(NEARLY * primal, NEARLY * dual)
+            newton.advance(BOUNDARY_FRACTION * primal, BOUNDARY_FRACTION * dual)
 
 
 class _Newton:
@@ -186,7 +178,7 @@ class _Newton:
         self.program = program
         pairs, plan, m = program.pairs, program.plan, program.size
         self.left = np.concatenate([program.inflow, plan.amount.sum(axis=1)])
-        self.left -= program.constraints_transposed(pairs.amount[0])
+        self.left -= program.constraints.T @ pairs.amount[0]
         self.left_g = program.demand - plan.amount.sum(axis=0)
         pairs.weigh()
         rows, columns = plan.weigh()
@@ -195,10 +187,14 @@ class _Newton:
         self.inverse[-1] = 0.0
         matrix = np.zeros((2 * m, 2 * m))
         np.matmul(plan.weight * -self.inverse, plan.weight.T, out=matrix[m:, m:])
-        kernels.add_normal_matrix(*program.csr, pairs.weight[0], matrix)
+        if program.dense_constraints is None:
+            sparse = program.constraints
+            kernels.add_normal_matrix(sparse.indptr, sparse.indices, sparse.data, pairs.weight[0], matrix)
+        else:
+            matrix += (program.dense_constraints * pairs.weight[0]) @ program.dense_constraints.T
         matrix.ravel()[m * (2 * m + 1) :: 2 * m + 1] += rows
         self.matrix, factors = matrix, matrix.copy()
-        factors.ravel()[:: 2 * m + 1] *= 1 + RIDGE
+        factors.ravel()[:: 2 * m + 1] *= 1 + RELATIVE_RIDGE
         # LAPACK reads the transpose, which is the same
         self.factors, failed = sla.lapack.dpotrf(factors.T, lower=1, clean=0, overwrite_a=1)
         if failed:
@@ -208,11 +204,11 @@ class _Newton:
     def direct(self, centre: float) -> tuple[float, float]:
         """Set the direction to products of ``centre``, corrected by the last direction; how far it can be followed."""
         program, pairs, plan, m = self.program, self.program.pairs, self.program.plan, self.program.size
-        f, nothing, collected = program.both[m:], np.zeros(1), program.constraints(program.both)
+        f, nothing, collected = program.both[m:], np.zeros(1), program.constraints @ program.both
         _, too_much = pairs.excess(nothing, collected, centre)
         too_much_f, too_much_g = plan.excess(f, program.g, centre)
         right_g = self.left_g + too_much_g
-        right = self.left + program.constraints_transposed(too_much)
+        right = self.left + program.constraints.T @ too_much
         right[m:] += plan.weight @ (self.inverse * right_g) - too_much_f
         self.both = self._solved(right)
         if centre > 0:
@@ -221,7 +217,7 @@ class _Newton:
         df = self.both[m:]
         self.dg = self.inverse * (right_g + df @ plan.weight)
         rooms = (
-            pairs.respond(nothing, collected, centre, nothing, program.constraints(self.both)),
+            pairs.respond(nothing, collected, centre, nothing, program.constraints @ self.both),
             plan.respond(f, program.g, centre, df, self.dg),
         )
         return min(primal for primal, _ in rooms), min(dual for _, dual in rooms)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
+from cautious.checks import as_count, as_number
 from cautious.errors import IncompatibleError
 from cautious.problem import Problem
 from cautious.runtime.clock import Clock
@@ -14,14 +16,40 @@ from cautious.runtime.memory import MemoryWatch
 from cautious.runtime.threads import use_threads
 from cautious.solution import Solution
 from cautious.solvers.base import Callback, Solver, Start, Target, Workspace
-from cautious.solvers.build_solution import build_solution, forbidden
+from cautious.solvers.build_solution import build_solution, infeasible_by_forbidden_pairs
 from cautious.solvers.choose import dispatch
-from cautious.solvers.request import Request
+from cautious.status import DEFAULT_TOLERANCE
+
+
+@dataclass(frozen=True)
+class Request:
+    """The parameters of ``ca.solve``; see there."""
+
+    tolerance: float = DEFAULT_TOLERANCE
+    time_limit_seconds: float | None = None
+    seed: int = 0
+    callback: Callback | None = None
+    threads: int | None = None
+    memory_limit: float | None = None
+
+    def check(self) -> "Request":
+        """This request, if every part of it makes sense."""
+        as_number("tolerance", self.tolerance, 0.0, 1.0, open_ends="(")
+        as_count("seed", self.seed, 0)
+        if self.callback is not None and not callable(self.callback):
+            raise IncompatibleError(f"callback must be callable or None, found {type(self.callback).__name__}")
+        if self.time_limit_seconds is not None:
+            as_number("time_limit_seconds", self.time_limit_seconds, 0.0, open_ends="(")
+        if self.threads is not None:
+            as_count("threads", self.threads)
+        if self.memory_limit is not None:
+            as_number("memory_limit", self.memory_limit, 0.0, open_ends="(")
+        return self
 
 
 def solve(
     problem: Problem,
-    tolerance: float = 1e-6,
+    tolerance: float = DEFAULT_TOLERANCE,
     time_limit_seconds: float | None = None,
     seed: int = 0,
     callback: Callback | None = None,
@@ -105,7 +133,7 @@ def answer_ready(
     )
     with clock.memory, Interruption(clock):
         if problem.trapped is not None:
-            return forbidden(problem, target)
+            return infeasible_by_forbidden_pairs(problem, target)
         return build_solution(problem, target, dispatch(problem, target, request.callback, solvers))
 
 

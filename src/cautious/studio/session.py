@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 
 from cautious.frontiers import Frontier, frontier
 from cautious.problem import Problem
-from cautious.risks.base import Risk
 from cautious.solution import Solution
 from cautious.solvers.base import Progress, Workspace
-from cautious.solvers.request import Request
-from cautious.solvers.solve import answer
+from cautious.solvers.solve import Request, answer
 from cautious.status import Status
 from cautious.studio.scenario import Scenario, Statement, scenario_of
 
@@ -29,7 +27,6 @@ class _Prepared:
 
     key: Statement
     scenario: Scenario
-    unbound_risk: Risk | None
     problem: Problem
     workspace: Workspace
     last: tuple[Statement, Solution] | None = None
@@ -67,7 +64,7 @@ class Session:
     def frontier(self, statement: Statement, stop: Stop) -> Frontier | None:
         """Solutions along caution; None where there is no risk to trade, or when stopped before the end."""
         kept = self._prepared(statement)
-        if kept.unbound_risk is None:
+        if kept.problem.unbound_risk is None:
             return None
 
         def stop_frontier(progress: Progress) -> bool:
@@ -78,7 +75,7 @@ class Session:
         try:
             return frontier(
                 kept.scenario.mdp,
-                kept.unbound_risk,
+                kept.problem.unbound_risk,
                 tolerance=CURVE_TOLERANCE,
                 time_limit_seconds=self.time_limit_seconds,
                 callback=stop_frontier,
@@ -91,6 +88,6 @@ class Session:
         if kept is None or kept.key != key:
             same_model = kept is not None and (kept.key.grid, kept.key.danger) == (key.grid, key.danger)
             scenario = kept.scenario if kept is not None and same_model else scenario_of(statement, self.opened)
-            risk = scenario.risk(statement.risk)
-            kept = self._kept = _Prepared(key, scenario, risk, Problem(scenario.mdp, risk), Workspace())
+            problem = Problem(scenario.mdp, scenario.risk(statement.risk))
+            kept = self._kept = _Prepared(key, scenario, problem, Workspace())
         return kept

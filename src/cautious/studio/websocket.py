@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from cautious.errors import CautiousError, InputError
 from cautious.studio import answers
@@ -22,29 +22,19 @@ from cautious.studio.messages import Message, parse
 from cautious.studio.scenario import Statement
 from cautious.studio.session import Session
 
+if TYPE_CHECKING:
+    from starlette.websockets import WebSocket
+
 UNINTERRUPTED_SECONDS = 0.25
 QUIET_SECONDS = 0.15
 MAX_FILES = 3
 FAULT = "something went wrong that should not; the terminal of the studio shows what"
 
 
-class Socket(Protocol):
-    """What a conversation needs of a WebSocket."""
-
-    async def receive(self) -> Any:
-        """The next event: a dictionary."""
-
-    async def send_text(self, data: str) -> None:
-        """Send a text."""
-
-    async def send_bytes(self, data: bytes) -> None:
-        """Send bytes."""
-
-
 class Conversation:
     """Reads, works and answers until the page is gone."""
 
-    def __init__(self, socket: Socket, session: Session, pool: Executor, greeting: str) -> None:
+    def __init__(self, socket: "WebSocket", session: Session, pool: Executor, greeting: str) -> None:
         self.socket, self.session, self.pool = socket, session, pool
         self.greeting = greeting
         self.newest: Message | None = None

@@ -47,7 +47,9 @@ def check_solver(solver: Solver, seed: int = 0) -> None:
     require(isinstance(solver, Solver), f"a solver subclasses cautious.solvers.base.Solver, found {solver!r:.80}")
     rng = np.random.default_rng(seed)
     mdp = garnet(n_states=5, n_actions=2, n_successors=3, discount=0.9, seed=seed)
-    policies = _policies(mdp, rng)
+    # every deterministic policy, and random ones
+    policies = [np.eye(mdp.n_actions)[list(choice)] for choice in product(range(mdp.n_actions), repeat=mdp.n_states)]
+    policies += [rng.dirichlet(np.full(mdp.n_actions, 0.7), size=mdp.n_states) for _ in range(RANDOM_POLICIES)]
     occupancies = [_occupancy(mdp, policy) for policy in policies]
     refusals = []
     for risk, caution in _risks(mdp, rng):
@@ -86,12 +88,6 @@ def _judge(label: str, problem: Problem, outcome: Outcome, searched: float) -> N
         f"expected SOLVED within {TOLERANCE * size:.3g}",
     )
     require(below <= TOLERANCE * size, f"{label}: a policy of the search beats the delivered one by {below:.3g}")
-
-
-def _policies(mdp: MDP, rng: np.random.Generator) -> list[Array]:
-    """Every deterministic policy, and random ones."""
-    pure = [np.eye(mdp.n_actions)[list(choice)] for choice in product(range(mdp.n_actions), repeat=mdp.n_states)]
-    return pure + [rng.dirichlet(np.full(mdp.n_actions, 0.7), size=mdp.n_states) for _ in range(RANDOM_POLICIES)]
 
 
 def _occupancy(mdp: MDP, policy: Array) -> Array:

@@ -11,15 +11,7 @@ Examples
 
 from cautious.worlds.catalogue import World, describe, names, problem
 from cautious.worlds.grids import dark_cells, drift, drift_prior, drift_prior_world, from_grid, maze
-from cautious.worlds.operations import (
-    clinic,
-    clinic_tasks,
-    forest,
-    inventory,
-    liquidation,
-    machine_replacement,
-    queue,
-)
+from cautious.worlds.operations import clinic, clinic_tasks, forest, inventory, liquidation, machine_replacement, queue
 from cautious.worlds.random_models import garnet, river_swim
 
 __all__ = [

@@ -15,15 +15,7 @@ from cautious.risks.features import PeakExposure, TaskFloors, WorstTask
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.wasserstein import Wasserstein
 from cautious.worlds.grids import drift, drift_prior, drift_prior_world, maze
-from cautious.worlds.operations import (
-    clinic,
-    clinic_tasks,
-    forest,
-    inventory,
-    liquidation,
-    machine_replacement,
-    queue,
-)
+from cautious.worlds.operations import clinic, clinic_tasks, forest, inventory, liquidation, machine_replacement, queue
 from cautious.worlds.random_models import garnet, river_swim
 
 GOODS_ON_SHELF = 0.97
@@ -97,19 +89,11 @@ def _entry(name: str) -> _Entry:
     return _CATALOGUE[name]
 
 
-def _even_cover(mdp: MDP) -> Risk:
-    return Quadratic(np.full(mdp.n_states, 1 / mdp.n_states))
-
-
 def _service_floor(mdp: MDP) -> Risk:
     empty = np.zeros(mdp.n_states)
     empty[0] = 1.0
     kept = np.where(mdp.allowed, 1 - mdp.expect_next(empty), 0.0)
     return TaskFloors(kept[None], [GOODS_ON_SHELF / (1 - mdp.discount)])
-
-
-def _crowd_or_idle(mdp: MDP) -> Risk:
-    return PeakExposure([np.arange(mdp.n_states // 2, mdp.n_states), [0]])
 
 
 def _balanced_ages(mdp: MDP) -> Risk:
@@ -135,7 +119,7 @@ _CATALOGUE = {
     ),
     "drift_prior_world": _Entry(
         drift_prior_world,
-        _even_cover,
+        lambda mdp: Quadratic(np.full(mdp.n_states, 1 / mdp.n_states)),
         200.0,
         "A prior is worth no more than the part of the map it has seen. The squared distance to an even cover makes "
         "the agent spread its visits while it collects the experience, without entering the dark cells more often.",
@@ -170,7 +154,7 @@ _CATALOGUE = {
     ),
     "queue": _Entry(
         queue,
-        _crowd_or_idle,
+        lambda mdp: PeakExposure([np.arange(mdp.n_states // 2, mdp.n_states), [0]]),
         50.0,
         "Two things bring complaints: a crowded room (half of its capacity or more) and an idle desk. The larger of "
         "the two shares of time is the risk, so caution cannot mend one by spoiling the other.",

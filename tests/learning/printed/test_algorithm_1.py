@@ -94,7 +94,7 @@ def expectation(mdp, task, run, now):
                 after, seen = iterate(
                     now, mdp.allowed, k, run.risk_slope, pick, s_bar, lambda s, a, outcome=outcome: outcome
                 )
-                assert (seen.s, seen.a) == divmod(pair, mdp.n_actions)
+                assert seen[:2] == divmod(pair, mdp.n_actions)
                 mean_v += weight * (now.v - after.v) / k.alpha
                 # the normalisation takes the same constant off every entry: the last pair's gradient is put back
                 change = (after.log_lam - now.log_lam) / k.beta
@@ -136,10 +136,10 @@ def test_the_update_is_the_printed_argmax():
     rng = np.random.default_rng(4)
     lam = rng.dirichlet(np.ones(6)).reshape(2, 3) / (1 - k.gamma)
     now = Iterate(np.log(lam), rng.normal(size=2), np.zeros_like(lam), np.zeros(2))
-    after, seen = iterate(now, mdp.allowed, k, run.risk_slope, 0.4, 1, lambda s, a: (1, 0.3))
+    after, (s, a, _) = iterate(now, mdp.allowed, k, run.risk_slope, 0.4, 1, lambda s, a: (1, 0.3))
     zeta = (1 - k.delta) * (1 - k.gamma) * lam + k.delta / 6
     gradient = -run.risk_slope((1 - k.gamma) * lam) - k.m2
-    gradient[seen.s, seen.a] += (0.3 + k.gamma * now.v[1] - now.v[seen.s] - k.m1) / zeta[seen.s, seen.a]
+    gradient[s, a] += (0.3 + k.gamma * now.v[1] - now.v[s] - k.m1) / zeta[s, a]
 
     def loss(log_x, i):
         """The printed problem falls apart into one per pair."""

@@ -214,7 +214,7 @@ def test_learning_by_samples():
 @pytest.mark.parametrize("pieces", [1, 3, 5])
 @pytest.mark.parametrize("output", ["best", "random"])
 def test_a_stopped_run_goes_on_bit_for_bit(monkeypatch, pieces, output):
-    monkeypatch.setattr("cautious.learning.printed.algorithm_1.WORK", 200_000)
+    monkeypatch.setattr("cautious.learning.printed.algorithm_1.PIECE_UPDATES", 200_000)
     mdp, method = model(), AlgorithmTwo(rounds=3, output=output)
     whole, first, second = (begun(mdp, 12_000, method) for _ in range(3))
     while not whole.done:

@@ -6,7 +6,7 @@ from scipy.stats import nbinom
 
 import cautious as ca
 from cautious.learning.draws import Draws
-from cautious.learning.statements.trial import OVERSHOOT, Trial, affordable_paths
+from cautious.learning.statements.trial import OVERSHOOT_PROBABILITY, Trial, affordable_paths
 from cautious.learning.task import make_task
 from cautious.occupancy import policy_occupancy, uniform_policy
 
@@ -54,8 +54,8 @@ def test_ends_follow_the_exact_occupancy(seed):
 def test_number_of_paths_is_the_largest_that_fits(discount):
     for samples in (0, 1, 10, 1000, 54321):
         n = affordable_paths(samples, discount)
-        assert n == 0 or nbinom.sf(samples - n, n, 1 - discount) <= OVERSHOOT
-        assert n == samples or nbinom.sf(samples - n - 1, n + 1, 1 - discount) > OVERSHOOT
+        assert n == 0 or nbinom.sf(samples - n, n, 1 - discount) <= OVERSHOOT_PROBABILITY
+        assert n == samples or nbinom.sf(samples - n - 1, n + 1, 1 - discount) > OVERSHOOT_PROBABILITY
 
 
 def test_no_samples_no_paths():

@@ -12,7 +12,8 @@ from cautious.risks.features import _compressed
 from cautious.runtime.clock import Clock
 from cautious.solvers.base import Target, Workspace
 from cautious.solvers.column_generation import column_pool as columns
-from cautious.solvers.column_generation.column_generation import ColumnGeneration, all_features
+from cautious.solvers.column_generation.column_generation import ColumnGeneration
+from cautious.solvers.feature_rows import all_features
 from random_models import random_model, random_tasks
 
 CAUTIONS = [0.3, 0.5, 0.8, 1.3, 2.0, 3.0, 5.0]
@@ -145,7 +146,7 @@ def _worth(problem, policy):
 def test_columns_know_their_return_under_another_reward():
     mdp = ca.worlds.garnet(120, n_actions=3, n_successors=4, discount=0.9, seed=7)
     problem = ca.Problem(mdp, ca.PeakExposure(sets_of(mdp, 2)), caution=5.0)
-    keeper = columns.ColumnPools()
+    keeper = columns.ColumnPoolCache()
     blocks = [problem.terms[0][1].features]
     pool = keeper.of(problem, blocks, all_features)
     pool.price_out(problem.reward, np.zeros(2), 0.0, 0.0)

@@ -4,7 +4,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from cautious.solvers.column_generation.restricted_master import RestrictedMaster, Rows, reduce_support
+from cautious.solvers.column_generation.restricted_master import RestrictedMaster, reduce_support
+from cautious.solvers.feature_rows import Rows
 
 
 def random_small_problem(rng, barriers=None, worst=None):

@@ -160,7 +160,7 @@ def test_prices_of_rows_that_are_not_the_worst_are_lost():
     dual = Dual(problem, SharedData(problem))
     point = dual.at(np.zeros(40))
     exposures = [float(point.states[list(states)].sum()) for states in ([0, 1], [2, 3], [4])]
-    prices = dual.prices.in_units() / dual.caution
+    prices = dual.prices.unscaled() / dual.caution
     assert dual.lost(point) == pytest.approx(float(prices @ (max(exposures) - np.array(exposures))))
     alone = ca.Problem(mdp, ca.Entropy(), 2.0)
     assert Dual(alone, SharedData(alone)).lost(point) == 0.0
@@ -179,6 +179,6 @@ def test_prices_of_a_neighbour_are_nearly_believed(monkeypatch):
         return len(steps)
 
     nearly = spent()
-    monkeypatch.setattr(entropic_prices, "EVENLY", 0.1)
-    monkeypatch.setattr(entropic_prices, "NEARLY", 1e-4)
+    monkeypatch.setattr(entropic_prices, "UNIFORM_PRICE_SHARE", 0.1)
+    monkeypatch.setattr(entropic_prices, "WARM_TARGET_SHARE", 1e-4)
     assert nearly < spent()

@@ -8,7 +8,7 @@ from cautious.runtime.clock import Clock
 from cautious.solvers.base import Target, Workspace, run
 from cautious.solvers.dual_newton.dual_newton import DualNewton
 from cautious.solvers.dual_newton.entropic_dual import Dual
-from cautious.solvers.dual_newton.newton_start import Memory, Past
+from cautious.solvers.dual_newton.newton_start import SolvedCaution, SolvedCautions
 from random_models import random_case
 
 KINDS = ("KL",), ("Entropy",), ("KL", "Entropy")
@@ -75,14 +75,15 @@ def test_a_frontier_takes_fewer_newton_steps_than_its_points_alone(counted):
 
 
 def test_a_wrong_past_is_given_up():
-    """What is remembered of other cautions is only a start: a wrong memory changes the steps, not the answer."""
+    """What is remembered of other cautions is only a start: a wrong past changes the steps, not the answer."""
     mdp = ca.worlds.garnet(60, n_actions=3, n_successors=4, discount=0.9, seed=4)
     problem, rng = ca.Problem(mdp, ca.Entropy()), np.random.default_rng(0)
     workspace = Workspace()
     target = Target(1e-6, Clock(None), workspace=workspace)
-    memory = workspace.of(DualNewton.name, Memory)
+    solved = workspace.of(DualNewton.name, SolvedCautions)
     for caution in (0.5, 0.6, 0.7, 0.8):
-        memory.add(Past(caution, 100 * rng.normal(size=60), np.log(rng.dirichlet(np.ones(60))), np.zeros(0)))
+        multipliers, log_states = 100 * rng.normal(size=60), np.log(rng.dirichlet(np.ones(60)))
+        solved.past.append(SolvedCaution(caution, multipliers, log_states, np.zeros(0)))
     found, alone = run(DualNewton(), problem.with_caution(1.0), target, None), ca.solve(problem.with_caution(1.0))
     assert found.status is ca.Status.SOLVED
     assert np.abs(found.evaluated.policy - alone.policy).max() < 1e-3

@@ -12,7 +12,7 @@ from cautious.planning import plan
 from cautious.risks.scalar import _reach, _upper_quantile
 from cautious.solvers.choose import choose
 from cautious.solvers.scalar_search import inner_problems
-from cautious.solvers.scalar_search.search_history import GROWTH, Incumbent, Past
+from cautious.solvers.scalar_search.search_history import MAX_COVER_GROWTH, Incumbent, SearchHistory
 from cautious.worlds import garnet
 
 
@@ -238,7 +238,7 @@ def test_a_moved_cover_still_covers_everything(seed):
         boxes.append((lows, (*highs[:k], t, *highs[k + 1 :])))
         boxes.append(((*lows[:k], t, *lows[k + 1 :]), highs))
     old, new = (incumbent(*[tuple(sorted(rng.uniform(low, high, 2))) for low, high in intervals]) for _ in range(2))
-    past = Past().of(intervals)
+    past = SearchHistory().of(intervals)
     past.add(2.0, old, [Box(*ends, (0.0, 0.0), Witness(np.zeros(1))) for ends in boxes], fresh=True)
     moved = past.moved(2.5, new)
     assert _covers(intervals, [Box(*box.ends, (0.0, 0.0), Witness(np.zeros(1))) for box in moved])
@@ -248,7 +248,7 @@ def test_a_moved_cover_still_covers_everything(seed):
 
 
 def test_a_cover_that_has_grown_too_much_is_made_anew():
-    past, best = Past().of([(0.0, 1.0)]), incumbent((0.4, 0.6))
+    past, best = SearchHistory().of([(0.0, 1.0)]), incumbent((0.4, 0.6))
     values = [np.array([1.0, 5.0]), np.array([3.0, 4.0])]
     halves = [
         Box((0.0,), (0.5,), (0.3,), Witness(values[0])),
@@ -262,12 +262,12 @@ def test_a_cover_that_has_grown_too_much_is_made_anew():
     assert moved[1].apart == pytest.approx(1.1 * (values[1] - values[0]))
     assert past.moved(100.0, best) == []
     past.add(1.1, best, halves * 2, fresh=False)
-    assert len(halves * 2) > GROWTH * len(halves)
+    assert len(halves * 2) > MAX_COVER_GROWTH * len(halves)
     assert past.moved(1.2, best) == []
 
 
 def test_numbers_ahead_are_on_the_line_in_the_logarithm_and_inside():
-    past = Past().of([(0.0, 1.0)])
+    past = SearchHistory().of([(0.0, 1.0)])
     assert past.ahead(1.0) is None
     past.add(1.0, incumbent((0.1, 0.3)), [], fresh=True)
     past.add(2.0, incumbent((0.4, 0.6)), [], fresh=True)

@@ -37,17 +37,17 @@ from cautious.risks.scalar import CVaR
 from cautious.runtime.clock import Clock
 from cautious.solution import Solution
 from cautious.solvers.base import Start, Target
-from cautious.solvers.build_solution import build_solution, forbidden
+from cautious.solvers.build_solution import build_solution, infeasible_by_forbidden_pairs
 
 ROUGH_TOLERANCE = 1e-3
 FINAL_TOLERANCE = 1e-6
-# the first fold's share of the samples; its part drawn evenly over all pairs; how often the rest is directed anew; the
-# share of directed draws that stays even. Directing more, or earlier, gained nothing at 10,000 samples on a 10x10 grid
-FIRST_FOLD, EVEN, STAGES, EVEN_LATER = 0.5, 0.7, 1, 0.2
+# the first fold's share of the samples; its part drawn evenly over all pairs; the share of directed draws that stays
+# even. Directing more, or earlier, gained nothing at 10,000 samples on a 10x10 grid
+FIRST_FOLD_SHARE, EVEN_SHARE, DIRECTED_EVEN_SHARE = 0.5, 0.7, 0.2
 # the same share of the second fold, where it is large enough to prove anything
-EVEN_PROOF = 0.4
+PROOF_EVEN_SHARE = 0.4
 # with fewer samples per pair the second fold proves nothing worth having, and serves the policy alone
-PROVABLE = 200
+MIN_PROOF_SAMPLES_PER_PAIR = 200
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,9 @@ class PlugInRun(Run):
 
     def __init__(self, method: PlugIn, task: Task, draws: Draws, samples: int) -> None:
         self.method, self.task, self.draws = method, task, draws
-        first = max(int(FIRST_FOLD * samples), min(samples, task.pairs))
-        even = max(int(EVEN * first), min(first, task.pairs))
-        ends = np.linspace(even, first, STAGES + 1).astype(np.int64)
-        self.budgets: list[int] = [even, *np.diff(ends).tolist(), samples - first]
+        first = max(int(FIRST_FOLD_SHARE * samples), min(samples, task.pairs))
+        even = max(int(EVEN_SHARE * first), min(first, task.pairs))
+        self.budgets = [even, first - even, samples - first]
         self.stage = 0
         self.drawn = 0
         self.drawing = True
@@ -130,14 +129,11 @@ class PlugInRun(Run):
             self._finish()
 
     def _draw(self) -> None:
-        fold = self.folds[self._proving]
+        # the last stage draws the second fold
+        fold = self.folds[self.stage == len(self.budgets) - 1]
         if self.drawn < int(self.sizes.sum()):
             self.drawn += draw_piece(fold, self.draws, self.sizes, self.drawn)
         self.drawing = self.drawn < int(self.sizes.sum())
-
-    @property
-    def _proving(self) -> bool:
-        return self.stage == len(self.budgets) - 1
 
     def _direct(self) -> None:
         """Solve what was counted so far and decide where to draw next."""
@@ -145,8 +141,8 @@ class PlugInRun(Run):
         problem = counted_problem(self.task, counts, self._known_start)
         solution = solved(problem, ROUGH_TOLERANCE, self._warm, self.draws)
         last = self.stage + 2 == len(self.budgets)
-        provable = self.method.prove and last and self.budgets[-1] >= PROVABLE * self.task.pairs
-        even = EVEN_PROOF if provable else EVEN_LATER
+        provable = self.method.prove and last and self.budgets[-1] >= MIN_PROOF_SAMPLES_PER_PAIR * self.task.pairs
+        even = PROOF_EVEN_SHARE if provable else DIRECTED_EVEN_SHARE
         share = _shares_of_next_samples(self.task, problem, counts, solution, even)
         self.found, self.stage, self.drawn, self.drawing = _found(problem, solution), self.stage + 1, 0, True
         self.sizes = shared_sizes(share, self.budgets[self.stage])
@@ -248,7 +244,7 @@ def counted_problem(task: Task, counts: Counts, start: Array) -> Problem:
 def solved(problem: Problem, tolerance: float, start: Start | None, draws: Draws) -> Solution:
     """As ``ca.solve``, from an earlier answer."""
     if problem.trapped is not None:
-        return forbidden(problem, Target(tolerance, Clock(None)))
+        return infeasible_by_forbidden_pairs(problem, Target(tolerance, Clock(None)))
     outcome, target = best_outcome(problem, tolerance, draws.stopping, start)
     return build_solution(problem, target, outcome)
 

@@ -18,7 +18,7 @@ BYTES_PER_TRIPLE = 60
 TABLE_PIECE = 2_000_000
 # several batches at once, so that workers have something to share
 CALL_PIECE = 16 * BATCH
-SPREAD = 1e-9
+MAX_RELATIVE_SPREAD = 1e-9
 
 
 class Counts:
@@ -76,7 +76,7 @@ class Counts:
     def deterministic(self) -> bool:
         """Whether the reward of every triple is always the same, up to rounding."""
         spread = np.sqrt(self.square / np.maximum(self.count, 1))
-        return bool(np.all(spread <= SPREAD * np.maximum(np.abs(self.first), 1e-300)))
+        return bool(np.all(spread <= MAX_RELATIVE_SPREAD * np.maximum(np.abs(self.first), 1e-300)))
 
     def add(self, states: Indices, actions: Indices, next_states: Indices, rewards: Array) -> None:
         """Count drawn transitions."""

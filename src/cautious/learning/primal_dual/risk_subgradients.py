@@ -10,6 +10,7 @@ sweeps.
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from cautious.arrays import Array, Mask
 from cautious.risks.base import Risk
@@ -17,7 +18,7 @@ from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.transport import TransportRisk
 
 PROPORTIONAL_GAIN = 100.0
-BARRIER_FLOOR = 0.01
+MIN_RELATIVE_SLACK = 0.01
 MOST_TRANSPORT_PROGRAMS = 500
 
 
@@ -45,7 +46,7 @@ class BarrierSubgradient(Subgradient):
 
     def at(self, d: Array, average: Array, rate: float, sweep: int) -> Array:
         """Bounded by the floors."""
-        least = min(BARRIER_FLOOR, self.weight) * self.risk.scales
+        least = min(MIN_RELATIVE_SLACK, self.weight) * self.risk.scales
         return np.asarray(self.risk.saturated_gradient(d, least))
 
 
@@ -60,11 +61,11 @@ class WorstOfSubgradient(Subgradient):
         """One step of the multipliers, and the cases weighted by them."""
         change = rate * self.weight * self.risk.numbers(d)
         self.memory = self.memory + change
-        return np.asarray(self.risk.weighted(_softmax(self.memory + PROPORTIONAL_GAIN * change)))
+        return np.asarray(self.risk.weighted(softmax(self.memory + PROPORTIONAL_GAIN * change)))
 
     def witness(self, d: Array, active: Mask) -> Array:
         """What the multipliers have settled on, without the damping."""
-        return _softmax(self.memory)
+        return np.asarray(softmax(self.memory))
 
 
 class NonsmoothSubgradient(Subgradient):
@@ -91,8 +92,3 @@ def subgradient_of(weight: float, risk: Risk, sweeps: int) -> Subgradient:
         return Subgradient(weight, risk)
     every = max(1, sweeps // MOST_TRANSPORT_PROGRAMS) if isinstance(risk, TransportRisk) else 1
     return NonsmoothSubgradient(weight, risk, every)
-
-
-def _softmax(level: Array) -> Array:
-    weights = np.exp(level - level.max())
-    return np.asarray(weights / weights.sum())

@@ -33,9 +33,9 @@ EXPLORATION = 0.5
 # of the mirror ascent, in units of 1 / reward range, divided by 1 + DAMPING * deviation of the risk's subgradient
 POLICY_STEP, DAMPING = 4.0, 5.0
 # sweeps after which steps begin to shrink
-SETTLING = 100.0
-# late sweeps weigh like t^(MEMORY - 1) in the average
-MEMORY = 5
+SETTLING_SWEEPS = 100.0
+# late sweeps weigh like t^(AVERAGE_POWER - 1) in the average
+AVERAGE_POWER = 5
 
 
 class Sweeps(Resumable):
@@ -90,14 +90,14 @@ class Sweeps(Resumable):
 
     def advance(self) -> None:
         """One sweep. Nothing changes before the samples have arrived."""
-        rate = 1 / np.sqrt(1 + self.sweep / SETTLING)
+        rate = 1 / np.sqrt(1 + self.sweep / SETTLING_SWEEPS)
         count = self._plan()
         next_states, payoffs = self._draw()
         sampling.gather_samples(
             self._n, self._w, next_states, payoffs, self.d, self.v, self.task.discount, rate, self.q, self._inflow
         )
         sampling.add_rewards(self._n, payoffs, self.paid, self.drawn)
-        weight = MEMORY / (self.sweep + MEMORY)
+        weight = AVERAGE_POWER / (self.sweep + AVERAGE_POWER)
         sampling.move_marginal(self._inflow, self.xi, self.task.discount, rate, weight, self.x, self.y_bar)
         slope = self._slope(rate)
         step = POLICY_STEP * rate / (1 + DAMPING * sampling.weighted_deviation(slope, self._w))

@@ -23,7 +23,7 @@ from cautious.checks import as_number
 from cautious.errors import InputError
 from cautious.learning.draws import Draws
 from cautious.learning.method import Method, Point, Result, Run
-from cautious.learning.printed.algorithm_1_reference import Constants, Draw, Iterate, iterate
+from cautious.learning.printed.algorithm_1_reference import Constants, Iterate, iterate
 from cautious.learning.printed.gradient_bounds import BoundedTerm, Limits, PackedTerms, bounded, packed, refusal
 from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.task import Task
@@ -34,7 +34,7 @@ Setting = float | Literal["theory"]
 
 # state-action pairs updated per piece of work, about 0.2 seconds; a fixed number, so that pieces do not depend on the
 # machine's speed. A row of a risk's data costs as much as ROW_COST updates
-WORK = 60_000_000
+PIECE_UPDATES = 60_000_000
 ROW_COST = 6
 READABLE_STEPS = 20
 
@@ -200,7 +200,7 @@ class AlgorithmOneRun(Run):
         table = self.draws.table
         if table is not None and self.compiled is not None:
             rows = self.compiled[4].shape[0]
-            steps = min(left, max(1, WORK // (self.task.allowed.size * (1 + ROW_COST * rows))))
+            steps = min(left, max(1, PIECE_UPDATES // (self.task.allowed.size * (1 + ROW_COST * rows))))
             self._compiled_steps(table, self.compiled, steps)
         else:
             steps = min(left, READABLE_STEPS)
@@ -223,7 +223,7 @@ class AlgorithmOneRun(Run):
         kernel.run(steps, seed, *model, *constants, *risk, *state)
 
     def _readable_steps(self, table: TableSimulator | None, steps: int) -> None:
-        now, drawn = Iterate(self.log_lam, self.v, self.d_sum, self.v_sum), list[Draw]()
+        now, drawn = Iterate(self.log_lam, self.v, self.d_sum, self.v_sum), list[tuple[int, int, float]]()
         if table is None:
             picks, starts, outcome = _simulator_draws(self.draws, steps)
         else:
@@ -238,8 +238,8 @@ class AlgorithmOneRun(Run):
             now, seen = iterate(now, self.task.allowed, self.constants, self.risk_slope, pick, s_bar, generate)
             drawn.append(seen)
         self.log_lam, self.v, self.d_sum, self.v_sum = now.log_lam, now.v, now.d_sum, now.v_sum
-        for seen in drawn:
-            self.moments[:, seen.s * self.task.shape[1] + seen.a] += (1.0, seen.r_hat, seen.r_hat**2)
+        for s, a, r_hat in drawn:
+            self.moments[:, s * self.task.shape[1] + a] += (1.0, r_hat, r_hat**2)
 
     def risk_slope(self, d: Array) -> Array:
         """c times the subgradient of rho in lam, at an occupancy (S, A)."""

@@ -60,15 +60,6 @@ class Iterate:
     v_sum: Array
 
 
-@dataclass(frozen=True)
-class Draw:
-    """What one iteration saw."""
-
-    s: int
-    a: int
-    r_hat: float
-
-
 def iterate(
     now: Iterate,
     allowed: Mask,
@@ -77,8 +68,8 @@ def iterate(
     pick: float,
     s_bar: int,
     generate: Callable[[int, int], tuple[int, float]],
-) -> tuple[Iterate, Draw]:
-    """One pass of the loop of Algorithm 1.
+) -> tuple[Iterate, tuple[int, int, float]]:
+    """One pass of the loop of Algorithm 1, and what it saw: s, a, r_hat.
 
     ``risk_slope`` (S, A) -> (S, A) takes the occupancy (1-gamma) lam; ``pick`` in [0, 1) selects the pair;
     ``generate`` is the generative model: (s, a) -> (s', r_hat).
@@ -116,4 +107,4 @@ def iterate(
     log_new = log_half - top - np.log((1 - gamma) * np.sum(np.exp(log_half - top)))
 
     sums = now.d_sum + (1 - gamma) * lam, now.v_sum + v
-    return Iterate(np.asarray(log_new), np.asarray(v_new), *sums), Draw(s, a, r_hat)
+    return Iterate(np.asarray(log_new), np.asarray(v_new), *sums), (s, a, r_hat)

@@ -170,22 +170,23 @@ class AlgorithmTwoRun(Run):
         return Point(self.draws.used, objective, self.weight * variance / self.task.caution)
 
     def result(self) -> Result:
-        """The policy of the chosen round."""
+        """The policy of the chosen round.
+
+        The payoff is r - (1 - gamma) c E[(r - m)^2] by the estimated moments, m the mean reward of that round.
+        """
+        surrogate, average = self._surrogate(), self._worth(self.d)[2]
+        mean = (average - self.low) / self.width
+        spread = surrogate.square - 2 * mean * surrogate.reward + mean**2
+        paid = surrogate.reward - (1 - self.task.discount) * self.caution * spread
         return Result(
             policy=occupancy_policy(self.d, uniform_policy(self.task.allowed)),
             occupancy=self.d / self.d.sum(),
             multipliers=self.multipliers,
-            payoff=self._payoff(),
-            scalars=(self._worth(self.d)[2],),
+            payoff=self.low + self.width * paid,
+            scalars=(average,),
             optimum_below=sure_bound(self.task),
             facts=self._facts(),
         )
-
-    def _payoff(self) -> Array:
-        """r - (1 - gamma) c E[(r - m)^2] by the estimated moments, m the mean reward of the chosen round."""
-        surrogate, mean = self._surrogate(), (self._worth(self.d)[2] - self.low) / self.width
-        spread = surrogate.square - 2 * mean * surrogate.reward + mean**2
-        return self.low + self.width * (surrogate.reward - (1 - self.task.discount) * self.caution * spread)
 
     def _facts(self) -> dict[str, Any]:
         return {

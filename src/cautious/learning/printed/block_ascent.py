@@ -24,7 +24,7 @@ from cautious.solvers.solve import solve
 Output = Literal["best", "random"]
 
 INNER_TOLERANCE = 1e-9
-STALL = 1e-12
+MIN_RELATIVE_RISE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,7 @@ class BlockAscent:
 
 
 def block_ascent(
-    problem: Problem,
-    coupling: float | None = None,
-    rounds: int = 60,
-    output: Output = "best",
-    seed: int = 0,
+    problem: Problem, coupling: float | None = None, rounds: int = 60, output: Output = "best", seed: int = 0
 ) -> BlockAscent:
     """Algorithm 2 from the uniform policy, for a problem whose only risk is ``ca.Variance``.
 
@@ -90,7 +86,7 @@ def block_ascent(
             d, policy = inner.occupancy, inner.policy
         policies.append(policy)
         found.append(_round(problem, surrogate, d, mu, _rounded(problem, policy)))
-        if len(found) > 1 and found[-1].phi - found[-2].phi <= STALL * max(1.0, abs(found[-1].phi)):
+        if len(found) > 1 and found[-1].phi - found[-2].phi <= MIN_RELATIVE_RISE * max(1.0, abs(found[-1].phi)):
             break
     if output == "best":
         chosen = int(np.argmax([one.objective for one in found]))

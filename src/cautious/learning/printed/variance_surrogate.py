@@ -23,9 +23,9 @@ from cautious.risks.base import ConicRisk, Cut, Risk
 from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.separable import HalfSquares, project_on_simplex
 
-ZERO = 1e-7
-RIDGE = 1e-12
-NEWTON_STEPS = 50
+MAX_RELATIVE_ZERO = 1e-7
+RELATIVE_RIDGE = 1e-12
+MAX_NEWTON_STEPS = 50
 # of caution * (reward range)^2 * pairs; smaller returns the neutral policy, larger moves too slowly
 COUPLING_SHARE = 1 / 32
 
@@ -130,28 +130,28 @@ def flow_gradient(gradient: Array, d: Array, mdp: MDP, active: Mask) -> Array:
     """The gradient projected on the directions that keep d an occupancy: in balance, not negative where d is zero.
 
     Its dual is a piecewise quadratic of v (S,), minimised by Newton steps: x = g - B'v, cut off at zero where d is
-    zero, with B the balance of flows. Entries below ``ZERO`` of the largest count as zero.
+    zero, with B the balance of flows. Entries below ``MAX_RELATIVE_ZERO`` of the largest count as zero.
     """
     pairs = np.flatnonzero(active)
     balance = sp.csr_array((state_sums(active) - mdp.discount * mdp.transitions.T)[:, pairs])
-    g, free = np.ravel(gradient)[pairs], np.ravel(d)[pairs] > ZERO * d.max()
+    g, free = np.ravel(gradient)[pairs], np.ravel(d)[pairs] > MAX_RELATIVE_ZERO * d.max()
     v = np.zeros(mdp.n_states)
-    ridge = RIDGE * sp.eye_array(mdp.n_states)
+    ridge = RELATIVE_RIDGE * sp.eye_array(mdp.n_states)
 
     def direction(v: Array) -> Array:
         x = g - balance.T @ v
         return np.asarray(np.where(free, x, np.maximum(x, 0.0)))
 
     x = direction(v)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         moving = balance[:, np.flatnonzero(free | (x > 0))]
         step = spsolve(sp.csc_array(moving @ moving.T + ridge), balance @ x)
         length = 1.0
-        while length > RIDGE and np.sum(direction(v + length * step) ** 2) > np.sum(x**2):
+        while length > RELATIVE_RIDGE and np.sum(direction(v + length * step) ** 2) > np.sum(x**2):
             length /= 2
         v = v + length * step
         before, x = x, direction(v)
-        if np.sum(before**2) - np.sum(x**2) <= RIDGE * np.sum(x**2):
+        if np.sum(before**2) - np.sum(x**2) <= RELATIVE_RIDGE * np.sum(x**2):
             break
     out = np.zeros(d.size)
     out[pairs] = x

@@ -13,7 +13,7 @@ from cautious.risks.scalar import Variance
 from cautious.risks.separable import EntropicRisk
 
 Terms = Sequence[tuple[float, Risk | None]]
-SLACK = 1e-9
+RELATIVE_SLACK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def sure_bound(task: Task) -> float:
     # a variance is at least 0, a CVaR at least the smallest loss
     scalars = sum(-weight * high for weight, risk in task.scalars if not isinstance(risk, Variance))
     bound = found.bound(np.full(task.shape, high), domain, task.discount) - scalars
-    return bound + SLACK * abs(bound)
+    return bound + RELATIVE_SLACK * abs(bound)
 
 
 def affine_lower_bound(task: Task, terms: Terms, witnesses: Sequence[object], domain: Mask) -> AffineLowerBound | None:

@@ -15,7 +15,7 @@ from scipy.special import rel_entr, xlogy
 from cautious.arrays import Array, Indices
 from cautious.learning.method import Result
 from cautious.learning.scalar_risk_rewards import Payoff
-from cautious.learning.statements.trial import OVERSHOOT, Trial
+from cautious.learning.statements.trial import OVERSHOOT_PROBABILITY, Trial
 from cautious.learning.task import Task
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import state_sums
@@ -84,7 +84,7 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
         return -np.inf
     convex = [(weight, risk) for weight, risk in terms if not isinstance(risk, EntropicRisk)]
     entropies = [(weight, risk) for weight, risk in terms if isinstance(risk, EntropicRisk)]
-    delta = (LOWER_DELTA - OVERSHOOT) / (1 + len(convex) + (len(entropies) > 0))
+    delta = (LOWER_DELTA - OVERSHOOT_PROBABILITY) / (1 + len(convex) + (len(entropies) > 0))
     penalty, bound = np.zeros(task.shape[0]), 0.0
     counts = np.bincount(trial.end_states, minlength=task.shape[0])
     if entropies:

@@ -19,7 +19,7 @@ from cautious.arrays import Array
 
 LARGEST_Z = 0.9
 # ranges below this are taken for this: their squares would underflow
-SMALLEST = 1e-60
+MIN_RANGE = 1e-60
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ErrorPlan:
     @property
     def spread(self) -> float:
         """The width of the range."""
-        return max(self.high - self.low, SMALLEST)
+        return max(self.high - self.low, MIN_RANGE)
 
     def widths(self, squares: Array | None) -> Array:
         """w_i for these sums of squares around the guesses; None where they are unknown."""
@@ -49,7 +49,7 @@ class ErrorPlan:
         if squares is None:
             return simple
         # R_i; a guess below the top by nothing but rounding is no worse than one at the top
-        above = np.maximum(self.high - self.guess, 1e-6 * (self.high - self.low) + SMALLEST)
+        above = np.maximum(self.high - self.guess, 1e-6 * (self.high - self.low) + MIN_RANGE)
         z = self.rate * above / self.n
         within = np.minimum(z, LARGEST_Z)
         factor = (-np.log1p(-within) - within) / (self.rate * above**2)

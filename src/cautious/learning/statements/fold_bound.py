@@ -29,7 +29,7 @@ from cautious.certificate.bounds import Witness
 from cautious.learning.exact_solves import best_outcome
 from cautious.learning.plug_in.transition_counts import Counts, counted_mdp, next_moments
 from cautious.learning.scalar_risk_rewards import Payoff
-from cautious.learning.statements.affine_lower_bounds import SLACK, affine_lower_bound, sure_bound
+from cautious.learning.statements.affine_lower_bounds import RELATIVE_SLACK, affine_lower_bound, sure_bound
 from cautious.learning.statements.confidence import UPPER_DELTA, mean_above, sample_mean_above
 from cautious.learning.statements.error_widths import ErrorPlan, hoeffding_rate
 from cautious.learning.task import START_DRAWS, Task
@@ -43,8 +43,8 @@ PROVED_RATES = (1.0, 0.5)
 MEAN_DELTA = 0.7 * UPPER_DELTA / len(PROVED_RATES)
 NORM_DELTA, START_DELTA = 0.2 * UPPER_DELTA / len(PROVED_RATES), 0.1 * UPPER_DELTA / len(PROVED_RATES)
 RATES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-PLAIN_GRID, MIXED_GRID = 24, 8
-TOLERANCE = 1e-4
+PLAIN_GRID_POINTS, MIXED_GRID_POINTS = 24, 8
+INNER_TOLERANCE = 1e-4
 
 
 def optimum_below(
@@ -83,7 +83,7 @@ def _grid(task: Task, mixed: bool) -> tuple[list[tuple[float, ...]], float]:
     if not task.scalars:
         return [()], 0.0
     low, high = task.padded_range
-    steps = max(2, int((MIXED_GRID if mixed else PLAIN_GRID) ** (1 / len(task.scalars))))
+    steps = max(2, int((MIXED_GRID_POINTS if mixed else PLAIN_GRID_POINTS) ** (1 / len(task.scalars))))
     axes, loss = [], 0.0
     for weight, risk in task.scalars:
         ends = (low, high) if isinstance(risk, Variance) else (-high, -low)
@@ -109,7 +109,7 @@ class _Fold:
         key = reward.tobytes()
         if key not in self.solved:
             part = self.problem.part(reward.reshape(self.task.shape), self.convex)
-            outcome = best_outcome(part, TOLERANCE, self.stopping)[0]
+            outcome = best_outcome(part, INNER_TOLERANCE, self.stopping)[0]
             if isinstance(outcome.witness, Witness):
                 v = outcome.witness.multipliers
                 self.solved[key] = outcome.upper, np.where(np.isfinite(v), v, 0.0), outcome.witness.cuts
@@ -140,7 +140,7 @@ class _Check:
     def best_rate(self, payoff: Payoff) -> float:
         """The rate with the lowest bound, as far as the first fold can tell."""
         _, v, _ = self.first.solve(self.first.mean_payoff(payoff))
-        spread = max(self._plan(payoff, v, 1.0).spread, SLACK * float(np.abs(v).max()))
+        spread = max(self._plan(payoff, v, 1.0).spread, RELATIVE_SLACK * float(np.abs(v).max()))
         typical = hoeffding_rate(MEAN_DELTA, float(np.median(self.second.n[self.task.allowed.ravel()])), spread)
         rates = [typical * factor for factor in RATES]
         return min(rates, key=lambda rate: self.foreseen_bound(payoff, rate)[0])
@@ -182,7 +182,7 @@ class _Check:
         spent = plan.spent(MEAN_DELTA) / (1 - gamma)
         bound = self._start(v) + risks.bound(gain, self.domain, gamma) - payoff.offset + spent
         size = abs(bound) + float(np.abs(v).max()) + float(np.abs(gain[self.domain]).max()) / (1 - gamma)
-        return bound + SLACK * size if np.isfinite(bound) else np.inf
+        return bound + RELATIVE_SLACK * size if np.isfinite(bound) else np.inf
 
     def _plan(self, payoff: Payoff, v: Array, rate: float) -> ErrorPlan:
         low, high = payoff.range(*self.task.padded_range)

@@ -23,9 +23,9 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.learning.scalar_risk_rewards import Payoff
-from cautious.learning.statements.affine_lower_bounds import SLACK
+from cautious.learning.statements.affine_lower_bounds import RELATIVE_SLACK
 from cautious.learning.statements.confidence import mean_above
-from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, hoeffding_rate
+from cautious.learning.statements.error_widths import MIN_RANGE, ErrorPlan, hoeffding_rate
 from cautious.learning.statements.log_folds import Fold, Folds
 from cautious.learning.task import Task
 from cautious.models.tabular import MDP
@@ -89,7 +89,7 @@ class Evidence:
         widths = self._widths(plan, second.sums(errors**2))
         means = self._means(second, paid.second, self.planned, paid) - widths
         best = self._best_bound(means, v0, self._norms(NORM_SHARE * delta)) - plan.spent(mean_delta) / (1 - gamma)
-        return max(floor, best - SLACK * (abs(best) + float(np.abs(v0).max()) + abs(floor)))
+        return max(floor, best - RELATIVE_SLACK * (abs(best) + float(np.abs(v0).max()) + abs(floor)))
 
     def _first_values(self, means: Array, paid: Paid) -> Array:
         """v0; the last state is worth as little as the least of the others, which is found from below."""
@@ -152,7 +152,7 @@ class Evidence:
         top, bottom = paid.high + self.gamma * float(v0.max()), paid.low + self.gamma * float(v0.min())
         n = np.maximum(self.planned, 1.0)
         typical_n = max(1.0, float(np.median(n[self.share > 0])))
-        typical = hoeffding_rate(delta, typical_n, max(top - bottom, SMALLEST))
+        typical = hoeffding_rate(delta, typical_n, max(top - bottom, MIN_RANGE))
         plans = [ErrorPlan(float(typical * factor), -top, -bottom, -mean, n, n * variance) for factor in RATES]
         return min(plans, key=lambda plan: plan.spent(delta) + float(self.share @ self._widths(plan, plan.foreseen)))
 

@@ -19,7 +19,7 @@ from cautious.models.tabular import MDP
 
 FIRST_SHARE = 2 / 3
 # in standard deviations of independent rows; those of one path come in clusters
-MARGIN = 4
+MARGIN_DEVIATIONS = 4
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def split(logged: LoggedMDP, seed: int) -> Folds:
 def _planned(count: Indices, ratio: float) -> Indices:
     """A little less than the second fold should have: a missing row costs more than one that is left out."""
     expected = ratio * count
-    careful = expected - MARGIN * np.sqrt(expected * (1 + ratio))
+    careful = expected - MARGIN_DEVIATIONS * np.sqrt(expected * (1 + ratio))
     return np.asarray(np.floor(np.maximum(careful, expected / 2)), dtype=np.int64)
 
 

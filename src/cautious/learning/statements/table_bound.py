@@ -13,12 +13,12 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
-from cautious.learning.statements.affine_lower_bounds import SLACK, AffineLowerBound
+from cautious.learning.statements.affine_lower_bounds import RELATIVE_SLACK, AffineLowerBound
 from cautious.learning.statements.confidence import UPPER_DELTA, sample_mean_above
-from cautious.learning.statements.error_widths import SMALLEST, ErrorPlan, hoeffding_rate
+from cautious.learning.statements.error_widths import MIN_RANGE, ErrorPlan, hoeffding_rate
 from cautious.learning.task import START_DRAWS, Task
 
-PIECE = 400_000
+PIECE_SAMPLES = 400_000
 # the best rate depends on the variance, which is not known: several are tried, and each pays its share of delta
 RATES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 START_DELTA = 0.1 * UPPER_DELTA
@@ -49,7 +49,7 @@ class Proof(Resumable):
 
     def advance(self) -> None:
         """A few samples of every pair."""
-        count = min(self.each - self.drawn, max(1, PIECE // self.pairs.size))
+        count = min(self.each - self.drawn, max(1, PIECE_SAMPLES // self.pairs.size))
         next_states, rewards = self.draws.sample_pairs(np.where(self.domain.ravel(), count, 0))
         rows = np.repeat(self.pairs, count)
         error = rewards + self.task.discount * self.v[next_states] - self.guess[rows]
@@ -64,7 +64,7 @@ class Proof(Resumable):
         gamma, n = self.task.discount, np.full(self.guess.size, float(self.drawn))
         low, high = self.task.padded_range
         high, low = high + gamma * float(self.v.max()), low + gamma * float(self.v.min())
-        typical = hoeffding_rate(MEAN_DELTA, self.drawn, max(high - low, SMALLEST))
+        typical = hoeffding_rate(MEAN_DELTA, self.drawn, max(high - low, MIN_RANGE))
         start = self._start()
         found: list[float] = []
         for factor in RATES:
@@ -73,7 +73,7 @@ class Proof(Resumable):
             gain = mean.reshape(self.task.shape) - self.v[:, None]
             spent = plan.spent(MEAN_DELTA) / (1 - gamma)
             size = float(np.abs(gain[self.domain]).max()) / (1 - gamma) + float(np.abs(self.v).max())
-            found.append(start + risks.bound(gain, self.domain, gamma) + spent + SLACK * size)
+            found.append(start + risks.bound(gain, self.domain, gamma) + spent + RELATIVE_SLACK * size)
         return float(min(found))
 
     def _start(self) -> float:

@@ -3,7 +3,8 @@
 A path whose number of steps T before the last pair has P(T = t) = (1-gamma) gamma^t ends in a pair that is distributed
 exactly as the occupancy (Thomas 2014 calls it the discounted stationary distribution); one more transition gives that
 pair's reward. A path costs T + 1 transitions. The number of paths is fixed first, such that the budget is exceeded
-with probability at most ``OVERSHOOT``; then all lengths are drawn again, which changes no probability by more.
+with probability at most ``OVERSHOOT_PROBABILITY``; then all lengths are drawn again, which changes no probability by
+more.
 """
 
 from typing import Any
@@ -18,16 +19,16 @@ from cautious.learning.draws import Draws
 from cautious.learning.scalar_risk_rewards import RewardLaw
 from cautious.learning.task import Task
 
-OVERSHOOT = 1e-4
+OVERSHOOT_PROBABILITY = 1e-4
 
 
 def affordable_paths(samples: int, discount: float) -> int:
-    """The largest number of paths that ``samples`` transitions pay for, up to ``OVERSHOOT``."""
+    """The largest number of paths that ``samples`` transitions pay for, up to ``OVERSHOOT_PROBABILITY``."""
     low, high = 0, samples
     while low < high:
         middle = (low + high + 1) // 2
         # the chance that the lengths of so many paths, each geometric, add up to more than ``samples``
-        if betainc(samples - middle + 1, middle, discount) <= OVERSHOOT:
+        if betainc(samples - middle + 1, middle, discount) <= OVERSHOOT_PROBABILITY:
             low = middle
         else:
             high = middle - 1

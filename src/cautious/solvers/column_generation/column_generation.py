@@ -9,7 +9,6 @@ occupancies are computed only as accurately as the present gap requires.
 from collections.abc import Iterator
 
 import numpy as np
-import scipy.sparse as sp
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
@@ -18,10 +17,11 @@ from cautious.planning import Plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.column_generation.column_pool import ColumnPool, ColumnPools
+from cautious.solvers.column_generation.column_pool import ColumnPool, ColumnPoolCache
 from cautious.solvers.column_generation.level_method import LevelMethod
 from cautious.solvers.column_generation.phase_one import meet_floors
-from cautious.solvers.column_generation.restricted_master import Mixture, RestrictedMaster, Rows, reduce_support
+from cautious.solvers.column_generation.restricted_master import Mixture, RestrictedMaster, reduce_support
+from cautious.solvers.feature_rows import Rows, all_features, feature_rows
 from cautious.solvers.shape import Shape
 
 MAX_PLANNING_CALLS = 1000
@@ -53,7 +53,7 @@ class ColumnGeneration(Solver):
         """Candidates when the gap looks closed, and after every ``CALLS_BETWEEN_CANDIDATES`` planning calls."""
         rows = feature_rows(problem)
         blocks = [term.risk.features for term in problem.parts.features]
-        pool = target.workspace.of(self.name, ColumnPools).of(problem, blocks, all_features)
+        pool = target.workspace.of(self.name, ColumnPoolCache).of(problem, blocks, all_features)
         search = _Search(problem, target, pool, rows, self.margin)
         if not pool.columns:
             search.begin()
@@ -145,29 +145,6 @@ class _Search:
     def _candidate(self, best: Mixture, weights: Array, gap: float) -> Candidate:
         d = self.pool.mixture(weights, self._accuracy(best, gap))
         return Candidate(occupancy_policy(d, self.pool.default_policy()), self.witness, states=d.sum(axis=1))
-
-
-def all_features(problem: Problem) -> sp.csr_array:
-    """The features (m, S*A) of all terms that have any; there must be one."""
-    blocks = [term.risk.features for term in problem.parts.features]
-    return blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks))
-
-
-def feature_rows(problem: Problem) -> Rows:
-    """What kind each of these features is, and how much it counts."""
-    caution: list[float] = []
-    floor: list[float] = []
-    group: list[int] = []
-    group_caution: list[float] = []
-    for term in problem.parts.features:
-        m = len(term.risk.names)
-        if term.risk.is_barrier:
-            caution, group = caution + [term.weight] * m, group + [-1] * m
-        else:
-            caution, group = caution + [0.0] * m, group + [len(group_caution)] * m
-            group_caution.append(term.weight)
-        floor += term.risk.floors.tolist()
-    return Rows(np.array(caution), np.array(floor), np.array(group, dtype=np.int64), np.array(group_caution))
 
 
 def _cuts(problem: Problem, prices: Array) -> tuple[Array, ...]:

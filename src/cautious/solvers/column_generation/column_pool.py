@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
-from cautious.models.chains import Greedy
-from cautious.models.encodings import frozen
+from cautious.models.chains import DeterministicChains
+from cautious.models.encodings import read_only_view
 from cautious.occupancy import policy_occupancy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
@@ -54,7 +54,7 @@ class ColumnPool:
         self.every = np.arange(problem.mdp.n_states)
         self.small_integer = np.uint8 if problem.mdp.n_actions <= 256 else np.int32
         self._reward_range = _range(problem)
-        self.chains = Greedy(problem.mdp, frozen(problem.reward).ravel())
+        self.chains = DeterministicChains(problem.mdp, read_only_view(problem.reward).ravel())
         rows = problem.mdp.transitions
         room = max(STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes), STATES_BYTES)
         self.states_kept = max(2, int(room / (8 * problem.mdp.n_states)))
@@ -202,7 +202,7 @@ class ColumnPool:
         self.cleared = False
 
 
-class ColumnPools:
+class ColumnPoolCache:
     """The pool that solves of one model and risk share, made anew when it does not fit."""
 
     def __init__(self) -> None:

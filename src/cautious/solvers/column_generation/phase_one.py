@@ -17,7 +17,8 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.column_generation.column_pool import ColumnPool
-from cautious.solvers.column_generation.restricted_master import MIN_RELATIVE_WEIGHT, RestrictedMaster, Rows
+from cautious.solvers.column_generation.restricted_master import MIN_RELATIVE_WEIGHT, RestrictedMaster
+from cautious.solvers.feature_rows import Rows
 
 MAX_PLANNING_CALLS = 500
 STALL_CALLS = 10

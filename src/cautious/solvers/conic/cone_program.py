@@ -22,7 +22,8 @@ from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
 from cautious.runtime.clock import Clock
 
-PRECISION = 1e-10
+# of the gap and of the constraints, relative
+DEFAULT_PRECISION = 1e-10
 CONES = {
     "zero": clarabel.ZeroConeT,
     "nonnegative": clarabel.NonnegativeConeT,
@@ -47,7 +48,7 @@ class ConeProgram:
     reward: Array
     terms: Sequence[tuple[float, Epigraph]]
 
-    def solve(self, clock: Clock, precision: float = PRECISION, scaled: bool = True) -> ConeAnswer | None:
+    def solve(self, clock: Clock, precision: float = DEFAULT_PRECISION, scaled: bool = True) -> ConeAnswer | None:
         """The answer, or None when nothing usable came back; ``scaled``: rows and columns are scaled by Clarabel."""
         pairs = np.flatnonzero(self.active)
         scale, size = self._objective_scale(pairs), float(states_of(self.active).sum())

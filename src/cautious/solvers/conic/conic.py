@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from cautious.problem import Problem
 from cautious.risks.base import ConicRisk, Structure
 from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.candidates import proposals, prove
 from cautious.solvers.conic.cone_program import ConeProgram
-from cautious.solvers.rounding import proposals, prove
 from cautious.solvers.shape import TRANSPORT_FACTOR, Shape
 
-ROUNDS = 20
+# rounds in which arcs are added to the program
+MAX_ARC_ROUNDS = 20
 # what the work is estimated by: iterations, operations per entry of the program, entries of an arc, how many operations
 # of a factor take the time of one elsewhere, and how much longer exponential cones, and arcs that are added, take
 ITERATIONS, ENTRY_WORK, ARC_ENTRIES, FACTOR_SPEED = 25, 160.0, 1.5, 25.0
@@ -17,7 +18,8 @@ EXPONENTIAL_FACTOR, GROWING_FACTOR = 4.0, 3.0
 # precisions, and whether Clarabel scales rows and columns: beside barriers its scaling can end in steps of length zero,
 # while data of very different sizes need it
 ATTEMPTS = ((1e-10, False), (1e-8, True))
-ROUGH = 1e-5
+# of the first round where arcs will be added
+FIRST_ROUND_PRECISION = 1e-5
 
 
 class ConicProgram(Solver):
@@ -52,10 +54,10 @@ class ConicProgram(Solver):
     def _rounds(self, problem: Problem, target: Target, precision: float, scaled: bool) -> Iterator[Candidate]:
         present: list[tuple[float, ConicRisk]] = [(term.weight, term.risk) for term in problem.parts.conic]
         growing = any(risk.partial for _, risk in present)
-        for number in range(ROUNDS):
+        for number in range(MAX_ARC_ROUNDS):
             forms = [(weight, risk.epigraph(problem.active)) for weight, risk in present]
             # a first look at a form that will grow anyway need not be precise
-            wanted = ROUGH if growing and number == 0 else precision
+            wanted = FIRST_ROUND_PRECISION if growing and number == 0 else precision
             answer = ConeProgram(problem.mdp, problem.active, problem.reward, forms).solve(target.clock, wanted, scaled)
             if answer is None:
                 return

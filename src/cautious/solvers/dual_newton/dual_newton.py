@@ -9,21 +9,31 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
 from cautious.checks import picked
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.dual_newton.entropic_dual import ENOUGH, REST, SHARE, SMALLEST_SHARE, Dual, Point, caution_of
-from cautious.solvers.dual_newton.newton_start import Memory, begin, ended
+from cautious.solvers.dual_newton.entropic_dual import (
+    CG_ERROR_FACTOR,
+    CG_GAP_SHARE,
+    MAX_CG_SHARE,
+    MIN_CG_SHARE,
+    Dual,
+    Point,
+)
+from cautious.solvers.dual_newton.newton_start import SolvedCautions, starting_point
 from cautious.solvers.shape import Shape
 
-NEWTON_STEPS = 150
+MAX_NEWTON_STEPS = 150
 # operations per transition: those of any solve, and more for every level of the model
 PASSES, PASSES_PER_LEVEL = 60.0, 3.0
-LEAST_PROMISE = 1e-15
-TIGHTER, GENTLER = 0.05, 0.3
+# a squared Newton decrement below this share of the value is rounding
+MIN_RELATIVE_DECREMENT = 1e-15
+# a step of at least this length counts as a full one; by what the targets of worst cases are then multiplied, and else
+FULL_STEP_LENGTH, TARGET_FACTOR_AFTER_FULL_STEP, TARGET_FACTOR_AFTER_SHORT_STEP = 0.9, 0.05, 0.3
+# rewards in units of the temperature beyond this are taken for beyond double precision
+MAX_REWARD_RANGE = 1e290
 
 
 class DualNewton(Solver):
@@ -47,50 +57,44 @@ class DualNewton(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """A candidate when the expected gap is small enough, and after every further Newton step."""
-        if too_cold(problem):
+        solved = target.workspace.of(self.name, SolvedCautions)
+        dual = Dual(problem, solved.shared_data(problem))
+        if not dual.reward_range < MAX_REWARD_RANGE * dual.tau:
             return
-        memory = target.workspace.of(self.name, Memory)
-        dual = Dual(problem, memory.shared_data(problem))
-        start = begin(dual, memory, target)
-        point, states, share, stuck = start.point, start.states, SHARE, 0
+        start = starting_point(dual, solved, target)
+        point, states, share, stuck = start.point, start.states, MAX_CG_SHARE, 0
         # beside a worst case an error of the linear solve counts in the first order, and takes another step to be seen
-        enough = np.inf if dual.prices.groups else ENOUGH
-        for _ in range(NEWTON_STEPS):
+        enough = np.inf if dual.prices.groups else CG_GAP_SHARE
+        for _ in range(MAX_NEWTON_STEPS):
             allowed = self.margin * target.allowance(dual.bound(point)) / dual.caution
             step = dual.step(point, states, share, enough * allowed, target.clock)
-            length = dual.search(point, step) if step.promise > 0 else 0.0
+            length = dual.search(point, step) if step.decrement > 0 else 0.0
             dual.prices.move(step.omega, length)
             point, states = dual.at(point.u + length * step.u), step.states
             # what is left after a full step: what the linear solve left out, and the next order
-            rest = max(step.promise, 0.0) * (1 - length + min(1.0, max(REST * step.share, step.promise)))
+            rest = max(step.decrement, 0.0) * (1 - length + min(1.0, max(CG_ERROR_FACTOR * step.share, step.decrement)))
             expected = rest + max(dual.prices.loss, dual.lost(point))
-            dual.prices.tighten(TIGHTER if length > 0.9 else GENTLER, 0.1 * allowed)
-            share = min(SHARE, max(SMALLEST_SHARE, 0.1 * allowed / max(rest, allowed), SHARE * rest))
-            stuck = stuck + 1 if step.promise <= LEAST_PROMISE * max(1.0, abs(point.value)) or length == 0 else 0
+            dual.prices.tighten(
+                TARGET_FACTOR_AFTER_FULL_STEP if length > FULL_STEP_LENGTH else TARGET_FACTOR_AFTER_SHORT_STEP,
+                0.1 * allowed,
+            )
+            share = min(MAX_CG_SHARE, max(MIN_CG_SHARE, 0.1 * allowed / max(rest, allowed), MAX_CG_SHARE * rest))
+            stuck = (
+                stuck + 1 if step.decrement <= MIN_RELATIVE_DECREMENT * max(1.0, abs(point.value)) or length == 0 else 0
+            )
             if expected <= allowed or stuck or target.clock.over:
-                memory.add(ended(dual, point))
+                solved.add(dual, point)
                 yield candidate(dual, point)
                 # the certificate rejected the candidate
-                enough *= ENOUGH
-            if stuck > 1 or dual.prices.hopeless or target.clock.over:
+                enough *= CG_GAP_SHARE
+            if stuck > 1 or dual.prices.diverged or target.clock.over:
                 return
-
-
-def too_cold(problem: Problem) -> bool:
-    """Whether rewards in units of the temperature are beyond double precision."""
-    widest = 1e290 * caution_of(problem) * (1 - problem.mdp.discount)
-    # picking the active pairs takes longer than looking at all, and mostly all will do
-    return not (_range(problem.reward) < widest or _range(problem.reward[problem.active]) < widest)
-
-
-def _range(reward: Array) -> float:
-    return float(reward.max()) - float(reward.min())
 
 
 def candidate(dual: Dual, point: Point) -> Candidate:
     """The policy and the witness of a point."""
     problem, active = dual.problem, dual.problem.active.ravel()
-    cuts, prices, place = [np.zeros(0)] * len(problem.terms), dual.prices.in_units(), 0
+    cuts, prices, place = [np.zeros(0)] * len(problem.terms), dual.prices.unscaled(), 0
     for term in problem.parts.entropies:
         cuts[term.number] = picked(point.ell - term.risk.log_prior.ravel(), active)
     for feature in problem.parts.features:

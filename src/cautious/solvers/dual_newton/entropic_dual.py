@@ -24,23 +24,26 @@ import numpy as np
 import scipy.linalg as sla
 
 from cautious._core import entropic as kernels
-from cautious._core.flow import flow_columns, flow_rows, normal_diagonal
+from cautious._core.flow import flow_columns, flow_rows
+from cautious._core.proximal import newton_diagonal
 from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.runtime.clock import Clock
 from cautious.solvers.dual_newton.feature_prices import Prices, ScaledFeatures
 
-WINDOW = 8
-LONGEST_SOLVE = 4000
-CHUNK = 2 * 10**7
-LINE_POINTS = 25
-FLATTEST = 0.3
-TINY = 1e-290
-FALL, FLOOR = 0.05, 1e-9
-FINER = 0.5
-# of the promise, what the last steps of a linear solve may add; of the allowed gap, what a solve need not go below; and
-# how many times these last steps the rest of a linear solve is taken for
-SHARE, SMALLEST_SHARE, ENOUGH, REST = 0.02, 1e-5, 0.1, 3.0
+# conjugate gradients: how many steps count as the last ones, steps of a solve, and entries of transitions between two
+# looks at the clock
+CG_WINDOW, MAX_CG_STEPS, CLOCK_CHECK_ENTRIES = 8, 4000, 2 * 10**7
+# diagonal entries of the Newton matrix below this are taken for zero
+SMALLEST_PIVOT = 1e-290
+# shares of the squared Newton decrement that the last steps of a linear solve may add; a solve goes on only towards at
+# most this multiple of its share; of the allowed gap, what a solve need not go below; and the error of a linear solve
+# in units of what its last steps added
+MAX_CG_SHARE, MIN_CG_SHARE, MIN_CG_REFINEMENT, CG_GAP_SHARE, CG_ERROR_FACTOR = 0.02, 1e-5, 0.5, 0.1, 3.0
+# line search: points, and the slope that counts as flat, as a share of the squared decrement
+MAX_LINE_SEARCH_POINTS, MAX_SLOPE_SHARE = 25, 0.3
+# the mass that a state should have is at least these shares of what it has and of what the prior gives it
+MIN_MASS_RATIO, MIN_PRIOR_SHARE = 0.05, 1e-9
 
 
 @dataclass(frozen=True)
@@ -59,19 +62,20 @@ class Point:
 class Step:
     """A change of multipliers (S,), prices (m,) and exponents (S*A,), and the mass (S,) it aims at.
 
-    ``promise`` is twice what it is expected to gain; the last steps of its linear solve added the ``share`` of it.
+    ``decrement`` is the squared Newton decrement, twice what the step is expected to gain; the last steps of its linear
+    solve added the ``share`` of it.
     """
 
     u: Array
     omega: Array
     ell: Array
     states: Array
-    promise: float
+    decrement: float
     share: float
 
 
 class SharedData:
-    """What no caution and no reward changes: log mu (S*A,), minus infinity where a pair is not active, and features.
+    """Data independent of caution and reward: log mu (S*A,), minus infinity where a pair is not active, and features.
 
     ``log_prior`` (S,) is the log of the mass that mu gives to each state, as if mu summed to one; 0 where nothing is
     active.
@@ -97,15 +101,6 @@ class SharedData:
         return same and bool(np.allclose(_weights(problem), self.weights, rtol=1e-15, atol=0.0))
 
 
-def caution_of(problem: Problem) -> float:
-    """The caution of all entropies together."""
-    return sum(term.weight for term in problem.parts.entropies)
-
-
-def _middle(reward: Array) -> float:
-    return 0.5 * (float(reward.max()) + float(reward.min()))
-
-
 def _weights(problem: Problem) -> Array:
     """The weight of every entropy in units of all entropies; 0 for other terms."""
     weights = np.zeros(len(problem.terms))
@@ -120,13 +115,16 @@ class Dual:
     def __init__(self, problem: Problem, shared_data: SharedData) -> None:
         self.problem, self.gamma = problem, problem.mdp.discount
         self.n_actions = problem.mdp.n_actions
-        self.csr = problem.mdp.csr
+        n_pairs = problem.active.size
+        self.flow = (np.arange(0, n_pairs + 1, self.n_actions), *problem.mdp.csr, self.gamma)
         self.xi = (1 - self.gamma) * problem.mdp.start
-        self.caution = caution_of(problem)
+        self.caution = sum(term.weight for term in problem.parts.entropies)
         self.tau = self.caution * (1 - self.gamma)
         self.prices = Prices(problem, self.caution, shared_data.features)
+        reward = problem.reward[problem.active]
+        least, most = float(reward.min()), float(reward.max())
         # a constant reward changes nothing, and costs digits
-        self.middle = _middle(problem.reward[problem.active])
+        self.middle, self.reward_range = 0.5 * (most + least), most - least
         self.log_mu, self.log_prior = shared_data.log_mu, shared_data.log_prior
         self.passes = 0
 
@@ -141,7 +139,8 @@ class Dual:
         if self.prices.omega.size:
             base = base + self.prices.exponents(self.prices.omega)
         ell, policy, log_states = np.empty(base.size), np.empty(base.size), np.empty(u.size)
-        kernels.exponents(*self.csr, self.gamma, base, u, ell)
+        flow_rows(*self.flow, u, ell)
+        ell += base
         kernels.by_state(ell, log_states, policy)
         self.passes += 1
         total = _log_sum(log_states)
@@ -167,29 +166,28 @@ class Dual:
     def step(self, point: Point, wanted: Array, share: float, enough: float, clock: Clock) -> Step:
         """The step from a point whose states should have about the mass ``wanted`` (S,); see the module's text.
 
-        Conjugate gradients stop when their last steps add no more than ``share`` of the promise. Where that is small
-        they go on at once, to ``enough`` or to what Newton's method leaves anyway: a share as small as the promise.
+        Conjugate gradients stop when their last steps add no more than ``share`` of the squared decrement. Where that
+        is small they go on at once, to ``enough`` or to what Newton's method leaves anyway: a share as small as the
+        decrement.
         """
         n, prices = point.u.size, self.prices
         y = point.policy * np.repeat(point.states, self.n_actions)
         weights = np.empty(y.size)
-        kernels.spread_weights(point.policy, point.log_states, self.raised(wanted, point), weights)
+        # made positive: not far below what a state has, nor below all that matters
+        wanted = np.maximum(np.maximum(wanted, MIN_MASS_RATIO * point.states), MIN_PRIOR_SHARE * np.exp(self.log_prior))
+        kernels.spread_weights(point.policy, point.log_states, wanted, weights)
         right = np.empty(n + prices.basis.shape[1])
-        flow_columns(*self.csr, self.gamma, y, right[:n])
+        flow_columns(*self.flow, y, right[:n])
         right[:n] = -(self.xi + right[:n])
         right[n:] = -(prices.basis.T @ prices.slopes(prices.numbers(y)))
         solution, share = self._solve(weights, right, share, enough, clock)
         omega, ell = prices.basis @ solution[n:], np.empty(y.size)
-        flow_rows(*self.csr, self.gamma, solution[:n], ell)
+        flow_rows(*self.flow, solution[:n], ell)
         if omega.size:
             ell += prices.exponents(omega)
         self.passes += 2
         y += weights * ell
         return Step(solution[:n], omega, ell, y.reshape(n, -1).sum(axis=1), float(right @ solution), share)
-
-    def raised(self, wanted: Array, point: Point) -> Array:
-        """A guess of masses (S,) made positive: not far below what a state has, nor below all that matters."""
-        return np.maximum(np.maximum(wanted, FALL * point.states), FLOOR * np.exp(self.log_prior))
 
     def _solve(self, weights: Array, right: Array, share: float, enough: float, clock: Clock) -> tuple[Array, float]:
         """Newton matrix \\ right by conjugate gradients, and what share their last steps added.
@@ -199,24 +197,29 @@ class Dual:
         n = self.xi.size
         border, block = self._border(weights, n)
         inverse = np.empty(n)
-        normal_diagonal(*self.csr, self.gamma, weights, inverse)
-        inverse = np.divide(1.0, inverse, out=np.zeros(n), where=inverse > TINY)
+        newton_diagonal(*self.flow, weights, np.zeros(n), inverse, np.empty(n))
+        inverse = np.divide(1.0, inverse, out=np.zeros(n), where=inverse > SMALLEST_PIVOT)
         corner = np.ascontiguousarray(sla.pinvh(block)) if block.size else block
-        x, residual, direction, gains = np.zeros(right.size), right.copy(), np.empty(right.size), np.zeros(WINDOW + 1)
+        x, residual, direction, gains = (
+            np.zeros(right.size),
+            right.copy(),
+            np.empty(right.size),
+            np.zeros(CG_WINDOW + 1),
+        )
         kernels.precondition(inverse, corner, residual, direction)
-        matrix = (*self.csr, self.gamma, weights, border, block, inverse, corner)
-        chunk = WINDOW * max(1, CHUNK // (WINDOW * self.csr[2].size))
-        for _ in range(0, LONGEST_SOLVE, chunk):
+        matrix = (*self.flow, weights, border, block, inverse, corner)
+        chunk = CG_WINDOW * max(1, CLOCK_CHECK_ENTRIES // (CG_WINDOW * self.problem.mdp.transitions.nnz))
+        for _ in range(0, MAX_CG_STEPS, chunk):
             made = kernels.conjugate_gradients(*matrix, x, residual, direction, gains, share, chunk)
             self.passes += abs(made)
             if made < 0 or clock.over:
                 break
-            promise = max(float(gains[WINDOW]), TINY)
-            finer = max(promise, enough / promise)
-            if made < chunk and not finer < FINER * share:
+            decrement = max(float(gains[CG_WINDOW]), SMALLEST_PIVOT)
+            finer = max(decrement, enough / decrement)
+            if made < chunk and not finer < MIN_CG_REFINEMENT * share:
                 break
             # the oldest gain first, where the next one goes
-            share, gains[:WINDOW] = min(share, finer), np.roll(gains[:WINDOW], -made)
+            share, gains[:CG_WINDOW] = min(share, finer), np.roll(gains[:CG_WINDOW], -made)
         return x, share
 
     def _border(self, weights: Array, n: int) -> tuple[Array, Array]:
@@ -227,20 +230,20 @@ class Dual:
         block = prices.basis.T @ ((prices.slack / prices.omega)[:, None] * prices.basis)
         for j in range(k):
             weighted = weights * prices.exponents(prices.basis[:, j])
-            flow_columns(*self.csr, self.gamma, weighted, column)
+            flow_columns(*self.flow, weighted, column)
             border[:, j] = column
             block[:, j] += prices.basis.T @ prices.numbers(weighted)
         return border, np.ascontiguousarray(block)
 
     def search(self, point: Point, step: Step) -> float:
         """How far to go: to where phi is nearly flat along the step."""
-        linear, longest = float(self.xi @ step.u), self.prices.longest(step.omega)
+        linear, longest = float(self.xi @ step.u), self.prices.max_step_length(step.omega)
         length, low, high = min(1.0, longest), 0.0, longest
-        for _ in range(LINE_POINTS):
+        for _ in range(MAX_LINE_SEARCH_POINTS):
             _, slope, curve = kernels.along(point.ell, step.ell, length)
-            own = self.prices.line(step.omega, length)
+            own = self.prices.line_derivatives(step.omega, length)
             slope, curve = linear + slope + own[0], curve + own[1]
-            if abs(slope) <= FLATTEST * step.promise or (length == longest and slope <= 0):
+            if abs(slope) <= MAX_SLOPE_SHARE * step.decrement or (length == longest and slope <= 0):
                 return length
             low, high = (low, length) if slope > 0 else (length, high)
             ahead = length - slope / curve if curve > 0 else np.inf

@@ -13,21 +13,23 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array
 from cautious.problem import Problem
-from cautious.solvers.column_generation.column_generation import all_features, feature_rows
-from cautious.solvers.column_generation.restricted_master import Rows
+from cautious.solvers.feature_rows import Rows, all_features, feature_rows
 
-NEAREST = 0.995
-BAND = 1e3
-STEEPEST = 1e12
+# of the way to where a price or a slack is zero, how much is gone at most
+BOUNDARY_FRACTION = 0.995
+# slacks stay within this factor of target / price
+MAX_SLACK_RATIO = 1e3
+# a price of a barrier beyond so many targets, the inverse of a slack in units of its row, has diverged
+MAX_PRICE_RATIO = 1e12
 # of a neighbour's prices: the part that is spread evenly, and the first target in units of all prices
-EVENLY, NEARLY = 0.01, 1e-6
+UNIFORM_PRICE_SHARE, WARM_TARGET_SHARE = 0.01, 1e-6
 
 
 class ScaledFeatures:
     """The features (m, S*A) with their sign and in units of their ``size`` (m,): no caution changes them."""
 
     def __init__(self, problem: Problem) -> None:
-        rows = _rows_of(problem)
+        rows = feature_rows(problem)
         self.size, self.basis = np.zeros(0), np.zeros((0, 0))
         # matrices without rows take a tenth of a small solve to make
         if not rows.group.size:
@@ -44,7 +46,7 @@ class Prices:
     """The prices ``omega`` (m,), their slacks and targets; m may be 0."""
 
     def __init__(self, problem: Problem, caution: float, scaled: ScaledFeatures) -> None:
-        self.problem, self.caution, self.scaled, rows = problem, caution, scaled, _rows_of(problem)
+        self.problem, self.caution, self.scaled, rows = problem, caution, scaled, feature_rows(problem)
         self.barrier, self.groups = rows.barrier, rows.members
         self.size, self.basis = scaled.size, scaled.basis
         self.floor = rows.floor / self.size
@@ -52,9 +54,9 @@ class Prices:
         # prices of a worst case add up to its caution, in units of its size
         self.total = rows.group_caution / caution * self.size[rows.first]
         self.omega, self.slack = np.ones(rows.group.size), np.ones(rows.group.size)
-        self.set_out(np.zeros(rows.group.size))
+        self.initialise(np.zeros(rows.group.size))
 
-    def set_out(self, numbers: Array) -> None:
+    def initialise(self, numbers: Array) -> None:
         """First prices and slacks, where the scaled, signed features are ``numbers`` (m,)."""
         for group, total in zip(self.groups, self.total, strict=True):
             self.omega[group] = total / group.size
@@ -63,13 +65,13 @@ class Prices:
         self.omega[bar] = self.target[bar] / np.maximum(numbers[bar] - self.floor[bar], 0.05)
         self.slack = self.target / self.omega
 
-    def take(self, prices: Array) -> None:
+    def warm_start(self, prices: Array) -> None:
         """Start from the prices of a neighbouring problem, in its units."""
         self.omega = np.maximum(prices * self.size / self.caution, 1e-300)
         for group, total in zip(self.groups, self.total, strict=True):
-            kept = (1 - EVENLY) * self.omega[group] * (total / self.omega[group].sum())
-            self.omega[group] = kept + EVENLY * total / group.size
-            self.target[group] = NEARLY * total / group.size
+            kept = (1 - UNIFORM_PRICE_SHARE) * self.omega[group] * (total / self.omega[group].sum())
+            self.omega[group] = kept + UNIFORM_PRICE_SHARE * total / group.size
+            self.target[group] = WARM_TARGET_SHARE * total / group.size
         self.slack = self.target / self.omega
 
     @property
@@ -87,10 +89,10 @@ class Prices:
             self.target[~self.barrier] *= max(share, least / self.loss)
 
     @property
-    def hopeless(self) -> bool:
+    def diverged(self) -> bool:
         """Whether a barrier's price has grown beyond anything a reachable floor could ask for."""
         bar = self.barrier
-        return bool(np.any(self.omega[bar] > STEEPEST * self.target[bar]))
+        return bool(np.any(self.omega[bar] > MAX_PRICE_RATIO * self.target[bar]))
 
     def exponents(self, omega: Array) -> Array:
         """What prices add to the exponents; (S*A,)."""
@@ -104,38 +106,30 @@ class Prices:
         """Derivative of the dual in the prices, barriers included; ``numbers`` (m,) are the scaled features of y."""
         return np.asarray(numbers - np.where(self.barrier, self.floor, 0.0) - self.target / self.omega)
 
-    def line(self, change: Array, length: float) -> tuple[float, float]:
+    def line_derivatives(self, change: Array, length: float) -> tuple[float, float]:
         """First and second derivative, along a line, of what the prices themselves add to the dual with its barrier."""
         now = self.omega + length * change
         ratio = change / now
         first = -float(self.floor[self.barrier] @ change[self.barrier]) - float(self.target @ ratio)
         return first, float(self.target @ ratio**2)
 
-    def longest(self, change: Array) -> float:
+    def max_step_length(self, change: Array) -> float:
         """How far prices can move and stay positive."""
         falling = change < 0
-        return float(min((-NEAREST * self.omega[falling] / change[falling]).min(initial=np.inf), 1e300))
+        return float(min((-BOUNDARY_FRACTION * self.omega[falling] / change[falling]).min(initial=np.inf), 1e300))
 
     def move(self, change: Array, length: float) -> None:
         """Prices along the line; slacks by their own linear model, not further than positive."""
         towards = self.target / self.omega - self.slack - self.slack / self.omega * change
         falling = towards < 0
-        reach = min(1.0, float((-NEAREST * self.slack[falling] / towards[falling]).min(initial=1.0)))
+        reach = min(1.0, float((-BOUNDARY_FRACTION * self.slack[falling] / towards[falling]).min(initial=1.0)))
         self.omega = self.omega + length * change
         centre = self.target / self.omega
-        self.slack = np.clip(self.slack + reach * towards, centre / BAND, centre * BAND)
+        self.slack = np.clip(self.slack + reach * towards, centre / MAX_SLACK_RATIO, centre * MAX_SLACK_RATIO)
 
-    def in_units(self) -> Array:
+    def unscaled(self) -> Array:
         """The prices in units of the objective per unit of each feature; (m,)."""
         return np.asarray(self.caution * self.omega / self.size)
-
-
-def _rows_of(problem: Problem) -> Rows:
-    """What the features of a problem are; it may have none."""
-    if problem.parts.features:
-        return feature_rows(problem)
-    nothing = np.zeros(0)
-    return Rows(nothing, nothing, np.zeros(0, dtype=np.int64), nothing)
 
 
 def _directions(rows: Rows) -> Array:

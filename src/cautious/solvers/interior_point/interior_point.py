@@ -24,24 +24,28 @@ from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transpo
 from cautious.solvers.interior_point.newton_directions import Newton, Point, mix, near_barriers, sides, step_lengths
 from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, System, edges_of
 from cautious.solvers.interior_point.sparse_cholesky import OutOfTime
-from cautious.solvers.interior_point.starting_points import Neighbour, start
+from cautious.solvers.interior_point.starting_points import KeptPoint, start
 from cautious.solvers.shape import TRANSPORT_FACTOR, Shape
 
-MOST_FEATURES = 24
-STEPS = 100
+MAX_FEATURES, MAX_STEPS = 24, 100
 # what the work is estimated by: iterations, operations per pair and iteration, operations per entry of a clique, and
 # how many operations of assembly, and of dense blocks, take the time of one elsewhere
 USUAL_STEPS, PAIR_WORK, ANALYSIS_WORK, ASSEMBLY_SPEED, FACTOR_SPEED = 15, 150.0, 5.0, 20.0, 50.0
+# of a factor, per state
 FACTOR_BYTES = 2600
-HARDLY = 1e-9
-SHORT = 0.995
-POWER = 4.0
-BENT = 1.0
-# share of the precision with which the flow of a transport must be known; some steps are worth that
-SURE = 0.7
-PATIENCE = 5
-ROUGHLY, SELDOM = 0.01, 0.2
-SHARES = (0.95, 0.3, 0.03, 0.003, 0.0003)
+# states with less than this share of the mean mass take their best paid action
+MIN_RELATIVE_MASS = 1e-9
+# of the way to where a variable is zero, how much is gone at most; below the last length no progress is possible
+BOUNDARY_FRACTION, MIN_STEP_LENGTH = 0.995, 1e-6
+# products aim at their mean times this power of what the predictor leaves of it
+CENTRING_POWER = 4.0
+# the flow of a transport must be proved to this share of the precision that its value needs; and how many steps are
+# made for that alone
+TRANSPORT_PROOF_SHARE, MAX_STEPS_FOR_TRANSPORT_PROOF = 0.7, 5
+# the objective is computed again when the gap has fallen to this share, until it is below this share of the objective
+REEVALUATION_GAP_RATIO, SETTLED_RELATIVE_GAP = 0.2, 0.01
+# shares of the allowed gap at which a candidate is proposed, one after the other
+PROPOSAL_SHARES = (0.95, 0.3, 0.03, 0.003, 0.0003)
 
 
 class InteriorPoint(Solver):
@@ -58,7 +62,7 @@ class InteriorPoint(Solver):
             return "needs a graph for a transport distance"
         if len(transports) > 1:
             return "takes one transport distance only"
-        return f"takes at most {MOST_FEATURES} features" if problem.parts.n_features > MOST_FEATURES else None
+        return f"takes at most {MAX_FEATURES} features" if problem.parts.n_features > MAX_FEATURES else None
 
     def work(self, problem: Problem, shape: Shape) -> float:
         """Assembly and a sparse factor in every iteration; potentials of a graph double the size of a separator."""
@@ -87,25 +91,25 @@ class InteriorPoint(Solver):
         except OutOfTime:
             return
         form = formulate(problem)
-        system.be_quick()
         # floating-point trouble shows as numbers that are not finite: the run then ends with what it has
-        yield from _run(problem, target, form, system, target.workspace.of(f"{self.name}, start", Neighbour))
+        yield from _run(problem, target, form, system, target.workspace.of(f"{self.name}, start", KeptPoint))
 
 
-def _run(problem: Problem, target: Target, form: Form, system: System, neighbour: Neighbour) -> Iterator[Candidate]:
+def _run(problem: Problem, target: Target, form: Form, system: System, kept: KeptPoint) -> Iterator[Candidate]:
     try:
-        point: Point | None = neighbour.start(form, system) or start(problem, form, system)
+        point: Point | None = kept.start(form, system) or start(problem, form, system)
     except OutOfTime:
         return
-    shares, best, best_gap = list(SHARES), None, np.inf
-    unit, patience, worth, known = form.scale / ((1 - problem.mdp.discount) * form.amount), PATIENCE, 0.0, np.inf
-    for _ in range(STEPS):
+    shares, best, best_gap = list(PROPOSAL_SHARES), None, np.inf
+    unit, worth, known = form.scale / ((1 - problem.mdp.discount) * form.amount), 0.0, np.inf
+    steps_for_transport = 0
+    for _ in range(MAX_STEPS):
         if point is None:
             break
         newton = Newton(form, system, point)
         gap = unit * own_gap(form, newton)
         # what a point is worth matters for what is allowed: now and then until it hardly changes, and at the end
-        rough = known > ROUGHLY * max(1.0, abs(worth)) and gap < SELDOM * known
+        rough = known > SETTLED_RELATIVE_GAP * max(1.0, abs(worth)) and gap < REEVALUATION_GAP_RATIO * known
         if rough or gap <= 2 * shares[0] * target.allowance(worth):
             worth, known = own_objective(problem, form, newton), gap
         allowed = target.allowance(worth)
@@ -113,20 +117,18 @@ def _run(problem: Problem, target: Target, form: Form, system: System, neighbour
             break
         if gap < best_gap:
             best, best_gap = newton, gap
-        if neighbour.wants(gap / max(1.0, abs(worth))):
-            neighbour.keep(form, point)
-        patience -= gap <= shares[0] * allowed
-        if gap <= shares[0] * allowed and (patience < 0 or flow_is_sure(problem, form, newton)):
+        if kept.wants(gap / max(1.0, abs(worth))):
+            kept.keep(form, point)
+        small_enough = gap <= shares[0] * allowed
+        steps_for_transport += small_enough
+        late = steps_for_transport > MAX_STEPS_FOR_TRANSPORT_PROOF
+        if small_enough and (late or flow_is_sure(problem, form, newton)):
             yield candidate(problem, form, newton)
             shares = [share for share in shares if gap > share * allowed]
             if not shares:
                 return
-            # not proved: precision may be what it lacks
-            system.be_precise()
         try:
             point = advance(form, newton)
-            if point is None and system.be_precise():
-                point = advance(form, Newton(form, system, newton.point))
         except OutOfTime:
             break
     if best is not None:
@@ -146,7 +148,7 @@ def flow_is_sure(problem: Problem, form: Form, newton: Newton) -> bool:
     risk = problem.parts.transports[0].risk
     unproved = float(kernels.opposed(*vectors)) / transport.weight
     cost = float(transport.edges.length @ np.abs(flows - against))
-    return unproved <= SURE * PRECISION * max(cost, 0.01 * risk.diameter * form.amount)
+    return unproved <= TRANSPORT_PROOF_SHARE * PRECISION * max(cost, 0.01 * risk.diameter * form.amount)
 
 
 def own_objective(problem: Problem, form: Form, newton: Newton) -> float:
@@ -196,19 +198,19 @@ def advance(form: Form, newton: Newton) -> Point | None:
     newton.direction(wanted, other, rounds=1)
     lengths = step_lengths(form, other, 1.0)
     mean, then = kernels.mean_product(*here, other.primal, other.dual, *lengths, *rest)
-    aim = min(max(then / mean, 0.0), 1.0) ** POWER * mean
+    aim = min(max(then / mean, 0.0), 1.0) ** CENTRING_POWER * mean
     kernels.curved(*here, other.primal, other.dual, aim, 10 * mean, *rest, wanted)
     newton.direction(wanted, step, like=other)
-    lengths = step_lengths(form, step, SHORT)
+    lengths = step_lengths(form, step, BOUNDARY_FRACTION)
     # steps that are long where a slope bends leave the dual equation behind
-    if kernels.furthest(newton.dual_residual) <= BENT * mean:
+    if kernels.furthest(newton.dual_residual) <= mean:
         along, along_dual = (min(1.0, 1.5 * length + 0.3) for length in lengths)
         kernels.centred(*here, step.primal, step.dual, along, along_dual, aim, *rest, wanted)
         newton.direction(wanted, other, like=step)
-        longer = mix(form, point, step, other, SHORT)
+        longer = mix(form, point, step, other, BOUNDARY_FRACTION)
         if sum(longer) > sum(lengths):
             step, lengths = other, longer
-    if not np.isfinite(sum(lengths)) or max(lengths) < 1e-6:
+    if not np.isfinite(sum(lengths)) or max(lengths) < MIN_STEP_LENGTH:
         return None
     return near_barriers(form, point.moved(step, *lengths))
 
@@ -219,7 +221,7 @@ def candidate(problem: Problem, form: Form, newton: Newton) -> Candidate:
     occupancy = _table(problem, point, form)
     paid = spread_to(problem.active, newton.dual_residual - newton.z, -np.inf)
     greedy = problem.completed(np.eye(mdp.n_actions)[np.argmax(paid, axis=1)])
-    policy = problem.completed(occupancy_policy(occupancy, greedy, HARDLY / mdp.n_states))
+    policy = problem.completed(occupancy_policy(occupancy, greedy, MIN_RELATIVE_MASS / mdp.n_states))
     v = np.where(problem.active_states, point.v[: mdp.n_states] * form.scale, 0.0)
     # the reward was centred: a constant reward is worth a constant
     v += float(picked(problem.reward, problem.active).mean()) / (1 - mdp.discount)

@@ -17,16 +17,14 @@ import numpy as np
 from cautious._core import interior_steps as kernels
 from cautious.arrays import Array
 from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transport
-from cautious.solvers.interior_point.newton_matrix import NONE, System, small_solution
+from cautious.solvers.interior_point.newton_matrix import EMPTY, System, small_solution
 
-REFINEMENTS = 3
+MAX_REFINEMENTS = 3
 # shares, of what arrives and is missing, by which the flow of a direction may be off: always, and at most; in between
-# it may be off by this share of the mean product
-BALANCED, UNBALANCED = 1e-6, 1e-2
-OF_PRODUCTS = 1.0
-# refinement that leaves more than this share in a round is given up, for factors of double precision
-SLOW, ALMOST = 0.2, 100.0
-NEAR = 5.0
+# it may be off by the mean product
+MIN_IMBALANCE_SHARE, MAX_IMBALANCE_SHARE = 1e-6, 1e-2
+# multipliers of barriers stay within this factor of what their slacks call for
+MAX_MULTIPLIER_RATIO = 5.0
 
 
 @dataclass
@@ -82,8 +80,8 @@ class Newton:
         self.x, self.right = self._shortage()
         flow = kernels.furthest(self.right) + float(form.arrival.max())
         self.product = float(self.y @ self.z)
-        enough = OF_PRODUCTS * self.product / self.y.size
-        self.enough = flow * min(max(enough / flow, BALANCED), UNBALANCED)
+        mean_product = self.product / self.y.size
+        self.enough = flow * min(max(mean_product / flow, MIN_IMBALANCE_SHARE), MAX_IMBALANCE_SHARE)
         self._bend()
         self._factored = False
 
@@ -140,7 +138,7 @@ class Newton:
         assert features is not None
         right, lift, weighed = np.zeros(self.system.size), np.zeros(self.system.n_states), np.empty_like(features.rows)
         found = [
-            self.system.respond(self.hessian, row, lift, NONE, right, into)[1].copy()
+            self.system.respond(self.hessian, row, lift, EMPTY, right, into)[1].copy()
             for row, into in zip(features.rows, weighed, strict=True)
         ]
         self.crossing = -np.stack(found)
@@ -166,7 +164,7 @@ class Newton:
         primal, dual, v, top = (self.system.room(f"{name}, {k}", size) for k, size in enumerate(sizes))
         return Point(primal, dual, v, top)
 
-    def direction(self, wanted: Array, step: Point, rounds: int = REFINEMENTS, like: Point | None = None) -> Point:
+    def direction(self, wanted: Array, step: Point, rounds: int = MAX_REFINEMENTS, like: Point | None = None) -> Point:
         """Fill in the step for which primal * change of dual + dual * change of primal = ``wanted``, in some rounds.
 
         ``like`` is another step of this point: what differs is solved for, and rounding errors are those of that.
@@ -178,7 +176,7 @@ class Newton:
         slopes = [room(f"slope {k}", kink.prior.size) for k, kink in enumerate(form.kinks)]
         for kink, away, curvature, slope in zip(form.kinks, self.away, self.kink_curvature, slopes, strict=True):
             everywhere = not kink.on_states or isinstance(form.where, slice)
-            less = (lift if kink.on_states else push) if everywhere else NONE
+            less = (lift if kink.on_states else push) if everywhere else EMPTY
             vectors = [*sides(kink, point.primal, point.dual, wanted), curvature, slope, less]
             kernels.kink_offset(away, *vectors)
             if not everywhere:
@@ -209,22 +207,17 @@ class Newton:
     def _solve(self, push: Array, lift: Array, wanted: Array, step: Point, rounds: int, anew: bool) -> Array:
         """Fill in the changes of y, v, flows and features, refined until the flow balances; the shift of the slopes."""
         form, features = self.form, self.form.features
-        slack_right, shift, before = self._feature_right(wanted), NONE, np.inf
+        slack_right, shift = self._feature_right(wanted), EMPTY
         for number in range(rounds + 1):
             pushed = push if features is None else push + step.dual[features.slack] @ features.rows
-            v, right = NONE if anew and number == 0 else step.v, self.right if number < rounds else NONE
+            v, right = EMPTY if anew and number == 0 else step.v, self.right if number < rounds else EMPTY
             shift, missing = self.system.respond(self.hessian, pushed, lift, v, right, step.primal[: self.y.size])
             if form.transport is not None:
                 self._ship(form.transport, wanted, step, missing[self.system.n_states :])
             if number == rounds:
                 break
-            left = kernels.furthest(missing)
-            if number > 0 and left <= self.enough:
+            if number > 0 and kernels.furthest(missing) <= self.enough:
                 break
-            if number > 0 and not left <= SLOW * before and self.system.be_precise():
-                # what is nearly balanced need not be factored again: the next point is, with more precision
-                self._factored = left <= ALMOST * self.enough
-            before = left
             self._correct(missing, slack_right, step)
         if features is not None:
             part = features.slack
@@ -276,7 +269,7 @@ def near_barriers(form: Form, point: Point) -> Point:
     if form.features is not None:
         part, fixed = form.features.slack, form.features.fixed
         called = fixed / point.primal[part]
-        near = np.clip(point.dual[part], called / NEAR, called * NEAR)
+        near = np.clip(point.dual[part], called / MAX_MULTIPLIER_RATIO, called * MAX_MULTIPLIER_RATIO)
         point.dual[part] = np.where(fixed > 0, near, point.dual[part])
     return point
 

@@ -23,9 +23,7 @@ from cautious.solvers.interior_point.sparse_cholesky import Factor, OutOfTime, P
 # million states takes three quarters of the first and half of the second
 MOST_NONZEROS = 150_000_000
 MOST_FLOPS = 1.5e11
-# from this many entries on, factors are of single precision for as long as refinement makes up for it
-MANY_NONZEROS = 50_000
-NONE = np.zeros(0)
+EMPTY = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,6 @@ class System:
     def __init__(self, mdp: MDP, active: Mask, edges: Edges | None) -> None:
         self.n_states, self.edges, self.active = mdp.n_states, edges, active
         self._rooms: dict[str, Array] = {}
-        self._precision: type[np.floating] = np.float64
         self.size = mdp.n_states * (1 if edges is None else 2)
         rows, extended = mdp.transitions, edges is not None
         self.pair_start = np.concatenate([[0], np.cumsum(state_sums_of(active.astype(np.int64)))])
@@ -107,20 +104,10 @@ class System:
         """The reusable factorisation."""
         return Factor(self.pattern, *self.cliques)
 
-    def be_quick(self) -> None:
-        """Factor with single precision, where factors are so large that it pays, until ``be_precise``."""
-        self._precision = np.float64 if self.pattern.nonzeros < MANY_NONZEROS else np.float32
-
-    def be_precise(self) -> bool:
-        """Factor with double precision from now on; whether that makes a difference."""
-        quick = self._precision == np.float32
-        self._precision = np.float64
-        return quick
-
     def forward(self, push: Array, lift: Array, x: Array) -> Array:
         """push + lift + B x on the active pairs; ``lift`` (S,) is the same for all pairs of a state."""
         out, nothing = np.empty(push.size), np.zeros(self.n_states)
-        kernels.respond(*self._blocks, self._ones, nothing, push, lift, x, out, np.empty(self.n_states), NONE)
+        kernels.respond(*self._blocks, self._ones, nothing, push, lift, x, out, np.empty(self.n_states), EMPTY)
         return out
 
     def backward(self, y: Array) -> tuple[Array, Array]:
@@ -165,7 +152,7 @@ class System:
             pinned = factor.diagonal_entries[factor.place[self.n_states]]
             values[pinned] *= 2
         self._require_time()
-        return factor.update(values, right, self._precision)
+        return factor.update(values, right)
 
     def _require_time(self) -> None:
         if self.over():

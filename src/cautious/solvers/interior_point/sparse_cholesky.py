@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious._core import cholesky, cholesky_analysis
-from cautious.arrays import Array, Codes, Indices, Singles
+from cautious.arrays import Array, Codes, Indices
 from cautious.risks.base import never
 
-# shares of a diagonal entry below which a pivot is only rounding
-TINY_PIVOT: dict[type[np.floating], float] = {np.float64: 1e-15, np.float32: 1e-7}
+# share of a diagonal entry below which a pivot is only rounding
+TINY_PIVOT = 1e-15
 
 
 class OutOfTime(Exception):
@@ -91,22 +91,18 @@ class Factor:
         self.n_entries, self.diagonal_entries = entry_row.size, column_start[:-1]
         self._entries = (column_start[first], entry_place)
         self._supernodes, self._tree = (first, row_start, rows, panel_start), (tree, positions, update_start)
-        self._room = panel_room, update_room
-        self._panels: Array | Singles = np.zeros(0)
-        self._updates: Array | Singles = np.zeros(0)
+        self._panels, self._updates = np.zeros(panel_room), np.zeros(update_room)
 
-    def update(self, values: Array, right: Array, precision: type[np.floating] = np.float64) -> Array:
+    def update(self, values: Array, right: Array) -> Array:
         """Factor the matrix with these entries (numbered by ``clique_entries``); the solution of its first system.
 
         Unknowns that meet nothing get a diagonal entry of one, in ``values`` too.
         """
-        if self._panels.size == 0 or self._panels.dtype != precision:
-            self._panels, self._updates = (np.zeros(size, precision) for size in self._room)
         solution = np.empty(self.n)
         self.vanished = cholesky.factor_and_solve(
             values,
             self.diagonal_entries,
-            TINY_PIVOT[precision],
+            TINY_PIVOT,
             *self._entries,
             *self._supernodes,
             *self._tree,

@@ -24,27 +24,24 @@ from cautious.solvers.interior_point.barrier_program import FeatureRows, Form
 from cautious.solvers.interior_point.newton_directions import Newton, Point, near_barriers, step_lengths
 from cautious.solvers.interior_point.newton_matrix import System
 
-# the least of an entry and what pairs are overpaid by, in units of the form; how precise plan and occupancy are
-FLOOR = 1e-3
-OVERPAID = 0.03
-ROUGHLY, NEARLY = 0.3, 0.03
-# shares of cheap actions, which are those whose cost is not far above ``SOFT``, and of default rows
-LIKELY, SOFT = 0.6, 0.1
-BLUR = 0.2
+# the least entry and the least reduced cost, in units of the form
+MIN_ENTRY, MIN_REDUCED_COST = 1e-3, 0.03
+# of the first plan, in units of the form, and of a policy's occupancy in the 1-norm
+PLAN_TOLERANCE, OCCUPANCY_ACCURACY = 0.3, 0.03
+# of the first policy: the share of cheap actions, those of a reduced cost about this large, and of default rows
+CHEAP_ACTION_SHARE, CHEAP_REDUCED_COST, DEFAULT_ROW_SHARE = 0.6, 0.1, 0.2
 # relative gaps at which a point is kept: at first, and at most
-FIRST_LEVEL, LAST_LEVEL = 0.1, 1.0
+FIRST_KEPT_GAP, MAX_KEPT_GAP = 0.1, 1.0
 # a kept point is too far away when these many steps, none shorter than this, do not end with a full one that leaves
 # every product above this share of their mean
-CENTRINGS = 3
-SHORTEST, FULL = 0.3, 0.9
-CENTRED = 0.05
+MAX_CENTRING_STEPS, MIN_STEP_LENGTH, FULL_STEP_LENGTH, MIN_PRODUCT_SHARE = 3, 0.3, 0.9, 0.05
 
 
 @dataclass
-class Neighbour:
+class KeptPoint:
     """A point of the last problem, kept when its relative gap passed ``level``, and that problem's form."""
 
-    level: float = FIRST_LEVEL
+    level: float = FIRST_KEPT_GAP
     form: Form | None = None
     point: Point | None = None
 
@@ -62,19 +59,19 @@ class Neighbour:
             return None
         point = _translated(self.form, self.point, form, system.n_states)
         free = form.targets == 0
-        for _ in range(CENTRINGS):
+        for _ in range(MAX_CENTRING_STEPS):
             products, newton = point.primal * point.dual, Newton(form, system, point)
             mean = float(products[free].mean())
             step = newton.direction(np.where(free, mean, form.targets) - products, newton.blank("first"))
-            lengths = step_lengths(form, step, FULL)
-            if not min(lengths) >= SHORTEST:
+            lengths = step_lengths(form, step, FULL_STEP_LENGTH)
+            if not min(lengths) >= MIN_STEP_LENGTH:
                 break
             point = near_barriers(form, point.moved(step, *lengths))
             products = (point.primal * point.dual)[free]
-            if min(lengths) >= FULL and float(products.min()) > CENTRED * float(products.mean()):
+            if min(lengths) >= FULL_STEP_LENGTH and float(products.min()) > MIN_PRODUCT_SHARE * float(products.mean()):
                 self.keep(form, point)
                 return point
-        self.form, self.point, self.level = None, None, min(10 * self.level, LAST_LEVEL)
+        self.form, self.point, self.level = None, None, min(10 * self.level, MAX_KEPT_GAP)
         return None
 
 
@@ -99,7 +96,7 @@ def start(problem: Problem, form: Form, system: System) -> Point:
     policy = _prior_policy(problem)
     slope = np.zeros(form.reward.size)
     for term in form.smooth:
-        u = term.slope(np.maximum(term.prior, FLOOR))
+        u = term.slope(np.maximum(term.prior, MIN_ENTRY))
         slope += system.spread(form.states, u) if term.on_states else u
     for kink in form.kinks:
         slope += kink.weight / 2
@@ -107,13 +104,13 @@ def start(problem: Problem, form: Form, system: System) -> Point:
         _, w, _ = _barriers(form.features, form, _occupancy(problem, form, policy))
         slope -= w @ form.features.rows
     v, z = _overpaying(problem, form, system, form.reward - slope)
-    y = _occupancy(problem, form, (1 - LIKELY) * policy + LIKELY * _soft(problem, z))
+    y = _occupancy(problem, form, (1 - CHEAP_ACTION_SHARE) * policy + CHEAP_ACTION_SHARE * _soft(problem, z))
     primal, dual, top = np.ones(form.size), np.ones(form.size), np.zeros(0)
     primal[: y.size], dual[: y.size] = y, z
     x, _ = system.backward(y)
     for kink in form.kinks:
         away = (x[form.states] if kink.on_states else y) - kink.prior
-        primal[kink.above] = np.maximum(away, 0) + OVERPAID / kink.weight
+        primal[kink.above] = np.maximum(away, 0) + MIN_REDUCED_COST / kink.weight
         primal[kink.below] = primal[kink.above] - away
         dual[kink.above] = dual[kink.below] = kink.weight / 2
     if form.transport is not None:
@@ -135,26 +132,28 @@ def _prior_policy(problem: Problem) -> Array:
 
 def _occupancy(problem: Problem, form: Form, policy: Array) -> Array:
     """About what a policy does, a little blurred, on the active pairs; nothing is too small."""
-    blurred = (1 - BLUR) * policy + BLUR * problem.default_rows
-    found = picked(policy_occupancy(problem.mdp, problem.completed(blurred), NEARLY).occupancy, problem.active)
-    return np.asarray(np.maximum(form.amount * found, FLOOR))
+    blurred = (1 - DEFAULT_ROW_SHARE) * policy + DEFAULT_ROW_SHARE * problem.default_rows
+    found = picked(
+        policy_occupancy(problem.mdp, problem.completed(blurred), OCCUPANCY_ACCURACY).occupancy, problem.active
+    )
+    return np.asarray(np.maximum(form.amount * found, MIN_ENTRY))
 
 
 def _overpaying(problem: Problem, form: Form, system: System, reward: Array) -> tuple[Array, Array]:
     """(v, z): the values of a good plan, raised until every active pair is overpaid, and by how much each one is."""
     paid = spread_to(problem.active, reward)
-    values = plan(problem.mdp, paid, tolerance=ROUGHLY, allowed=problem.kept, over=system.over).values
+    values = plan(problem.mdp, paid, tolerance=PLAN_TOLERANCE, allowed=problem.kept, over=system.over).values
     v = np.zeros(system.size)
     v[form.states] = values[form.states]
     z = -system.forward(reward, np.zeros(system.n_states), v)
-    lift = OVERPAID - float(z.min())
+    lift = MIN_REDUCED_COST - float(z.min())
     v[form.states] += lift / (1 - problem.mdp.discount)
     return v, z + lift
 
 
 def _soft(problem: Problem, z: Array) -> Array:
     """Actions about as likely as they are cheap."""
-    likely = spread_to(problem.active, 1 / (z + SOFT))
+    likely = spread_to(problem.active, 1 / (z + CHEAP_REDUCED_COST))
     return problem.completed(likely / np.maximum(state_sums_of(likely)[:, None], 1e-300))
 
 

@@ -1,119 +1,175 @@
-"""Local models of a function known only by value and gradient, as conic terms around a point.
+"""Convex risks known only by value and gradient, alone or beside risks in conic form.
 
-diagonal:  tangent + 1/2 sum h (d - d0)^2                        h from two probes of half the pairs each
-secant:    tangent + 1/2 |L'(d - d0)|^2 + 1/2 e |d - d0|^2       L L' = Y (S'Y)^-1 Y' from steps S, gradient changes Y
-bundle:    largest of all tangents seen + 1/2 e |d - d0|^2       for functions with kinks
+The unknown part is replaced by a local model (``curvature_models``), every other term is kept as it is, and the cone
+program is solved; a line search along the step keeps the objective rising. The gap is that of the tangent at the best
+point, certified by a plan, as for every other solver. For a risk that is not convex the same steps lead to a
+stationary point, and the certificate says no more than that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from cautious.arrays import Array
+from cautious.occupancy import occupancy_policy, policy_occupancy
+from cautious.planning import plan
 from cautious.problem import Problem
-from cautious.risks.base import Risk
-from cautious.risks.epigraph import Epigraph, identity
+from cautious.risks.base import Structure, Tangents
+from cautious.risks.epigraph import Epigraph
+from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.candidates import prove
+from cautious.solvers.conic.cone_program import ConeAnswer, ConeProgram
+from cautious.solvers.local_models.curvature_models import OracleTerms, bundle_model, diagonal_model, secant_model
+
+MAX_STEPS = 300
+# what a secant model and a bundle model are made from
+MAX_SECANTS, MAX_TANGENTS = 40, 100
+# mass that is added to an occupancy, in all, before a tangent is taken
+ADDED_MASSES = (0.0, 1e-8, 1e-6)
+# that a line search tries
+STEP_LENGTHS = (1.0, 0.95, 0.8, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-4)
 
 
-class Unknown:
-    """The weighted sum of the terms that are known by value and gradient only."""
+class LocalModels(Solver):
+    """See the module's text."""
 
-    def __init__(self, problem: Problem, terms: Sequence[tuple[float, Risk]]) -> None:
-        self.terms, self.active = terms, problem.active
-        self.smooth = all(risk.smooth for _, risk in terms)
+    name = "local models"
 
-    def value(self, d: Array) -> float:
-        """The weighted sum of values."""
-        with np.errstate(all="ignore"):
-            return float(sum(weight * risk.value(d) for weight, risk in self.terms))
+    accepts = frozenset(Structure)
 
-    def gradient(self, d: Array) -> Array:
-        """The weighted sum of gradients; zero outside the active pairs."""
-        with np.errstate(all="ignore"):
-            total = sum((weight * np.asarray(risk.gradient(d)) for weight, risk in self.terms), np.zeros_like(d))
-        return np.where(self.active, total, 0.0)
+    def limits(self, problem: Problem) -> str | None:
+        """Takes anything that has a part known by value and gradient only."""
+        if not problem.parts.without_cones:
+            return "has no unknown part"
+        return "has a scalar to search" if problem.parts.scalars and not problem.only_stationary else None
 
-    def usable(self, d: Array) -> bool:
-        """Whether value and gradient are finite here."""
-        return bool(np.isfinite(self.value(d)) and np.isfinite(self.gradient(d)).all())
+    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
+        """One candidate per local model."""
+        walk = _Walk(problem, target)
+        yield Candidate(walk.policy)
+        for _ in range(MAX_STEPS):
+            answer = walk.step()
+            if answer is None:
+                return
+            yield from walk.candidates(answer)
 
-    def diagonal(self, d: Array, rng: np.random.Generator) -> Array | None:
-        """The curvature (S, A) when it is diagonal at d, else None.
 
-        Two disjoint halves of the pairs are moved, one after the other; a diagonal curvature changes the gradient of
-        the moved half only.
+class _Walk:
+    """The present occupancy, and what is known of the unknown part around it."""
+
+    def __init__(self, problem: Problem, target: Target) -> None:
+        self.problem, self.target = problem, target
+        self.unknown = OracleTerms(problem, [(term.weight, term.risk) for term in problem.parts.without_cones])
+        self.rng = np.random.default_rng(0)
+        self.policy = problem.default_rows
+        self.d = policy_occupancy(problem.mdp, self.policy).occupancy
+        self._start_elsewhere_if_needed()
+        self.extra = 1e-4 * max(1e-12, float(np.abs(self.unknown.gradient(self.d)).max())) * problem.active.sum()
+        self.moves: list[Array] = []
+        self.changes: list[Array] = []
+        self.points, self.values = [self.d], [self.unknown.value(self.d)]
+        self.slopes = [self.unknown.gradient(self.d)]
+
+    def _start_elsewhere_if_needed(self) -> None:
+        """The uniform policy may lie outside the risk's domain; the risk-neutral one is tried next."""
+        if np.isfinite(self.problem.objective(self.d)) and self.unknown.usable(self.d):
+            return
+        best = plan(self.problem.mdp, self.problem.reward, allowed=self.problem.kept)
+        policy = 0.9 * best.policy(self.problem.mdp.n_actions) + 0.1 * self.policy
+        policy = self.problem.completed(policy)
+        d = policy_occupancy(self.problem.mdp, policy).occupancy
+        if self.unknown.usable(d):
+            self.policy, self.d = policy, d
+
+    def step(self) -> ConeAnswer | None:
+        """Solve the model, search along the step, learn."""
+        self.bundle = self.points[-MAX_TANGENTS:]
+        form = self._model()
+        others = [(term.weight, term.risk.epigraph(self.problem.active)) for term in self.problem.parts.conic]
+        program = ConeProgram(self.problem.mdp, self.problem.active, self.problem.reward, [(1.0, form), *others])
+        answer = program.solve(self.target.clock)
+        if answer is None:
+            return None
+        policy = occupancy_policy(answer.occupancy, self.problem.default_rows)
+        there = policy_occupancy(self.problem.mdp, policy).occupancy
+        length = self._search(there)
+        if length > 0:
+            self._learn(self.d + length * (there - self.d))
+        elif not self.unknown.smooth:
+            self._add_tangent(there)
+        if self.unknown.smooth:
+            self.extra *= 0.25 if length == 1.0 else (1.0 if length > 0.5 else 8.0)
+        else:
+            # a step that fails adds a tangent, which is progress too
+            self.extra *= 0.5 if length == 1.0 else 1.0
+        return answer
+
+    def candidates(self, answer: ConeAnswer) -> Iterator[Candidate]:
+        """The policy, with tangents at its occupancy and at points with a little more mass everywhere.
+
+        Where hardly any mass is, gradients such as a logarithm's are mostly noise; a tangent may be taken anywhere.
         """
-        shift = np.where(self.active, 1e-5 * (d + 1e-8 / self.active.sum()), 0.0)
-        half = rng.random(d.shape) < 0.5
-        base, curvature = self.gradient(d), np.zeros_like(d)
-        for moved in (half, ~half):
-            change = self.gradient(d + np.where(moved, shift, 0.0)) - base
-            if not np.isfinite(change).all():
-                return None
-            if np.abs(change[~moved]).max(initial=0.0) > 1e-9 * np.abs(change).max(initial=0.0) + 1e-300:
-                return None
-            curvature += np.divide(change, shift, out=np.zeros_like(d), where=moved & (shift > 0))
-        return np.maximum(curvature, 0.0)
+        for extra in ADDED_MASSES if self.unknown.smooth else (0.0,):
+            point = self.d + np.where(self.problem.active, extra / self.problem.active.sum(), 0.0)
+            if self.unknown.usable(point):
+                witnesses = self._witnesses(answer.witnesses, point)
+                witness, _ = prove(self.problem, witnesses, 1e-3 * self._allowance())
+                yield Candidate(self.policy if extra == 0 else None, witness)
 
+    def _allowance(self) -> float:
+        return self.target.allowance(self.problem.objective(self.d))
 
-def diagonal_model(unknown: Unknown, d: Array, curvature: Array, extra: float) -> Epigraph:
-    """The tangent and a diagonal quadratic."""
-    h = np.ravel(curvature) + extra
-    return _quadratic(np.ravel(unknown.gradient(d)) - h * np.ravel(d), h, sp.csr_array((0, d.size)))
+    def _model(self) -> Epigraph:
+        if not self.unknown.smooth:
+            return bundle_model(
+                self.points[-MAX_TANGENTS:], self.values[-MAX_TANGENTS:], self.slopes[-MAX_TANGENTS:], self.extra
+            )
+        curvature = self.unknown.diagonal(self.d, self.rng)
+        if curvature is not None:
+            return diagonal_model(self.unknown, self.d, curvature, 1e-9 * (1e-300 + float(curvature.max())))
+        return secant_model(self.unknown, self.d, self.moves[-MAX_SECANTS:], self.changes[-MAX_SECANTS:], self.extra)
 
+    def _search(self, there: Array) -> float:
+        """The longest of some step lengths that gives a clear rise; 0 when none does."""
+        start, best, best_length = self.problem.objective(self.d), -np.inf, 0.0
+        for length in STEP_LENGTHS:
+            d = self.d + length * (there - self.d)
+            value = self.problem.objective(d) if self.unknown.usable(d) else -np.inf
+            if value > best:
+                best, best_length = value, length
+            elif np.isfinite(best) and best > start:
+                break
+        return best_length if best > start else 0.0
 
-def secant_model(
-    unknown: Unknown, d: Array, steps: Sequence[Array], changes: Sequence[Array], extra: float
-) -> Epigraph:
-    """The tangent and the curvature that past steps have seen."""
-    low_rank = _low_rank(steps, changes, d.size)
-    linear = np.ravel(unknown.gradient(d)) - extra * np.ravel(d)
-    linear = linear - low_rank.T @ (low_rank @ np.ravel(d))
-    return _quadratic(linear, np.full(d.size, extra), sp.csr_array(low_rank))
+    def _learn(self, d: Array) -> None:
+        slope = self.unknown.gradient(d)
+        self.moves.append(d - self.d)
+        self.changes.append(slope - self.unknown.gradient(self.d))
+        self.d = d
+        self.policy = occupancy_policy(d, self.problem.default_rows)
+        self._add_tangent(d)
 
+    def _add_tangent(self, d: Array) -> None:
+        """The model's centre stays last; a tangent taken elsewhere goes before it."""
+        value, slope = self.unknown.value(d), self.unknown.gradient(d)
+        place = len(self.points) if d is self.d else len(self.points) - 1
+        self.points.insert(place, d)
+        self.values.insert(place, value)
+        self.slopes.insert(place, slope)
 
-def bundle_model(points: Sequence[Array], values: Sequence[float], slopes: Sequence[Array], extra: float) -> Epigraph:
-    """The largest tangent, kept near the last point."""
-    n, m = points[-1].size, len(points)
-    rows = sp.csr_array(np.array([np.ravel(slope) for slope in slopes]))
-    offsets = np.array([v - float(np.sum(g * x)) for v, g, x in zip(values, slopes, points, strict=True)])
-    on_own = sp.block_array([[sp.csr_array(-np.ones((m, 1))), None], [None, identity(n, -1.0)]])
-    return Epigraph(
-        cost=np.concatenate([np.ones(1), -extra * np.ravel(points[-1])]),
-        quadratic=np.concatenate([np.zeros(1), np.full(n, extra)]),
-        on_pairs=sp.csr_array(sp.vstack([rows, identity(n)])),
-        on_own=sp.csr_array(on_own),
-        rhs=np.concatenate([-offsets, np.zeros(n)]),
-        cones=(("nonnegative", m), ("zero", n)),
-        witness=lambda z: z[:m],
-    )
+    def _witnesses(self, conic: tuple[Any, ...], point: Array) -> list[Any]:
+        """Tangents for the unknown terms, the cone program's witnesses for the others.
 
-
-def _quadratic(linear: Array, diagonal: Array, low_rank: sp.csr_array) -> Epigraph:
-    """<linear, d> + 1/2 sum diagonal d^2 + 1/2 |low_rank d|^2."""
-    n, k = linear.size, low_rank.shape[0]
-    root = np.sqrt(diagonal)
-    return Epigraph(
-        cost=np.zeros(n + k),
-        quadratic=np.ones(n + k),
-        on_pairs=sp.csr_array(sp.vstack([sp.diags_array(root), low_rank])),
-        on_own=identity(n + k, -1.0),
-        rhs=np.zeros(n + k),
-        cones=(("zero", n + k),),
-        linear=linear,
-        witness=lambda z: z,
-    )
-
-
-def _low_rank(steps: Sequence[Array], changes: Sequence[Array], n: int) -> Array:
-    """L' (k, n) with L L' = Y (S'Y)^+ Y', restricted to directions of clear positive curvature."""
-    if not steps:
-        return np.zeros((0, n))
-    s, y = (np.array([np.ravel(x) for x in items]) for items in (steps, changes))
-    scale = 1 / np.linalg.norm(s, axis=1)
-    s, y = s * scale[:, None], y * scale[:, None]
-    inner = s @ y.T
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    clear = values > 1e-10 * max(float(values.max()), 1e-300)
-    return np.asarray((vectors[:, clear] / np.sqrt(values[clear])).T @ y)
+        At a kink the tangent of one point proves little; the bundle's weights say how to average several.
+        """
+        tangents = Tangents((point,))
+        if not self.unknown.smooth:
+            weights = np.maximum(conic[0], 0.0)
+            kept = np.flatnonzero(weights > 1e-12 * weights.max(initial=0.0))
+            if kept.size:
+                tangents = Tangents(tuple(self.bundle[i] for i in kept), tuple(float(weights[i]) for i in kept))
+        witnesses: list[Any] = [tangents] * len(self.problem.terms)
+        for term, known in zip(self.problem.parts.conic, conic[1:], strict=True):
+            witnesses[term.number] = known
+        return witnesses

@@ -9,19 +9,22 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cautious._core import proximal as kernels
+from cautious._core.flow import flow_columns, flow_rows
 from cautious.arrays import Array, Indices
 from cautious.problem import Problem
 from cautious.risks.separable import SeparableRisk
 from cautious.runtime.clock import Clock
 
-RIDGE = 1e-12
-CHUNK_ENTRIES = 5_000_000
+# added to the diagonal, as a share of it
+RELATIVE_RIDGE = 1e-12
+# entries of transitions between two looks at the clock
+CLOCK_CHECK_ENTRIES = 5_000_000
 # pairs below this share of every diagonal entry they touch are left out, if that leaves out half of the transitions
-LIGHT, MOST_HEAVY = 1e-4, 0.5
+LIGHT_PAIR_SHARE, MAX_HEAVY_SHARE = 1e-4, 0.5
 # with some left out: how far each solve goes, and what the next has to gain
-HEAVY_SHARE, FALL = 0.7, 2.0
+HEAVY_RESIDUAL_SHARE, MIN_RESIDUAL_FALL = 0.7, 2.0
 EMPTY = np.zeros(0)
-NOWHERE = np.zeros(0, dtype=np.int64)
+NO_INDICES = np.zeros(0, dtype=np.int64)
 # the pairs' first rows, their CSR arrays, the discount and the pairs' weights
 WeightedRows: TypeAlias = tuple[Indices, Any, Any, Array, float, Array]
 
@@ -75,13 +78,13 @@ class ActivePart:
     def price(self, v: Array) -> Array:
         """B v."""
         out = np.empty(self.pairs.size)
-        kernels.price_rows(*self.csr, v, out)
+        flow_rows(*self.csr, v, out)
         return out
 
     def flow(self, y: Array) -> Array:
         """B' y."""
         out = np.empty(self.states.size)
-        kernels.flow_columns(*self.csr, y, out)
+        flow_columns(*self.csr, y, out)
         return out
 
 
@@ -96,7 +99,7 @@ class NewtonSystem:
         self.part, self.responses = part, responses
         own, marginal = np.empty(part.states.size), np.empty(part.states.size)
         kernels.newton_diagonal(*part.csr, responses.free, responses.damp, own, marginal)
-        self.ridge = RIDGE * own + np.finfo(float).tiny
+        self.ridge = RELATIVE_RIDGE * own + np.finfo(float).tiny
         self.own = own + self.ridge
         # all prices up by one: every pair loses 1 - gamma
         self.common = 1 / max((1 - part.gamma) ** 2 * float(marginal.sum()), np.finfo(float).tiny)
@@ -116,8 +119,8 @@ class NewtonSystem:
         """The pairs that count, their transitions and weights; all of them when that spares little."""
         csr, free = self.part.csr, self.responses.free
         heavy = np.empty(free.size, np.bool_)
-        n_rows, n_entries = kernels.mark_heavy(*csr, free, self.own, LIGHT, heavy)
-        if n_entries > MOST_HEAVY * self.part.n_entries:
+        n_rows, n_entries = kernels.mark_heavy(*csr, free, self.own, LIGHT_PAIR_SHARE, heavy)
+        if n_entries > MAX_HEAVY_SHARE * self.part.n_entries:
             return (*csr, free)
         first, indptr, indices, data, gamma = csr
         kept = (np.empty_like(first), np.empty(n_rows + 1, indptr.dtype), np.empty(n_entries, indices.dtype))
@@ -132,7 +135,7 @@ class NewtonSystem:
         x, f = np.zeros_like(right), np.zeros_like(right_nodes)
         left, left_nodes, before = right, right_nodes, np.inf
         while self.steps < last and not clock.over:
-            more, more_nodes = self._descend(rows, left, left_nodes, HEAVY_SHARE * stop, last, clock)
+            more, more_nodes = self._descend(rows, left, left_nodes, HEAVY_RESIDUAL_SHARE * stop, last, clock)
             x += more
             f += more_nodes
             if rows[-1] is everything[-1]:
@@ -144,7 +147,7 @@ class NewtonSystem:
             if size <= stop:
                 break
             # also where it is no number any more
-            if not size <= before / FALL:
+            if not size <= before / MIN_RESIDUAL_FALL:
                 rows = everything
             before = size
         return x, f
@@ -155,7 +158,7 @@ class NewtonSystem:
         """Conjugate gradients with some of the pairs, in chunks between which the clock is asked."""
         vectors, node_vectors = np.zeros((3, right.size)), np.zeros((3, right_nodes.size))
         vectors[1], node_vectors[1] = right, right_nodes
-        inner, chunk = 0.0, max(1, CHUNK_ENTRIES // (rows[3].size + 1))
+        inner, chunk = 0.0, max(1, CLOCK_CHECK_ENTRIES // (rows[3].size + 1))
         while self.steps < last and not clock.over:
             inner, taken = kernels.conjugate_gradients(
                 *rows,

@@ -18,12 +18,12 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.transport import TransportHint
 from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.candidates import adjusted_reward
 from cautious.solvers.proximal.flow_system import ActivePart
 from cautious.solvers.proximal.proximal_newton import Search
-from cautious.solvers.rounding import adjusted_reward
 from cautious.solvers.shape import Shape
 
-STEPS = 150
+MAX_STEPS = 150
 # what the work is estimated by: passes, those of any solve, of one with a transport, and more for every level of the
 # model; what an entry, a pair and a state cost in a pass, and beside a transport an entry and an arc; how many times as
 # many passes kinks, worst cases, barriers, entropies and matrices take; and the states of a metric that double the
@@ -33,14 +33,19 @@ ENTRY_WORK, PAIR_WORK, STATE_WORK, TRANSPORT_ENTRY_WORK, ARC_WORK = 0.15, 1.5, 6
 KINK_FACTOR, WORST_CASE_FACTOR, KINKED_WORST_CASE_FACTOR, BARRIER_FACTOR = 2.5, 3.0, 8.0, 2.0
 ENTROPY_FACTOR, MATRIX_FACTOR, ENTROPIC_MATRIX_FACTOR = 0.5, 0.25, 1.0
 METRIC_STATES = 250.0
-FEATURES = 20
-SHARE = 0.3
-LATE, STALLED = 12, 40
-FALL = 100.0
+MAX_FEATURES = 20
+# of the allowed gap, the estimated gap that counts as done
+GAP_SHARE = 0.3
+# steps after the estimated gap is done, and steps in which it did not fall
+MAX_STEPS_WHEN_DONE, MAX_STEPS_WITHOUT_PROGRESS = 12, 40
+# before that, a candidate is proposed whenever the estimated gap has fallen by this factor
+CANDIDATE_GAP_RATIO = 100.0
+# of the first policy, the share of the uniform one
 UNIFORM_SHARE = 0.01
-LEAST_MASS = 1e-9
+# states with less than this share of the mean mass take the planned action
+MIN_RELATIVE_MASS = 1e-9
 # arrays held at the peak: per pair, per state, and per entry of a block with variables of its own
-PER_PAIR, PER_STATE, PER_ENTRY = 18, 40, 14
+ARRAYS_PER_PAIR, ARRAYS_PER_STATE, ARRAYS_PER_ENTRY = 18, 40, 14
 
 
 class Proximal(Solver):
@@ -55,8 +60,8 @@ class Proximal(Solver):
         transports = problem.parts.transports
         if any(term.risk.partial for term in transports):
             return "needs all arcs of a transport"
-        if len(transports) > 1 or problem.parts.n_features > FEATURES:
-            return f"takes one transport and {FEATURES} features at most"
+        if len(transports) > 1 or problem.parts.n_features > MAX_FEATURES:
+            return f"takes one transport and {MAX_FEATURES} features at most"
         return None
 
     def work(self, problem: Problem, shape: Shape) -> float:
@@ -85,7 +90,15 @@ class Proximal(Solver):
         features = problem.parts.n_features
         # the heavy half of the transitions, and all of them once more if not every pair is active
         copied = (0.5 if problem.active.all() else 2.5) * problem.mdp.transitions.nnz
-        return int(8 * (PER_PAIR * n_pairs + (PER_STATE + features) * n_states + PER_ENTRY * entries + copied))
+        return int(
+            8
+            * (
+                ARRAYS_PER_PAIR * n_pairs
+                + (ARRAYS_PER_STATE + features) * n_states
+                + ARRAYS_PER_ENTRY * entries
+                + copied
+            )
+        )
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """Candidates when the estimated gap is done, or (without transport) has fallen a hundred times."""
@@ -94,17 +107,17 @@ class Proximal(Solver):
         late, stalled, least = 0, 0, np.inf
         # pricing a marginal that is not yet optimal is a transport problem of its own
         shown = 0.0 if search.arcs else np.inf
-        for _ in range(STEPS):
+        for _ in range(MAX_STEPS):
             gap = search.gap()
             if not np.isfinite(gap):
                 return
-            done = gap <= SHARE * self.margin * target.allowance(_objective(search))
+            done = gap <= GAP_SHARE * self.margin * target.allowance(_objective(search))
             late, stalled = late + done, stalled + 1 if gap > 0.95 * least else 0
             least = min(gap, least)
-            if done or gap <= shown / FALL or target.clock.over:
+            if done or gap <= shown / CANDIDATE_GAP_RATIO or target.clock.over:
                 yield candidate(search, target)
                 shown = gap
-            if target.clock.over or late > LATE or stalled > STALLED:
+            if target.clock.over or late > MAX_STEPS_WHEN_DONE or stalled > MAX_STEPS_WITHOUT_PROGRESS:
                 return
             search.step(target.clock)
         yield candidate(search, target)
@@ -172,11 +185,11 @@ def candidate(search: Search, target: Target) -> Candidate:
     reward = adjusted_reward(problem, slopes)
     advantage = np.where(problem.active, reward + part.gamma * mdp.expect_next(values), -np.inf)
     warm = Plan(np.argmax(advantage, axis=1), values, -np.inf, np.inf)
-    tolerance = 0.1 * SHARE * target.allowance(_objective(search))
+    tolerance = 0.1 * GAP_SHARE * target.allowance(_objective(search))
     best = plan(mdp, reward, tolerance=tolerance, allowed=problem.kept, warm=warm, over=target.over)
     greedy = problem.completed(best.policy(mdp.n_actions))
     d = table(search)
-    policy = problem.completed(occupancy_policy(d, greedy, LEAST_MASS / part.states.size))
+    policy = problem.completed(occupancy_policy(d, greedy, MIN_RELATIVE_MASS / part.states.size))
     # the certificate may price the marginal with the flow, instead of looking for one itself
     hints = {
         term.number: TransportHint(search.arcs[0].flow / search.d.sum(), slopes[term.number])

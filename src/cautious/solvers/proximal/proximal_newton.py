@@ -18,17 +18,21 @@ from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.risks.parts import Parts
 from cautious.runtime.clock import Clock
-from cautious.solvers.proximal.flow_system import EMPTY, NOWHERE, ActivePart, NewtonSystem, Responses
+from cautious.solvers.proximal.flow_system import EMPTY, NO_INDICES, ActivePart, NewtonSystem, Responses
 from cautious.solvers.proximal.proximal_terms import Arcs, Kink, Slacks, room, slacks_of
 
-# with kinks: a shorter reach, and linear solves that need not be exact, for there will be many steps anyway
-KINKED_REACH, CURVED_REACH = 0.6, 0.8
-KINKED_SHARE, CURVED_SHARE = 0.5, 0.1
+# the reach of the proximal term is the sum of products to minus this power; linear solves end at this share of the
+# products. With kinks the reach is shorter and solves are rougher, for there will be many steps anyway
+KINKED_REACH_POWER, CURVED_REACH_POWER = 0.6, 0.8
+KINKED_RESIDUAL_SHARE, CURVED_RESIDUAL_SHARE = 0.5, 0.1
 # steps of a linear solve, at first: more would hardly help a transport; they double where unbalanced flow becomes dear
-LINEAR_STEPS, TRANSPORT_STEPS, MOST_LINEAR_STEPS = 1000, 400, 4000
-BOUNDARY = 0.99
-WARM_PRICE = 0.01
-LEAST_CENTRING, MOST_CENTRING = 0.05, 0.8
+FIRST_CG_STEPS, FIRST_TRANSPORT_CG_STEPS, MAX_CG_STEPS = 1000, 400, 4000
+# of the way to where a variable is zero, how much is gone at most
+BOUNDARY_FRACTION = 0.99
+# of pairs, at the start from a neighbour's multipliers
+MIN_WARM_PRICE = 0.01
+# products aim at a share of their mean between these
+MIN_CENTRING, MAX_CENTRING = 0.05, 0.8
 
 
 class Search:
@@ -57,11 +61,11 @@ class Search:
         self.slacks: list[Slacks] = []
         self.kinks: dict[int, Kink] = {}
         self._take(problem.parts, (1 - gamma) / self.unit)
-        self.limit = TRANSPORT_STEPS if self.arcs else LINEAR_STEPS
+        self.limit = FIRST_TRANSPORT_CG_STEPS if self.arcs else FIRST_CG_STEPS
         if multipliers is not None:
             # a neighbour's multipliers say what each pair loses
             lost = self.z - self.dual_residual(part.gather(self.d))
-            self.z = np.maximum(lost, WARM_PRICE)
+            self.z = np.maximum(lost, MIN_WARM_PRICE)
 
     def _take(self, parts: Parts, unit: float) -> None:
         """Every term in the search's units: ``unit`` times its weight."""
@@ -153,11 +157,11 @@ class Search:
         missing = self.arcs[0].prepare(x, mu, sigma) if self.arcs else EMPTY
         responses = self._responses(free, states.damp)
         system = NewtonSystem(part, responses)
-        share = KINKED_SHARE if self.kinked else CURVED_SHARE
+        share = KINKED_RESIDUAL_SHARE if self.kinked else CURVED_RESIDUAL_SHARE
         stop = max(share * mu * total_products[1] / max(float(np.ptp(self.v)), 1.0), 1e-15)
         imbalance = self.imbalance()
         if self.cut_short and self.unbalanced(imbalance) > total_products[0]:
-            self.limit = min(2 * self.limit, MOST_LINEAR_STEPS)
+            self.limit = min(2 * self.limit, MAX_CG_STEPS)
         price_step, node_step = self._solve(system, states, push, imbalance, missing, stop, clock)
         for slacks in self.slacks:
             effects, prices, nodes = self._feature_answers(system, states, slacks, stop, clock)
@@ -175,7 +179,7 @@ class Search:
         Pairs that are curved themselves need none. Further as the search converges, but more slowly than it converges:
         that is what bounds the work of conjugate gradients.
         """
-        power = KINKED_REACH if self.kinked else CURVED_REACH
+        power = KINKED_REACH_POWER if self.kinked else CURVED_REACH_POWER
         return np.inf if self.on_pairs.any() else float(max(products, 1e-300) ** -power)
 
     @property
@@ -185,7 +189,7 @@ class Search:
 
     def _responses(self, free: Array, damp: Array) -> Responses:
         if not self.arcs:
-            return Responses(free, damp, NOWHERE, 0, NOWHERE, NOWHERE, EMPTY)
+            return Responses(free, damp, NO_INDICES, 0, NO_INDICES, NO_INDICES, EMPTY)
         arcs = self.arcs[0]
         return Responses(free, damp, arcs.at, arcs.n_nodes, arcs.tail, arcs.head, arcs.ease)
 
@@ -239,13 +243,13 @@ class Search:
         primal, dual = (min(sides) for sides in zip(*rooms, strict=True))
         if self.on_pairs.any() or self.on_states.any() or self.slacks:
             primal = dual = min(primal, dual)
-        primal, dual = (1.0 if length >= 1 else BOUNDARY * length for length in (primal, dual))
+        primal, dual = (1.0 if length >= 1 else BOUNDARY_FRACTION * length for length in (primal, dual))
         self.d = self.d + primal * change
         self.z = self.z + dual * z_step
         self.v = self.v + dual * price_step
         for block in self.blocks:
             block.move(primal, dual)
-        self.centring = float(np.clip((1 - min(primal, dual)) ** 1.5, LEAST_CENTRING, MOST_CENTRING))
+        self.centring = float(np.clip((1 - min(primal, dual)) ** 1.5, MIN_CENTRING, MAX_CENTRING))
 
 
 class StateResponse:

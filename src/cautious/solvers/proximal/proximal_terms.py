@@ -18,7 +18,8 @@ from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.parts import Term
 from cautious.risks.transport import TransportRisk
 
-LARGEST = 1e100
+# a lighter kink starts as if its weight were the inverse of this
+MAX_INVERSE_WEIGHT = 1e100
 
 
 def room(x: Array, step: Array) -> float:
@@ -34,7 +35,7 @@ class Kink:
         self.weight, self.prior = weight, prior
         apart = x - prior
         # a light weight needs large parts, so that all products begin alike
-        typical = float(x.mean()) * min(max(1.0, 1 / weight), LARGEST)
+        typical = float(x.mean()) * min(max(1.0, 1 / weight), MAX_INVERSE_WEIGHT)
         longer = 0.5 * (np.abs(apart) + np.hypot(apart, typical))
         shorter = 0.5 * typical * (0.5 * typical / longer)
         self.above, self.below = np.where(apart > 0, longer, shorter), np.where(apart > 0, shorter, longer)

@@ -11,16 +11,17 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Conflict, Witness
-from cautious.models.chains import Greedy
-from cautious.models.encodings import frozen
+from cautious.models.chains import DeterministicChains
+from cautious.models.encodings import read_only_view
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.solvers.base import Outcome, Start, Target
 
-ROUGH_OCCUPANCY = 1e-7
-# how rough the first answer may be, and what it is divided by when that decides nothing
-ROUGHEST, FINER = 5e3, 30.0
+# of a behaviour that is not yet delivered, in the 1-norm
+OCCUPANCY_ACCURACY = 1e-7
+# the first gap in units of the finest one, and what it is divided by when that decides nothing
+FIRST_GAP_FACTOR, GAP_REDUCTION = 5e3, 30.0
 
 
 Dispatch = Callable[[Problem, Target], Outcome]
@@ -65,11 +66,11 @@ class InnerProblems(ABC):
         """Policy and occupancy (S, A) of an answer, if it has one; ``guess`` (S,) of the state marginal."""
 
 
-class Planned(InnerProblems):
+class PlannedProblems(InnerProblems):
     """One planning call each."""
 
     def __init__(self, problem: Problem, target: Target) -> None:
-        self.problem, self.chains = problem, Greedy(problem.mdp, frozen(problem.reward).ravel())
+        self.problem, self.chains = problem, DeterministicChains(problem.mdp, read_only_view(problem.reward).ravel())
         self.over, start = target.over, target.start
         self.start = (
             None if start is None else Plan(np.argmax(start.policy, axis=1), start.multipliers, -np.inf, np.inf)
@@ -108,12 +109,12 @@ class Planned(InnerProblems):
         mdp, policy = self.problem.mdp, answer.plan.policy(self.problem.mdp.n_actions)
         chain, _ = self.chains.chain(answer.plan.actions)
         # neither careful nor proved: what looks better is delivered before it counts
-        aim = (1 - mdp.discount) * ROUGH_OCCUPANCY
+        aim = (1 - mdp.discount) * OCCUPANCY_ACCURACY
         states, _ = chain.flow(mdp.discount, (1 - mdp.discount) * mdp.start, guess, aim)
         return policy, policy * (states / max(float(states.sum()), 1e-300))[:, None]
 
 
-class Convex(InnerProblems):
+class ConvexProblems(InnerProblems):
     """Problems with convex terms, solved by ``dispatch``."""
 
     def __init__(
@@ -139,13 +140,13 @@ class Convex(InnerProblems):
 
     def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
         """Finer and finer."""
-        tolerance = ROUGHEST * finest
+        tolerance = FIRST_GAP_FACTOR * finest
         while True:
             near = self.solve(reward, tolerance, near)
             clear = near.upper <= limit or near.lower > limit
             if clear or tolerance <= finest or self.target.clock.over:
                 return near
-            tolerance = max(tolerance / FINER, finest)
+            tolerance = max(tolerance / GAP_REDUCTION, finest)
 
     def shifted(self, near: Answer, apart: Array) -> Answer:
         """The neighbour's: what these solvers keep for each other is worth more than multipliers."""

@@ -24,16 +24,21 @@ from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.scalar_search.inner_problems import Answer, Convex, Dispatch, InnerProblems, Planned
-from cautious.solvers.scalar_search.search_history import Covered, Incumbent, Past
+from cautious.solvers.scalar_search.inner_problems import (
+    Answer,
+    ConvexProblems,
+    Dispatch,
+    InnerProblems,
+    PlannedProblems,
+)
+from cautious.solvers.scalar_search.search_history import Covered, Incumbent, SearchHistory
 
-ROOM = 0.7  # share of the allowed gap that a box may use
-FINEST = 0.2  # share of it that an inner problem is solved to, where that matters
-LOST = 0.2  # share of it that the line of the box around the best policy may lose
-ROUGHEST = 1e3  # how many times the allowed gap the first climb is solved to
-CLIMBS = 30
-LARGEST_SEARCH = 2000
-FIRST_REPORT = 32
+# shares of the allowed gap: what a box may use, what an inner problem is solved to where that matters, and what the
+# line of the box around the best policy may lose; and how many allowed gaps the first climb is solved to
+BOX_GAP_SHARE, INNER_GAP_SHARE, LINE_LOSS_SHARE, FIRST_CLIMB_GAPS = 0.7, 0.2, 0.2, 1e3
+MAX_CLIMBS, MAX_INNER_PROBLEMS = 30, 2000
+# a cover is reported when it has twice as many boxes as this, and then whenever their number has doubled
+FIRST_REPORT_BOXES = 32
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ class ScalarSearch(Solver):
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The policy it climbs to, better ones and the cover when that is complete or has doubled."""
         convex = [(term.weight, term.risk) for term in problem.parts.without_scalars]
-        inner = Convex(problem, target, convex, self.dispatch) if convex else Planned(problem, target)
-        yield from _Search(problem, target, inner, target.workspace.of(self.name, Past)).run()
+        inner = ConvexProblems(problem, target, convex, self.dispatch) if convex else PlannedProblems(problem, target)
+        yield from _Search(problem, target, inner, target.workspace.of(self.name, SearchHistory)).run()
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class _Piece:
 
 
 class _Search:
-    def __init__(self, problem: Problem, target: Target, inner: InnerProblems, past: Past) -> None:
+    def __init__(self, problem: Problem, target: Target, inner: InnerProblems, past: SearchHistory) -> None:
         self.problem, self.target, self.inner = problem, target, inner
         self.scalars = [(term.weight, term.risk) for term in problem.parts.scalars]
         self.intervals = [risk.interval() for _, risk in self.scalars]
@@ -98,8 +103,8 @@ class _Search:
             self._push(_Piece(*box.ends, np.inf, whole, near))
         if self.target.watched:
             yield self._report()
-        announced = FIRST_REPORT
-        while self.heap and not self.target.clock.over and self.solved < LARGEST_SEARCH:
+        announced = FIRST_REPORT_BOXES
+        while self.heap and not self.target.clock.over and self.solved < MAX_INNER_PROBLEMS:
             self._settle(heappop(self.heap)[2])
             if len(self.done) + len(self.heap) >= 2 * announced:
                 announced = len(self.done) + len(self.heap)
@@ -126,7 +131,7 @@ class _Search:
     def _limit(self) -> float:
         """What a box must not exceed."""
         assert self.best is not None
-        return self.best.objective + self._share(ROOM)
+        return self.best.objective + self._share(BOX_GAP_SHARE)
 
     def _solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
         self.solved += 1
@@ -144,13 +149,13 @@ class _Search:
         """From the best policy without the scalar risks to one that no change of its numbers improves: no proof."""
         start, answer = self.target.start, None
         numbers = self.past.ahead(self.problem.caution)
-        tolerance = self._share(ROUGHEST if numbers is None else FINEST)
+        tolerance = self._share(FIRST_CLIMB_GAPS if numbers is None else INNER_GAP_SHARE)
         if numbers is None and start is not None and self.problem.usable(start.policy):
             self._consider(start.policy, None)
         if numbers is None and self.best is None:
             answer = self._solve(self.problem.reward, tolerance, None)
             self._meet(answer)
-        for _ in range(CLIMBS):
+        for _ in range(MAX_CLIMBS):
             before = self.best
             if numbers is None and before is not None:
                 numbers = before.numbers
@@ -163,10 +168,10 @@ class _Search:
                 break
             gained = np.inf if before is None else self.best.objective - before.objective
             settled = all(low <= t <= high for t, (low, high) in zip(numbers, self.best.ranges, strict=True))
-            if gained <= max(tolerance, self._share(ROOM)) or settled:
-                if tolerance <= self._share(FINEST):
+            if gained <= max(tolerance, self._share(BOX_GAP_SHARE)) or settled:
+                if tolerance <= self._share(INNER_GAP_SHARE):
                     break
-                tolerance = self._share(FINEST)
+                tolerance = self._share(INNER_GAP_SHARE)
             numbers = None
         assert answer is not None
         return answer
@@ -187,7 +192,7 @@ class _Search:
         if not np.isfinite(exact.objective) or (self.best is not None and exact.objective <= self.best.objective):
             return
         d = exact.occupancy.occupancy
-        room = LOST * self.target.allowance(exact.objective) / len(self.scalars)
+        room = LINE_LOSS_SHARE * self.target.allowance(exact.objective) / len(self.scalars)
         self.best = Incumbent(
             exact.objective,
             policy,
@@ -237,7 +242,7 @@ class _Search:
         while True:
             self.solved += 1
             # a better policy may allow less than the one before
-            finest = self._share(FINEST)
+            finest = self._share(INNER_GAP_SHARE)
             answer, cut, limit = self.inner.decide(reward, self._limit + offset, finest, answer), None, self._limit
             if answer.upper - offset > limit:
                 d = self._meet(answer)

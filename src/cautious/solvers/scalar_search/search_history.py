@@ -15,12 +15,11 @@ from cautious.arrays import Array
 from cautious.certificate.bounds import Box
 
 # how many times more boxes a cover from another caution may have than one from nothing
-GROWTH = 1.3
-# beyond this factor a caution is no neighbour; and steps of the last length that a line is followed for
-NEIGHBOUR = 4.0
-FARTHEST = 2.0
+MAX_COVER_GROWTH = 1.3
+# beyond this factor a caution is no neighbour; and how many times the last change of the caution a line is followed for
+MAX_CAUTION_RATIO, MAX_EXTRAPOLATION = 4.0, 2.0
 # bytes that the multipliers of a cover may take
-ROOM = 64e6
+MAX_COVER_BYTES = 64e6
 
 Range = tuple[float, float]
 Ends = tuple[tuple[float, ...], tuple[float, ...]]
@@ -56,7 +55,7 @@ class _Solved:
 
 
 @dataclass
-class Past:
+class SearchHistory:
     """The last two cautions that were solved, and the boxes that covered the ``intervals`` in the last one."""
 
     intervals: list[Range] = field(default_factory=list)
@@ -64,7 +63,7 @@ class Past:
     boxes: list[Covered] = field(default_factory=list)
     most: float = 0.0
 
-    def of(self, intervals: list[Range]) -> "Past":
+    def of(self, intervals: list[Range]) -> "SearchHistory":
         """This, emptied if it is about other risks or another model."""
         if intervals != self.intervals:
             self.intervals, self.solved, self.boxes = intervals, [], []
@@ -74,8 +73,8 @@ class Past:
         """Remember one more, instead of an older answer for the same caution; was its cover made from nothing?"""
         others = [one for one in self.solved if one.log_caution != np.log(caution)]
         self.solved = [*others, _Solved(float(np.log(caution)), best.objective, best.numbers, best.ranges)][-2:]
-        self.most = GROWTH * len(boxes) if fresh else self.most
-        room = 0 if sum(box.witness.multipliers.nbytes for box in boxes) > ROOM else len(boxes)
+        self.most = MAX_COVER_GROWTH * len(boxes) if fresh else self.most
+        room = 0 if sum(box.witness.multipliers.nbytes for box in boxes) > MAX_COVER_BYTES else len(boxes)
         centre = next((box.witness.multipliers for box in boxes[:room] if _holds(box, best.numbers)), None)
         self.boxes = [
             Covered((box.lows, box.highs), None if centre is None else box.witness.multipliers - centre)
@@ -88,7 +87,7 @@ class Past:
         return self.solved[-1].objective if self.solved else -np.inf
 
     def _is_near(self, caution: float) -> bool:
-        return bool(self.solved) and abs(np.log(caution) - self.solved[-1].log_caution) <= np.log(NEIGHBOUR)
+        return bool(self.solved) and abs(np.log(caution) - self.solved[-1].log_caution) <= np.log(MAX_CAUTION_RATIO)
 
     def ahead(self, caution: float) -> tuple[float, ...] | None:
         """Where the line through the last two numbers leads; None when there are no two, or they are far away."""
@@ -96,7 +95,7 @@ class Past:
             return None
         before, now = self.solved
         share = (float(np.log(caution)) - now.log_caution) / (now.log_caution - before.log_caution)
-        share = min(share, FARTHEST)
+        share = min(share, MAX_EXTRAPOLATION)
         return tuple(
             min(max(new + share * (new - old), low), high)
             for old, new, (low, high) in zip(before.numbers, now.numbers, self.intervals, strict=True)

@@ -10,7 +10,8 @@ from cautious.planning import Plan, plan
 from cautious.problem import Problem
 from cautious.solvers.base import Candidate
 
-FLOORS = (1e-7, 0.0, 1e-9)
+# readings of an occupancy, one after the other: states with no more than this share of all mass take the planned action
+MIN_STATE_SHARES = (1e-7, 0.0, 1e-9)
 
 
 def adjusted_reward(problem: Problem, witnesses: Sequence[Any]) -> Array:
@@ -33,6 +34,6 @@ def proposals(problem: Problem, occupancy: Array, witness: Witness, best: Plan) 
     """Readings of an occupancy: states with hardly any mass carry only noise, and take the plan's action instead."""
     greedy = problem.completed(best.policy(problem.mdp.n_actions))
     total = float(occupancy.sum())
-    for number, floor in enumerate(FLOORS):
+    for number, floor in enumerate(MIN_STATE_SHARES):
         policy = occupancy_policy(occupancy, greedy, floor * total)
         yield Candidate(policy, witness if number == 0 else None)
