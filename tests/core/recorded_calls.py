@@ -39,7 +39,7 @@ def _recorder(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> Cal
 def _solve_and_learn() -> None:
     """Every solver on every kind of risk that it takes, every learner, and a file."""
     import cautious as ca
-    from cautious.models.chains import Greedy
+    from cautious.models.chains import DeterministicChains
     from cautious.models.evaluation_acceleration import EvaluationAcceleration
     from cautious.models.formats.text import read_columns
     from cautious.runtime.clock import Clock
@@ -51,7 +51,7 @@ def _solve_and_learn() -> None:
     # corrections along likely paths, which small models do not need
     steady = ca.MDP(_walk(12), rng.random((12, 3)), 0.999)
     actions = np.zeros(12, np.int64)
-    chain, gain = Greedy(steady, steady.rewards.ravel()).chain(actions)
+    chain, gain = DeterministicChains(steady, steady.rewards.ravel()).chain(actions)
     EvaluationAcceleration(steady).evaluate(chain, gain, np.zeros(12), 6, actions)
     # with several threads
     _core.planning.evaluate(*chain.arrays, gain, 0.999, np.zeros(12), np.empty(12), 0, 1)

@@ -239,12 +239,16 @@ def chord(self, low, high, at):
 @pytest.mark.parametrize(
     ("inner", "changes", "words"),
     [
-        (ca.Variance(), {"offset": lambda _: lambda self, t: 0.9 * t * t}, "gives less|not that of its best|line"),
+        (ca.Variance(), {"offset": lambda _: lambda self, t: -0.1 * t * t}, "gives less|not that of its best|line"),
         (ca.Variance(), {"line": lambda _: chord}, "line"),
-        (ca.Variance(), {"best": lambda _: lambda self, d: 0.0}, "gives less"),
+        (ca.Variance(), {"best": lambda _: lambda self, d: self.range[0]}, "gives less"),
         (ca.CVaR(0.8), {"interval": lambda _: lambda self: (-0.1, 0.0)}, "outside"),
         (ca.CVaR(0.8), {"cut_at": lambda _: lambda self, lo, hi, t: hi}, "not inside"),
-        (ca.TotalVariation(prior()), {"intercept": lambda _: lambda self, u, here: 0.0}, "random witness"),
+        (
+            ca.TotalVariation(prior()),
+            {"tightest_line": lambda _: lambda self, u, here: (u, 0.0, 1.0)},
+            "random witness",
+        ),
         (ca.Entropy(), with_form(rhs=np.zeros(3)), "shape"),
         (ca.Entropy(), with_form(cones=(("ball", 72),)), "unknown cones"),
         (ca.Entropy(), with_form(cones=()), "cover 0 rows"),
