@@ -199,3 +199,12 @@ def test_memory_counts_what_each_term_adds():
     curved = Proximal().memory(ca.Problem(mdp, ca.Quadratic(np.full(100, 0.01))))
     kinked = Proximal().memory(ca.Problem(mdp, ca.TotalVariation(np.full((100, 4), 1 / 400))))
     assert 8 * 10 * 400 < curved < kinked < 4 * curved
+
+
+def test_rough_steps_are_solved_more_precisely():
+    """At this caution many pairs are tied: conjugate gradients that were cut short left steps that hardly moved."""
+    mdp = ca.worlds.garnet(10_000)
+    prior = np.full(mdp.shape, 1 / (mdp.n_states * mdp.n_actions))
+    solution = ca.solve(ca.Problem(mdp, ca.TotalVariation(prior), 2.2), time_limit_seconds=60)
+    assert solution.status is ca.Status.SOLVED
+    assert solution.method == "proximal interior point"

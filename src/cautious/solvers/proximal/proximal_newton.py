@@ -160,7 +160,9 @@ class Search:
         share = KINKED_RESIDUAL_SHARE if self.kinked else CURVED_RESIDUAL_SHARE
         stop = max(share * mu * total_products[1] / max(float(np.ptp(self.v)), 1.0), 1e-15)
         imbalance = self.imbalance()
-        if self.cut_short and self.unbalanced(imbalance) > total_products[0]:
+        # a system that was solved too roughly shows in flow that does not balance, or in steps that hardly move
+        rough = self.unbalanced(imbalance) > total_products[0] or self.centring == MAX_CENTRING
+        if self.cut_short and rough:
             self.limit = min(2 * self.limit, MAX_CG_STEPS)
         price_step, node_step = self._solve(system, states, push, imbalance, missing, stop, clock)
         for slacks in self.slacks:
