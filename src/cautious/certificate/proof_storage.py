@@ -97,15 +97,12 @@ def _data(unbound: Any, bound: Any, mdp: MDP, occupancy: Array) -> tuple[dict[st
             return {}, {"sets": np.array([np.isin(np.arange(mdp.n_states), group) for group in groups])}
         case WorstTask():
             return {}, {"task_rewards": _floats(unbound.task_rewards)}
-        case Variance():
-            # the boxes count rewards from here
-            return {"centre": bound.centre}, {}
         case CVaR():
             return {"level": float(unbound.level)}, {}
         case Wasserstein():
             x = state_sums_of(occupancy)
             return {}, {"prior": bound.prior, "tree": bound.plan_tree(x / x.sum()), **_metric(bound)}
-        case Entropy():
+        case Variance() | Entropy():
             return {}, {}
         case _:
             return {}, {"prior": bound.prior}
@@ -128,11 +125,17 @@ def _boxes(problem: Problem, boxes: tuple[Box, ...]) -> dict[str, Any]:
         "boxes.highs": np.array([box.highs for box in boxes], dtype=np.float64),
         "boxes.at": np.array([box.at for box in boxes], dtype=np.float64),
         "boxes.multipliers": np.array([box.witness.multipliers for box in boxes], dtype=np.float64),
+        "boxes.rest": np.array([_rest(box.witness) for box in boxes]),
     }
     for place, term in enumerate(problem.parts.without_scalars):
         lines = [_full(term.risk, problem, box.witness.cuts[place]) for box in boxes]
         arrays[f"boxes.line{term.number}"] = np.array(lines)
     return arrays
+
+
+def _rest(witness: Witness) -> Array:
+    """What is to be added to the multipliers."""
+    return np.zeros_like(witness.multipliers) if witness.rest is None else witness.rest
 
 
 def _full(risk: Risk, problem: Problem, given: Any) -> Array:

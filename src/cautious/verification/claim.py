@@ -36,7 +36,6 @@ ARRAYS: dict[str, tuple[str, ...]] = {
 }
 NUMBERS = {
     "SafeSet": {"slack": (0.0, 1.0)},
-    "Variance": {"centre": (-np.inf, np.inf)},
     "CVaR": {"level": (0.0, float(np.nextafter(1.0, 0.0)))},
 }
 
@@ -74,14 +73,15 @@ class Term:
 class Box:
     """A witness for the policies whose best scalars lie between ``lows`` and ``highs`` (m,); without scalars, for all.
 
-    ``multipliers`` (S,); ``lines`` has, by the number of each term that is not scalar, what describes an affine
-    function below it.
+    The multipliers are the exact sum of ``multipliers`` and ``rest``, both (S,); ``lines`` has, by the number of each
+    term that is not scalar, what describes an affine function below it.
     """
 
     lows: Array
     highs: Array
     at: Array
     multipliers: Array
+    rest: Array
     lines: Mapping[int, Array]
 
 
@@ -240,14 +240,16 @@ class _Reader:
             return ()
         scalars = sum(term.kind in SCALAR_KINDS for term in terms)
         lows, highs, at = (self.floats(f"proof.boxes.{name}", (count, scalars)) for name in ("lows", "highs", "at"))
-        multipliers = self.floats("proof.boxes.multipliers", (count, model.shape[0]))
+        multipliers, rest = (
+            self.floats(f"proof.boxes.{name}", (count, model.shape[0])) for name in ("multipliers", "rest")
+        )
         lines = {
             number: self.floats(f"proof.boxes.line{number}", (count, *_line_shape(term, model)))
             for number, term in enumerate(terms)
             if term.kind not in SCALAR_KINDS
         }
         return tuple(
-            Box(lows[k], highs[k], at[k], multipliers[k], {number: line[k] for number, line in lines.items()})
+            Box(lows[k], highs[k], at[k], multipliers[k], rest[k], {number: line[k] for number, line in lines.items()})
             for k in range(count)
         )
 

@@ -105,9 +105,12 @@ class ExactModel:
         numerator, denominator = self.reward(self.rows)
         return np.asarray(ceil_ratio(numerator << (self.bits - self.reward_bits), denominator), dtype=object)
 
-    def greatest_return(self, reward: Integers, multipliers: Array) -> Fraction:
-        """What no policy earns from a reward of the active pairs, given as integers of 2^-``bits``."""
-        rows, v = self.rows, integers(multipliers, self.bits)
+    def greatest_return(self, reward: Integers, *multipliers: Array) -> Fraction:
+        """What no policy earns from a reward of the active pairs, given as integers of 2^-``bits``.
+
+        The multipliers are the sum of what is given; any numbers prove something, so they may be rounded.
+        """
+        rows, v = self.rows, np.sum([integers(part, self.bits) for part in multipliers], axis=0)
         numerator, denominator = self.gamma.numerator, self.gamma.denominator
         ahead = ceil_ratio(numerator * rows.sums(rows.chances * v[rows.next_states]), denominator * rows.totals)
         worst = int(np.max(reward + ahead - v[rows.states]))

@@ -223,9 +223,10 @@ class Entropic(Prior):
         """
         x, (prior, total), arb = self.entries(d), self.exact_prior(), balls()
         reached = d.rows.pairs if self.prior.ndim == 2 else np.unique(d.rows.states)
-        x, prior = x[reached], prior[reached]
         one, epsilon = 1 << d.bits, d.distance
-        if np.any(prior == 0) or np.any(x > one) or epsilon > Fraction(1, 4):
+        # no share exceeds one, so what the point exceeds it by only took it away from the exact occupancy
+        x, prior = np.minimum(x[reached], one), prior[reached]
+        if np.any(prior == 0) or epsilon > Fraction(1, 4):
             return None
         logarithms = [(arb(int(p)) / arb(total)).log() for p in prior]
         shares = [arb(int(mass)) / arb(one) for mass in x]

@@ -3,8 +3,7 @@
 Every occupancy d has a best number for each such risk. Boxes cover all numbers there can be; for the occupancies whose
 best number lies in (low, high] the risk stays above a line, for any ``at``:
 
-    Variance   E[r^2] - m^2 with m the mean:  -m^2 = (2 at m - m^2) - 2 at m,  and the bracket is concave in m, so it is
-               least at an end of the range. Rewards are counted from ``centre``.
+    Variance   E[(r - at)^2] - (m - at)^2 with m the mean: the second part is largest at an end of the range.
     CVaR       With the loss l = -r and tail = 1 - level, the best number t has P(l > low) >= tail >= P(l > high). So
                at + E[l - at; l > low] / tail does not rise with ``at``, at + E[l - at; l > high] / tail does not fall.
                At t itself both are at most the CVaR: the first is for ``at`` beyond the largest loss in the range, the
@@ -70,16 +69,16 @@ class Variance(ScalarKind):
         return self.moments(self.exact.rows)
 
     def moments(self, rows: Rows) -> tuple[Integers, Integers, Integers, int]:
-        """Numerators of E[r - c] and E[(r - c)^2], denominators, and the bits of r; c is the centre."""
+        """Numerators of E[r] in units of 2^-bits and of E[r^2] in squares of these, denominators, and the bits."""
         given, (rewards, bits) = self.model.reward_square, self.rewards(rows)
-        fine = max(bits, bits_of(self.data["centre"]), 0 if given is None else bits_of(given))
-        rewards, centre = rewards << (fine - bits), int(Fraction(self.data["centre"]) * (1 << fine))
-        first, denominator = self.expected(rows, rewards - centre)
-        second, _ = self.expected(rows, (rewards - centre) ** 2)
+        fine = max(bits, 0 if given is None else bits_of(given))
+        rewards = rewards << (fine - bits)
+        first, denominator = self.expected(rows, rewards)
+        second, _ = self.expected(rows, rewards**2)
         if given is not None:
-            # what the given second moment exceeds the squared mean by; nothing where it is the rounded square itself
-            excess = np.maximum((integers(rows.pick(given), fine) << fine) - rewards**2, 0)
-            second = second + np.where(rows.pick(given) == rows.pick(self.model.rewards) ** 2, 0, excess)
+            # a given second moment counts where it exceeds the square and is not the rounded square itself
+            own = rows.pick(given) != rows.pick(self.model.rewards) ** 2
+            second = np.where(own, np.maximum(integers(rows.pick(given), fine) << fine, second), second)
         return first, second, denominator, fine
 
     @cached_property
@@ -91,13 +90,14 @@ class Variance(ScalarKind):
         return min(means), max(means)
 
     def line(self, low: Fraction, high: Fraction, at: float) -> Line:
-        """The table E[r^2] - 2 at r."""
+        """The table E[(r - at)^2]."""
         first, second, denominator, bits = self.active_moments
-        t = Fraction(at)
-        numerator = second * t.denominator - ((2 * t.numerator * first) << bits)
-        slope = (numerator << self.exact.bits) // (denominator * (t.denominator << 2 * bits))
-        least, most = self.ends
-        return Line(slope, min(end * (2 * t - end) for end in (max(low, least), min(high, most))))
+        t, (least, most) = Fraction(at), self.ends
+        # numerators in units of (2^-bits / denominator of t)^2
+        step = t.numerator << bits
+        table = second * t.denominator**2 - 2 * step * t.denominator * first + step**2 * denominator
+        slope = (table << self.exact.bits) // (denominator * (t.denominator**2 << 2 * bits))
+        return Line(slope, -max((max(low, least) - t) ** 2, (min(high, most) - t) ** 2))
 
     def value(self, d: Occupancy) -> Fraction:
         """E[r^2] from above minus the square of the mean from below."""

@@ -159,7 +159,7 @@ class _Proof:
         for number, line in lines.items():
             reward = line.taken_from(reward, (1 - self.exact.gamma) * self.price(number))
             intercept += self.price(number) * line.intercept
-        return self.exact.greatest_return(reward, box.multipliers) - intercept
+        return self.exact.greatest_return(reward, box.multipliers, box.rest) - intercept
 
     def conflict(self) -> Fraction | None:
         """What no policy exceeds of the weighted sum of (number - floor) of the barriers; None without a proof."""
@@ -251,4 +251,7 @@ def _failed(text: str, margin: Number = -inf) -> Verification:
 
 def _shown(number: Number) -> str:
     """A fraction as a decimal number of 12 digits."""
-    return f"{float(number):.12g}"
+    try:
+        return f"{float(number):.12g}"
+    except OverflowError:
+        return "a number beyond double precision"
