@@ -298,6 +298,14 @@ def test_a_share_that_is_exactly_one(risk):
     assert ca.verify(ca.solve(ca.Problem(mdp, risk))).proved
 
 
+def test_an_objective_that_is_exactly_zero():
+    """Its claimed error is zero too."""
+    mdp = ca.MDP(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), [[0.0], [1.0]], 0.9, start=[1.0, 0.0])
+    solution = ca.solve(ca.Problem(mdp, ca.Variance()))
+    found = ca.verify(solution)
+    assert (solution.objective, found.objective, found.proved) == (0.0, 0, True)
+
+
 def test_one_state_with_a_graph_without_edges():
     mdp = ca.MDP(np.ones((1, 2, 1)), [[0.0, -10.0]], discount=0.9)
     assert ca.verify(ca.solve(ca.Problem(mdp, ca.Wasserstein([1.0], sp.csr_array((1, 1)))))).proved

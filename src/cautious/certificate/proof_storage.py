@@ -60,8 +60,8 @@ def stored_proof(problem: Problem, witness: Witness | Cover | Conflict | None, o
     if isinstance(witness, Conflict):
         header["conflict"] = True
         arrays |= {"conflict.weights": witness.weights, "conflict.multipliers": witness.multipliers}
-    elif witness is not None:
-        # a witness for all policies is a box without scalars
+    elif isinstance(witness, Cover) or (witness is not None and not problem.parts.scalars):
+        # a witness for all policies is a box without scalars; beside scalars it proves nothing
         boxes = witness.boxes if isinstance(witness, Cover) else (Box((), (), (), witness),)
         header["boxes"] = len(boxes)
         arrays |= _boxes(problem, boxes)

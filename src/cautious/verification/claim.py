@@ -216,11 +216,17 @@ class _Reader:
             check_shape(f"{prefix}lengths", arrays["lengths"], arrays["tails"].shape, "as many as tails")
         for name in ("distance", "lengths"):
             check_nonnegative(name, arrays.get(name, np.zeros(0)))
+        if "floors" in arrays:
+            check_shape(f"{prefix}floors", arrays["floors"], arrays["task_rewards"].shape[:1], "one for every task")
+        if kind == "Wasserstein":
+            check_shape(f"{prefix}prior", arrays["prior"], model.shape[:1], "(S,)")
         return Term(kind, as_number("weight", given["weight"], 0.0), data | arrays)
 
     def array(self, prefix: str, name: str, model: Model) -> Any:
         """Data of a risk, by its role."""
         (n, _), given, place = model.shape, self.take(prefix + name), prefix + name
+        if given.size == 0 and name in ("sets", "task_rewards"):
+            raise InputError(f"{place} is empty; a worst case and floors need at least one number")
         match name:
             case "states" | "tails" | "heads":
                 return self.whole(place, given.size, 0, n)

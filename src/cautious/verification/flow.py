@@ -170,12 +170,11 @@ class Occupancy:
 
     def mean(self, numerator: Integers, denominator: Any, bits: int) -> tuple[Fraction, Fraction]:
         """Of a table of fractions, numerators of 2^-bits: the ends of an interval with the exact occupancy's mean."""
-        # quotients are rounded down to a finer grid, so that the mean is too small by less than one of its units
-        fine = bits + self.bits
-        table = (numerator << self.bits) // denominator
-        radius = fraction(int(np.max(np.abs(table))) + 1, fine) * self.distance
-        low = fraction(dot(self.mass, table), self.bits + fine)
-        return low - radius, low + fraction(int(self.mass.sum()), self.bits + fine) + radius
+        # quotients on a finer grid, rounded both ways
+        below, above = (numerator << self.bits) // denominator, ceil_ratio(numerator << self.bits, denominator)
+        largest = fraction(max(abs(int(np.min(below))), abs(int(np.max(above)))), bits + self.bits)
+        low, high = (fraction(dot(self.mass, table), bits + 2 * self.bits) for table in (below, above))
+        return low - largest * self.distance, high + largest * self.distance
 
     @cached_property
     def of_states(self) -> Integers:
@@ -214,9 +213,10 @@ def occupancy(model: Model, policy: Array) -> Occupancy:
         if best is not None and distance >= best[0]:
             break
         best = distance, mass
-        if distance <= CLOSE_ENOUGH:
+        correction = None if distance <= CLOSE_ENOUGH else solver.correction(residual)
+        if correction is None:
             break
-        x = np.maximum(x + solver.correction(residual), 0)
+        x = np.maximum(x + correction, 0)
     assert best is not None
     return Occupancy(rows, best[1], bits, best[0])
 
@@ -231,14 +231,20 @@ class _Balance:
         self.matrix = sp.csc_array(sp.eye_array(n) - rows.model.discount * chain)
         self.factors: Any = None
 
-    def correction(self, residual: Integers) -> Integers:
-        """What to add, in the units of the residual: by a Krylov method, or by sparse factors if that fails."""
+    def correction(self, residual: Integers) -> Integers | None:
+        """What to add, in the units of the residual: by a Krylov method, by sparse factors if that fails, or None."""
         largest = max(1, int(np.max(np.abs(residual))))
         right = np.array([float(Fraction(int(entry), largest)) for entry in residual])
         found = self._krylov(right) if self.factors is None else None
         if found is None:
-            self.factors = sla.splu(self.matrix) if self.factors is None else self.factors
+            try:
+                self.factors = sla.splu(self.matrix) if self.factors is None else self.factors
+            except RuntimeError:
+                # singular in floating point, as a discount of 1 - 1e-16 may be
+                return None
             found = self.factors.solve(right)
+        if not np.isfinite(found).all():
+            return None
         return np.asarray((integers(found, CORRECTION_BITS) * largest) >> CORRECTION_BITS, dtype=object)
 
     def _krylov(self, right: Array) -> Array | None:

@@ -204,7 +204,7 @@ def _doubts(claim: Claim, objective: Number, upper_bound: Number) -> list[str]:
     doubts = []
     if claim.gap != claim.upper_bound - claim.objective:
         doubts.append(f"The claimed gap {claim.gap!r} is not the difference of the claimed bound and objective.")
-    if claim.objective_error > claim.gap:
+    if not claim.objective_error <= claim.gap:
         doubts.append(f"The claimed error of the objective, {claim.objective_error!r}, exceeds the claimed gap.")
     if objective < Fraction(claim.objective) - Fraction(claim.objective_error):
         doubts.append(
@@ -216,7 +216,7 @@ def _doubts(claim: Claim, objective: Number, upper_bound: Number) -> list[str]:
         )
     if upper_bound - objective > Fraction(claim.gap):
         doubts.append(f"The proved gap {_shown(upper_bound - objective)} is more than the claimed {claim.gap!r}.")
-    if claim.status == "SOLVED" and claim.gap > claim.tolerance * max(1.0, abs(claim.objective)):
+    if claim.status == "SOLVED" and not claim.gap <= claim.tolerance * max(1.0, abs(claim.objective)):
         doubts.append(f"The claimed gap {claim.gap!r} is not within the tolerance {claim.tolerance!r}.")
     return doubts
 
