@@ -164,7 +164,8 @@ class _Reader:
         names = ("objective", "upper_bound", "gap", "tolerance")
         return Claim(
             model,
-            as_number("caution", proof["caution"], 0.0),
+            # a risk that costs nothing is not part of the problem
+            as_number("caution", proof["caution"], 0.0, open_ends="(" if terms else ""),
             terms,
             policy,
             self.boxes(model, terms, as_count("boxes", proof["boxes"], 0)),
@@ -220,7 +221,7 @@ class _Reader:
             check_shape(f"{prefix}floors", arrays["floors"], arrays["task_rewards"].shape[:1], "one for every task")
         if kind == "Wasserstein":
             check_shape(f"{prefix}prior", arrays["prior"], model.shape[:1], "(S,)")
-        return Term(kind, as_number("weight", given["weight"], 0.0), data | arrays)
+        return Term(kind, as_number("weight", given["weight"], 0.0, open_ends="("), data | arrays)
 
     def array(self, prefix: str, name: str, model: Model) -> Any:
         """Data of a risk, by its role."""

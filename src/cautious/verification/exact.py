@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious.errors import MissingExtraError
+from cautious.errors import InputError, MissingExtraError
 
 # an array of Python integers
 Integers = NDArray[np.object_]
@@ -25,6 +25,8 @@ PRECISION = 192
 def _split(array: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Whole numbers and exponents: array = whole * 2^exponent."""
     fraction, exponent = np.frexp(np.asarray(array, dtype=np.float64))
+    if not np.isfinite(fraction).all():
+        raise InputError("the witness leads to numbers beyond double precision; it proves nothing")
     return np.ldexp(fraction, MANTISSA).astype(np.int64), exponent.astype(np.int64) - MANTISSA
 
 

@@ -246,7 +246,7 @@ class HalfL1(Prior):
     def line(self, exact: ExactModel, given: Array) -> Line:
         """The slope, moved so that its largest entry is one, and cut off at zero."""
         here = self.active(exact).reshape(given.shape)
-        f = np.where(here, np.clip(1.0 + (given - given[here].max()), 0.0, 1.0), 0.0)
+        f = np.where(here, np.clip(1.0 + _below_top(given, here), 0.0, 1.0), 0.0)
         prior, total = self.exact_prior()
         bits = bits_of(f)
         return Line(self.slope(exact, f), -fraction(dot(prior, integers(f.ravel(), bits)), bits) / total)
@@ -264,8 +264,7 @@ class HalfSquares(Prior):
     def line(self, exact: ExactModel, given: Array) -> Line:
         """The tangent at the projection of prior + slope on the distributions, found in floating point."""
         here = self.active(exact).reshape(given.shape)
-        wanted = (self.prior + given)[here]
-        slope = np.where(here, _projected(wanted, self.prior, here) - self.prior, 0.0)
+        slope = np.where(here, _projected(self.prior + given, here) - self.prior, 0.0)
         prior, total = self.exact_prior()
         bits = bits_of(slope)
         g, outside = integers(slope.ravel(), bits), prior[~here.ravel()]
@@ -279,14 +278,19 @@ class HalfSquares(Prior):
         return fraction(dot(apart, apart), 2 * d.bits) / (2 * total**2) + d.distance * (1 + d.distance)
 
 
-def _projected(wanted: Array, like: Array, here: Mask) -> Array:
-    """The nearest distribution to ``wanted``, at the entries ``here`` of an array of this shape; zero elsewhere."""
-    falling = np.sort(wanted)[::-1]
+def _below_top(given: Array, here: Mask) -> Array:
+    """Numbers minus the largest of those that count; what is further below than double precision has is infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(given - given[here].max())
+
+
+def _projected(wanted: Array, here: Mask) -> Array:
+    """The nearest distribution to the entries ``here`` of an array; zero elsewhere."""
+    # a distribution has no mass where an entry is further than one below the largest
+    falling = np.sort(np.maximum(_below_top(wanted, here)[here], -2.0))[::-1]
     levels = (np.cumsum(falling) - 1) / np.arange(1, falling.size + 1)
     level = levels[int(np.flatnonzero(falling > levels)[-1])]
-    found = np.zeros_like(like)
-    found[here] = np.maximum(wanted - level, 0.0)
-    return found
+    return np.where(here, np.maximum(_below_top(wanted, here) - level, 0.0), 0.0)
 
 
 class Transport(Prior):

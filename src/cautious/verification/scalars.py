@@ -77,7 +77,8 @@ class Variance(ScalarKind):
         second, _ = self.expected(rows, rewards**2)
         if given is not None:
             # a given second moment counts where it exceeds the square and is not the rounded square itself
-            own = rows.pick(given) != rows.pick(self.model.rewards) ** 2
+            with np.errstate(over="ignore"):
+                own = rows.pick(given) != rows.pick(self.model.rewards) ** 2
             second = np.where(own, np.maximum(integers(rows.pick(given), fine) << fine, second), second)
         return first, second, denominator, fine
 

@@ -29,11 +29,12 @@ def matrix_prices(distance: Array, given: Array, here: Mask) -> tuple[Array, Arr
 
     A difference or sum of two doubles is rounded once, so its neighbour on the safe side bounds it.
     """
-    prices = np.full(len(distance), -np.inf)
-    for states in _chunks(np.flatnonzero(here)):
-        prices = np.maximum(prices, (given[states, None] - distance[states]).max(axis=0))
-    prices = np.nextafter(prices, np.inf)
-    potentials = np.concatenate([(distance[states] + prices).min(axis=1) for states in _chunks(np.arange(len(prices)))])
+    prices, everywhere = np.full(len(distance), -np.inf), np.arange(len(distance))
+    with np.errstate(over="ignore"):
+        for states in _chunks(np.flatnonzero(here)):
+            prices = np.maximum(prices, (given[states, None] - distance[states]).max(axis=0))
+        prices = np.nextafter(prices, np.inf)
+        potentials = np.concatenate([(distance[states] + prices).min(axis=1) for states in _chunks(everywhere)])
     return np.nextafter(potentials, -np.inf), prices
 
 
