@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Box, Conflict, Cover, Witness
-from cautious.checks import spread_to, state_sums_of
+from cautious.checks import state_sums_of
 from cautious.errors import IncompatibleError
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
@@ -139,10 +139,8 @@ def _rest(witness: Witness) -> Array:
 
 
 def _full(risk: Risk, problem: Problem, given: Any) -> Array:
-    """What a witness says of a risk; slopes, which it has for the active entries alone, with zeros elsewhere."""
+    """What a witness says of a risk; slopes, which it has for the active entries alone, as the line has them."""
     if not isinstance(risk, SeparableRisk):
         return _floats(given)
-    here = risk.active_entries(problem.active)
-    slope, count = _floats(given), int(np.count_nonzero(here))
-    # the certificate takes what is no slope as the flat line
-    return _floats(spread_to(here, slope if slope.shape == (count,) and np.isfinite(slope).all() else np.zeros(count)))
+    slope = risk.cut(given, problem.active).slope
+    return slope[:, 0] if risk.on_states else slope
