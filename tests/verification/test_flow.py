@@ -9,7 +9,8 @@ from test_exact_arithmetic import Exact
 
 import cautious as ca
 from cautious.verification.claim import read_claim
-from cautious.verification.flow import ExactModel, occupancy
+from cautious.verification.flow import ExactModel
+from cautious.verification.occupancy import occupancy
 from random_models import random_case, random_model, random_policy
 
 
@@ -63,3 +64,20 @@ def test_usable_pairs_are_those_that_the_problem_finds(seed):
     assert np.array_equal(found.kept, problem.kept)
     assert np.array_equal(found.active, problem.active)
     assert found.trapped == problem.trapped
+
+
+def test_a_trap_at_the_end_of_a_long_way_is_found():
+    """Every state leads to the next; only the first can also stay."""
+    n = 50
+    transitions = np.zeros((n, 2, n))
+    transitions[np.arange(n), 1, np.minimum(np.arange(n) + 1, n - 1)] = 1
+    transitions[:, 0] = transitions[:, 1]
+    transitions[0, 0] = np.eye(n)[0]
+    mdp = ca.MDP(transitions, np.zeros((n, 2)), 0.9, start=np.eye(n)[0])
+    permitted = np.ones((n, 2), dtype=bool)
+    permitted[-1] = False
+    found = ExactModel(model_of(mdp), permitted)
+    assert np.argwhere(found.kept).tolist() == [[0, 0]]
+    assert found.trapped is None
+    permitted[0, 0] = False
+    assert ExactModel(model_of(mdp), permitted).trapped == 0

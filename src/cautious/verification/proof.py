@@ -12,8 +12,9 @@ import numpy as np
 
 from cautious.verification.claim import Box, Claim
 from cautious.verification.exact import Integers
-from cautious.verification.flow import ExactModel, occupancy
+from cautious.verification.flow import ExactModel
 from cautious.verification.lines import Line
+from cautious.verification.occupancy import occupancy
 from cautious.verification.risks import KINDS, Barrier, Kind
 from cautious.verification.scalars import SCALARS, ScalarKind, covers, widened
 

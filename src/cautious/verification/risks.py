@@ -33,8 +33,9 @@ from cautious.verification.exact import (
     log_below,
     sum_of_balls,
 )
-from cautious.verification.flow import ExactModel, Occupancy, Rows
+from cautious.verification.flow import ExactModel, Rows
 from cautious.verification.lines import Line
+from cautious.verification.occupancy import Occupancy
 from cautious.verification.transport import graph_cost, graph_prices, matrix_cost, matrix_prices
 
 SMALLEST_WEIGHT = 1e-300

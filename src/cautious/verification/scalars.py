@@ -22,8 +22,9 @@ import numpy as np
 
 from cautious.verification.claim import Box, Term
 from cautious.verification.exact import Integers, bits_of, ceil_ratio, fraction, integers
-from cautious.verification.flow import ExactModel, Occupancy, Rows
+from cautious.verification.flow import ExactModel, Rows
 from cautious.verification.lines import Line
+from cautious.verification.occupancy import Occupancy
 
 SHARE_BITS = 64
 
