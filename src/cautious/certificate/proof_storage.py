@@ -74,7 +74,7 @@ def _terms(problem: Problem) -> list[tuple[float, Risk, Risk]]:
         return []
     found = []
     recipes = [(weight, risk) for weight, risk in terms_of(problem.unbound_risk) if weight > 0]
-    for (weight, unbound), (_, bound) in zip(recipes, terms_of(problem.risk), strict=False):
+    for (weight, unbound), (_, bound) in zip(recipes, terms_of(problem.risk), strict=True):
         if type(unbound) not in STORED:
             raise IncompatibleError(
                 f"{unbound.label} is a risk of your own, and its code is not part of a file: a solution with it cannot "
