@@ -9,6 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cautious.certificate.proof_storage import STORED
+from cautious.verification.claim import ARRAYS
+from cautious.verification.risks import KINDS as CONVEX
+from cautious.verification.scalars import SCALARS
 from claims import stored, verified
 from test_exact_arithmetic import Exact, exact_objective
 
@@ -51,6 +55,12 @@ def test_the_objective_is_the_exact_one(kind):
     # a prior that was given as a policy is resolved in floating point
     digits = 12 if any(term.given for _, term in case.terms) else 15 if kind.startswith("KL") else 25
     assert 0 <= truth - found <= max(1, abs(truth)) / 10**digits or (digits < 25 and abs(truth - found) < 1e-12)
+
+
+def test_every_public_risk_can_be_verified():
+    risks = [getattr(ca, name) for name in ca.__all__]
+    public = {risk.__name__ for risk in risks if isinstance(risk, type) and issubclass(risk, ca.Risk)} - {"Risk"}
+    assert public == {risk.__name__ for risk in STORED} == set(ARRAYS) == set(CONVEX) | set(SCALARS)
 
 
 @pytest.mark.parametrize("seed", range(12))

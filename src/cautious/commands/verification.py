@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands import completion
-from cautious.commands.shared import LIMIT, SOLVED, AsJson, plain, print_json
+from cautious.commands import completion, shared
 
 
 def verify(
@@ -19,7 +18,7 @@ def verify(
             autocompletion=completion.files,
         ),
     ],
-    as_json: AsJson = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Check the proof of a saved solution in exact arithmetic, from the file alone.
 
@@ -32,18 +31,18 @@ def verify(
     found = ca.verify(file)
     if as_json:
         numbers = {name: getattr(found, name) for name in ("objective", "upper_bound", "gap", "margin")}
-        print_json(
+        shared.print_json(
             {
                 "file": str(file),
                 "proved": found.proved,
                 "statement": found.statement,
-                **{name: plain(_float(number)) for name, number in numbers.items()},
+                **{name: shared.plain(_float(number)) for name, number in numbers.items()},
                 "exact": {name: _text(number) for name, number in numbers.items()},
             }
         )
     else:
         typer.echo(found.statement)
-    raise typer.Exit(SOLVED if found.proved else LIMIT)
+    raise typer.Exit(shared.SOLVED if found.proved else shared.LIMIT)
 
 
 def _float(number: Fraction | float) -> float | None:
