@@ -9,15 +9,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cautious.certificate.proof_storage import STORED
-from cautious.verification.claim import ARRAYS
-from cautious.verification.risks import KINDS as CONVEX
-from cautious.verification.scalars import SCALARS
 from claims import stored, verified
 from test_exact_arithmetic import Exact, exact_objective
 
 import cautious as ca
 import reference
+from cautious.certificate.proof_storage import STORED
+from cautious.verification.claim import ARRAYS
+from cautious.verification.risks import KINDS as CONVEX
+from cautious.verification.scalars import SCALARS
 from random_models import CONVEX_KINDS, random_case, random_model
 
 KINDS = (*CONVEX_KINDS, "Variance", "CVaR")
