@@ -18,27 +18,14 @@ from cautious.errors import IncompatibleError
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk, terms_of
-from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
+from cautious.risks.divergence import Entropy
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
 from cautious.risks.matrix_transport import MatrixTransport
+from cautious.risks.public import PUBLIC_RISKS
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.separable import SeparableRisk
 from cautious.risks.transport import GraphTransport
 from cautious.risks.wasserstein import Wasserstein
-
-STORED = (
-    SafeSet,
-    TaskFloors,
-    PeakExposure,
-    WorstTask,
-    Variance,
-    CVaR,
-    KL,
-    Entropy,
-    TotalVariation,
-    Quadratic,
-    Wasserstein,
-)
 
 
 @dataclass(frozen=True)
@@ -75,7 +62,7 @@ def _terms(problem: Problem) -> list[tuple[float, Risk, Risk]]:
     found = []
     recipes = [(weight, risk) for weight, risk in terms_of(problem.unbound_risk) if weight > 0]
     for (weight, unbound), (_, bound) in zip(recipes, terms_of(problem.risk), strict=True):
-        if type(unbound) not in STORED:
+        if type(unbound) not in PUBLIC_RISKS.values():
             raise IncompatibleError(
                 f"{unbound.label} is a risk of your own, and its code is not part of a file: a solution with it cannot "
                 "be verified, nor saved with witness=True; the risks of cautious can be"
