@@ -8,9 +8,8 @@ import argparse
 import time
 from typing import Any
 
-from _case import CAUTIONS, MAKERS, model, risk_of
-
 import cautious as ca
+from _case import CAUTIONS, MAKERS, model, risk_of
 
 # a matrix of distances has the square of the states as entries
 LARGEST_MATRIX = 2500
