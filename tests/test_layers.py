@@ -14,6 +14,7 @@ LAYERS = [
     {"errors", "arrays", "status"},
     {"checks"},
     {"storage"},
+    {"verification"},
     {"tables"},
     {"_core"},
     {"runtime"},
@@ -55,7 +56,9 @@ def optional_packages():
     # packages of others that `compare` calls where they happen to be installed
     groups = content["dependency-groups"]
     wanted = [item for extra in (*extras, groups["peers"], groups["bench"]) for item in extra]
-    return {item.split(">")[0].split("[")[0].strip() for item in wanted} - {"cautious"}
+    names = {item.split(">")[0].split("[")[0].strip() for item in wanted} - {"cautious"}
+    # python-flint is imported as flint
+    return {name.removeprefix("python-") for name in names}
 
 
 def imports(tree, inside_functions):

@@ -47,6 +47,8 @@ _HOME = {
     "Solution": "cautious.solution",
     "Status": "cautious.status",
     "load": "cautious.solution",
+    "verify": "cautious.verification.verify",
+    "Verification": "cautious.verification.verify",
     "History": "cautious.history",
     "learn": "cautious.learning.learn",
     "LearningProgress": "cautious.learning.loop",
@@ -122,6 +124,7 @@ __all__ = [
     "TensorBoard",
     "TotalVariation",
     "Variance",
+    "Verification",
     "Wasserstein",
     "WorstTask",
     "block_ascent",
@@ -142,6 +145,7 @@ __all__ = [
     "solve",
     "testing",
     "to_gym",
+    "verify",
     "worlds",
 ]
 
@@ -210,3 +214,4 @@ if TYPE_CHECKING:
     from cautious.solvers.base import Progress
     from cautious.solvers.solve import solve
     from cautious.status import Status
+    from cautious.verification.verify import Verification, verify

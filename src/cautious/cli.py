@@ -1,7 +1,7 @@
 """The command line: ``cautious solve maze --caution 10 --report maze.html``.
 
-Exit codes: 0 solved or learned, 1 a fault of ours, 2 wrong input, 3 infeasible, 4 limit reached, no proof, or a
-simulator that failed, 130 interrupted. An error is one line on standard error; with --json standard output has
+Exit codes: 0 solved, learned or proved, 1 a fault of ours, 2 wrong input, 3 infeasible, 4 limit reached, no proof, or
+a simulator that failed, 130 interrupted. An error is one line on standard error; with --json standard output has
 ``{"error": {"kind": ..., "message": ..., "exit_code": ...}}`` as well.
 The library is imported inside the commands, so that ``--help`` answers at once.
 """
@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 
 import cautious
-from cautious.commands import built_in, completion, learning, model_files, shared, solving, studio
+from cautious.commands import built_in, completion, learning, model_files, shared, solving, studio, verification
 from cautious.errors import CautiousError, SimulatorError, SolveError
 
 # typer brings its own copy of click: the base of its errors about the command line is reached through a public one
@@ -62,6 +62,7 @@ for command in (
     solving.frontier,
     solving.evaluate,
     solving.compare,
+    verification.verify,
     model_files.check,
     model_files.convert,
     built_in.worlds,

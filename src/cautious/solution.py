@@ -10,8 +10,9 @@ import numpy as np
 from cautious import storage as _storage
 from cautious.arrays import Array, Indices, Mask
 from cautious.certificate.bounds import Certificate
+from cautious.certificate.proof_storage import StoredProof, stored_proof
 from cautious.checks import as_array, first_bad
-from cautious.errors import FileError, InputError, SolveError
+from cautious.errors import FileError, IncompatibleError, InputError, SolveError
 from cautious.history import History
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
@@ -52,6 +53,8 @@ class Solution:
         Which solver delivered, after how much; the most memory it added to the process, where the system says.
     history
         The course of a learning run, else None.
+    proof
+        Problem and witness as a file saved with ``witness=True`` holds them, else None; ``ca.verify`` reads them.
 
     Examples
     --------
@@ -84,6 +87,7 @@ class Solution:
     history: History | None = None
     memory_bytes: int | None = None
     problem: Problem | None = field(default=None, repr=False)
+    proof: StoredProof | None = field(default=None, repr=False)
 
     def require(self) -> "Solution":
         """This solution if it is SOLVED; otherwise a SolveError that says what happened."""
@@ -168,8 +172,20 @@ class Solution:
             f"expected_return={self.expected_return:.8g}, risk={self.risk:.8g}, {self.certificate.kind})"
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything, the model included, to one file; atomically, without pickle."""
+    def save(self, path: str | os.PathLike[str], witness: bool = False) -> None:
+        """Write everything, the model included, to one file; atomically, without pickle.
+
+        With ``witness=True`` the file also holds the problem and what the upper bound rests on, so that anyone can
+        check the proof from the file alone (``ca.verify``, ``cautious verify FILE``).
+        """
+        if not isinstance(witness, bool):
+            raise InputError(f"witness must be True or False, found {witness!r:.80}")
+        if witness and self.certificate.kind == "estimated":
+            raise IncompatibleError("a learned solution has no witness: its statement is a matter of probability")
+        _storage.write(path, "solution", *self.to_storage(witness))
+
+    def to_storage(self, witness: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Header and arrays of the file that ``save`` writes."""
         model_header, model_arrays = model_to_storage(self.mdp)
         header = {
             "model": model_header,
@@ -186,7 +202,22 @@ class Solution:
         arrays |= {name: getattr(self, name) for name in _TABLES}
         if self.history is not None:
             arrays |= {f"history.{name}": getattr(self.history, name) for name in _COLUMNS}
-        _storage.write(path, "solution", header, arrays)
+        proof = self._stored_proof() if witness else None
+        if proof is not None:
+            header["proof"] = _storage.plain(proof.header)
+            arrays |= proof.arrays
+        return header, arrays
+
+    def _stored_proof(self) -> StoredProof | None:
+        """Problem and witness; none of a learned solution, which has no proof."""
+        if self.proof is not None or self.certificate.kind == "estimated":
+            return self.proof
+        if self.problem is None:
+            raise InputError(
+                "this solution comes from a file that was saved without its witness; solve the problem again, or ask "
+                "for a file written by solution.save(path, witness=True)"
+            )
+        return stored_proof(self.problem, self.certificate.witness, self.occupancy)
 
 
 _NUMBERS = ("objective", "expected_return", "risk", "upper_bound", "gap", "caution", "tolerance", "seconds")
@@ -227,6 +258,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
             method=str(header["method"]),
             memory_bytes=header.get("memory_bytes"),
             history=_history(path, arrays),
+            proof=_proof(header, arrays),
             **numbers,
             **tables,
         )
@@ -234,6 +266,14 @@ def load(path: str | os.PathLike[str]) -> Solution:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{path}: the solution's header is incomplete or damaged ({error!r})") from None
+
+
+def _proof(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> StoredProof | None:
+    """As it is in the file: ``ca.verify`` checks it."""
+    if "proof" not in header:
+        return None
+    parts = {name: array for name, array in arrays.items() if name.startswith("proof.")}
+    return StoredProof(dict(header["proof"]), parts)
 
 
 def _observed_states(mdp: MDP, observation: Any) -> Indices:

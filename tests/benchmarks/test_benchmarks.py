@@ -61,3 +61,13 @@ def test_the_report_benchmark_reads_what_it_wrote(tmp_path):
     assert 0 < row["limit"] < row["seconds"]
     found = ca.demonstrations(tmp_path / "demos.csv", ca.worlds.drift(), smoothing=0.0, at_end="cut")
     assert (found.n_episodes, found.n_steps) == (1000, 100_000)
+
+
+def test_a_row_of_the_benchmark_of_verify(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    rows = load("verify").main(True, ["--states", "36", "--models", "grid", "--risks", "CVaR,PeakExposure"])
+    assert [(row["risk"], row["status"], row["proved"]) for row in rows] == [
+        ("CVaR", "SOLVED", True),
+        ("PeakExposure", "SOLVED", True),
+    ]
+    assert capsys.readouterr().out.count("\n") == 4

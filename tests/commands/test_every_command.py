@@ -29,7 +29,7 @@ LEFT_OUT = (
 
 
 def test_all_commands_of_the_contract_are_there():
-    wanted = "solve learn frontier evaluate paper check convert compare worlds bench demo studio"
+    wanted = "solve learn frontier evaluate verify paper check convert compare worlds bench demo studio"
     assert set(COMMANDS) == set(wanted.split())
 
 
@@ -57,7 +57,7 @@ def quickly(line):
 def test_the_example_of_every_command_runs(run, folder, quick_pictures, line):
     pytest.importorskip("gymnasium", reason="extra gym")
     if "solution.npz" in line:
-        ca.solve(ca.worlds.problem("maze")).save("solution.npz")
+        ca.solve(ca.worlds.problem("maze")).save("solution.npz", witness=True)
     code, out, err = run(*quickly(line))
     assert (code, err) == (0, "")
     assert "error" not in json.loads(out)

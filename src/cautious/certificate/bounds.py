@@ -102,6 +102,8 @@ class Certificate:
         What rounding can have done to the objective.
     facts
         What a kind adds: the requirements that fail and the best reachable values, samples and confidence.
+    witness
+        What the proof rests on; in memory only, and saved by ``solution.save(path, witness=True)``.
 
     Examples
     --------
@@ -118,6 +120,7 @@ class Certificate:
     visits: Visits = field(repr=False, compare=False)
     objective_error: float
     facts: dict[str, Any] = field(default_factory=dict)
+    witness: Witness | Cover | Conflict | None = field(default=None, repr=False, compare=False)
 
     @property
     def occupancy_error(self) -> float:

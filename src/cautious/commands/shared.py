@@ -37,6 +37,9 @@ MemoryLimit = Annotated[
 ]
 ReportFile = Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")]
 SolutionFile = Annotated[Path | None, typer.Option(help="Save the solution (.npz).")]
+WithWitness = Annotated[
+    bool, typer.Option("--witness", help="Save what the proof rests on too, for cautious verify; needs --out.")
+]
 PolicyCsv = Annotated[
     Path | None, typer.Option(help="Write the policy (.csv): state, action, probability, share_of_time.")
 ]
@@ -97,13 +100,15 @@ def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None] 
         require_matplotlib()
 
 
-def write_solution(solution: "Solution", out: Path | None, policy_csv: Path | None, report: Path | None) -> None:
+def write_solution(
+    solution: "Solution", out: Path | None, policy_csv: Path | None, report: Path | None, witness: bool = False
+) -> None:
     """Write the files about a solution that were asked for."""
     from cautious.report.solution_page import write_report
     from cautious.report.writing import write_policy
 
     if out is not None:
-        solution.save(out)
+        solution.save(out, witness=witness)
     if policy_csv is not None:
         write_policy(solution, policy_csv)
     if report is not None:

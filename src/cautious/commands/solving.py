@@ -23,6 +23,7 @@ def solve(
     options: problems.ModelOptions = problems.NO_OPTIONS,
     report: shared.ReportFile = None,
     out: shared.SolutionFile = None,
+    witness: shared.WithWitness = False,
     policy_csv: shared.PolicyCsv = None,
     quiet: shared.Quiet = False,
     as_json: shared.AsJson = False,
@@ -35,6 +36,8 @@ def solve(
     """
     import cautious as ca
 
+    if witness and out is None:
+        raise ca.InputError("--witness needs --out FILE: the witness is part of the saved solution")
     shared.check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
         bar.show(f"reading {problem}")
@@ -45,7 +48,7 @@ def solve(
         )
         if report is not None:
             bar.show(f"writing {report}")
-        shared.write_solution(solution, out, policy_csv, report)
+        shared.write_solution(solution, out, policy_csv, report, witness)
     if as_json:
         shared.print_json(shared.summary(solution))
     else:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
-from cautious.risks.network_simplex import cheapest_plan
+from cautious.risks.network_simplex import cheapest_plan, cheapest_plan_tree
 from cautious.risks.transport import TransportHint, TransportRisk
 
 # up to so many states all pairs are arcs; beyond, these many of each state, and these many more of a column that pays
@@ -39,6 +39,10 @@ class MatrixTransport(TransportRisk):
     def ship(self, x: Array, hint: TransportHint | None, over: Callable[[], bool]) -> tuple[float, Array]:
         """Over all pairs, whether they are among the arcs or not."""
         return cheapest_plan(self.distance, x, self.prior, over)
+
+    def plan_tree(self, x: Array) -> Indices:
+        """Over the states, their copies and the hub."""
+        return cheapest_plan_tree(self.distance, x, self.prior)
 
     def priced(self, potentials: Array, here: Mask) -> Array:
         """Column maxima of f_i - D_ij."""

@@ -32,22 +32,42 @@ def cheapest_plan(
 
     The start sends everything through a hub that is nowhere nearer than the largest distance.
     """
-    n, m = distance.shape
-    hub, largest = n + m, float(distance.max())
-    parent = np.full(hub + 1, hub)
-    parent[hub] = kernels.NOBODY
-    order, balance = np.arange(hub, -1, -1), np.concatenate([supply, -demand, [0.0]])
-    links, carried = kernels.tree_with_flow(parent, order, np.full(hub + 1, largest), balance)
-    rows, gain = min(PRICED_ROWS, n), MIN_RELATIVE_GAIN * largest
-    done = _finished(
-        distance.size, lambda budget: kernels.improve_plan(distance, links, carried, rows, gain, budget), over
-    )
-    cost, against = kernels.tree_cost(links, carried, hub, balance)
+    (n, m), largest = distance.shape, float(distance.max())
+    links, carried, done = _improved_plan(distance, supply, demand, over)
+    cost, against = kernels.tree_cost(links, carried, n + m, _plan_balance(supply, demand))
     cost, potentials = cost + 2 * largest * against, carried[kernels.PI, :n].copy()
     if not done:
         collected = (potentials[:, None] - distance).max(axis=0)
         _require_proof(cost, float(potentials @ supply - demand @ collected), largest)
     return cost, potentials
+
+
+def cheapest_plan_tree(distance: Array, supply: Array, demand: Array) -> Indices:
+    """The spanning tree that carries the cheapest plan, as the parent of every node, -1 at the root.
+
+    Nodes 0 to n-1 are the suppliers, n to n+m-1 the demands, and n+m is the hub.
+    """
+    return _improved_plan(distance, supply, demand, never)[0][:, 0].copy()
+
+
+def _improved_plan(
+    distance: Array, supply: Array, demand: Array, over: Callable[[], bool]
+) -> tuple[Indices, Array, bool]:
+    n, m = distance.shape
+    hub, largest = n + m, float(distance.max())
+    parent = np.full(hub + 1, hub)
+    parent[hub] = kernels.NOBODY
+    order, balance = np.arange(hub, -1, -1), _plan_balance(supply, demand)
+    links, carried = kernels.tree_with_flow(parent, order, np.full(hub + 1, largest), balance)
+    rows, gain = min(PRICED_ROWS, n), MIN_RELATIVE_GAIN * largest
+    done = _finished(
+        distance.size, lambda budget: kernels.improve_plan(distance, links, carried, rows, gain, budget), over
+    )
+    return links, carried, done
+
+
+def _plan_balance(supply: Array, demand: Array) -> Array:
+    return np.concatenate([supply, -demand, [0.0]])
 
 
 def cheapest_flow(
@@ -62,11 +82,7 @@ def cheapest_flow(
 
     It starts on the ``tree``.
     """
-    links, carried = kernels.tree_with_flow(tree.parent, tree.order, tree.length, balance)
-    block, gain = max(1, int(tail.size**0.5)), MIN_RELATIVE_GAIN * float(length.max(initial=0.0))
-    done = _finished(
-        tail.size, lambda budget: kernels.improve_flow(tail, head, length, links, carried, block, gain, budget), over
-    )
+    links, carried, done = _improved_flow(tail, head, length, tree, balance, over)
     # what goes against an arc costs the same on the arc back
     cost, potentials = kernels.tree_cost(links, carried, int(tree.order[0]), balance)[0], carried[kernels.PI].copy()
     if not done:
@@ -75,6 +91,22 @@ def cheapest_flow(
             steepness = np.nan_to_num((potentials[tail] - potentials[head]) / length, nan=0.0, posinf=np.inf)
         _require_proof(cost, float(potentials @ balance) / max(1.0, float(steepness.max())), float(length.max()))
     return cost, potentials
+
+
+def cheapest_flow_tree(tail: Indices, head: Indices, length: Array, tree: SpanningTree, balance: Array) -> Indices:
+    """The spanning tree that carries the cheapest flow, as the parent of every node, -1 at the root."""
+    return _improved_flow(tail, head, length, tree, balance, never)[0][:, 0].copy()
+
+
+def _improved_flow(
+    tail: Indices, head: Indices, length: Array, tree: SpanningTree, balance: Array, over: Callable[[], bool]
+) -> tuple[Indices, Array, bool]:
+    links, carried = kernels.tree_with_flow(tree.parent, tree.order, tree.length, balance)
+    block, gain = max(1, int(tail.size**0.5)), MIN_RELATIVE_GAIN * float(length.max(initial=0.0))
+    done = _finished(
+        tail.size, lambda budget: kernels.improve_flow(tail, head, length, links, carried, block, gain, budget), over
+    )
+    return links, carried, done
 
 
 def _finished(n_arcs: int, improve: Callable[[int], bool], over: Callable[[], bool]) -> bool:

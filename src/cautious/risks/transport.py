@@ -23,7 +23,7 @@ from cautious.checks import state_sums_of, states_of
 from cautious.risks.base import ConicRisk, Cut, Structure, never
 from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.graph_flow import SpanningTree, spanning_tree
-from cautious.risks.network_simplex import cheapest_flow
+from cautious.risks.network_simplex import cheapest_flow, cheapest_flow_tree
 
 # a flow proved this precise is as good as the exact one; for few states the exact one costs next to nothing
 PRECISION, EXACT_STATES = 1e-8, 1000
@@ -86,6 +86,10 @@ class TransportRisk(ConicRisk):
     @abstractmethod
     def ship(self, x: Array, hint: TransportHint | None, over: Callable[[], bool]) -> tuple[float, Array]:
         """Cheapest transport of a marginal x (S,) of sum one: its cost and its potentials (S,)."""
+
+    @abstractmethod
+    def plan_tree(self, x: Array) -> Indices:
+        """The spanning tree of the cheapest transport of a marginal x (S,), as the parent of every node."""
 
     def value(self, d: Array) -> float:
         """The cost of the cheapest transport."""
@@ -174,6 +178,11 @@ class GraphTransport(TransportRisk):
             ):
                 return upper, potentials
         return cheapest_flow(self.tail, self.head, self.cost, self.tree, missing - missing.mean(), over)
+
+    def plan_tree(self, x: Array) -> Indices:
+        """Over the states themselves."""
+        missing = x - self.prior
+        return cheapest_flow_tree(self.tail, self.head, self.cost, self.tree, missing - missing.mean())
 
     @cached_property
     def tree(self) -> SpanningTree:

@@ -45,6 +45,7 @@ def build_solution(problem: Problem, target: Target, outcome: Outcome) -> Soluti
         visits=best.occupancy,
         objective_error=best.error,
         facts=facts,
+        witness=outcome.witness,
     )
     multipliers, adjusted = _prices(problem, target, outcome.witness, best)
     return _solution(problem, target, outcome, outcome.method, outcome.status, best, certificate, multipliers, adjusted)
@@ -182,8 +183,9 @@ def _no_value(
     assert outcome.evaluated is not None
     impossible = status is Status.INFEASIBLE
     bound = -np.inf if impossible else np.inf
+    gap = 0.0 if impossible else np.inf
     certificate = Certificate(
-        kind, statement, bound, 0.0 if impossible else np.inf, outcome.evaluated.occupancy, 0.0, facts
+        kind, statement, bound, gap, outcome.evaluated.occupancy, 0.0, facts, witness=outcome.conflict
     )
     zero = np.zeros(problem.mdp.n_states)
     multipliers = zero if outcome.conflict is None else outcome.conflict.multipliers

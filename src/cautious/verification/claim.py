@@ -1,0 +1,277 @@
+"""What a solution claims, and all that may be used to check it: model, problem, policy and witness, as plain arrays.
+
+A claim is read from the header and the arrays of a file written by ``solution.save(path, witness=True)``, and from
+nothing else; a solution in memory is given in the same form. Everything is checked here, so that the files beside this
+one may rely on shapes and ranges.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cautious.arrays import Array, Indices, Mask
+from cautious.checks import as_allowed, as_count, as_floats, as_mask, as_number, check_nonnegative, check_shape
+from cautious.errors import IncompatibleError, InputError
+from cautious.storage import errors_of_file, take, unplain
+
+# distributions are stored as doubles; the file is damaged if their sum misses one by more than this
+SUM_TOLERANCE = 1e-9
+SCALAR_KINDS = ("Variance", "CVaR")
+# the data of each kind of risk: its arrays, and the ranges of its numbers
+ARRAYS: dict[str, tuple[str, ...]] = {
+    "SafeSet": ("states",),
+    "TaskFloors": ("task_rewards", "floors"),
+    "PeakExposure": ("sets",),
+    "WorstTask": ("task_rewards",),
+    "KL": ("prior",),
+    "Entropy": (),
+    "TotalVariation": ("prior",),
+    "Quadratic": ("prior",),
+    "Wasserstein": ("prior", "tree"),
+    "Variance": (),
+    "CVaR": (),
+}
+NUMBERS = {
+    "SafeSet": {"slack": (0.0, 1.0)},
+    "CVaR": {"level": (0.0, float(np.nextafter(1.0, 0.0)))},
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """Rows ``s*A + a`` of probabilities by ``indptr``, ``indices`` and ``probabilities``; tables (S, A).
+
+    ``outcome_rewards`` has a reward for every probability, if rewards depend on the next state; ``reward_square`` is
+    there if rewards (S, A) are averages with a second moment of their own.
+    """
+
+    shape: tuple[int, int]
+    discount: float
+    indptr: Indices
+    indices: Indices
+    probabilities: Array
+    start: Array
+    allowed: Mask
+    rewards: Array
+    reward_square: Array | None
+    outcome_rewards: Array | None
+
+
+@dataclass(frozen=True)
+class Term:
+    """A risk by its name, its weight in the sum, and its data."""
+
+    kind: str
+    weight: float
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A witness for the policies whose best scalars lie between ``lows`` and ``highs`` (m,); without scalars, for all.
+
+    The multipliers are the exact sum of ``multipliers`` and ``rest``, both (S,); ``lines`` has, by the number of each
+    term that is not scalar, what describes an affine function below it.
+    """
+
+    lows: Array
+    highs: Array
+    at: Array
+    multipliers: Array
+    rest: Array
+    lines: Mapping[int, Array]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The claimed numbers, and what is said to prove them."""
+
+    model: Model
+    caution: float
+    terms: tuple[Term, ...]
+    policy: Array
+    boxes: tuple[Box, ...]
+    conflict: tuple[Array, Array] | None
+    status: str
+    objective: float
+    upper_bound: float
+    gap: float
+    objective_error: float
+    tolerance: float
+
+
+def read_claim(source: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Claim:
+    """The claim in the header and the arrays of a solution; ``source`` names it in errors."""
+    damage = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+    with errors_of_file(source, *damage):
+        estimated, sampled = (
+            header["certificate"]["kind"] == "estimated",
+            not header["model"].get("known_transitions", True),
+        )
+    if estimated or sampled:
+        raise IncompatibleError(
+            f"{source}: it was learned from samples; its statement holds with some probability, and cannot be verified "
+            "in exact arithmetic"
+        )
+    with errors_of_file(source, *damage):
+        if "proof" not in header:
+            raise InputError("it was saved without its witness; save it with solution.save(path, witness=True)")
+        return _Reader(source, arrays).claim(header, header["proof"])
+
+
+class _Reader:
+    """The arrays of a file, each checked when it is taken."""
+
+    def __init__(self, source: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.source, self.arrays = source, arrays
+
+    def take(self, name: str) -> NDArray[Any]:
+        return take(self.source, self.arrays, name)
+
+    def floats(self, name: str, shape: tuple[int, ...]) -> Array:
+        array = as_floats(name, self.take(name))
+        check_shape(name, array, shape, "what model and problem ask for")
+        return array
+
+    def whole(self, name: str, size: int, least: int, end: int) -> Indices:
+        """Whole numbers (size,) from ``least`` up to, not including, ``end``."""
+        array = self.take(name)
+        check_shape(name, array, (size,), "what model and problem ask for")
+        if array.dtype.kind not in "iu" or np.any((array < least) | (array >= end)):
+            raise InputError(f"{name} must hold whole numbers from {least} to {end - 1}")
+        return array.astype(np.int64)
+
+    def distributions(self, name: str, shape: tuple[int, ...], axis: int | None = -1) -> Array:
+        """Numbers that are not negative and sum to one along the last axis, or all together."""
+        array = self.floats(name, shape)
+        check_nonnegative(name, array)
+        _check_sums(name, array.sum(axis=axis))
+        return array
+
+    def claim(self, header: Mapping[str, Any], proof: Mapping[str, Any]) -> Claim:
+        model = self.model(header["model"])
+        terms = tuple(self.term(f"proof.term{number}.", model, term) for number, term in enumerate(proof["terms"]))
+        policy = self.distributions("policy", model.shape)
+        if np.any((policy > 0) & ~model.allowed):
+            raise InputError("the policy uses a pair that is not allowed")
+        conflict = None
+        if proof["conflict"]:
+            weights = self.floats("proof.conflict.weights", (self.take("proof.conflict.weights").size,))
+            conflict = weights, self.floats("proof.conflict.multipliers", model.shape[:1])
+        names = ("objective", "upper_bound", "gap", "tolerance")
+        return Claim(
+            model,
+            # a risk that costs nothing is not part of the problem
+            as_number("caution", proof["caution"], 0.0, open_ends="(" if terms else ""),
+            terms,
+            policy,
+            self.boxes(model, terms, as_count("boxes", proof["boxes"], 0)),
+            conflict,
+            str(header["status"]),
+            objective_error=as_number("objective_error", unplain(header["certificate"]["objective_error"]), 0.0),
+            **{name: float(unplain(header[name])) for name in names},
+        )
+
+    def model(self, header: Mapping[str, Any]) -> Model:
+        shape = as_count("n_states", header["n_states"]), as_count("n_actions", header["n_actions"])
+        n_pairs, n_entries = shape[0] * shape[1], self.take("model.probabilities").size
+        indptr = self.whole("model.indptr", n_pairs + 1, 0, n_entries + 1)
+        allowed = as_allowed(self.take("model.allowed"), shape)
+        lengths = np.diff(indptr)
+        if indptr[0] != 0 or indptr[-1] != n_entries or np.any((lengths > 0) != allowed.ravel()) or lengths.min() < 0:
+            raise InputError("the rows of transitions are not those of the allowed pairs")
+        probabilities = self.floats("model.probabilities", (n_entries,))
+        if probabilities.min() <= 0:
+            raise InputError(f"model.probabilities holds {probabilities.min()}; what is stored must be positive")
+        _check_sums("model.probabilities", np.add.reduceat(probabilities, indptr[:-1][allowed.ravel()]))
+        rewards, by_outcome = self.floats("model.rewards", shape), "model.outcome_rewards" in self.arrays
+        with np.errstate(over="ignore"):
+            has_square = not by_outcome and not np.array_equal(self.take("model.reward_square"), rewards**2)
+        return Model(
+            shape,
+            as_number("discount", header["discount"], 0.0, 1.0, open_ends=")"),
+            indptr,
+            self.whole("model.indices", n_entries, 0, shape[0]),
+            probabilities,
+            self.distributions("model.start", shape[:1]),
+            allowed,
+            rewards,
+            self.floats("model.reward_square", shape) if has_square else None,
+            self.floats("model.outcome_rewards", (n_entries,)) if by_outcome else None,
+        )
+
+    def term(self, prefix: str, model: Model, given: Mapping[str, Any]) -> Term:
+        kind = given["kind"]
+        if kind not in ARRAYS:
+            raise InputError(f"risks of the kind {kind!r} cannot be verified")
+        data = {name: as_number(name, given[name], *ends) for name, ends in NUMBERS.get(kind, {}).items()}
+        arrays: dict[str, Any] = {name: self.array(prefix, name, model) for name in ARRAYS[kind]}
+        if kind == "Wasserstein" and f"{prefix}distance" in self.arrays:
+            arrays["distance"] = self.floats(f"{prefix}distance", (model.shape[0], model.shape[0]))
+        elif kind == "Wasserstein":
+            arrays |= {name: self.array(prefix, name, model) for name in ("tails", "heads", "lengths")}
+            check_shape(f"{prefix}heads", arrays["heads"], arrays["tails"].shape, "as many as tails")
+            check_shape(f"{prefix}lengths", arrays["lengths"], arrays["tails"].shape, "as many as tails")
+        for name in ("distance", "lengths"):
+            check_nonnegative(name, arrays.get(name, np.zeros(0)))
+        if "floors" in arrays:
+            check_shape(f"{prefix}floors", arrays["floors"], arrays["task_rewards"].shape[:1], "one for every task")
+        if kind == "Wasserstein":
+            check_shape(f"{prefix}prior", arrays["prior"], model.shape[:1], "(S,)")
+        return Term(kind, as_number("weight", given["weight"], 0.0, open_ends="("), data | arrays)
+
+    def array(self, prefix: str, name: str, model: Model) -> Any:
+        """Data of a risk, by its role."""
+        (n, _), given, place = model.shape, self.take(prefix + name), prefix + name
+        if given.size == 0 and name in ("sets", "task_rewards"):
+            raise InputError(f"{place} is empty; a worst case and floors need at least one number")
+        match name:
+            case "states" | "tails" | "heads":
+                return self.whole(place, given.size, 0, n)
+            case "tree":
+                return self.whole(place, given.size, -1, given.size)
+            case "sets":
+                return as_mask(place, given, (len(given), n), "(m, S)")
+            case "task_rewards":
+                return self.floats(place, (len(given), *model.shape))
+            case "floors" | "lengths":
+                return self.floats(place, (given.size,))
+            case _:
+                return self.distributions(place, (n,) if given.ndim == 1 else model.shape, axis=None)
+
+    def boxes(self, model: Model, terms: tuple[Term, ...], count: int) -> tuple[Box, ...]:
+        if count == 0:
+            return ()
+        scalars = sum(term.kind in SCALAR_KINDS for term in terms)
+        lows, highs, at = (self.floats(f"proof.boxes.{name}", (count, scalars)) for name in ("lows", "highs", "at"))
+        multipliers, rest = (
+            self.floats(f"proof.boxes.{name}", (count, model.shape[0])) for name in ("multipliers", "rest")
+        )
+        lines = {
+            number: self.floats(f"proof.boxes.line{number}", (count, *_line_shape(term, model)))
+            for number, term in enumerate(terms)
+            if term.kind not in SCALAR_KINDS
+        }
+        return tuple(
+            Box(lows[k], highs[k], at[k], multipliers[k], rest[k], {number: line[k] for number, line in lines.items()})
+            for k in range(count)
+        )
+
+
+def _check_sums(name: str, sums: Any) -> None:
+    off = np.abs(np.atleast_1d(sums) - 1)
+    if not off.max() <= SUM_TOLERANCE:
+        raise InputError(f"{name} has a sum that misses 1 by {off.max():g}; allowed is {SUM_TOLERANCE:g}")
+
+
+def _line_shape(term: Term, model: Model) -> tuple[int, ...]:
+    """Of what describes an affine function below a risk: weights (m,), or slopes and potentials like the prior."""
+    if "prior" in term.data:
+        return tuple(term.data["prior"].shape)
+    if term.kind == "Entropy":
+        return model.shape
+    numbers = term.data.get("task_rewards", term.data.get("sets"))
+    return (1,) if numbers is None else (len(numbers),)
