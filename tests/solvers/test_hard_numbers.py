@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
+from cautious.certificate.bounds import Cover, Witness, upper_bound
 
 PRIOR = np.array([[0.7, 0.3]])
 
@@ -117,3 +118,22 @@ def test_huge_numbers_end_in_an_answer(name, size, capfd):
     solution = ca.solve(ca.Problem(mdp, all_risks(mdp)[name]), time_limit_seconds=20)
     assert solution.gap >= 0
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", all_risks(ca.MDP(np.ones((1, 2, 1)), [[0, -10]], discount=0.9)))
+def test_a_witness_still_proves_its_bound_when_the_solver_has_gone_on(name):
+    """What a solver sends must not be a view of numbers that it goes on changing."""
+    for seed in range(8):
+        rng = np.random.default_rng([11, seed])
+        mdp = ca.MDP(rng.dirichlet(np.ones(5), size=(5, 3)), 100 * rng.random((5, 3)), 0.999)
+        problem = ca.Problem(mdp, all_risks(mdp)[name], 1e3)
+        certificate = ca.solve(problem, tolerance=1e-9).certificate
+        if isinstance(certificate.witness, Witness | Cover):
+            assert upper_bound(problem, certificate.witness) <= certificate.upper_bound
+
+
+def test_distance_at_a_kink_has_an_error():
+    """The slope is zero where occupancy and prior agree; what the occupancy may be off is not."""
+    mdp = ca.MDP(np.ones((1, 3, 1)), [[0.0, -1.0, -1.0]], 0.9)
+    solution = ca.solve(ca.Problem(mdp, ca.TotalVariation([[1.0, 0.0, 0.0]])))
+    assert solution.certificate.objective_error > 0

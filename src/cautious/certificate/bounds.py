@@ -43,6 +43,7 @@ TABLE_ROUNDING = 16
 MAX_COUNTED_TERMS = 16
 # what is added up inside a risk rounds that many times more
 SUM_ROUNDING = 4
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,8 @@ def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> fl
         return np.inf
     mean, magnitude = kernels.compensated_dot(mdp.start, v)
     # 16 u: 2 for the dot product, 2 for 1 / (1 - gamma), 3 for these sums, 4 for a start that does not sum to one
-    return float(mean + rest + worst + 8 * EPS * (magnitude + abs(worst)))
+    # and whatever products below the smallest normal number lose
+    return float(mean + rest + worst + 8 * EPS * (magnitude + abs(worst)) + SMALLEST_NORMAL)
 
 
 def exact_advantages(problem: Problem, linear: LinearProblem, v: Array, rest: Array) -> tuple[float, Array]:

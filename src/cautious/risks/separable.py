@@ -222,6 +222,10 @@ class HalfL1(SeparableRisk):
         """1/2 |x - p|_1."""
         return 0.5 * float(np.abs(self.entries(d) - self.prior).sum()) + self.outside
 
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """Half of that distance; the slope says nothing at a kink."""
+        return distance + 32 * EPS
+
     def of_nothing(self, prior: Array) -> float:
         """Half of it."""
         return 0.5 * float(prior.sum())
@@ -268,6 +272,10 @@ class HalfSquares(SeparableRisk):
     def value(self, d: Array) -> float:
         """1/2 |x - p|^2."""
         return 0.5 * float(np.sum((self.entries(d) - self.prior) ** 2)) + self.outside
+
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """To first order, and the square of the distance."""
+        return super().value_error(d, value, slope, distance) + distance**2
 
     def of_nothing(self, prior: Array) -> float:
         """Half of its squares."""

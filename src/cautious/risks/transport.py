@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import state_sums_of, states_of
+from cautious.models.encodings import EPS
 from cautious.risks.base import ConicRisk, Cut, Structure, never
 from cautious.risks.epigraph import Epigraph, state_sums
 from cautious.risks.graph_flow import SpanningTree, spanning_tree
@@ -104,6 +105,10 @@ class TransportRisk(ConicRisk):
         x = state_sums_of(d)
         cost, potentials = self.ship(x / x.sum(), hint, over)
         return cost, self._table(potentials)
+
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """By the triangle inequality: half of that distance is moved at most over the largest distance of states."""
+        return (distance / 2 + 32 * EPS) * self.diameter + 32 * EPS * abs(value)
 
     def witness_at(self, d: Array, active: Mask) -> Array:
         """Potentials of the cheapest transport."""

@@ -15,7 +15,7 @@ from cautious.certificate.twofold import twofold_sum
 from cautious.models.chains import chain_of
 from cautious.problem import Problem
 
-MAX_ROUNDS = 12
+MAX_ROUNDS = 50
 
 
 def refined(problem: Problem, witness: Witness | Cover) -> Witness | Cover:
@@ -35,13 +35,18 @@ def refined(problem: Problem, witness: Witness | Cover) -> Witness | Cover:
 def _refined(problem: Problem, linear: LinearProblem, witness: Witness) -> Witness:
     mdp, counted = problem.mdp, problem.active_states
     values = np.where(counted, witness.multipliers, 0.0), np.zeros(mdp.n_states)
-    best, last = values, np.inf
+    best, least, last_actions = values, np.inf, np.zeros(0, np.int64)
     for _ in range(MAX_ROUNDS):
         largest, advantage = exact_advantages(problem, linear, *values)
-        if not largest < last:
+        if np.isnan(largest):
             break
-        best, last = values, largest
         actions = np.argmax(advantage, axis=1)
+        # values rise from policy to policy, and the largest advantage may rise on the way; once the policy stays, only
+        # its linear solve is repeated
+        if not largest < least and np.array_equal(actions, last_actions):
+            break
+        best, least = (values, largest) if largest < least else (best, least)
+        last_actions = actions
         gain = np.where(counted, advantage[np.arange(mdp.n_states), actions], 0.0)
         step, _ = chain_of(mdp, np.eye(mdp.n_actions)[actions]).values(mdp.discount, gain)
         values = twofold_sum(*values, np.where(counted, step, 0.0))

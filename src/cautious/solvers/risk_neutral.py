@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 from functools import partial
 
-from cautious.certificate.bounds import Witness
+import numpy as np
+
+from cautious.certificate.bounds import LinearProblem, Witness, exact_advantages
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.refinement import refined
 
 
 class RiskNeutral(Solver):
@@ -24,12 +27,17 @@ class RiskNeutral(Solver):
         The first is precise enough for the return to be known by the values alone: that takes a few more sweeps, where
         the occupancy would take a linear solve.
         """
-        warm = None
+        mdp, reward, warm = problem.mdp, problem.reward, None
         for share in (2e-3, 1e-5, 0.0):
             enough = partial(_part, share, target)
-            mdp, reward = problem.mdp, problem.reward
             warm = plan(mdp, reward, tolerance=enough, allowed=problem.kept, warm=warm, over=target.over)
             yield Candidate(warm.policy(mdp.n_actions), Witness(warm.values), values=warm.values)
+        # rounding may have hidden which action is best: policy iteration in twice the working precision
+        best = refined(problem, Witness(np.zeros(mdp.n_states) if warm is None else warm.values))
+        assert isinstance(best, Witness)
+        assert best.rest is not None
+        _, advantages = exact_advantages(problem, LinearProblem(reward, 0.0, None), best.multipliers, best.rest)
+        yield Candidate(problem.completed(np.eye(mdp.n_actions)[np.argmax(advantages, axis=1)]), best)
 
 
 def _part(share: float, target: Target, objective: float) -> float:

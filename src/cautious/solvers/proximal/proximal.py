@@ -171,7 +171,8 @@ def cuts(search: Search) -> tuple[Any, ...]:
         found[transport.number] = prices
     for feature in parts.features:
         prices = search.slacks[0].price[row : row + len(feature.risk.names)]
-        found[feature.number] = prices / (unit * feature.weight) if feature.risk.is_barrier else prices
+        # a copy: the search goes on with its own
+        found[feature.number] = prices / (unit * feature.weight) if feature.risk.is_barrier else prices.copy()
         row += len(feature.risk.names)
     return tuple(found)
 
