@@ -7,7 +7,6 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cautious.arrays import Array, Mask
@@ -98,35 +97,6 @@ def check_nonnegative(name: str, array: Array) -> None:
     if bad.any():
         where = first_bad(bad)
         raise InputError(f"{name}{_at(where)} is {array[where]}; negative values are not allowed")
-
-
-def as_rows(name: str, matrix: Any) -> sp.csr_array:
-    """A sparse matrix as CSR with summed duplicates; its indices are checked, because bad ones crash compiled code."""
-    if np.issubdtype(matrix.dtype, np.complexfloating):
-        raise InputError(f"{name} must hold real numbers, found dtype {matrix.dtype}")
-    if matrix.format == "coo":
-        for axis, index in enumerate(matrix.coords):
-            _check_indices(name, index, matrix.shape[axis])
-    elif matrix.format in ("csr", "csc"):
-        pointer, minor = matrix.indptr, matrix.shape[1 if matrix.format == "csr" else 0]
-        bad = (
-            pointer[0] != 0 or np.any(np.diff(pointer) < 0) or pointer[-1] > min(matrix.indices.size, matrix.data.size)
-        )
-        if bad or pointer.size != matrix.shape[0 if matrix.format == "csr" else 1] + 1:
-            raise InputError(f"{name}: the sparse matrix's index pointer is inconsistent (it ends at {pointer[-1]})")
-        _check_indices(name, matrix.indices, minor)
-    elif matrix.format == "bsr":
-        _check_indices(name, matrix.indices, matrix.shape[1] // matrix.blocksize[1])
-    rows = sp.csr_array(matrix, dtype=np.float64, copy=True)
-    rows.sum_duplicates()
-    return rows
-
-
-def _check_indices(name: str, indices: NDArray[Any], count: int) -> None:
-    bad = (indices < 0) | (indices >= count)
-    if bad.any():
-        found = indices[int(np.argmax(bad))]
-        raise InputError(f"{name}: the sparse matrix has the index {found}; expected 0 to {count - 1}")
 
 
 def as_distribution(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:

@@ -171,12 +171,16 @@ class MDP:
         return self.n_states, self.n_actions
 
     def require_transitions(self, what: str) -> None:
-        """Refuse to compute from a stand-in, or from arrays that somebody has changed since."""
+        """Refuse to compute from a stand-in, or from changed arrays."""
         if not self.known_transitions:
             raise IncompatibleError(
                 f"{what} needs the model's transitions, and this one is a stand-in for a simulator: only its sizes, "
                 "names and discount are real"
             )
+        self.require_unchanged()
+
+    def require_unchanged(self) -> None:
+        """Refuse arrays that somebody has changed since the model was made."""
         if self._as_given != self._looked_over():
             raise InputError(
                 "the transitions were changed after the model was made: it shares them with the matrix it was given; "
@@ -185,7 +189,9 @@ class MDP:
 
     def _looked_over(self) -> tuple[bool, bool]:
         """What compiled loops rely on: indices within bounds, rows that sum to one."""
-        return is_in_order(self.transitions), are_probabilities(self.transitions, self.allowed)
+        in_order = is_in_order(self.transitions)
+        # a broken index pointer would lead the second look out of the arrays
+        return in_order, in_order and are_probabilities(self.transitions, self.allowed)
 
     def expect_next(self, values: Array) -> Array:
         """E[values(s') | s, a] for values (S,); (S, A), zero for forbidden pairs."""
@@ -281,6 +287,7 @@ class MDP:
 
     def simulator(self) -> TableSimulator:
         """This model as a simulator: the same calls a black-box simulator offers."""
+        self.require_unchanged()
         return TableSimulator(
             self.transitions,
             self.rewards,

@@ -44,6 +44,7 @@ def write(path: Path, mdp: MDP) -> None:
 
 def model_to_storage(mdp: MDP) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and arrays of a model."""
+    mdp.require_unchanged()
     header: dict[str, Any] = {
         "n_states": mdp.n_states,
         "n_actions": mdp.n_actions,

@@ -22,6 +22,7 @@ from cautious.models.formats.companion import refuse_reward_square
 from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.formats.text import opened
 from cautious.models.tabular import MDP
+from cautious.sparse_input import as_rows
 
 NAME = "arrays of MDP toolboxes"
 WANTED = ("P", "R", "discount")
@@ -85,7 +86,7 @@ def _reward_form(path: Path, value: Any, n_states: int, n_actions: int) -> Any:
     """Rewards (S,), (S, A) or one matrix per action, as ``MDP`` takes them."""
     if value is None:
         raise FileError(f"{path}: the variable R is missing")
-    dense = value.toarray() if sp.issparse(value) and value.shape != (n_states, n_states) else value
+    dense = as_rows("R", value).toarray() if sp.issparse(value) and value.shape != (n_states, n_states) else value
     if isinstance(dense, np.ndarray) and dense.dtype.kind in "fiub":
         if dense.shape in ((n_states,), (n_states, 1), (1, n_states)) and (n_states, n_actions) != dense.shape:
             return np.repeat(dense.reshape(-1, 1).astype(np.float64), n_actions, axis=1)
