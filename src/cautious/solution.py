@@ -245,8 +245,10 @@ def load(path: str | os.PathLike[str]) -> Solution:
         tables: dict[str, Any] = {name: _storage.take(path, arrays, name) for name in _TABLES}
         for name, table in tables.items():
             expected = (mdp.n_states,) if name in ("multipliers", "reached") else mdp.shape
-            if table.shape != expected:
-                raise FileError(f"{path}: the array {name!r} has shape {table.shape}, expected {expected}")
+            dtype = np.dtype(np.bool_ if name == "reached" else np.float64)
+            if table.shape != expected or table.dtype != dtype:
+                found = f"has shape {table.shape} and dtype {table.dtype}"
+                raise FileError(f"{path}: the array {name!r} {found}, expected {expected} and {dtype}")
         visits = PolicyOccupancy(tables.pop("occupancy"), tables.pop("reached"), certificate.pop("occupancy_error"))
         return Solution(
             status=Status[header["status"]],
@@ -262,7 +264,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
             **numbers,
             **tables,
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{path}: the solution's header is incomplete or damaged ({error!r})") from None

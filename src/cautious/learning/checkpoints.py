@@ -88,5 +88,7 @@ def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> C
         for name, part_header in header["parts"].items():
             parts[name] = (dict(part_header), part_of(arrays, f"{name}."))
         return Checkpoint(stored, dict(header["counters"]), parts)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        if isinstance(error, FileError):
+            raise
         raise FileError(f"{path}: the checkpoint is incomplete or damaged ({error!r})") from None

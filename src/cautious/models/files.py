@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cautious.arrays import Mask
 from cautious.errors import InputError
 from cautious.models.formats.reader_options import ReaderOptions
-from cautious.storage import as_path
+from cautious.regular_files import as_path
 from cautious.tables.arrow_files import ARROW, PARQUET
 
 if TYPE_CHECKING:

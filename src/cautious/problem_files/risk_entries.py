@@ -104,12 +104,11 @@ def array_from_file(name: str, text: str, folder: Path, *, solutions: bool) -> A
     path = folder / file
     try:
         if path.suffix == ".npy" and not member:
-            # a memory map refuses a header that claims more than the file holds, before anything is allocated
-            return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+            return storage.read_npy(path)
         if path.suffix == ".npz" and member:
             return storage.take(path, storage.read_arrays(path, [member]), member)
-    except (OSError, ValueError, EOFError, SyntaxError, TypeError) as error:
-        raise FileError(f"{name}: cannot read {text}: {error}") from None
+    except FileError as error:
+        raise FileError(f"{name}: cannot read {text:.200}: {error}") from None
     if path.suffix == ".npz" and solutions:
         return load(path)
     hint = ", or a solution .npz" if solutions else ""

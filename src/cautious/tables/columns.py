@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.checks import first_bad
 from cautious.errors import IncompatibleError, InputError
-from cautious.storage import as_path
+from cautious.regular_files import as_path
 from cautious.tables.arrow_files import ARROW, PARQUET, ArrowFile, ArrowMemory, ArrowTable
 from cautious.tables.cells import NO_LABEL, BadCell, Coding, as_flags, as_numbers
 from cautious.tables.csv_files import CsvFile

@@ -20,8 +20,8 @@ from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion
 from cautious.models.formats.companion import refuse_reward_square
 from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
-from cautious.models.formats.text import opened
 from cautious.models.tabular import MDP
+from cautious.regular_files import opened, size_of
 from cautious.sparse_input import as_rows
 
 NAME = "arrays of MDP toolboxes"
@@ -36,7 +36,7 @@ def read_npz(path: Path, given: ReaderOptions) -> MDP:
     matrices = matrices_of(path, "P", arrays.get("P"))
     if matrices[0].shape[0] != matrices[0].shape[1]:
         shape = arrays["P"].shape
-        like = "; (S, A, S) is for ca.MDP(P, R)" if shape[0] == shape[2] else ""
+        like = "; (S, A, S) is for ca.MDP(P, R)" if len(shape) == 3 and shape[0] == shape[2] else ""
         raise FileError(f"{path}: P has shape {shape}; expected (A, S, S){like}")
     return toolbox_model(path, given, matrices, arrays.get("R"), arrays.get("discount"))
 
@@ -66,7 +66,7 @@ def toolbox_model(path: Path, given: ReaderOptions, matrices: list[Any], rewards
     beside = companion.read(path)
     n_states, n_actions = matrices[0].shape[0], len(matrices)
     beside.sizes(path, n_states, n_actions)
-    held = float(discount.item()) if isinstance(discount, np.ndarray) and discount.size == 1 else None
+    held = None if discount is None else _one_number(path, "discount", discount)
     start = settled_start(path, given, beside.start(path), n_states, beside.state_names)
     rate = settled_discount(path, given, held if beside.discount is None else beside.discount)
     with _storage.errors_of_file(path):
@@ -80,6 +80,12 @@ def toolbox_model(path: Path, given: ReaderOptions, matrices: list[Any], rewards
             normalise=given.normalise,
             scene=beside.scene,
         )
+
+
+def _one_number(path: Path, name: str, value: Any) -> float:
+    if not isinstance(value, np.ndarray) or value.size != 1 or value.dtype.kind not in "fiub":
+        raise FileError(f"{path}: {name} is {value!r:.80}; expected one number")
+    return float(value.item())
 
 
 def _reward_form(path: Path, value: Any, n_states: int, n_actions: int) -> Any:
@@ -112,7 +118,7 @@ def read_matlab(path: Path, given: ReaderOptions) -> MDP:
 def _load_matlab(path: Path) -> dict[str, Any]:
     """The wanted variables; sizes are looked at before anything is unpacked."""
     with opened(path) as stream:
-        limit = FREE_BYTES + _storage.LARGEST_RATIO * path.stat().st_size
+        limit = FREE_BYTES + _storage.LARGEST_RATIO * size_of(stream)
         try:
             for name, shape, _ in sio.whosmat(stream):
                 if name in WANTED and math.prod(shape) * 8 > limit:
