@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cautious.errors import FileError
+from cautious.errors import FileError, shown
 
 try:
     import fcntl
@@ -42,7 +42,7 @@ def as_path(path: Any) -> Path:
         found = Path(path)
         encoded = os.fsencode(found)
     except (TypeError, ValueError):
-        raise FileError(f"expected the path of a file, found {path!r:.200}") from None
+        raise FileError(f"expected the path of a file, found {shown(path, 200)}") from None
     if b"\0" in encoded:
         raise FileError(f"{str(path)!r:.200} is not the name of a file: it has a null character")
     return found

@@ -12,7 +12,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.certificate.bounds import Certificate
 from cautious.certificate.proof_storage import StoredProof, stored_proof
 from cautious.checks import as_array, first_bad
-from cautious.errors import FileError, IncompatibleError, InputError, SolveError
+from cautious.errors import FileError, IncompatibleError, InputError, SolveError, shown
 from cautious.history import History
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
@@ -143,7 +143,7 @@ class Solution:
             actions = np.argmax(chances, axis=-1)
         else:
             if rng is not None and not isinstance(rng, np.random.Generator):
-                raise InputError(f"rng must be a numpy.random.Generator, found {rng!r:.80}")
+                raise InputError(f"rng must be a numpy.random.Generator, found {shown(rng)}")
             running = np.cumsum(chances, axis=-1)
             draws = (np.random.default_rng() if rng is None else rng).random(places.shape) * running[..., -1]
             # rounding may take the product up to the total, which belongs to no action
@@ -283,14 +283,14 @@ def _observed_states(mdp: MDP, observation: Any) -> Indices:
     items = as_array("observation", observation)
     if items.dtype.kind == "U":
         if mdp.state_names is None:
-            raise InputError(f"observation is {observation!r:.80}, but this model has no state names")
+            raise InputError(f"observation is {shown(observation)}, but this model has no state names")
         number = {name: state for state, name in enumerate(mdp.state_names)}
         for name in items.ravel().tolist():
             if name not in number:
                 raise InputError(f"observation names the state {name!r}, which this model does not have")
         return np.array([number[name] for name in items.ravel().tolist()], dtype=np.int64).reshape(items.shape)
     if not np.issubdtype(items.dtype, np.integer):
-        raise InputError(f"observation must hold state numbers or names, found {observation!r:.80}")
+        raise InputError(f"observation must hold state numbers or names, found {shown(observation)}")
     bad = (items < 0) | (items >= mdp.n_states)
     if bad.any():
         raise InputError(f"observation is {items[first_bad(bad)]}; states are numbered 0 to {mdp.n_states - 1}")

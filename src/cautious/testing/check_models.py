@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
 from cautious.checks import first_bad
+from cautious.errors import shown
 from cautious.models.tabular import MDP
 from cautious.occupancy import flow_residual, policy_occupancy, policy_values
 from cautious.sparse_input import as_rows
@@ -84,7 +85,7 @@ def check_simulator(simulator: Any, seed: int = 0, draws: int = 2000) -> None:
         what = f"sample({size} pairs from state {states[0]}, action {actions[0]}; seed {number})"
         out = call(what, sample, states[:size].copy(), actions[:size].copy(), np.random.default_rng(number))
         require(
-            isinstance(out, tuple) and len(out) == 2, f"{what} must return (next_states, rewards), found {out!r:.80}"
+            isinstance(out, tuple) and len(out) == 2, f"{what} must return (next_states, rewards), found {shown(out)}"
         )
         _check_states(f"next_states of {what}", out[0], size, n_states)
         rewards = np.asarray(out[1])

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from cautious import storage as _storage
 from cautious.arrays import Array
-from cautious.errors import FileError, IncompatibleError
+from cautious.errors import FileError, IncompatibleError, shown
 from cautious.models.formats import companion
 from cautious.models.formats.companion import refuse_reward_square
 from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
@@ -84,7 +84,7 @@ def toolbox_model(path: Path, given: ReaderOptions, matrices: list[Any], rewards
 
 def _one_number(path: Path, name: str, value: Any) -> float:
     if not isinstance(value, np.ndarray) or value.size != 1 or value.dtype.kind not in "fiub":
-        raise FileError(f"{path}: {name} is {value!r:.80}; expected one number")
+        raise FileError(f"{path}: {name} is {shown(value)}; expected one number")
     return float(value.item())
 
 
@@ -131,7 +131,7 @@ def _load_matlab(path: Path) -> dict[str, Any]:
             raise FileError(f"{path}: a MATLAB file of version 7.3; save it with -v7") from None
         # SciPy's reader has no error of its own: on damaged files it raises whatever its code meets
         except Exception as error:
-            raise FileError(f"{path}: not a readable MATLAB file, or damaged ({error!r:.120})") from None
+            raise FileError(f"{path}: not a readable MATLAB file, or damaged ({shown(error, 120)})") from None
 
 
 def _actions_first(value: Any) -> Any:
