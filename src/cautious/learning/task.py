@@ -202,8 +202,6 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
             f"{task.scalars[0][1].label} looks at the spread of rewards, and this model only knows it through "
             "reward_square: its simulator pays the averages; give rewards (S, A, S) or sparse (S*A, S)"
         )
-    if task.samples > MOST_SAMPLES:
-        raise InputError(f"samples is {task.samples}; at most {MOST_SAMPLES} can be counted exactly")
     if task.samples < task.pairs:
         raise InputError(
             f"samples is {task.samples}; each of the {task.pairs} state-action pairs must be tried at least once"
@@ -221,7 +219,7 @@ def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, 
         allowed = as_mask("simulator.known.allowed", known.allowed, shape, "(S, A)")
     if known.start is not None:
         as_distribution("simulator.known.start", known.start, shape[:1], "(S,)")
-    caution, samples = as_number("caution", caution, 0.0), as_count("samples", samples)
+    caution, samples = as_number("caution", caution, 0.0), as_count("samples", samples, high=MOST_SAMPLES)
     task = Task(simulator, risk, caution, samples, as_seed(seed), allowed, known)
     # binding checks the kind of risk and its data
     _ = task._bound

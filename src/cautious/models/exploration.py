@@ -245,8 +245,8 @@ class Exploration:
         if not offered:
             if self.at_end is None:
                 raise InputError(
-                    f'actions({shown(state)}) gives no action; say what follows: at_end="absorb" stays there, pays 0 '
-                    'forever, at_end="restart" goes on from the initial states'
+                    f'actions({shown(state)}) gives no action; say what follows: at_end="absorb" stays there and pays '
+                    '0 forever, at_end="restart" goes on from the initial states'
                 )
             self.ends.append(number)
         begun = len(self.pair_state)

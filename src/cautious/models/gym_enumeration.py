@@ -181,7 +181,8 @@ def _chances(given: Any, count: int) -> list[float]:
     total = math.fsum(chances)
     if len(chances) != count or not all(chance >= 0 for chance in chances) or abs(total - 1) > NEAR_ONE:
         raise UnlistedDraw(
-            f"draws by np_random.choice with p={shown(chances, 60)}; expected {count} chances from 0 on that sum to 1"
+            f"draws by np_random.choice with p={shown(chances, 60)}; expected {count} chances of at least 0 that "
+            "sum to 1"
         )
     return [chance / total for chance in chances]
 
