@@ -201,7 +201,11 @@ def _names(items: Collection[Hashable]) -> list[str] | None:
     if any(type(item).__str__ is object.__str__ and type(item).__repr__ is object.__repr__ for item in items):
         return None
     for spell in (str, repr):
-        names = [spell(item) for item in items]
+        try:
+            names = [spell(item) for item in items]
+        except ValueError:
+            # whole numbers of thousands of digits have no text
+            return None
         if len(set(names)) == len(names):
             return names
     return None

@@ -119,9 +119,13 @@ def _check_episodes(log: Log, first: Indices) -> None:
 
 def names_of(labels: tuple[Hashable, ...], extra: tuple[str, ...]) -> tuple[str, ...]:
     """Names for labels and added states: their texts; where two look the same, 1 and "1", as Python writes them."""
-    names = tuple(str(label) for label in labels)
-    if len(set(names)) < len(names):
-        names = tuple(repr(label) for label in labels)
+    try:
+        names = tuple(str(label) for label in labels)
+        if len(set(names)) < len(names):
+            names = tuple(repr(label) for label in labels)
+    except ValueError:
+        # whole numbers of thousands of digits have no text
+        raise InputError(f"the labels {shown(labels)} cannot be written as texts; use shorter ones") from None
     for name in extra:
         names = (*names, free_name(name, names))
     return names

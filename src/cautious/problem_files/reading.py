@@ -57,6 +57,9 @@ def _parse(source: Path) -> dict[str, Any]:
         raise FileError(f"{source}: not valid TOML: {error}{_hint(str(error), text)}") from None
     except RecursionError:
         raise FileError(f"{source}: not valid TOML: nested too deeply") from None
+    except ValueError as error:
+        # a whole number of thousands of digits
+        raise FileError(f"{source}: not readable TOML: {error}") from None
 
 
 def _hint(problem: str, text: str) -> str:
