@@ -273,6 +273,7 @@ FUNCTIONS = {
     "read_labels": (ca.read_labels, ca.read_labels, lambda: {"path": saved(".umb")}),
     "read_problem": (ca.read_problem, ca.read_problem, lambda: {"path": "problem.toml"}),
     "load": (ca.load, ca.load, lambda: {"path": "solution.npz"}),
+    "verify": (ca.verify, ca.verify, lambda: {"solution": "solution.npz"}),
     "save": (MDP.save, MDP.save, lambda: {"path": "saved.npz"}),
     "save solution": (SOLUTION.save, SOLUTION.save, lambda: {"path": "saved.npz"}),
     "report": (SOLUTION.report, SOLUTION.report, lambda: {"path": "report.html"}),
@@ -381,6 +382,7 @@ GIVEN = {
     "Solution",
     "Status",
     "Variance",
+    "Verification",
 }
 
 

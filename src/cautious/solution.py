@@ -11,7 +11,7 @@ from cautious import storage as _storage
 from cautious.arrays import Array, Indices, Mask
 from cautious.certificate.bounds import Certificate
 from cautious.certificate.proof_storage import StoredProof, stored_proof
-from cautious.checks import as_array, first_bad
+from cautious.checks import as_array, as_flag, first_bad
 from cautious.errors import FileError, IncompatibleError, InputError, SolveError, shown
 from cautious.history import History
 from cautious.models.formats.own import model_from_storage, model_to_storage
@@ -178,8 +178,7 @@ class Solution:
         With ``witness=True`` the file also holds the problem and what the upper bound rests on, so that anyone can
         check the proof from the file alone (``ca.verify``, ``cautious verify FILE``).
         """
-        if not isinstance(witness, bool):
-            raise InputError(f"witness must be True or False, found {witness!r:.80}")
+        witness = as_flag("witness", witness)
         if witness and self.certificate.kind == "estimated":
             raise IncompatibleError("a learned solution has no witness: its statement is a matter of probability")
         _storage.write(path, "solution", *self.to_storage(witness))
