@@ -216,7 +216,7 @@ FUNCTIONS = {
     "compare": (
         ca.compare,
         ca.compare,
-        lambda: {"problem": PROBLEM, "methods": ["cautious"], "time_limit_seconds": 2.0},
+        lambda: {"problem": PROBLEM, "methods": ["cautious"], "time_limit_seconds": 0.3},
     ),
     "off_policy": (
         ca.off_policy,
