@@ -7,7 +7,7 @@ WORKERS ?= 2
 LEVEL ?= 3
 CALLS ?= 20000
 
-.PHONY: demo test check format core sanitize fuzz-kernels long bench docs lock clean
+.PHONY: demo test check format core sanitize fuzz-kernels fuzz long bench docs lock clean
 
 demo: .venv/ready
 	$(BIN)/cautious demo --out demo
@@ -40,6 +40,9 @@ sanitize: .venv/ready
 
 fuzz-kernels: .venv/ready
 	$(BIN)/python tests/core/kernel_fuzzer.py --calls $(CALLS) --seed $$(date +%s)
+
+fuzz: .venv/ready
+	$(BIN)/python tests/input_fuzzer.py --calls $(CALLS) --seed $$(date +%s)
 
 long: .venv/ready
 	$(BIN)/pytest -n $(WORKERS) -m slow

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "cautious"
 LAYERS = [
     {"errors", "arrays", "status"},
-    {"checks"},
+    {"checks", "sparse_input", "regular_files"},
     {"storage"},
     {"verification"},
     {"tables"},

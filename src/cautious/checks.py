@@ -1,7 +1,8 @@
 """Array checks: every message names the datum, the first bad entry, the value found and the value allowed."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import reduce
 from typing import Any
@@ -11,12 +12,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cautious.arrays import Array, Mask
-from cautious.errors import InputError
+from cautious.errors import InputError, MemoryLimitError, shown
 
 SUM_TOLERANCE = 1e-9
 FLOAT32_SUM_TOLERANCE = 1e-5
 # from here on NumPy adds a row in another order
 LONG_ROW = 8
+LARGEST_COUNT = 2**63 - 1
+LARGEST_SEED = 2**128 - 1
 # names among which the nearest is looked for
 SEARCHED = 10_000
 
@@ -100,35 +103,6 @@ def check_nonnegative(name: str, array: Array) -> None:
         raise InputError(f"{name}{_at(where)} is {array[where]}; negative values are not allowed")
 
 
-def as_rows(name: str, matrix: Any) -> sp.csr_array:
-    """A sparse matrix as CSR with summed duplicates; its indices are checked, because bad ones crash compiled code."""
-    if np.issubdtype(matrix.dtype, np.complexfloating):
-        raise InputError(f"{name} must hold real numbers, found dtype {matrix.dtype}")
-    if matrix.format == "coo":
-        for axis, index in enumerate(matrix.coords):
-            _check_indices(name, index, matrix.shape[axis])
-    elif matrix.format in ("csr", "csc"):
-        pointer, minor = matrix.indptr, matrix.shape[1 if matrix.format == "csr" else 0]
-        bad = (
-            pointer[0] != 0 or np.any(np.diff(pointer) < 0) or pointer[-1] > min(matrix.indices.size, matrix.data.size)
-        )
-        if bad or pointer.size != matrix.shape[0 if matrix.format == "csr" else 1] + 1:
-            raise InputError(f"{name}: the sparse matrix's index pointer is inconsistent (it ends at {pointer[-1]})")
-        _check_indices(name, matrix.indices, minor)
-    elif matrix.format == "bsr":
-        _check_indices(name, matrix.indices, matrix.shape[1] // matrix.blocksize[1])
-    rows = sp.csr_array(matrix, dtype=np.float64, copy=True)
-    rows.sum_duplicates()
-    return rows
-
-
-def _check_indices(name: str, indices: NDArray[Any], count: int) -> None:
-    bad = (indices < 0) | (indices >= count)
-    if bad.any():
-        found = indices[int(np.argmax(bad))]
-        raise InputError(f"{name}: the sparse matrix has the index {found}; expected 0 to {count - 1}")
-
-
 def as_distribution(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
     """A non-negative array summing to one (within the stated tolerance), renormalised to machine precision."""
     tolerance = sum_tolerance(getattr(value, "dtype", np.float64))
@@ -159,7 +133,7 @@ def as_policy(policy: Any, shape: tuple[int, ...]) -> Array:
 def as_number(name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, open_ends: str = "") -> float:
     """A finite number between ``low`` and ``high``; ``open_ends`` may hold "(" and ")" to exclude an end."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(f"{name} must be a number, found {value!r}")
+        raise InputError(f"{name} must be a number, found {shown(value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -180,25 +154,62 @@ def _range(low: float, high: float, open_ends: str) -> str:
     return " " + " and ".join(parts) if parts else ""
 
 
-def as_count(name: str, value: Any, low: int = 1) -> int:
-    """A whole number of at least ``low``."""
+def as_count(name: str, value: Any, low: int = 1, high: int = LARGEST_COUNT) -> int:
+    """A whole number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise InputError(f"{name} must be a whole number of at least {low}, found {value!r}")
+        raise InputError(f"{name} must be a whole number of at least {low}, found {shown(value)}")
+    if value > high:
+        raise InputError(f"{name} must be a whole number of at most {high}, found {shown(value)}")
     return int(value)
+
+
+def as_seed(value: Any) -> int:
+    """The seed of a random generator: a whole number, not negative, of at most 128 bits."""
+    return as_count("seed", value, 0, LARGEST_SEED)
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, found {shown(value)}")
+    return bool(value)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse anything but one of two or more texts."""
     if not isinstance(value, str) or value not in choices:
         *others, last = (f'"{choice}"' for choice in choices)
-        raise InputError(f"{name} is {value!r:.80}; expected {', '.join(others)} or {last}")
+        raise InputError(f"{name} is {shown(value)}; expected {', '.join(others)} or {last}")
+
+
+def is_listable(value: Any) -> bool:
+    """True for what can be iterated over, except texts, whose letters are not meant.
+
+    Sparse matrices and arrays without axes look as if they could.
+    """
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not sp.issparse(value)
+
+
+@contextmanager
+def fitting_memory(what: str) -> Iterator[None]:
+    """What does not fit into the memory is an error of ours that names it."""
+    try:
+        yield
+    except MemoryError as error:
+        raise MemoryLimitError(f"{what} does not fit into the memory of this machine ({error})") from None
 
 
 def as_names(name: str, value: Any, count: int) -> tuple[str, ...]:
     """``count`` different names."""
-    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
-        raise InputError(f"{name} must be a sequence of {count} names, found {value!r}")
-    names = tuple(str(item) for item in value)
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or not is_listable(value):
+        raise InputError(f"{name} must be a sequence of {count} names, found {shown(value)}")
+    try:
+        names = tuple(str(item) for item in value)
+    except ValueError:
+        # whole numbers of thousands of digits have no text
+        raise InputError(f"{name} holds {shown(value)}, which cannot be written as text") from None
     if len(names) != count:
         raise InputError(f"{name} has {len(names)} entries; expected {count}")
     seen: dict[str, int] = {}

@@ -1,5 +1,9 @@
 """Every error the package raises on purpose, and its warnings."""
 
+from typing import Any
+
+LONGEST_NUMBER_BITS = 10_000
+
 
 class CautiousError(Exception):
     """Base of all errors raised by this package.
@@ -124,3 +128,15 @@ class CautiousWarning(UserWarning):
     >>> caught[0].category.__name__
     'CautiousWarning'
     """
+
+
+def shown(value: Any, width: int = 80) -> str:
+    """A value for a message: its beginning, and never an error of its own."""
+    if isinstance(value, int) and value.bit_length() > LONGEST_NUMBER_BITS:
+        # Python refuses to write such numbers
+        return f"a whole number of {value.bit_length()} bits"
+    try:
+        return repr(value)[:width]
+    except Exception:
+        # a list of such numbers, or a class whose texts cannot be made
+        return f"something of type {type(value).__name__}"

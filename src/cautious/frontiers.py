@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious.checks import as_number
-from cautious.errors import InputError
+from cautious.checks import as_number, is_listable
+from cautious.errors import InputError, shown
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
@@ -126,8 +126,8 @@ def frontier(
 
 
 def _checked(cautions: Iterable[float]) -> list[float]:
-    if isinstance(cautions, str) or not isinstance(cautions, Iterable):
-        raise InputError(f"cautions must be a sequence of numbers, found {cautions!r}")
+    if not is_listable(cautions):
+        raise InputError(f"cautions must be a sequence of numbers, found {shown(cautions)}")
     values = [as_number(f"cautions[{i}]", value, 0.0) for i, value in enumerate(cautions)]
     if not values:
         raise InputError("cautions is empty; give at least one")

@@ -7,7 +7,7 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.checks import as_number, states_of
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models.encodings import LARGEST_RETURN
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
@@ -185,7 +185,7 @@ def _weighted(risk: Risk | None, caution: float) -> list[tuple[float, Risk]]:
 def _try_out(unbound: Risk, risk: object, mdp: MDP) -> None:
     """A user's own risk is called once, so that a wrong shape is found before any work."""
     if not isinstance(risk, Risk):
-        raise IncompatibleError(f"{unbound.label}.bind returned {risk!r}; it must return a ca.Risk")
+        raise IncompatibleError(f"{unbound.label}.bind returned {shown(risk)}; it must return a ca.Risk")
     for _, term in terms_of(risk):
         if isinstance(term, UnboundRisk):
             raise IncompatibleError(f"{term.label}.bind returned another risk that must be bound first")
@@ -195,7 +195,7 @@ def _try_out(unbound: Risk, risk: object, mdp: MDP) -> None:
         value, gradient = term.value(d), np.asarray(term.gradient(d))
         number = np.asarray(value)
         if number.ndim != 0 or not np.issubdtype(number.dtype, np.number) or np.isnan(number):
-            raise IncompatibleError(f"{term.label}.value must return a number, found {value!r}")
+            raise IncompatibleError(f"{term.label}.value must return a number, found {shown(value)}")
         if gradient.shape != mdp.shape:
             raise IncompatibleError(f"{term.label}.gradient has shape {gradient.shape}; expected {mdp.shape} = (S, A)")
         if np.isfinite(number) and not np.isfinite(gradient[mdp.allowed]).all():

@@ -11,8 +11,8 @@ from cautious import storage as _storage
 from cautious.arrays import Array, Indices, Mask
 from cautious.certificate.bounds import Certificate
 from cautious.certificate.proof_storage import StoredProof, stored_proof
-from cautious.checks import as_array, first_bad
-from cautious.errors import FileError, IncompatibleError, InputError, SolveError
+from cautious.checks import as_array, as_flag, first_bad
+from cautious.errors import FileError, IncompatibleError, InputError, SolveError, shown
 from cautious.history import History
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
@@ -143,7 +143,7 @@ class Solution:
             actions = np.argmax(chances, axis=-1)
         else:
             if rng is not None and not isinstance(rng, np.random.Generator):
-                raise InputError(f"rng must be a numpy.random.Generator, found {rng!r:.80}")
+                raise InputError(f"rng must be a numpy.random.Generator, found {shown(rng)}")
             running = np.cumsum(chances, axis=-1)
             draws = (np.random.default_rng() if rng is None else rng).random(places.shape) * running[..., -1]
             # rounding may take the product up to the total, which belongs to no action
@@ -178,8 +178,7 @@ class Solution:
         With ``witness=True`` the file also holds the problem and what the upper bound rests on, so that anyone can
         check the proof from the file alone (``ca.verify``, ``cautious verify FILE``).
         """
-        if not isinstance(witness, bool):
-            raise InputError(f"witness must be True or False, found {witness!r:.80}")
+        witness = as_flag("witness", witness)
         if witness and self.certificate.kind == "estimated":
             raise IncompatibleError("a learned solution has no witness: its statement is a matter of probability")
         _storage.write(path, "solution", *self.to_storage(witness))
@@ -245,8 +244,10 @@ def load(path: str | os.PathLike[str]) -> Solution:
         tables: dict[str, Any] = {name: _storage.take(path, arrays, name) for name in _TABLES}
         for name, table in tables.items():
             expected = (mdp.n_states,) if name in ("multipliers", "reached") else mdp.shape
-            if table.shape != expected:
-                raise FileError(f"{path}: the array {name!r} has shape {table.shape}, expected {expected}")
+            dtype = np.dtype(np.bool_ if name == "reached" else np.float64)
+            if table.shape != expected or table.dtype != dtype:
+                found = f"has shape {table.shape} and dtype {table.dtype}"
+                raise FileError(f"{path}: the array {name!r} {found}, expected {expected} and {dtype}")
         visits = PolicyOccupancy(tables.pop("occupancy"), tables.pop("reached"), certificate.pop("occupancy_error"))
         return Solution(
             status=Status[header["status"]],
@@ -262,7 +263,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
             **numbers,
             **tables,
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{path}: the solution's header is incomplete or damaged ({error!r})") from None
@@ -281,14 +282,14 @@ def _observed_states(mdp: MDP, observation: Any) -> Indices:
     items = as_array("observation", observation)
     if items.dtype.kind == "U":
         if mdp.state_names is None:
-            raise InputError(f"observation is {observation!r:.80}, but this model has no state names")
+            raise InputError(f"observation is {shown(observation)}, but this model has no state names")
         number = {name: state for state, name in enumerate(mdp.state_names)}
         for name in items.ravel().tolist():
             if name not in number:
                 raise InputError(f"observation names the state {name!r}, which this model does not have")
         return np.array([number[name] for name in items.ravel().tolist()], dtype=np.int64).reshape(items.shape)
     if not np.issubdtype(items.dtype, np.integer):
-        raise InputError(f"observation must hold state numbers or names, found {observation!r:.80}")
+        raise InputError(f"observation must hold state numbers or names, found {shown(observation)}")
     bad = (items < 0) | (items >= mdp.n_states)
     if bad.any():
         raise InputError(f"observation is {items[first_bad(bad)]}; states are numbered 0 to {mdp.n_states - 1}")

@@ -1,21 +1,24 @@
 """Our files: a zip of .npy arrays and a JSON header. Written atomically, read without pickle and without trust."""
 
 import json
+import lzma
 import math
 import os
-import secrets
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
+import psutil
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from cautious.errors import FileError, InputError
+from cautious.regular_files import as_path, opened, replacing, size_of
 
 VERSION = 1
 HEADER = "header.json"
@@ -23,7 +26,21 @@ LARGEST_RATIO = 200
 LARGEST_HEADER = 64 * 2**20
 # the zip epoch: equal contents give equal bytes
 DATE = (1980, 1, 1, 0, 0, 0)
-DAMAGE = (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, zlib.error)
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+    LookupError,
+)
+# kinds of dtype: what we write ourselves, and what a caller's file may also hold
+STORED_KINDS, GIVEN_KINDS = "biuf", "biufcUS"
+KIND_WORDS = {STORED_KINDS: "numbers or booleans", GIVEN_KINDS: "numbers, booleans or texts"}
 
 
 def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
@@ -36,63 +53,58 @@ def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], ar
                 npy.write_array(member, np.ascontiguousarray(value), allow_pickle=False)
 
 
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream whose content replaces a file when all of it is on the disk; until then, the old file stays."""
-    target = as_path(path)
-    if not target.name or "\0" in target.name:
-        raise FileError(f"cannot write {str(path)!r}: that is not the name of a file")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
-    try:
-        with open(temporary, "xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise FileError(f"cannot write {target}: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a file of this kind; anything else is refused with the reason."""
     source = as_path(path)
-    with _opened(source, "cautious") as archive:
+    with _archive(source, "cautious") as archive:
         infos = [info for info in archive.infolist() if info.filename != HEADER]
         for info in infos:
             if not info.filename.endswith(".npy"):
                 raise FileError(f"{source}: unexpected member {info.filename!r}")
         header = _read_header(source, archive, kind)
-        return header, {info.filename.removesuffix(".npy"): _read_array(source, archive, info) for info in infos}
+        return header, {
+            info.filename.removesuffix(".npy"): _read_array(source, archive, info, STORED_KINDS) for info in infos
+        }
 
 
 @contextmanager
-def _opened(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
+def _archive(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
     """The archive in a file; what cannot be read of it is an error of the file."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except FileNotFoundError:
-        raise FileError(f"{path}: no such file") from None
-    except DAMAGE as error:
-        raise FileError(f"{path}: not a readable {kind} file, or damaged ({error})") from None
+    with opened(path) as stream:
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                yield archive
+        except FileError:
+            raise
+        except DAMAGE as error:
+            raise FileError(f"{path}: not a readable {kind} file, or damaged ({error})") from None
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file has our header; anything unreadable counts as ours, so that reading it says what is wrong."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return HEADER in archive.namelist() or "P.npy" not in archive.namelist()
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError):
-        return True
+    """Whether a file has our header; anything damaged counts as ours, so that reading it says what is wrong."""
+    with opened(path) as stream:
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                names = archive.namelist()
+                return HEADER in names or "P.npy" not in names
+        except DAMAGE:
+            return True
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Arrays out of any file of ``np.savez``, those of these names that it has."""
-    with _opened(path, "npz") as archive:
+    with _archive(path, "npz") as archive:
         infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        return {name: _read_array(path, archive, infos[name]) for name in names if name in infos}
+        return {name: _read_array(path, archive, infos[name], GIVEN_KINDS) for name in names if name in infos}
+
+
+def read_npy(path: Path) -> NDArray[Any]:
+    """The array in a file of ``np.save``."""
+    with opened(path) as stream:
+        try:
+            return _array_of(path, path.name, stream, size_of(stream), GIVEN_KINDS)
+        except OSError as error:
+            raise FileError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 @contextmanager
@@ -106,14 +118,6 @@ def errors_of_file(path: Any, *damage: type[Exception]) -> Iterator[None]:
         raise FileError(f"{path}: {error}") from None
     except damage as error:
         raise FileError(f"{path}: the header is incomplete or damaged ({error!r})") from None
-
-
-def as_path(path: Any) -> Path:
-    """A path, or an error that shows what was given."""
-    try:
-        return Path(path)
-    except TypeError:
-        raise FileError(f"expected the path of a file, found {path!r}") from None
 
 
 def take(path: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
@@ -136,41 +140,52 @@ def _read_header(source: Path, archive: zipfile.ZipFile, kind: str) -> dict[str,
     _check_ratio(source, archive.getinfo(HEADER))
     try:
         header = json.loads(archive.read(HEADER).decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileError(f"{source}: the header is damaged ({error})") from None
     if not isinstance(header, dict) or header.get("format") != f"cautious {kind}":
         found = header.get("format") if isinstance(header, dict) else header
-        raise FileError(f"{source}: expected a 'cautious {kind}' file, found {found!r}")
+        raise FileError(f"{source}: expected a 'cautious {kind}' file, found {found!r:.200}")
     version = header.get("version")
     if not isinstance(version, int) or version > VERSION:
-        raise FileError(f"{source}: written by a newer version (file version {version!r}, this one reads {VERSION})")
+        found = f"file version {version!r:.80}, this one reads {VERSION}"
+        raise FileError(f"{source}: written by a newer version ({found})")
     return header
 
 
-def _read_array(source: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
-    """Check the header against the stored size before allocating anything."""
+def _read_array(source: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str) -> NDArray[Any]:
     _check_ratio(source, info)
     with archive.open(info) as member:
-        try:
-            version = npy.read_magic(member)
-            if version == (1, 0):
-                shape, fortran, dtype = npy.read_array_header_1_0(member)
-            elif version == (2, 0):
-                shape, fortran, dtype = npy.read_array_header_2_0(member)
-            else:
-                raise ValueError(f"npy format {version}")
-        except (ValueError, TypeError, SyntaxError) as error:
-            raise FileError(f"{source}: the array {info.filename!r} is damaged ({error})") from None
-        if dtype.hasobject:
-            raise FileError(f"{source}: the array {info.filename!r} holds Python objects; refused")
-        size = math.prod(shape) * dtype.itemsize
-        if any(n < 0 for n in shape) or size > info.file_size:
-            raise FileError(f"{source}: the array {info.filename!r} claims {size} bytes, the file has {info.file_size}")
-        raw = member.read()
-        if len(raw) != size:
-            raise FileError(f"{source}: the array {info.filename!r} has {len(raw)} bytes, its header claims {size}")
-        array = np.frombuffer(raw, dtype=dtype)
-        return array.reshape(shape, order="F" if fortran else "C")
+        return _array_of(source, info.filename, member, info.file_size, kinds)
+
+
+def _array_of(source: Path, name: str, stream: IO[bytes], n_bytes: int, kinds: str) -> NDArray[Any]:
+    """An array of one of these kinds of dtype; its header is checked against the stored size before any allocation."""
+    try:
+        version = npy.read_magic(stream)
+        if version == (1, 0):
+            shape, fortran, dtype = npy.read_array_header_1_0(stream)
+        elif version == (2, 0):
+            shape, fortran, dtype = npy.read_array_header_2_0(stream)
+        else:
+            raise ValueError(f"npy format {version}")
+    except OSError:
+        raise
+    # NumPy evaluates the header as a Python literal: on damaged ones it raises whatever its code meets
+    except Exception as error:
+        raise FileError(f"{source}: the array {name!r} is damaged ({error!s:.200})") from None
+    if dtype.kind not in kinds or dtype.itemsize == 0:
+        words = "holds Python objects" if dtype.hasobject else f"has dtype {dtype!s:.80}"
+        raise FileError(f"{source}: the array {name!r} {words}; expected {KIND_WORDS[kinds]}")
+    size = math.prod(shape) * dtype.itemsize
+    if any(not 0 <= n < 2**62 for n in shape) or size > n_bytes:
+        raise FileError(f"{source}: the array {name!r} of shape {shape} claims {size} bytes, the file has {n_bytes}")
+    if size > psutil.virtual_memory().total:
+        raise FileError(f"{source}: the array {name!r} has {size} bytes, more than the memory of this machine")
+    # one more shows whether there is more than the header claims
+    raw = stream.read(size + 1)
+    if len(raw) != size:
+        raise FileError(f"{source}: the array {name!r} does not have the {size} bytes that its header claims")
+    return np.frombuffer(raw, dtype=dtype).reshape(shape, order="F" if fortran else "C")
 
 
 def plain(value: Any) -> Any:

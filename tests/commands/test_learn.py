@@ -182,7 +182,7 @@ WRONG = {
     "not discrete": (("learn", "gym:CartPole-v1", *GYM[2:]), "GymSimulator needs Discrete"),
     "folder": (("learn", "river_swim", "--plot", "no/such/x.png"), "cannot write no/such/x.png"),
     "checkpoint": (("learn", "river_swim", "--checkpoint", "no/such/c.npz"), "cannot write no/such/c.npz"),
-    "board": (("learn", "river_swim", "--tensorboard", "taken"), "cannot write to the folder taken"),
+    "board": (("learn", "river_swim", "--tensorboard", "taken"), "cannot make the folder taken: File exists"),
 }
 
 

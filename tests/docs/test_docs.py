@@ -13,7 +13,13 @@ import cautious as ca
 from cautious.solvers.choose import SOLVERS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 SOURCE = ROOT / "src"
 MODULES = [
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")

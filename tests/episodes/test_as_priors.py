@@ -211,7 +211,7 @@ def test_problem_files_take_them(lift, tmp_path):
         '{ episodes = "demos.csv", smoothing = 0.2 }': r"KL\.prior needs at_end",
         '{ episodes = "demos.csv", smothing = 0.2 }': "unknown key 'smothing'; did you mean 'smoothing'",
         '{ episodes = 3, smoothing = 0.2, at_end = "cut" }': r"KL\.prior\.episodes must be a name",
-        '{ episodes = "gone.csv", smoothing = 0.2, at_end = "cut" }': "No such file",
+        '{ episodes = "gone.csv", smoothing = 0.2, at_end = "cut" }': "no such file",
         '{ episodes = "demos.csv", smoothing = 2, at_end = "cut" }': "smoothing is 2",
     }
     for text_of_prior, message in wrong.items():

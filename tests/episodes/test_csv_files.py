@@ -127,7 +127,7 @@ def test_rewards_are_skipped_and_whole_numbers_may_end_in_a_zero(lift, tmp_path)
 
 
 def test_files_that_cannot_be_read(lift, tmp_path):
-    with pytest.raises(ca.FileError, match="No such file"):
+    with pytest.raises(ca.FileError, match="no such file"):
         ca.demonstrations(tmp_path / "gone.csv", lift, smoothing=0.0, at_end="absorb")
     (tmp_path / "x.csv").write_bytes(b"episode,state\n1,\xff\n")
     with pytest.raises(ca.FileError, match="not a csv file in UTF-8"):

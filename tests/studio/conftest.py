@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from cautious.studio.guard import folder_of
 from cautious.studio.scenario import EXAMPLES, RiskChoice, Statement
 from cautious.studio.server import Studio, application, configuration, listen
 
@@ -51,6 +52,14 @@ class Site:
         return f"cautious-studio-{self.port}={self.token}"
 
     @property
+    def folder(self):
+        return folder_of(self.token)
+
+    def inside(self, path):
+        """A route as the page asks for it."""
+        return self.folder + path.removeprefix("/")
+
+    @property
     def address(self):
         return f"http://{self.host}/?token={self.token}"
 
@@ -66,9 +75,11 @@ class Site:
         line.close()
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, content
 
-    def connect(self, path="/talk", **headers):
+    def connect(self, path=None, **headers):
         """A WebSocket; by default one with all that the page sends."""
         from websockets.sync.client import connect
+
+        path = self.inside("/talk") if path is None else path
 
         sent = {"host": self.host, "origin": f"http://{self.host}", "cookie": self.cookie} | headers
         address, origin = f"ws://{sent.pop('host')}{path}", sent.pop("origin")

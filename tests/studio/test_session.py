@@ -1,11 +1,14 @@
 """The session's answers are those of ``ca.solve`` to the problem that the statement says."""
 
+import io
+import zipfile
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import cautious as ca
+from cautious.studio import answers
 from cautious.studio.answers import proof_sentence
 from cautious.studio.messages import RISKS
 from cautious.studio.scenario import NO_DANGER, RiskChoice, Statement
@@ -38,11 +41,31 @@ def risk_by_hand(mdp, kind):
 def test_answers_along_the_slider_are_those_of_solve(kind):
     mdp = ca.worlds.maze(start_at_s=True)
     session = Session()
-    for caution in (0.0, 0.3, 3.0):
+    for caution in (0.3, 3.0) if kind == "safe" else (0.0, 0.3, 3.0):
         found = session.solve(statement(kind=kind, caution=caution, habit="random"), never)
         expected = ca.solve(ca.Problem(mdp, risk_by_hand(mdp, kind), caution))
         assert found.status is ca.Status.SOLVED
         assert abs(found.objective - expected.objective) <= found.gap + expected.gap
+
+
+def test_a_limit_holds_at_caution_0():
+    """It is what is left of the risk; the return comes close to the best within the limit."""
+    session = Session()
+    found = session.solve(statement(kind="safe", caution=0.0, slack=0.005), never)
+    danger = ca.worlds.dark_cells(found.mdp)
+    neutral = ca.solve(ca.Problem(found.mdp))
+    assert neutral.occupancy[danger].sum() > 0.008
+    assert 0.0049 < found.occupancy[danger].sum() < 0.005
+    assert found.status is ca.Status.SOLVED
+    # next to nothing is lost beyond the limit, as a caution a hundred times as small shows
+    safe = np.setdiff1d(np.arange(found.mdp.n_states), danger)
+    closer = ca.solve(ca.Problem(found.mdp, ca.SafeSet(safe, 0.005), found.caution / 100))
+    assert found.expected_return > closer.expected_return - 0.002
+    # a file that was made from it means the same
+    asked = statement(kind="safe", caution=0.0, slack=0.005)
+    _, _, packed = answers.export("problem", asked, session.scenario(asked), found)
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        assert f"caution = {found.caution!r}" in archive.read("problem.toml").decode()
 
 
 def test_habits_of_a_careful_walker_keep_off_the_danger():

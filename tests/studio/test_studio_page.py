@@ -1,6 +1,8 @@
 """The page in a browser: it shows what ``ca.solve`` finds, by pointer and by keyboard, and comes back by itself."""
 
+import re
 import shutil
+import socket
 from dataclasses import replace
 
 import numpy as np
@@ -85,6 +87,94 @@ def test_the_page_shows_what_solve_finds(site, visit):
     # a point of the curve sets the caution
     page.locator("#curve .target").last.press("Enter")
     playwright.expect(page.locator("#caution-number")).not_to_have_value("0")
+
+
+def test_every_point_of_the_curve_can_be_clicked(site, visit):
+    page = visit(site)
+    playwright.expect(page.locator("#curve .point")).to_have_count(9)
+    names = page.locator("#curve .target").evaluate_all("(all) => all.map((one) => one.ariaLabel)")
+    middles = """(all) => all.map((one) => one.getBoundingClientRect())
+      .map((box) => [box.x + box.width / 2, box.y + box.height / 2])"""
+    places = page.locator("#curve .point").evaluate_all(middles)
+    chosen = set()
+    for place in places:
+        # of points in one place, each click takes the next
+        for _ in range(sum(np.hypot(place[0] - x, place[1] - y) < 1 for x, y in places)):
+            page.mouse.click(*place)
+            chosen.add(float(page.locator("#caution-number").input_value()))
+    wanted = {float(name.split(":")[0].removeprefix("caution ")) for name in names}
+    assert len(wanted) == 9
+    assert chosen == wanted
+    # beside the curve nothing is chosen
+    before = page.locator("#caution-number").input_value()
+    box = page.locator("#curve").bounding_box()
+    page.mouse.click(box["x"] + 2, box["y"] + box["height"] - 2)
+    assert page.locator("#caution-number").input_value() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "refused"),
+    [
+        ("caution-number", "1e12"),
+        ("caution-number", "-1"),
+        ("pay-step", "1e9"),
+        ("pay-goal", "-1e7"),
+        ("slip", "1.5"),
+        ("discount", "1"),
+        ("columns", "0"),
+        ("rows", "61"),
+        ("parameter", "101"),
+        ("parameter", ""),
+    ],
+)
+def test_a_field_does_not_keep_a_refused_value(site, visit, field, refused):
+    page = visit(site)
+    page.locator("#risk").select_option("cvar")
+    before = page.locator(f"#{field}").input_value()
+    page.locator(f"#{field}").fill(refused)
+    page.locator(f"#{field}").press("Enter")
+    playwright.expect(page.locator(f"#{field}")).to_have_value(before)
+    playwright.expect(page.locator(f"#{field}")).to_have_attribute("aria-invalid", "false")
+    playwright.expect(page.locator("#banner")).to_be_hidden()
+
+
+@pytest.mark.parametrize("content", ["no JSON", "[1, 2]", '{"grid": null}', "{" * 5000, '{"grid": {"rows": ["x"]}}'])
+def test_a_wrong_file_leaves_the_answer(site, visit, tmp_path, content):
+    page = visit(site)
+    figures = [page.locator(f"#{one}").text_content() for one in ("return", "objective", "verdict")]
+    (tmp_path / "grid.json").write_text(content)
+    page.locator("#file").set_input_files(tmp_path / "grid.json")
+    playwright.expect(page.locator("#banner")).to_be_visible()
+    assert [page.locator(f"#{one}").text_content() for one in ("return", "objective", "verdict")] == figures
+    assert "stale" not in (page.locator("body").get_attribute("class") or "")
+
+
+def test_a_limit_holds_at_caution_0(site, visit):
+    page = visit(site)
+    page.locator("#risk").select_option("safe")
+    page.locator("#parameter").fill("0.5")
+    page.locator("#caution").press("Home")
+    reads(page, "#caution-words", "only the limit counts")
+    playwright.expect(page.locator("#danger")).to_have_text(re.compile(r"^0\.(4\d|50) %$"), timeout=LONGEST)
+
+
+def test_the_page_can_be_loaded_again_and_its_cookie_is_for_its_folder_only(site, visit):
+    page = visit(site)
+    assert site.token not in page.url
+    page.reload()
+    page.wait_for_selector("#timing[data-number]")
+    (cookie,) = page.context.cookies()
+    assert (cookie["path"], cookie["httpOnly"], cookie["sameSite"]) == (site.folder, True, "Strict")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(20)
+        page.evaluate(f"() => {{ location.href = 'http://127.0.0.1:{other.getsockname()[1]}/' }}")
+        line, _ = other.accept()
+        with line:
+            request = line.recv(10_000)
+            line.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert b"GET / HTTP" in request
+    assert site.token.encode() not in request
+    assert site.folder.encode() not in request
 
 
 def test_painting_undoing_and_keys(site, visit):
@@ -198,6 +288,7 @@ def test_an_answer_can_be_read_in_the_dark(site, browser):
         context = browser.new_context(color_scheme=scheme)
         page = context.new_page()
         page.goto(site.address)
+        page.wait_for_selector("#map")
         colours.add(page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
         context.close()
     assert len(colours) == 2

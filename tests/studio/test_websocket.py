@@ -66,7 +66,7 @@ def test_mistakes_are_sentences_and_the_conversation_goes_on(line):
     line.send(solve_message(1, caution=-1))
     assert hear(line)[0] == {
         "type": "error",
-        "number": None,
+        "number": 1,
         "message": "caution is -1; it must be a number from 0 to 1e+09",
     }
     line.send(b"\xff\x00")

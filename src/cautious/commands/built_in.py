@@ -62,11 +62,11 @@ def demo(
     Example: cautious demo --out demo
     """
     import cautious as ca
+    from cautious.regular_files import make_folder
     from cautious.report.canvas import require_matplotlib
     from cautious.report.frontier_page import write_overview
     from cautious.report.solution_page import write_report
     from cautious.report.text_tables import frontier_table
-    from cautious.report.writing import make_folder
 
     require_matplotlib()
     make_folder(out)

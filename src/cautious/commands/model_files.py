@@ -70,17 +70,18 @@ def convert(
     """
     from cautious import FileError
     from cautious.models.files import format_of
+    from cautious.regular_files import exists
 
     chosen = format_of(out, "cannot write ")
     check_outputs([out])
-    in_the_way = [path for path in _files_of(out) if path.exists()]
+    in_the_way = [path for path in _files_of(out) if exists(path)]
     if in_the_way and not force:
         raise FileError(f"{in_the_way[0]} exists; --force overwrites it")
     with Bar(f"reading {problem}", quiet or as_json) as bar:
         mdp = problems.read_problem(problem, options).mdp
         bar.show(f"writing {out}")
         mdp.save(out)
-    sizes = {str(path): path.stat().st_size for path in _files_of(out) if path.exists()}
+    sizes = {str(path): path.stat().st_size for path in _files_of(out) if exists(path)}
     if as_json:
         print_json({"format": chosen.name, "n_states": mdp.n_states, "n_actions": mdp.n_actions, "files": sizes})
         return

@@ -128,17 +128,18 @@ def source_of(name: str) -> str:
     from cautious import FileError, InputError, worlds
     from cautious.checks import did_you_mean
     from cautious.problem_files.model_entries import TABLE_SUFFIXES, holds_transitions
+    from cautious.regular_files import exists
 
     if name in worlds.names():
         return "world"
     if name.startswith(GYM):
         return "gym"
     path = Path(name)
-    if path.suffix and not path.exists():
+    if path.suffix and not exists(path):
         raise FileError(f"{name}: no such file")
     if path.suffix.lower() in TABLE_SUFFIXES:
         return "transitions" if holds_transitions(path) else "file"
-    if path.exists():
+    if exists(path):
         return "file"
     hint = did_you_mean(name, worlds.names()) or ";"
     raise InputError(
@@ -178,15 +179,17 @@ def start_note(name: str, options: ModelOptions, mdp: "MDP") -> str | None:
     and a plain table are known to have none.
     """
     from cautious.problem_files.model_entries import TABLE_SUFFIXES
+    from cautious.problem_files.reading import LARGEST_FILE
+    from cautious.regular_files import content, exists
 
     is_uniform = mdp.n_states > 1 and bool((mdp.start == mdp.start[0]).all())
     if not is_uniform or "start" in options:
         return None
     path, advice = Path(name), None
     if path.suffix.lower() == ".toml":
-        with path.open("rb") as file:
-            advice = None if "start" in tomllib.load(file).get("model", {}) else "start in its [model] chooses one"
-    elif path.suffix.lower() in TABLE_SUFFIXES and not path.with_name(path.name + ".json").exists():
+        tables = tomllib.loads(content(path, LARGEST_FILE).decode("utf-8"))
+        advice = None if "start" in tables.get("model", {}) else "start in its [model] chooses one"
+    elif path.suffix.lower() in TABLE_SUFFIXES and not exists(path.with_name(path.name + ".json")):
         advice = f"{option('start')} chooses one"
     return None if advice is None else f"any of the {mdp.n_states:,} states alike ({advice})"
 

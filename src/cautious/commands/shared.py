@@ -87,15 +87,12 @@ def numbers_in(option: str, text: str, expected: str, count: int | None = None) 
 
 def check_outputs(files: Iterable[Path | None], drawings: Iterable[Path | None] = ()) -> None:
     """Refuse now, before any work, outputs that could not be written: no such folder, or a missing extra."""
-    from cautious import FileError
+    from cautious.regular_files import check_writable
     from cautious.report.canvas import require_matplotlib
 
     drawn = [path for path in drawings if path is not None]
     for path in [*(path for path in files if path is not None), *drawn]:
-        if not path.parent.is_dir():
-            raise FileError(f"cannot write {path}: there is no folder {path.parent}")
-        if path.is_dir():
-            raise FileError(f"cannot write {path}: it is a folder")
+        check_writable(path)
     if drawn:
         require_matplotlib()
 

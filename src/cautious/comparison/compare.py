@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from cautious.certificate.policy_evaluation import evaluate_policy
-from cautious.checks import as_count, as_number, did_you_mean
+from cautious.checks import as_count, as_number, as_seed, did_you_mean
 from cautious.comparison.results import OURS, Comparison, ComparisonRow
-from cautious.errors import CautiousError, IncompatibleError, InputError
+from cautious.errors import CautiousError, IncompatibleError, InputError, shown
 from cautious.learning.learn import learn
 from cautious.learning.loop import LearningProgress
 from cautious.models.formats.own import model_from_storage, model_to_storage
@@ -92,9 +92,11 @@ def compare(
     problem.mdp.require_transitions("ca.compare")
     limit = as_number("time_limit_seconds", time_limit_seconds, 0.0, open_ends="(")
     request = Request(tolerance, limit, threads=1).check()
+    if callback is not None and not callable(callback):
+        raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
     budget = None if samples is None else as_count("samples", samples)
     wanted = _wanted(problem, methods, budget)
-    learning = (budget or DEFAULT_SAMPLES, limit, as_count("seed", seed, 0))
+    learning = (budget or DEFAULT_SAMPLES, limit, as_seed(seed))
     rows: list[ComparisonRow] = []
     with Peers(problem, tolerance, limit) as peers:
         for number, (name, whose) in enumerate(wanted, 1):
@@ -136,7 +138,10 @@ def _wanted(problem: Problem, methods: Sequence[str] | None, samples: int | None
         names += [name for name in roster.USUAL if roster.refusal(problem, name) is None]
         return [(name, method_names()[name]) for name in names]
     if isinstance(methods, str) or not isinstance(methods, Sequence) or not methods:
-        raise InputError(f"methods must be a sequence of names, found {methods!r}")
+        raise InputError(f"methods must be a sequence of names, found {shown(methods)}")
+    for word in methods:
+        if not isinstance(word, str):
+            raise InputError(f"methods must hold names, found {shown(word)}")
     return list(dict.fromkeys(pair for word in methods for pair in _meant(problem, word, samples)))
 
 
@@ -149,7 +154,9 @@ def _meant(problem: Problem, word: Any, samples: int | None) -> Iterator[tuple[s
         if named:
             return iter(named)
         every = list(dict.fromkeys([*known.values(), *known]))
-        raise InputError(f"there is no method {word!r}{did_you_mean(asked, every) or ';'} there are {', '.join(every)}")
+        raise InputError(
+            f"there is no method {shown(word)}{did_you_mean(asked, every) or ';'} there are {', '.join(every)}"
+        )
     unwanted = LEARNERS if samples is None else ()
     fitting = [pair for pair in of_package if pair[0] not in unwanted and _refusal(problem, pair[0]) is None]
     # a package none of whose methods applies says why, by its first one

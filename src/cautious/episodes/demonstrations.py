@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_number, check_choice
+from cautious.checks import as_number, check_choice, is_listable
 from cautious.episodes.records import Episode, read_record
 from cautious.episodes.space import Space, space_of
 from cautious.episodes.tables import read_table
@@ -167,7 +167,7 @@ def demonstrations(
 def _read(episodes: Any, space: Space) -> list[Episode]:
     if isinstance(episodes, str | os.PathLike):
         read = read_table(episodes, space)
-    elif isinstance(episodes, np.ndarray) or not isinstance(episodes, Iterable):
+    elif isinstance(episodes, np.ndarray) or not is_listable(episodes):
         raise InputError(
             f"episodes must be a list of episodes or the name of a csv file, found {type(episodes).__name__}; "
             "a single episode is a list of one: [episode]"

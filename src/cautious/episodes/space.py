@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cautious.arrays import Indices, Mask
 from cautious.checks import as_allowed, as_array, first_bad
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models.gym_simulator import GymSimulator
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Known, Simulator, known_of
@@ -89,7 +89,7 @@ class Labels:
         whole = f"a whole number from {self.first} to {self.first + self.count - 1}"
         named = f"one of the model's {self.kind} names, such as {self.names[0]!r}" if self.names else ""
         expected = named if self.names_only else whole if not named else f"{whole} or {named}"
-        return InputError(f"the {self.kind} is {found!r:.80}; expected {expected}")
+        return InputError(f"the {self.kind} is {shown(found)}; expected {expected}")
 
 
 @dataclass(frozen=True)

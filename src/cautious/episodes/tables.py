@@ -15,7 +15,7 @@ import numpy as np
 from cautious.arrays import Indices
 from cautious.episodes.records import Episode
 from cautious.episodes.space import Space
-from cautious.errors import FileError, InputError
+from cautious.errors import FileError, InputError, shown
 from cautious.tables import Columns, read_columns
 from cautious.tables.cells import NO_LABEL
 from cautious.tables.columns import open_source, rows_by_episode, step_numbers
@@ -45,7 +45,7 @@ def _names(path: FileName) -> dict[str, str]:
         name = str(column).strip().lower()
         if name not in COLUMNS:
             raise FileError(
-                f"{path}: column {column!r:.80}; a table of episodes may have {', '.join(COLUMNS)}; remove it or "
+                f"{path}: column {shown(column)}; a table of episodes may have {', '.join(COLUMNS)}; remove it or "
                 "rename it"
             )
         if name in names:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.checks import as_count, as_policy
-from cautious.errors import IncompatibleError, InputError
+from cautious.checks import as_array, as_count, as_policy, as_seed, is_listable
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.evaluation.policy_rows import policy_table
 from cautious.evaluation.rollouts import roll_out
 from cautious.models.encodings import EPS, row_of_entries, weighted_rows
@@ -30,6 +30,8 @@ from cautious.occupancy import check_policy, policy_occupancy, policy_values
 
 NEGLIGIBLE_SHARE = 1e-4
 LONGEST_HORIZON = 100_000
+LONGEST_ASKED = 10_000_000
+MOST_EPISODES = 100_000_000
 PERCENTS = (5, 25, 50, 75, 95)
 # values solve their equation within this much of their size, see ``models/chains.py``
 RELATIVE_ROUNDING = 64 * EPS
@@ -139,7 +141,7 @@ def evaluate(
     >>> round(result.exact_mean, 12), round(result.exact_variance, 12)
     (1.0, 0.333333333333)
     """
-    episodes, seed = as_count("episodes", episodes, 2), as_count("seed", seed, 0)
+    episodes, seed = as_count("episodes", episodes, 2, MOST_EPISODES), as_seed(seed)
     if isinstance(mdp_or_simulator, MDP):
         mdp: MDP | None = mdp_or_simulator
         mdp_or_simulator.require_transitions("ca.evaluate")
@@ -156,7 +158,7 @@ def evaluate(
             "a simulator has n_states, n_actions, discount, reward_range, start_states and sample"
         )
     gamma = float(simulator.discount)
-    horizon = default_horizon(gamma) if horizon is None else as_count("horizon", horizon)
+    horizon = default_horizon(gamma) if horizon is None else as_count("horizon", horizon, high=LONGEST_ASKED)
     masks = _set_masks(simulator, sets)
     returns, exposure = roll_out(simulator, table, masks, seed, episodes, horizon)
     variance = float(returns.var(ddof=1)) if np.ptp(returns) > RELATIVE_ROUNDING * np.abs(returns).max() else 0.0
@@ -214,14 +216,14 @@ def _set_masks(simulator: Simulator, sets: Mapping[str, Any] | Sequence[Any] | N
     """Every set as a mask (S,), by name."""
     if sets is None:
         return {}
-    if isinstance(sets, str) or not isinstance(sets, Mapping | Sequence | np.ndarray):
+    if not isinstance(sets, Mapping | Sequence | np.ndarray) or not is_listable(sets):
         raise InputError(f"sets must map names to states, or be a sequence of sets, found {type(sets).__name__}")
     named = sets if isinstance(sets, Mapping) else {f"set {j}": one for j, one in enumerate(sets)}
     masks = {}
     for name, states in named.items():
-        label = f"sets[{name!r}]"
-        if np.ndim(states) != 1:
-            raise InputError(f"{label} must be a one-dimensional list of states or a mask, found {states!r}")
+        label = f"sets[{shown(name)}]"
+        if as_array(label, states).ndim != 1:
+            raise InputError(f"{label} must be a one-dimensional list of states or a mask, found {shown(states)}")
         indices = state_indices(label, states, simulator.n_states, known_of(simulator).state_names)
         masks[str(name)] = np.isin(np.arange(simulator.n_states), indices)
     return masks

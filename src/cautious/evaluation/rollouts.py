@@ -22,6 +22,9 @@ def roll_out(
         returns += weight * rewards
         total += weight
         weight *= float(simulator.discount)
+        if weight == 0:
+            # discounting has left nothing of later rewards
+            break
     return returns, {name: value / total for name, value in time.items()}
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cautious import storage as _storage
-from cautious.errors import FileError
+from cautious.errors import FileError, shown
 
 KIND = "checkpoint"
 SEALED = ("question", "counters", "parts")
@@ -79,8 +79,8 @@ def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> C
         for key in question | stored:
             if stored.get(key) != question.get(key):
                 raise FileError(
-                    f"{path}: this checkpoint belongs to another run: its {key} is {stored.get(key)!r}, "
-                    f"asked for is {question.get(key)!r}"
+                    f"{path}: this checkpoint belongs to another run: its {key} is {shown(stored.get(key))}, "
+                    f"asked for is {shown(question.get(key))}"
                 )
         if header["digest"] != _digest(header, arrays):
             raise FileError(f"{path}: the checkpoint was changed after it was written; delete it to begin again")
@@ -88,5 +88,7 @@ def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> C
         for name, part_header in header["parts"].items():
             parts[name] = (dict(part_header), part_of(arrays, f"{name}."))
         return Checkpoint(stored, dict(header["counters"]), parts)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        if isinstance(error, FileError):
+            raise
         raise FileError(f"{path}: the checkpoint is incomplete or damaged ({error!r})") from None

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from threadpoolctl import threadpool_limits
 
 from cautious.checks import as_number
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.learning.learned_solution import learned_solution
 from cautious.learning.loop import LearningCallback, Loop
 from cautious.learning.method import Method
@@ -89,12 +89,13 @@ def learn(
     if isinstance(simulator, LoggedMDP):
         for name, given, default in (
             ("samples", samples, SAMPLES),
-            ("method", None if method == "plug-in" else method, "auto"),
+            ("method", None if isinstance(method, str) and method == "plug-in" else method, "auto"),
             ("checkpoint", checkpoint, None),
             ("callback", callback, None),
             ("executor", executor, None),
         ):
-            if given is not None and given != default:
+            # an array would be compared entry by entry
+            if given is not None and not (isinstance(given, int | str) and given == default):
                 raise IncompatibleError(f"{name} is for simulators: nothing is drawn from a log; leave it out")
         with threadpool_limits(limits=1):
             return learn_from_log(simulator, risk, caution, seed)
@@ -124,9 +125,9 @@ def choose(task: Task, method: str | Method) -> tuple[Method, str]:
     """The method, and why."""
     if isinstance(method, Method):
         return method, "asked for"
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         known = ", ".join(METHODS)
-        raise InputError(f"method is {method!r}; the methods are {known}, or an object such as ca.PlugIn()")
+        raise InputError(f"method is {shown(method)}; the methods are {known}, or an object such as ca.PlugIn()")
     first, last = METHODS[method][0], METHODS[method][-1]
     refusal = first.refusal(task)
     if method == "auto" and refusal is None:

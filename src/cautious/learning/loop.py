@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from cautious.learning.draws import PROBE_SAMPLES, Draws, StopRequested
 from cautious.learning.method import Method, Point, Result
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task
+from cautious.regular_files import check_writable, exists
 from cautious.runtime.clock import Clock
 from cautious.runtime.interruption import Interruption
 
@@ -132,7 +132,7 @@ class Loop:
         training = self.task.samples - self.trial_samples - 2 * self.probes
         self.learner = self.method.begin(self.task, self.draws, training)
         path = self.checkpoint
-        if path is not None and Path(path).exists():
+        if path is not None and exists(path):
             try:
                 self._resume(read_checkpoint(path, self.question))
             except FileError:
@@ -141,8 +141,8 @@ class Loop:
                 # whole, but not what this version writes
                 raise FileError(f"{path}: this checkpoint cannot be continued ({error!r}); delete it") from None
             return
-        if path is not None and not Path(path).parent.is_dir():
-            raise FileError(f"cannot write {path}: there is no folder {Path(path).parent}")
+        if path is not None:
+            check_writable(path)
         if self.probes:
             pairs = np.argwhere(self.task.allowed)
             some = pairs[np.linspace(0, len(pairs) - 1, self.probes).astype(np.int64)]

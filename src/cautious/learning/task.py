@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_count, as_distribution, as_mask, as_number
+from cautious.checks import as_count, as_distribution, as_mask, as_number, as_seed
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
 from cautious.models.simulator_checks import check_members, padded
 from cautious.models.simulators import Known, Simulator, TableSimulator, known_of
@@ -31,6 +31,7 @@ START_DRAWS = 100_000
 MOST_SAMPLES = 2**53
 # variances of payoffs have fourth powers of rewards, and those must be doubles too
 SMALLEST_REWARDS, LARGEST_REWARDS = 1e-50, 1e50
+LARGEST_CAUTION = 1e100
 
 
 @dataclass(frozen=True)
@@ -193,16 +194,14 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
             "ca.GymSimulator of a Gymnasium environment"
         )
     check_members(simulator)
-    if risk is not None and caution == 0:
-        warnings.warn("caution is 0: the risk plays no part", CautiousWarning, stacklevel=3)
     task = checked_task(simulator, risk, caution, samples, seed)
+    if risk is not None and task.caution == 0:
+        warnings.warn("caution is 0: the risk plays no part", CautiousWarning, stacklevel=3)
     if task.scalars and isinstance(simulator, TableSimulator) and simulator.hides_spread:
         raise IncompatibleError(
             f"{task.scalars[0][1].label} looks at the spread of rewards, and this model only knows it through "
             "reward_square: its simulator pays the averages; give rewards (S, A, S) or sparse (S*A, S)"
         )
-    if task.samples > MOST_SAMPLES:
-        raise InputError(f"samples is {task.samples}; at most {MOST_SAMPLES} can be counted exactly")
     if task.samples < task.pairs:
         raise InputError(
             f"samples is {task.samples}; each of the {task.pairs} state-action pairs must be tried at least once"
@@ -220,10 +219,16 @@ def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, 
         allowed = as_mask("simulator.known.allowed", known.allowed, shape, "(S, A)")
     if known.start is not None:
         as_distribution("simulator.known.start", known.start, shape[:1], "(S,)")
-    caution, samples = as_number("caution", caution, 0.0), as_count("samples", samples)
-    task = Task(simulator, risk, caution, samples, as_count("seed", seed, 0), allowed, known)
+    caution, samples = as_number("caution", caution, 0.0), as_count("samples", samples, high=MOST_SAMPLES)
+    task = Task(simulator, risk, caution, samples, as_seed(seed), allowed, known)
     # binding checks the kind of risk and its data
     _ = task._bound
+    for weight, term in task.weighted:
+        if weight > LARGEST_CAUTION:
+            raise InputError(
+                f"caution times the weight of {term.label} is {weight:g}; it must be at most {LARGEST_CAUTION:g}, "
+                "because its square must be a number of double precision too"
+            )
     size = max(abs(end) for end in task.reward_range)
     if size > 0 and not SMALLEST_REWARDS <= size <= LARGEST_REWARDS:
         raise InputError(

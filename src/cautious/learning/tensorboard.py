@@ -5,10 +5,12 @@ import os
 import time
 import uuid
 import weakref
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from cautious.errors import FileError, MissingExtraError
 from cautious.learning.loop import LearningProgress
+from cautious.regular_files import make_folder
 
 SCALARS = ("objective", "risk", "gap", "violation", "samples_per_second")
 FLUSH_SECONDS = 1.0
@@ -35,12 +37,10 @@ class TensorBoard:
             raise MissingExtraError(
                 'TensorBoard needs tensorboardX; install it with: pip install "cautious[tensorboard]"'
             ) from None
-        try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+        self.folder = make_folder(folder)
+        with self._writing():
             # names have a resolution of one second, and an existing file would be overwritten
-            self._writer = EventsWriter(str(Path(folder) / "events"), f".{uuid.uuid4().hex}")
-        except OSError as error:
-            raise FileError(f"cannot write to the folder {os.fspath(folder)}: {error.strerror}") from None
+            self._writer = EventsWriter(str(self.folder / "events"), f".{uuid.uuid4().hex}")
         self._flushed = -math.inf
         self._close = weakref.finalize(self, self._writer.close)
 
@@ -51,10 +51,18 @@ class TensorBoard:
 
         numbers = {name: float(getattr(progress, name)) for name in SCALARS}
         values = [Summary.Value(tag=name, simple_value=x) for name, x in numbers.items() if math.isfinite(x)]
-        self._writer.write_event(Event(wall_time=time.time(), step=progress.samples, summary=Summary(value=values)))
-        if time.monotonic() - self._flushed >= FLUSH_SECONDS or progress.samples >= progress.total:
-            self._writer.flush()
-            self._flushed = time.monotonic()
+        with self._writing():
+            self._writer.write_event(Event(wall_time=time.time(), step=progress.samples, summary=Summary(value=values)))
+            if time.monotonic() - self._flushed >= FLUSH_SECONDS or progress.samples >= progress.total:
+                self._writer.flush()
+                self._flushed = time.monotonic()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise FileError(f"cannot write to the folder {self.folder}: {error.strerror}") from None
 
     def close(self) -> None:
         """Write what is left and close the file; happens by itself when the object is gone."""

@@ -13,8 +13,9 @@ import scipy.sparse as sp
 
 from cautious._core import rows as row_kernels
 from cautious.arrays import Array, Mask
-from cautious.checks import as_floats, as_rows, check_finite, check_shape, first_bad, sum_tolerance
+from cautious.checks import as_floats, check_finite, check_shape, first_bad, sum_tolerance
 from cautious.errors import InputError
+from cautious.sparse_input import as_rows, stored_dtype
 
 EPS = float(np.finfo(np.float64).eps)
 # what adds up to it can still be summed, doubled and bounded without an overflow
@@ -25,16 +26,15 @@ LARGEST_SQUARED = 1e150
 def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
     """CSR (S*A, S) with summed duplicates, the number of actions, and the tolerance its row sums deserve."""
     if sp.issparse(transitions):
-        n_rows, n_states = transitions.shape
-        if n_states == 0 or n_rows == 0 or n_rows % n_states:
+        if len(transitions.shape) != 2 or 0 in transitions.shape or transitions.shape[0] % transitions.shape[1]:
             raise InputError(
-                f"transitions has shape {(n_rows, n_states)}; a sparse matrix must be (S*A, S), row s*A + a"
+                f"transitions has shape {transitions.shape}; a sparse matrix must be (S*A, S), row s*A + a"
             )
         rows = transitions if is_in_order(transitions) else as_rows("transitions", transitions)
-        n_actions = n_rows // n_states
-        tolerance = sum_tolerance(transitions.dtype)
+        n_actions = transitions.shape[0] // transitions.shape[1]
+        tolerance = sum_tolerance(stored_dtype(transitions))
     elif _is_matrix_sequence(transitions):
-        tolerance = max(sum_tolerance(getattr(m, "dtype", np.float64)) for m in transitions)
+        tolerance = max(sum_tolerance(stored_dtype(matrix)) for matrix in transitions)
         rows, n_actions = _interleave("transitions", transitions)
     else:
         tolerance = sum_tolerance(getattr(transitions, "dtype", np.float64))
@@ -150,13 +150,14 @@ def are_probabilities(rows: sp.csr_array, allowed: Mask) -> bool:
 
 def is_in_order(matrix: Any) -> bool:
     """Whether a sparse matrix can be used without a copy: aligned float64 rows, sorted, every index within bounds."""
-    if matrix.format != "csr" or matrix.dtype != np.float64:
+    if matrix.format != "csr":
         return False
-    indptr, indices = matrix.indptr, matrix.indices
-    fits = indptr.size == matrix.shape[0] + 1 and indices.size == matrix.data.size
+    indptr, indices, data = matrix.indptr, matrix.indices, matrix.data
+    arrays = (indptr, indices, data)
+    if not all(type(array) is np.ndarray and array.ndim == 1 and array.flags.aligned for array in arrays):
+        return False
+    fits = indptr.size == matrix.shape[0] + 1 and indices.size == data.size and data.dtype == np.float64
     if not fits or indptr.dtype != indices.dtype or indices.dtype not in (np.int32, np.int64):
-        return False
-    if not all(array.flags.aligned for array in (indptr, indices, matrix.data)):
         return False
     return row_kernels.well_formed(read_only_view(indptr), read_only_view(indices), matrix.shape[1])
 
@@ -195,7 +196,7 @@ def _interleave(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, int]:
 
 def _aligned(table: Any, rows: sp.csr_array) -> Array | None:
     """The entries of ``table`` if they lie at the stored positions of ``rows``, one for one; else None."""
-    same = table.format == "csr" and table.dtype == np.float64 and table.data.size == rows.nnz
+    same = is_in_order(table) and table.data.size == rows.nnz
     if not same or not np.array_equal(table.indptr, rows.indptr) or not np.array_equal(table.indices, rows.indices):
         return None
     check_finite("rewards (stored entries)", table.data)

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from cautious.arrays import Array, Indices
-from cautious.checks import SUM_TOLERANCE, as_count, as_number, check_choice
-from cautious.errors import InputError
+from cautious.checks import SUM_TOLERANCE, as_count, as_flag, as_number, check_choice, is_listable
+from cautious.errors import InputError, shown
 from cautious.models.gym_checks import AT_END, AtEnd
-from cautious.models.outcome_lists import MergedOutcomes, OutcomeList, has_no_axes, merged_outcomes, staying_outcomes
+from cautious.models.outcome_lists import MergedOutcomes, OutcomeList, merged_outcomes, staying_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 
@@ -87,7 +87,7 @@ class ExploredMDP(MDP):
         try:
             return self._numbers[state]
         except (KeyError, TypeError):
-            raise InputError(f"{state!r:.80} is none of the {self.n_states} states of this model") from None
+            raise InputError(f"{shown(state)} is none of the {self.n_states} states of this model") from None
 
     def where(self, condition: Callable[[Any], bool]) -> Indices:
         """The numbers of the states that meet a condition, for risks that take sets of states."""
@@ -153,7 +153,7 @@ def from_function(
     discount = as_number("discount", discount, 0, 1, open_ends=")")
     for name, function in (("actions", actions), ("outcomes", outcomes), ("callback", callback)):
         if not callable(function) and not (name == "callback" and callback is None):
-            raise InputError(f"{name} must be a function, found {function!r:.80}")
+            raise InputError(f"{name} must be a function, found {shown(function)}")
     if at_end is not None:
         check_choice("at_end", at_end, AT_END)
     first = _first_states(initial_states)
@@ -161,7 +161,7 @@ def from_function(
     console = Console(stderr=True)
     columns = TextColumn("exploring"), BarColumn(bar_width=20), TextColumn("{task.fields[figures]}")
     # rich writes an empty line where nothing can be redrawn
-    hidden = not progress or not (console.is_terminal or console.is_jupyter)
+    hidden = not as_flag("progress", progress) or not (console.is_terminal or console.is_jupyter)
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         found.explore(first, callback, bar)
     start = np.zeros(len(found.states))
@@ -173,11 +173,11 @@ def _first_states(given: Any) -> dict[Hashable, float]:
     """The initial states with their chances."""
     if not is_listable(given):
         raise InputError(
-            f"initial_states is {given!r:.80}; expected a list of states, such as [{given!r:.40}], or a mapping from "
-            "states to chances"
+            f"initial_states is {shown(given)}; expected a list of states, such as [{shown(given, 40)}], or a mapping "
+            "from states to chances"
         )
     if isinstance(given, Mapping):
-        chances = {state: as_number(f"initial_states[{state!r:.80}]", p, 0.0, 1.0) for state, p in given.items()}
+        chances = {state: as_number(f"initial_states[{shown(state)}]", p, 0.0, 1.0) for state, p in given.items()}
         total = math.fsum(chances.values())
         if abs(total - 1) > SUM_TOLERANCE:
             raise InputError(f"the chances of initial_states sum to {total:.12g}; they must sum to 1")
@@ -187,7 +187,7 @@ def _first_states(given: Any) -> dict[Hashable, float]:
     for state in listed:
         try:
             if state in first:
-                raise InputError(f"initial_states holds {state!r:.80} twice; give a mapping from states to chances")
+                raise InputError(f"initial_states holds {shown(state)} twice; give a mapping from states to chances")
             first[state] = 1 / len(listed)
         except TypeError as error:
             raise unhashable("a state of initial_states", state, error) from None
@@ -201,7 +201,11 @@ def _names(items: Collection[Hashable]) -> list[str] | None:
     if any(type(item).__str__ is object.__str__ and type(item).__repr__ is object.__repr__ for item in items):
         return None
     for spell in (str, repr):
-        names = [spell(item) for item in items]
+        try:
+            names = [spell(item) for item in items]
+        except ValueError:
+            # whole numbers of thousands of digits have no text
+            return None
         if len(set(names)) == len(names):
             return names
     return None
@@ -245,8 +249,8 @@ class Exploration:
         if not offered:
             if self.at_end is None:
                 raise InputError(
-                    f'actions({state!r:.80}) gives no action; say what follows: at_end="absorb" stays there and pays 0 '
-                    'forever, at_end="restart" goes on from the initial states'
+                    f'actions({shown(state)}) gives no action; say what follows: at_end="absorb" stays there and pays '
+                    '0 forever, at_end="restart" goes on from the initial states'
                 )
             self.ends.append(number)
         begun = len(self.pair_state)
@@ -255,10 +259,10 @@ class Exploration:
             try:
                 self.pair_action.append(self.action_numbers.setdefault(action, len(self.action_numbers)))
             except TypeError as error:
-                raise unhashable(f"an action of actions({state!r:.80})", action, error) from None
+                raise unhashable(f"an action of actions({shown(state)})", action, error) from None
             self.pair_size.append(self._collect(state, action))
         if len(set(self.pair_action[begun:])) < len(offered):
-            raise InputError(f"actions({state!r:.80}) gives an action twice, found {offered!r:.80}")
+            raise InputError(f"actions({shown(state)}) gives an action twice, found {shown(offered)}")
 
     def _collect(self, state: Hashable, action: Hashable) -> int:
         """Take in the outcomes of a pair; gives how many there are."""
@@ -271,7 +275,7 @@ class Exploration:
                 pay.append(reward)
             except (TypeError, ValueError, OverflowError):
                 raise InputError(
-                    f"{_pair(state, action)} gives {outcome!r:.60}; expected a number, a state and a number: "
+                    f"{_pair(state, action)} gives {shown(outcome, 60)}; expected a number, a state and a number: "
                     "(probability, next state, reward)"
                 ) from None
             probability = chance[-1]
@@ -301,7 +305,7 @@ class Exploration:
         if number >= self.max_states:
             source = _pair(*pair) if pair else "initial_states"
             raise InputError(
-                f"more than max_states = {self.max_states} states can be reached; the next one is {state!r:.80}, from "
+                f"more than max_states = {self.max_states} states can be reached; the next one is {shown(state)}, from "
                 f"{source}. Raise max_states, or see whether the model is finite"
             )
         self.numbers[state] = number
@@ -345,16 +349,11 @@ def _called(function: Any, name: str, *arguments: Any) -> list[Any]:
     except Exception as error:
         error.add_note(f"raised by {_call(name, *arguments)}")
         raise
-    raise InputError(f"{_call(name, *arguments)} gives {listed!r:.80}; expected a list of {name}")
-
-
-def is_listable(value: Any) -> bool:
-    """True for what can be iterated over, except texts, whose letters are not meant."""
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not has_no_axes(value)
+    raise InputError(f"{_call(name, *arguments)} gives {shown(listed)}; expected a list of {name}")
 
 
 def _call(name: str, *arguments: Any) -> str:
-    return f"{name}({', '.join(f'{one!r:.80}' for one in arguments)})"
+    return f"{name}({', '.join(f'{shown(one)}' for one in arguments)})"
 
 
 def _pair(state: Hashable, action: Hashable) -> str:
@@ -364,5 +363,5 @@ def _pair(state: Hashable, action: Hashable) -> str:
 def unhashable(what: str, value: Any, error: TypeError) -> InputError:
     """The error about a state or action that cannot be a key."""
     return InputError(
-        f"{what} is {value!r:.80}, which is not hashable ({error}); use something hashable, such as a tuple"
+        f"{what} is {shown(value)}, which is not hashable ({error}); use something hashable, such as a tuple"
     )

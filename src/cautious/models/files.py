@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cautious.arrays import Mask
+from cautious.checks import as_flag
 from cautious.errors import InputError
 from cautious.models.formats.reader_options import ReaderOptions
-from cautious.storage import as_path
+from cautious.regular_files import as_path
 from cautious.tables.arrow_files import ARROW, PARQUET
 
 if TYPE_CHECKING:
@@ -122,9 +123,8 @@ def read_model(
     (6, 2)
     """
     source = as_path(path)
-    mdp: MDP = _function(format_of(source).reader)(
-        source, ReaderOptions(discount, start, reward, outcome, columns, normalise)
-    )
+    options = ReaderOptions(discount, start, reward, outcome, columns, as_flag("normalise", normalise))
+    mdp: MDP = _function(format_of(source).reader)(source, options)
     return mdp
 
 

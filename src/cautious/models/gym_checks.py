@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.checks import as_distribution, one_state
-from cautious.errors import IncompatibleError, InputError, MissingExtraError
+from cautious.checks import as_array, as_distribution, one_state
+from cautious.errors import IncompatibleError, InputError, MissingExtraError, shown
 
 RESET = "(observation, info)"
 STEP = "(observation, reward, terminated, truncated, info)"
@@ -34,7 +34,7 @@ def stepped(env: Any, action: int, what: str) -> tuple[int, float, bool, bool]:
     observation, reward, terminated, truncated, _ = _parts(what, env.step(action), STEP, 5)
     state = observed_state(f"the observation of {what}", _single(observation), env.observation_space)
     if isinstance(reward, bool) or not isinstance(reward, int | float | np.integer | np.floating):
-        raise InputError(f"the reward of {what} must be a number, found {reward!r:.80}")
+        raise InputError(f"the reward of {what} must be a number, found {shown(reward)}")
     return state, float(reward), _flag(what, "terminated", terminated), _flag(what, "truncated", truncated)
 
 
@@ -43,14 +43,14 @@ def observed_state(what: str, observation: Any, space: Any) -> int:
     first, last = int(space.start), int(space.start) + int(space.n) - 1
     is_whole = isinstance(observation, int | np.integer) and not isinstance(observation, bool)
     if not is_whole or not first <= observation <= last:
-        raise InputError(f"{what} is {observation!r:.40}; observations are {first} to {last}")
+        raise InputError(f"{what} is {shown(observation, 40)}; observations are {first} to {last}")
     return int(observation) - first
 
 
 def _parts(what: str, answer: Any, expected: str, count: int) -> tuple[Any, ...]:
     if isinstance(answer, tuple) and len(answer) == count:
         return answer
-    found = f"{len(answer)} values" if isinstance(answer, tuple) else f"{answer!r:.80}"
+    found = f"{len(answer)} values" if isinstance(answer, tuple) else f"{shown(answer)}"
     old = isinstance(answer, tuple) and (count, len(answer)) == (5, 4)
     hint = "; four are the interface of Gym before 0.26: say apart what ended and what ran out of time" if old else ""
     raise InputError(f"{what} returned {found}; expected {expected}{hint}")
@@ -64,7 +64,7 @@ def _single(observation: Any) -> Any:
 def _flag(what: str, name: str, value: Any) -> bool:
     if isinstance(value, bool | np.bool_) or (isinstance(value, int | np.integer) and value in (0, 1)):
         return bool(value)
-    raise InputError(f"{name} of {what} is {value!r:.40}; expected true or false")
+    raise InputError(f"{name} of {what} is {shown(value, 40)}; expected true or false")
 
 
 @runtime_checkable
@@ -206,7 +206,7 @@ def given_start(env: Any, start: Any) -> Array | None:
     count = int(env.observation_space.n)
     if start is None:
         return None
-    if np.ndim(start) > 0:
+    if as_array("start", start).ndim > 0:
         return as_distribution("start", start, (count,), "(S,), one chance per observation")
     return one_state(count, observed_state("start", start, env.observation_space))
 
@@ -256,7 +256,7 @@ def _twice(wrapper: Any, function: Callable[[Any], Any], value: Any, what: str) 
     one, two = function(value), function(value)
     if one != two:
         raise IncompatibleError(
-            f"the wrapper {type(wrapper).__name__} turns the {what} {value!r} into {one!r:.40} and then into "
-            f"{two!r:.40}; a table needs one answer"
+            f"the wrapper {type(wrapper).__name__} turns the {what} {value!r} into {shown(one, 40)} and then into "
+            f"{shown(two, 40)}; a table needs one answer"
         )
     return one

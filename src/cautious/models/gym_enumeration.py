@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models.gym_checks import SetState, first_observed, state_setter
 from cautious.models.gym_simulator import GymSimulator
 from cautious.models.outcome_lists import OutcomeList
@@ -54,7 +54,7 @@ class ListedDraws:
         """Which of the ways this run takes, by their chances; those of chance zero are none."""
         ways = [way for way, chance in enumerate(chances) if chance > 0]
         if not ways:
-            raise UnlistedDraw(f"draws by the chances {list(chances)!r:.60}, none of which is above zero")
+            raise UnlistedDraw(f"draws by the chances {shown(list(chances), 60)}, none of which is above zero")
         if len(ways) == 1:
             return ways[0]
         place = len(self.turns)
@@ -181,7 +181,8 @@ def _chances(given: Any, count: int) -> list[float]:
     total = math.fsum(chances)
     if len(chances) != count or not all(chance >= 0 for chance in chances) or abs(total - 1) > NEAR_ONE:
         raise UnlistedDraw(
-            f"draws by np_random.choice with p={chances!r:.60}; expected {count} chances of at least 0 that sum to 1"
+            f"draws by np_random.choice with p={shown(chances, 60)}; expected {count} chances of at least 0 that "
+            "sum to 1"
         )
     return [chance / total for chance in chances]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.checks import as_count, check_choice
-from cautious.errors import InputError, MissingExtraError
+from cautious.errors import InputError, MissingExtraError, shown
 from cautious.models.simulator_checks import as_state
 from cautious.models.tabular import MDP
 
@@ -109,7 +109,7 @@ class ModelEnv(Base):  # type: ignore[misc]  # unknown to the type checker
         if self.s is None:
             raise InputError("the environment has no state yet; call env.reset() before env.step()")
         if not self.action_space.contains(action):
-            raise InputError(f"action is {action!r:.80}; expected a whole number from 0 to {self.mdp.n_actions - 1}")
+            raise InputError(f"action is {shown(action)}; expected a whole number from 0 to {self.mdp.n_actions - 1}")
         row = self._row(self.s, int(action))
         low, high = self._bounds(row)
         place = low + _drawn(np.cumsum(self.mdp.transitions.data[low:high]), self.np_random.random())

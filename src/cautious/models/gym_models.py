@@ -15,7 +15,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.checks import SUM_TOLERANCE, as_number, check_choice
-from cautious.errors import InputError
+from cautious.errors import InputError, shown
 from cautious.models import gym_checks
 from cautious.models.gym_enumeration import ENDED, first_states, settable, tried_outcomes
 from cautious.models.outcome_lists import OutcomeList, has_no_axes, merged_outcomes, staying_outcomes
@@ -75,7 +75,7 @@ def from_gym(
     discount = as_number("discount", discount, 0, 1, open_ends=")")
     check_choice("at_end", at_end, gym_checks.AT_END)
     if set_state is not None and not callable(set_state):
-        raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
+        raise InputError(f"set_state must be a function of (env, observation), found {shown(set_state)}")
     wrappers = gym_checks.understood_wrappers(env)
     has_table = isinstance(env.unwrapped, gym_checks.HasTable) and "observations" not in changes
     simulator = None if has_table else settable(env, changes, set_state)
@@ -131,16 +131,16 @@ def _entry(what: str, level: Any, key: Any) -> Any:
 
 def _as_list(what: str, value: Any) -> Any:
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str) or has_no_axes(value):
-        raise InputError(f"{what} is {value!r:.60}; expected P[state][action], mappings or lists of outcomes")
+        raise InputError(f"{what} is {shown(value, 60)}; expected P[state][action], mappings or lists of outcomes")
     return value
 
 
 def _checked_line(what: str, line: Any, space: Any) -> tuple[float, int, float, bool]:
     if not isinstance(line, Sequence) or len(line) != 4:
-        raise InputError(f"{what} is {line!r:.60}; expected (probability, next state, reward, terminated)")
+        raise InputError(f"{what} is {shown(line, 60)}; expected (probability, next state, reward, terminated)")
     chance, next_state, reward, ended = line
     if not isinstance(ended, bool | int | np.bool_ | np.integer) or ended not in (0, 1):
-        raise InputError(f"{what} ends with {ended!r:.40}; expected whether it terminated, true or false")
+        raise InputError(f"{what} ends with {shown(ended, 40)}; expected whether it terminated, true or false")
     chance = as_number(f"the probability of {what}", chance, 0.0, 1.0 + SUM_TOLERANCE)
     # where the episode ends the next state is not used, and tables put anything there
     number = 0 if ended else gym_checks.observed_state(f"the next state of {what}", next_state, space)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cautious.arrays import Array, Indices
 from cautious.checks import as_number, check_choice
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models import gym_checks
 from cautious.models.scene import Scene
 from cautious.models.simulator_checks import as_reward_range, checked_pairs
@@ -59,7 +59,7 @@ class GymSimulator:
         self.discount = as_number("discount", discount, 0, 1, open_ends=")")
         check_choice("at_end", at_end, gym_checks.AT_END)
         if set_state is not None and not callable(set_state):
-            raise InputError(f"set_state must be a function of (env, observation), found {set_state!r:.80}")
+            raise InputError(f"set_state must be a function of (env, observation), found {shown(set_state)}")
         self.env, self.at_end = env, at_end
         self.first_state, self.first_action = int(env.observation_space.start), int(env.action_space.start)
         self._observed, self.n_actions = int(env.observation_space.n), int(env.action_space.n)

@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cautious._core.rows import absorbing_states, duplicate_actions
 from cautious.arrays import Mask
+from cautious.errors import IncompatibleError
 from cautious.models.encodings import read_only_view
 from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP, NEAR_ONE
@@ -104,6 +105,8 @@ def inspect_model(mdp: MDP) -> Inspection:
     >>> found.suspicions
     ()
     """
+    if not isinstance(mdp, MDP):
+        raise IncompatibleError(f"ca.inspect_model needs a ca.MDP, found {type(mdp).__name__}")
     mdp.require_transitions("inspecting")
     rows, used = mdp.transitions, mdp.allowed
     lengths = np.diff(rows.indptr)[used.ravel()]

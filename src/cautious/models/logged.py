@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_distribution, as_number, check_choice
-from cautious.errors import CautiousWarning, IncompatibleError, InputError
+from cautious.checks import as_distribution, as_flag, as_number, check_choice
+from cautious.errors import CautiousWarning, IncompatibleError, InputError, shown
 from cautious.models.gym_checks import AT_END, AtEnd
 from cautious.models.log_counts import Layout, counted_arrays, layout_of
 from cautious.models.logs import Log, as_written, names_of, number_of, read_log
@@ -190,6 +190,7 @@ def from_transitions(
     >>> ca.solve(ca.Problem(logged)).policy.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
+    independent_rows = as_flag("independent_rows", independent_rows)
     as_number("discount", discount, 0, 1, open_ends=")")
     if untried is not None:
         check_choice("untried", untried, ("forbid", "pessimistic", "optimistic"))
@@ -207,7 +208,7 @@ def from_transitions(
     return LoggedMDP(
         found.counts,
         layout.reward_range,
-        LogRows(log, layout, found.outcome_counts, reward_range is not None, bool(independent_rows)),
+        LogRows(log, layout, found.outcome_counts, reward_range is not None, independent_rows),
         transitions=found.transitions,
         rewards=found.rewards,
         discount=discount,
@@ -230,11 +231,11 @@ def _promised(log: Log, reward_range: Any) -> tuple[float, float]:
 
 def _check_untried(log: Log, untried: str | None, stuck: Indices, unknown: Indices, low: float) -> None:
     """Ask for a choice where one is needed, and say what "forbid" cannot forbid."""
-    first = f"{log.state_labels[stuck[0]]!r:.80}" if stuck.size else ""
+    first = f"{shown(log.state_labels[stuck[0]])}" if stuck.size else ""
     stuck_states = "1 state was" if stuck.size == 1 else f"{stuck.size} states were"
     if untried is None and (stuck.size or unknown.size):
         state, action = divmod(int(unknown[0]), len(log.action_labels)) if unknown.size else (0, 0)
-        tried = f"action {log.action_labels[action]!r:.80} in state {log.state_labels[state]!r:.80}"
+        tried = f"action {shown(log.action_labels[action])} in state {shown(log.state_labels[state])}"
         pairs = "1 pair was" if unknown.size == 1 else f"{unknown.size} pairs were"
         what = f"{pairs} never tried, such as {tried}" if unknown.size else ""
         left = f"{stuck_states} reached and never left, such as {first}" if stuck.size else ""
@@ -261,18 +262,18 @@ def _start(log: Log, layout: Layout, start: Any) -> Array:
     if isinstance(start, Mapping):
         for label, chance in start.items():
             state = number_of("start: state", log.state_labels, as_written(log.state_labels, label))
-            chances[state] = as_number(f"start[{label!r:.80}]", chance, 0, 1)
+            chances[state] = as_number(f"start[{shown(label)}]", chance, 0, 1)
         chances = as_distribution("start", chances, (n_states,), "(S,)")
     elif (isinstance(start, str) and start == "uniform") or (start is None and log.first is None):
         chances[:n_labels] = known / known.sum()
     elif start is None and log.first is not None:
         chances[:n_labels] = np.bincount(log.states[log.first], minlength=n_labels) / log.first.size
     elif isinstance(start, str):
-        raise InputError(f'start is {start!r:.80}; expected "uniform", a mapping from labels, or probabilities (S,)')
+        raise InputError(f'start is {shown(start)}; expected "uniform", a mapping from labels, or probabilities (S,)')
     else:
         chances[:n_labels] = as_distribution("start", start, (n_labels,), "(S,), the states of the log")
     lost = np.flatnonzero(chances[:n_labels] * ~known)
     if lost.size:
-        label = f"{log.state_labels[lost[0]]!r:.80}"
+        label = f"{shown(log.state_labels[lost[0]])}"
         raise InputError(f'start: in the log all is over in state {label}, so at_end="restart" cannot begin there')
     return chances

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Codes, Indices, Mask
-from cautious.errors import InputError
+from cautious.errors import InputError, shown
 from cautious.models.scene import free_name
 from cautious.tables import read_columns
 from cautious.tables.columns import rows_by_episode
@@ -114,14 +114,18 @@ def _check_episodes(log: Log, first: Indices) -> None:
     if broken.any():
         at = int(follows[int(np.argmax(broken))])
         led, found = (log.state_labels[code] for code in (log.next_states[at - 1], log.states[at]))
-        raise log.refusal(at, f"the episode goes on in state {found!r:.80}, but the row before it led to {led!r:.80}")
+        raise log.refusal(at, f"the episode goes on in state {shown(found)}, but the row before it led to {shown(led)}")
 
 
 def names_of(labels: tuple[Hashable, ...], extra: tuple[str, ...]) -> tuple[str, ...]:
     """Names for labels and added states: their texts; where two look the same, 1 and "1", as Python writes them."""
-    names = tuple(str(label) for label in labels)
-    if len(set(names)) < len(names):
-        names = tuple(repr(label) for label in labels)
+    try:
+        names = tuple(str(label) for label in labels)
+        if len(set(names)) < len(names):
+            names = tuple(repr(label) for label in labels)
+    except ValueError:
+        # whole numbers of thousands of digits have no text
+        raise InputError(f"the labels {shown(labels)} cannot be written as texts; use shorter ones") from None
     for name in extra:
         names = (*names, free_name(name, names))
     return names
@@ -138,5 +142,5 @@ def number_of(kind: str, labels: tuple[Hashable, ...], label: Hashable) -> int:
     try:
         return labels.index(label)
     except ValueError:
-        some = ", ".join(f"{known!r:.40}" for known in labels[:5])
-        raise InputError(f"{kind} {label!r:.80} is not in the log; it has {len(labels)}, such as {some}") from None
+        some = ", ".join(f"{shown(known, 40)}" for known in labels[:5])
+        raise InputError(f"{kind} {shown(label)} is not in the log; it has {len(labels)}, such as {some}") from None

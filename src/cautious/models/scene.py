@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 from cautious.checks import as_names
-from cautious.errors import InputError
+from cautious.errors import InputError, shown
 
 END, UNTRIED = "end", "untried"
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -38,7 +38,7 @@ def check_texts(name: str, texts: Sequence[str]) -> None:
     except UnicodeEncodeError:
         place = next(index for index, text in enumerate(texts) if SURROGATE.search(text))
         raise InputError(
-            f"{name}[{place}] is {texts[place]!r:.80}, which holds half a character (a lone surrogate); names must be "
+            f"{name}[{place}] is {shown(texts[place])}, which holds half a character (a lone surrogate); names must be "
             "texts that can be written as UTF-8"
         ) from None
 
@@ -66,9 +66,16 @@ class Scene:
     action_arrows: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for field in ("title", "story", "step", "reward_unit"):
+            if not isinstance(getattr(self, field), str):
+                raise InputError(f"scene {field} must be a text, found {shown(getattr(self, field))}")
+        for field in ("grid", "action_arrows"):
+            texts = getattr(self, field)
+            if not isinstance(texts, tuple | list) or not all(isinstance(text, str) for text in texts):
+                raise InputError(f"scene {field} must be a tuple of texts, found {shown(texts)}")
         words = (self.title, self.story, self.step, self.reward_unit)
         for name, texts in (("words", words), ("grid", self.grid), ("action_arrows", self.action_arrows)):
-            check_texts(f"scene {name}", [str(text) for text in texts])
+            check_texts(f"scene {name}", list(texts))
 
     @property
     def cells(self) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from cautious.checks import (
     check_shape,
     first_bad,
 )
-from cautious.errors import InputError
+from cautious.errors import InputError, shown
 
 if TYPE_CHECKING:
     from cautious.models.simulators import Simulator
@@ -54,19 +54,19 @@ def as_reward_range(value: Any, name: str = "reward_range") -> tuple[float, floa
 def as_outcome(what: str, outcome: Any, n_states: int) -> tuple[int, float]:
     """One next state and its reward; ``what`` says which call returned them."""
     if not isinstance(outcome, Sequence) or len(outcome) != 2:
-        raise InputError(f"{what} must return (next_state, reward), found {outcome!r:.80}")
+        raise InputError(f"{what} must return (next_state, reward), found {shown(outcome)}")
     state, reward = as_state(f"the next state of {what}", outcome[0], n_states), outcome[1]
     if isinstance(reward, bool) or not isinstance(reward, int | float | np.integer | np.floating):
-        raise InputError(f"the reward of {what} must be a number, found {reward!r:.80}")
+        raise InputError(f"the reward of {what} must be a number, found {shown(reward)}")
     return state, float(reward)
 
 
 def as_state(what: str, state: Any, n_states: int) -> int:
     """One state that exists."""
     if isinstance(state, bool) or not isinstance(state, int | np.integer):
-        raise InputError(f"{what} must be a whole number, found {state!r:.80}")
+        raise InputError(f"{what} must be a whole number, found {shown(state)}")
     if not 0 <= state < n_states:
-        raise InputError(f"{what} is {state}; states are numbered 0 to {n_states - 1}")
+        raise InputError(f"{what} is {shown(state)}; states are numbered 0 to {n_states - 1}")
     return int(state)
 
 

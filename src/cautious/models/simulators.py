@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_allowed, as_count, as_distribution, as_number, one_state
-from cautious.errors import IncompatibleError, InputError
+from cautious.checks import as_allowed, as_array, as_count, as_distribution, as_number, fitting_memory, one_state
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models.scene import Scene, model_names
 from cautious.models.simulator_checks import as_outcome, as_reward_range, as_state, checked_pairs
 
@@ -144,6 +144,9 @@ class TableSimulator:
         return self.rows.indices[position].astype(np.int64), self.pay[position if self.pays_per_outcome else rows]
 
 
+MOST_STATES, MOST_ACTIONS = 2**40, 2**20
+
+
 class FunctionSimulator:
     """A simulator made of ``step(state, action, rng) -> (next_state, reward)``.
 
@@ -186,17 +189,19 @@ class FunctionSimulator:
         action_names: Sequence[str] | None = None,
     ) -> None:
         if not callable(step):
-            raise InputError(f"step must be a function of (state, action, rng), found {step!r:.80}")
+            raise InputError(f"step must be a function of (state, action, rng), found {shown(step)}")
         self.step = step
-        self.n_states = as_count("n_states", n_states)
-        self.n_actions = as_count("n_actions", n_actions)
+        self.n_states = as_count("n_states", n_states, high=MOST_STATES)
+        self.n_actions = as_count("n_actions", n_actions, high=MOST_ACTIONS)
         self.discount = as_number("discount", discount, 0, 1, open_ends=")")
         self.reward_range = as_reward_range(reward_range)
-        self.allowed = as_allowed(allowed, (self.n_states, self.n_actions))
+        with fitting_memory(f"a table of {self.n_states} states and {self.n_actions} actions"):
+            self.allowed = as_allowed(allowed, (self.n_states, self.n_actions))
+            first = None if callable(start) else _as_start(start, self.n_states)
         self._draw_start: DrawStart | None = start if callable(start) else None
         self.known = Known(
             allowed=self.allowed,
-            start=None if callable(start) else _as_start(start, self.n_states),
+            start=first,
             state_names=None if state_names is None else model_names("state_names", state_names, self.n_states),
             action_names=None if action_names is None else model_names("action_names", action_names, self.n_actions),
         )
@@ -222,6 +227,6 @@ def _as_start(start: Any, n_states: int) -> Array:
     """The start distribution (S,) of a distribution, of one state, or of nothing said."""
     if start is None:
         return np.full(n_states, 1 / n_states)
-    if np.ndim(start) > 0:
+    if as_array("start", start).ndim > 0:
         return as_distribution("start", start, (n_states,), "(S,)")
     return one_state(n_states, as_state("start", start, n_states))

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from cautious._core.certificate import exact_advantages
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_allowed, as_array, as_distribution, as_number, check_shape, did_you_mean
-from cautious.errors import CautiousWarning, IncompatibleError, InputError
+from cautious.checks import as_allowed, as_array, as_distribution, as_flag, as_number, check_shape, did_you_mean
+from cautious.errors import CautiousWarning, IncompatibleError, InputError, shown
 from cautious.models import files
 from cautious.models.encodings import (
     are_probabilities,
@@ -87,6 +87,7 @@ class MDP:
                 CautiousWarning,
                 stacklevel=2,
             )
+        normalise = as_flag("normalise", normalise)
         rows, self.n_actions, tolerance = transition_rows(transitions)
         self.n_states = int(rows.shape[1])
         shape = (self.n_states, self.n_actions)
@@ -171,12 +172,16 @@ class MDP:
         return self.n_states, self.n_actions
 
     def require_transitions(self, what: str) -> None:
-        """Refuse to compute from a stand-in, or from arrays that somebody has changed since."""
+        """Refuse to compute from a stand-in, or from changed arrays."""
         if not self.known_transitions:
             raise IncompatibleError(
                 f"{what} needs the model's transitions, and this one is a stand-in for a simulator: only its sizes, "
                 "names and discount are real"
             )
+        self.require_unchanged()
+
+    def require_unchanged(self) -> None:
+        """Refuse arrays that somebody has changed since the model was made."""
         if self._as_given != self._looked_over():
             raise InputError(
                 "the transitions were changed after the model was made: it shares them with the matrix it was given; "
@@ -185,7 +190,9 @@ class MDP:
 
     def _looked_over(self) -> tuple[bool, bool]:
         """What compiled loops rely on: indices within bounds, rows that sum to one."""
-        return is_in_order(self.transitions), are_probabilities(self.transitions, self.allowed)
+        in_order = is_in_order(self.transitions)
+        # a broken index pointer would lead the second look out of the arrays
+        return in_order, in_order and are_probabilities(self.transitions, self.allowed)
 
     def expect_next(self, values: Array) -> Array:
         """E[values(s') | s, a] for values (S,); (S, A), zero for forbidden pairs."""
@@ -281,6 +288,7 @@ class MDP:
 
     def simulator(self) -> TableSimulator:
         """This model as a simulator: the same calls a black-box simulator offers."""
+        self.require_unchanged()
         return TableSimulator(
             self.transitions,
             self.rewards,
@@ -302,7 +310,7 @@ class MDP:
 
 def state_indices(name: str, states: Any, n_states: int, state_names: Sequence[str] | None) -> Indices:
     """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
-    items = as_array(name, sorted(states) if isinstance(states, set | frozenset) else states)
+    items = as_array(name, list(states) if isinstance(states, set | frozenset) else states)
     if items.size == 0:
         return np.empty(0, dtype=np.int64)
     if items.dtype == np.bool_:
@@ -312,7 +320,7 @@ def state_indices(name: str, states: Any, n_states: int, state_names: Sequence[s
         return _named_states(name, [str(item) for item in np.ravel(items)], state_names)
     if not np.issubdtype(items.dtype, np.integer):
         raise InputError(
-            f"{name} must hold state indices, a mask or state names, found {states!r} (dtype {items.dtype})"
+            f"{name} must hold state indices, a mask or state names, found {shown(states)} (dtype {items.dtype})"
         )
     flat = np.ravel(items).astype(np.int64)
     bad = (flat < 0) | (flat >= n_states)
@@ -324,10 +332,10 @@ def state_indices(name: str, states: Any, n_states: int, state_names: Sequence[s
 
 def _named_states(name: str, labels: list[str], state_names: Sequence[str] | None) -> Indices:
     if state_names is None:
-        raise InputError(f"{name} names the state {labels[0]!r}, but this model has no state names")
+        raise InputError(f"{name} names the state {shown(labels[0])}, but this model has no state names")
     numbers = {label: index for index, label in enumerate(state_names)}
     for label in labels:
         if label not in numbers:
             hint = did_you_mean(label, state_names)
-            raise InputError(f"{name} names the state {label!r}, which this model does not have{hint}")
+            raise InputError(f"{name} names the state {shown(label)}, which this model does not have{hint}")
     return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))

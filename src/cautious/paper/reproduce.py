@@ -17,9 +17,10 @@ from cautious.errors import InputError
 from cautious.paper import figure_1, figure_2, figure_3, figure_4, theorems
 from cautious.paper.evidence import FULL, Claim, Interval, Part, Scale, claims_held
 from cautious.paper.videos import MISSING, can_film
+from cautious.regular_files import make_folder
 from cautious.report import pieces
 from cautious.report.canvas import DARK, LIGHT, png, require_matplotlib
-from cautious.report.writing import make_folder, write_bytes
+from cautious.report.writing import write_bytes
 from cautious.runtime.interruption import leaving_at_once
 
 PAPER = "Cautious Reinforcement Learning via Distributional Risk in the Dual Domain"

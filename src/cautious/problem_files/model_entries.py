@@ -20,6 +20,7 @@ from cautious.models.logs import ENDS, FAMILIES, ORDER
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 from cautious.problem_files.keys import PLACES, allow, one_of, refuse_percent, text
+from cautious.regular_files import exists
 from cautious.tables.arrow_files import ARROW, PARQUET
 from cautious.tables.columns import open_source
 from cautious.tables.hints import advice, cost_note, filled_in, listed, said
@@ -69,13 +70,10 @@ def _named_model(source: str, name: str, table: Mapping[str, Any], folder: Path)
     if source != "gym":
         _check_columns(rest)
         path = folder / name
-        if not path.exists():
+        if not exists(path):
             # glob finds nothing where the folder is missing or may not be read
             beside = [one.name for one in path.parent.glob("*") if one.is_file()]
             raise FileError(f"{path}: no such file{did_you_mean(path.name, beside)}")
-        if not path.is_file():
-            # a device or a pipe may never end
-            raise FileError(f"{path}: not a file")
         if source == "transitions":
             return logged_model(path, rest)
         if "discount" not in rest and path.suffix.lower() in TABLE_SUFFIXES:

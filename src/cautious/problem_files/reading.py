@@ -12,7 +12,7 @@ from cautious.problem import Problem
 from cautious.problem_files.keys import PLACES, allow
 from cautious.problem_files.model_entries import SOURCES, model_of
 from cautious.problem_files.risk_entries import risk_of
-from cautious.storage import as_path
+from cautious.regular_files import as_path, content
 
 LARGEST_FILE = 4 * 2**20
 
@@ -34,27 +34,21 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     2.0
     """
     source = as_path(path)
-    content = _parse(source)
+    tables = _parse(source)
     try:
-        allow(content, "the problem file", ("model", "risk", "caution"), PLACES)
-        if "model" not in content:
+        allow(tables, "the problem file", ("model", "risk", "caution"), PLACES)
+        if "model" not in tables:
             raise InputError(f"[model] is missing; it needs one of {', '.join(SOURCES)}")
-        mdp = model_of(content["model"], source.parent)
-        caution = as_number("caution", content.get("caution", 1.0), 0.0)
-        return Problem(mdp, risk_of(content.get("risk"), source.parent, mdp), caution)
+        mdp = model_of(tables["model"], source.parent)
+        caution = as_number("caution", tables.get("caution", 1.0), 0.0)
+        return Problem(mdp, risk_of(tables.get("risk"), source.parent, mdp), caution)
     except InputError as error:
         raise FileError(f"{source}: {error}") from None
 
 
 def _parse(source: Path) -> dict[str, Any]:
     try:
-        if source.stat().st_size > LARGEST_FILE:
-            raise FileError(
-                f"{source}: a problem file of {source.stat().st_size} bytes; put large arrays in .npy files"
-            )
-        text = source.read_text("utf-8")
-    except OSError as error:
-        raise FileError(f"{source}: {error.strerror}") from None
+        text = content(source, LARGEST_FILE).decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileError(f"{source}: not valid TOML: {error}") from None
     try:
@@ -63,6 +57,9 @@ def _parse(source: Path) -> dict[str, Any]:
         raise FileError(f"{source}: not valid TOML: {error}{_hint(str(error), text)}") from None
     except RecursionError:
         raise FileError(f"{source}: not valid TOML: nested too deeply") from None
+    except ValueError as error:
+        # a whole number of thousands of digits
+        raise FileError(f"{source}: not readable TOML: {error}") from None
 
 
 def _hint(problem: str, text: str) -> str:

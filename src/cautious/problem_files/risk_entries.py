@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from cautious import storage
 from cautious.checks import as_number
 from cautious.episodes.demonstrations import Demonstrations, demonstrations
-from cautious.errors import FileError, InputError
+from cautious.errors import FileError, InputError, shown
 from cautious.models.tabular import MDP
 from cautious.problem_files.keys import PLACES, allow, one_of, refuse_percent, require, text
 from cautious.risks.base import Risk, Sum, terms_of
@@ -66,7 +66,7 @@ def _field(name: str, form: str, value: Any, folder: Path, mdp: MDP) -> Any:
             raise InputError(f"{name} must be a list of sets, each a list of states or the name of a file")
         for one in value:
             if isinstance(one, str) and ".np" not in one:
-                raise InputError(f'{name} must be a list of sets, such as [["a", "b"], ["c"]], found {value!r:.80}')
+                raise InputError(f'{name} must be a list of sets, such as [["a", "b"], ["c"]], found {shown(value)}')
         return [_field(f"{name}[{j}]", "states", one, folder, mdp) for j, one in enumerate(value)]
     if form == "metric" and isinstance(value, Mapping):
         return _graph(name, value)
@@ -79,7 +79,7 @@ def _field(name: str, form: str, value: Any, folder: Path, mdp: MDP) -> Any:
     if not isinstance(value, list):
         raise InputError(f"{name} must be a list, or the name of a .npy or .npz file, found {value!r}")
     if form == "states" and len({isinstance(one, str) for one in value}) > 1:
-        raise InputError(f"{name} mixes numbers and names of states, found {value!r:.80}")
+        raise InputError(f"{name} mixes numbers and names of states, found {shown(value)}")
     return value
 
 
@@ -104,12 +104,11 @@ def array_from_file(name: str, text: str, folder: Path, *, solutions: bool) -> A
     path = folder / file
     try:
         if path.suffix == ".npy" and not member:
-            # a memory map refuses a header that claims more than the file holds, before anything is allocated
-            return np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+            return storage.read_npy(path)
         if path.suffix == ".npz" and member:
             return storage.take(path, storage.read_arrays(path, [member]), member)
-    except (OSError, ValueError, EOFError, SyntaxError, TypeError) as error:
-        raise FileError(f"{name}: cannot read {text}: {error}") from None
+    except FileError as error:
+        raise FileError(f"{name}: cannot read {text:.200}: {error}") from None
     if path.suffix == ".npz" and solutions:
         return load(path)
     hint = ", or a solution .npz" if solutions else ""

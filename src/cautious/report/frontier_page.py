@@ -15,6 +15,7 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.errors import InputError
 from cautious.models.tabular import MDP
+from cautious.regular_files import check_writable
 from cautious.report import pieces, trade_off
 from cautious.report.accuracy import shares_of_time, shown_return
 from cautious.report.canvas import require_matplotlib
@@ -109,6 +110,7 @@ def write_overview(
     if not solutions:
         raise InputError("a report on a frontier needs at least one solution; this frontier is empty")
     require_matplotlib()
+    check_writable(path)
     last, found = solutions[-1], runs(solutions)
     title, unit = scene_of(last.mdp).title, unit_after(last.mdp)
     price = f"{number(solutions[0].caution)} to {number(last.caution)}"

@@ -12,6 +12,7 @@ from cautious.errors import InputError
 from cautious.models.scene import END
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
+from cautious.regular_files import check_writable
 from cautious.report import pieces, trade_off
 from cautious.report.accuracy import shares_of_time, shown_return, shown_risk
 from cautious.report.canvas import require_matplotlib
@@ -87,6 +88,7 @@ def write_report(
         When ``problem`` is not the one this solution solves.
     """
     require_matplotlib()
+    check_writable(path)
     known = solution if problem is None else _with_problem(solution, problem)
     with leaving_at_once():
         comparison = compare_with_neutral(known, seed=seed) if known.mdp.known_transitions else None

@@ -3,28 +3,18 @@
 import csv
 import io
 import os
-from pathlib import Path
 
 import numpy as np
 
-from cautious import storage as _storage
-from cautious.errors import FileError
+from cautious.regular_files import replacing
 from cautious.report.words import action_name, state_name
 from cautious.solution import Solution
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Replace a file by this content, or leave it as it was: never half a file."""
-    with _storage.replacing(path) as stream:
+    with replacing(path) as stream:
         stream.write(content)
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder for output, or say why that cannot be."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot make the folder {path}: {error.strerror}") from None
 
 
 def write_policy(solution: Solution, path: str | os.PathLike[str]) -> None:

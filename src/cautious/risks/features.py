@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_floats, as_number, check_shape
-from cautious.errors import CautiousWarning, InputError
+from cautious.checks import as_floats, as_number, check_shape, is_listable
+from cautious.errors import CautiousWarning, InputError, shown
 from cautious.models.encodings import EPS, check_magnitude
 from cautious.models.tabular import MDP
 from cautious.risks.base import ConicRisk, Cut, Structure, UnboundRisk
@@ -306,9 +306,11 @@ class PeakExposure(UnboundRisk):
 
     def bind(self, mdp: MDP) -> WorstOf:
         """The worst case in this model."""
-        if isinstance(self.sets, str) or not isinstance(self.sets, Sequence | np.ndarray) or len(self.sets) == 0:
-            raise InputError(f"PeakExposure.sets must be a non-empty sequence of sets of states, found {self.sets!r}")
-        if any(np.ndim(one) == 0 and not isinstance(one, set | frozenset) for one in self.sets):
+        if not isinstance(self.sets, Sequence | np.ndarray) or not is_listable(self.sets) or len(self.sets) == 0:
+            raise InputError(
+                f"PeakExposure.sets must be a non-empty sequence of sets of states, found {shown(self.sets)}"
+            )
+        if not all(is_listable(one) for one in self.sets):
             raise InputError("PeakExposure.sets must be a sequence of sets; wrap a single set in a list")
         groups = [mdp.state_indices(f"PeakExposure.sets[{j}]", one) for j, one in enumerate(self.sets)]
         for j, group in enumerate(groups):

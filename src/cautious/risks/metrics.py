@@ -7,9 +7,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from cautious.arrays import Array
-from cautious.checks import as_floats, as_rows, check_nonnegative, check_shape, first_bad
+from cautious.checks import as_floats, check_nonnegative, check_shape, first_bad
 from cautious.errors import InputError
 from cautious.models.encodings import check_magnitude
+from cautious.sparse_input import as_rows
 
 
 def checked_matrix(metric: Any, n: int) -> Array:

@@ -75,6 +75,7 @@ def _require_transitions(name: str, mdp: MDP) -> None:
             f"{name} is a policy, and its occupancy cannot be computed while the model is only sampled; "
             'give the occupancy itself, or learn with method="plug-in"'
         )
+    mdp.require_unchanged()
 
 
 def resolve_state_prior(name: str, prior: Any, mdp: MDP) -> Array:

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.checks import as_rows
 from cautious.models.tabular import MDP
 from cautious.risks.base import UnboundRisk
 from cautious.risks.matrix_transport import with_nearest
 from cautious.risks.metrics import checked_graph, checked_matrix
 from cautious.risks.priors import resolve_state_prior
 from cautious.risks.transport import GraphTransport, TransportRisk
+from cautious.sparse_input import as_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-from cautious.checks import as_count, as_number
+from cautious.checks import as_count, as_number, as_seed
 from cautious.errors import IncompatibleError
 from cautious.problem import Problem
 from cautious.runtime.clock import Clock
@@ -35,7 +35,7 @@ class Request:
     def check(self) -> "Request":
         """This request, if every part of it makes sense."""
         as_number("tolerance", self.tolerance, 0.0, 1.0, open_ends="(")
-        as_count("seed", self.seed, 0)
+        as_seed(self.seed)
         if self.callback is not None and not callable(self.callback):
             raise IncompatibleError(f"callback must be callable or None, found {type(self.callback).__name__}")
         if self.time_limit_seconds is not None:

@@ -25,7 +25,7 @@ from cautious.report.words import action_name, fits_grid, number, percent, scene
 from cautious.report.writing import write_policy
 from cautious.solution import Solution
 from cautious.status import Status
-from cautious.studio.scenario import LARGEST_SIDE, RiskChoice, Scenario, Statement
+from cautious.studio.scenario import LARGEST_SIDE, RiskChoice, Scenario, Statement, has_limits
 
 # of the table that is shown where there is no map
 MAX_ROWS = 40
@@ -145,6 +145,7 @@ def opened_words(problem: Problem, name: str) -> dict[str, Any]:
         "statement": Statement(None, RiskChoice(own, habit="random"), problem.caution).plain(),
         "own_risk": None if problem.unbound_risk is None else problem.risk_label,
         "own_words": risk_words(problem.risk_label),
+        "own_limits": has_limits(problem.with_caution(1.0)),
         "rows": list(scene.grid) if has_map(mdp) else None,
         "arrows": list(scene.action_arrows) if has_map(mdp) else [],
         "still": never_left(mdp) if has_map(mdp) else [],
@@ -171,14 +172,14 @@ def export(what: str, statement: Statement, scenario: Scenario, solution: Soluti
             path = Path(folder) / "policy.csv"
             write_policy(solution, path)
             return path.name, "text/csv", path.read_bytes()
-        return "problem.zip", "application/zip", _problem_archive(statement, scenario, Path(folder))
+        return "problem.zip", "application/zip", _problem_archive(statement, scenario, solution.caution, Path(folder))
 
 
-def _problem_archive(statement: Statement, scenario: Scenario, folder: Path) -> bytes:
+def _problem_archive(statement: Statement, scenario: Scenario, caution: float, folder: Path) -> bytes:
     if statement.risk.kind == "own":
         raise InputError("the risk is the one of the problem you opened, so its own file is the one to solve again")
     scenario.mdp.save(folder / "model.npz")
-    lines = [HOW_TO, f"caution = {statement.caution!r}", "", "[model]", 'file = "model.npz"']
+    lines = [HOW_TO, f"caution = {caution!r}", "", "[model]", 'file = "model.npz"']
     risk = scenario.risk(statement.risk)
     if risk is not None:
         lines += ["", *written_risk(risk, folder)]

@@ -61,6 +61,16 @@ def parse(text: str) -> Message:
     return Message(kind, number, saved)
 
 
+def number_of(text: str) -> int | None:
+    """The number of a message that ``parse`` refuses, if it has one: the page must know which question was refused."""
+    if len(text) > LARGEST_MESSAGE:
+        return None
+    try:
+        return _whole("number", _json("the message", text)["number"], 0, LARGEST_NUMBER)
+    except (InputError, TypeError, LookupError):
+        return None
+
+
 def read_statement(content: Any) -> Statement:
     """A statement from JSON."""
     allow(content, "the statement", ("grid", "risk", "caution", "danger"))

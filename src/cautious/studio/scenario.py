@@ -14,7 +14,7 @@ from cautious.occupancy import uniform_policy
 from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.risks.divergence import KL, Entropy, TotalVariation
-from cautious.risks.features import PeakExposure, SafeSet
+from cautious.risks.features import FeatureRisk, PeakExposure, SafeSet
 from cautious.risks.scalar import CVaR, Variance
 from cautious.solvers.solve import solve
 from cautious.worlds.grids import DRIFT_MAP, MAZE_MAP, WALL, cells_marked, from_grid
@@ -26,6 +26,8 @@ MARKS = (FLOOR, WALL, DANGER, GOAL, REWARD, START)
 HABIT_EXPLORATION = 0.05
 # the careful habit is the best policy when danger costs this many times the spread of the rewards
 HABIT_DANGER_COST = 5.0
+# the caution, per spread of the rewards, at which a limit is all that is left of a risk
+LIMIT_CAUTION = 1e-4
 NO_DANGER = "nothing is marked as danger; mark some, or choose another risk"
 
 
@@ -139,6 +141,18 @@ class Scenario:
         with_danger_cost = MDP(mdp.transitions, rewards, mdp.discount, mdp.start, allowed=mdp.allowed)
         policy = solve(Problem(with_danger_cost), tolerance=1e-4, time_limit_seconds=5.0).policy
         return np.asarray((1 - HABIT_EXPLORATION) * policy + HABIT_EXPLORATION * uniform_policy(mdp.allowed))
+
+
+def has_limits(problem: Problem) -> bool:
+    """True if the risk is infinite beyond some limit, which then holds at any caution above 0."""
+    return any(isinstance(risk, FeatureRisk) and risk.is_barrier for _, risk in problem.terms)
+
+
+def least_caution(problem: Problem) -> float:
+    """What caution 0 means: no risk, but where the risk is a limit, next to nothing beyond the limit."""
+    if not has_limits(problem):
+        return 0.0
+    return LIMIT_CAUTION * (float(np.ptp(problem.mdp.rewards[problem.mdp.allowed])) or 1.0)
 
 
 def scenario_of(statement: Statement, opened: Problem | None) -> Scenario:

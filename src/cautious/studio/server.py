@@ -69,6 +69,8 @@ class Studio:
             "first": self.name if self.opened is None else None,
             "opened": None if self.opened is None else answers.opened_words(self.opened, self.name),
             "largest_side": LARGEST_SIDE,
+            "largest_pay": messages.LARGEST_PAY,
+            "largest_caution": messages.LARGEST_CAUTION,
             "largest_upload": messages.LARGEST_MESSAGE // 2,
         }
         return json.dumps(head)

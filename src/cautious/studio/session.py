@@ -9,7 +9,7 @@ from cautious.solution import Solution
 from cautious.solvers.base import Progress, Workspace
 from cautious.solvers.solve import Request, answer
 from cautious.status import Status
-from cautious.studio.scenario import Scenario, Statement, scenario_of
+from cautious.studio.scenario import Scenario, Statement, least_caution, scenario_of
 
 # a curve on a screen needs no more
 CURVE_TOLERANCE = 1e-4
@@ -49,7 +49,7 @@ class Session:
         kept = self._prepared(statement)
         before = None if kept.last is None else kept.last[1]
         request = Request(time_limit_seconds=self.time_limit_seconds, callback=lambda progress: stop())
-        problem = kept.problem.with_caution(statement.caution)
+        problem = kept.problem.with_caution(max(statement.caution, least_caution(kept.problem)))
         solution = answer(problem, request, before, kept.workspace)
         kept.last = (statement, solution)
         return solution

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cautious.errors import CautiousError, InputError
 from cautious.studio import answers
-from cautious.studio.messages import Message, parse
+from cautious.studio.messages import Message, number_of, parse
 from cautious.studio.scenario import Statement
 from cautious.studio.session import Session
 
@@ -61,13 +61,11 @@ class Conversation:
             event = await self.socket.receive()
             if event["type"] == "websocket.disconnect":
                 return
-            number = None
+            text = event.get("text") or ""
             try:
-                message = parse(event.get("text") or "")
-                number = message.number
-                await self._take(message)
+                await self._take(parse(text))
             except CautiousError as error:
-                await self._send(answers.error_message(number, str(error)))
+                await self._send(answers.error_message(number_of(text), str(error)))
 
     async def _take(self, message: Message) -> None:
         if message.kind == "open":

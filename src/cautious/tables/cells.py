@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cautious.arrays import Array, Codes, Mask
-from cautious.errors import InputError
+from cautious.errors import InputError, shown
 
 Values = Any
 NUMBERS = (int, float, np.number, np.bool_, Decimal, Fraction)
@@ -65,7 +65,7 @@ class Coding(dict[Any, int]):
                 return self.setdefault(cell, NO_LABEL)
             raise InputError("is missing" if missing else "is empty")
         if isinstance(label, str) and "\0" in label:
-            raise InputError(f"is {cell!r:.80}; expected a label")
+            raise InputError(f"is {shown(cell)}; expected a label")
         if isinstance(label, np.generic):
             label = label.item()
         return self.setdefault(cell, self.labels.setdefault(label, len(self.labels)))
@@ -114,7 +114,7 @@ class Coding(dict[Any, int]):
         try:
             return self[cell]
         except TypeError:
-            raise InputError(f"is {cell!r:.80}; a label must be hashable, found {type(cell).__name__}") from None
+            raise InputError(f"is {shown(cell)}; a label must be hashable, found {type(cell).__name__}") from None
 
 
 def is_missing(value: Any) -> bool:
@@ -146,7 +146,7 @@ def as_flags(values: Values, is_text: bool) -> Mask:
         spelled = [text.strip().lower() for text in texts]
         for at, text in enumerate(spelled):
             if text not in FLAGS:
-                raise BadCell(at, f"is {texts[at]!r:.80}; expected true or false, 1 or 0")
+                raise BadCell(at, f"is {shown(texts[at])}; expected true or false, 1 or 0")
         return np.fromiter(map(FLAGS.__getitem__, spelled), np.bool_, len(spelled))
     numbers = as_numbers(values, is_text)
     bad = (numbers != 0) & (numbers != 1)
@@ -195,7 +195,7 @@ def _text_number(text: str) -> float:
             return float(text)
     except ValueError:
         pass
-    raise InputError(f"is {text!r:.80}; expected a number")
+    raise InputError(f"is {shown(text)}; expected a number")
 
 
 def _object_number(value: Any) -> float:
@@ -203,11 +203,11 @@ def _object_number(value: Any) -> float:
         raise InputError("is missing; expected a number")
     # NumPy counts durations among the whole numbers
     if not isinstance(value, NUMBERS) or isinstance(value, np.complexfloating | np.timedelta64):
-        raise InputError(f"is {value!r:.80}; expected a number")
+        raise InputError(f"is {shown(value)}; expected a number")
     try:
         return float(value)
     except OverflowError:
-        raise InputError(f"is {value!r:.80}; expected a number of double precision") from None
+        raise InputError(f"is {shown(value)}; expected a number of double precision") from None
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.checks import first_bad
-from cautious.errors import IncompatibleError, InputError
-from cautious.storage import as_path
+from cautious.errors import IncompatibleError, InputError, shown
+from cautious.regular_files import as_path
 from cautious.tables.arrow_files import ARROW, PARQUET, ArrowFile, ArrowMemory, ArrowTable
 from cautious.tables.cells import NO_LABEL, BadCell, Coding, as_flags, as_numbers
 from cautious.tables.csv_files import CsvFile
@@ -188,7 +188,7 @@ def open_source(table: Any, order: Sequence[str] = ()) -> Source:
         return ColumnTable(table, list(table.columns))
     if isinstance(table, list | tuple) and (order or (table and isinstance(table[0], Mapping))):
         return RowTable(table, order)
-    raise IncompatibleError(f"the table is {table!r:.80} ({type(table).__name__}); expected {KINDS}")
+    raise IncompatibleError(f"the table is {shown(table)} ({type(table).__name__}); expected {KINDS}")
 
 
 def find_columns(
@@ -205,7 +205,7 @@ def find_columns(
     ``argument`` is what the caller's ``names`` are called.
     """
     if not isinstance(names, Mapping):
-        raise InputError(f"{argument} must map columns to their names in the table, found {names!r:.80}")
+        raise InputError(f"{argument} must map columns to their names in the table, found {shown(names)}")
     for column in names:
         if column not in wanted:
             hint = column_near(column, wanted)
@@ -276,5 +276,5 @@ def step_numbers(table: Columns) -> Indices:
 def _step_number(label: Hashable) -> int:
     is_whole = isinstance(label, int | str) and not isinstance(label, bool)
     if not is_whole or not STEP.fullmatch(str(label)):
-        raise InputError(f"the step is {label!r:.80}; expected a whole number of at least 0")
+        raise InputError(f"the step is {shown(label)}; expected a whole number of at least 0")
     return int(str(label))

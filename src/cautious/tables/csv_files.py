@@ -6,13 +6,15 @@ of a row is looked up when a message needs it.
 """
 
 import csv
+import io
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
 from cautious.errors import FileError
+from cautious.regular_files import opened, size_of
 from cautious.tables.sources import Source
 
 # more rows at a time are slower: 700 new lists that stay wake Python's garbage collector
@@ -20,6 +22,7 @@ CHUNK_ROWS = 600
 # importing pyarrow takes as long as reading this much without it
 ARROW_BYTES = 4 * 2**20
 BLOCK_BYTES = 2**20
+LONGEST_LINE = 16 * 2**20
 OTHER_SEPARATORS = (";", "\t", "|")
 OTHER_FILES = {
     b"\x1f\x8b": "; it is packed by gzip: unpack it first",
@@ -77,8 +80,13 @@ class CsvFile(Source):
 
     def _arrow_chunks(self, places: list[int]) -> Generator[list[Any], None, tuple[int, bool]]:
         """Rows as pyarrow reads them; gives how many it took, and whether that is all."""
-        if os.path.getsize(self.path) < ARROW_BYTES or self._has_quotes():
-            return 0, False
+        with opened(self.path) as file:
+            if size_of(file) < ARROW_BYTES or _has_quotes(file):
+                return 0, False
+            file.seek(0)
+            return (yield from self._arrow_rows(file, places))
+
+    def _arrow_rows(self, file: BinaryIO, places: list[int]) -> Generator[list[Any], None, tuple[int, bool]]:
         try:
             import pyarrow as pa
             import pyarrow.csv as arrow_csv
@@ -89,7 +97,7 @@ class CsvFile(Source):
         done = 0
         try:
             for batch in arrow_csv.open_csv(
-                os.fspath(self.path),
+                file,
                 arrow_csv.ReadOptions(
                     use_threads=False, block_size=BLOCK_BYTES, skip_rows=self.header_line, column_names=names
                 ),
@@ -105,17 +113,13 @@ class CsvFile(Source):
             return done, False
         return done, True
 
-    def _has_quotes(self) -> bool:
-        with open(self.path, "rb") as file:
-            return any(b'"' in piece for piece in iter(lambda: file.read(BLOCK_BYTES), b""))
-
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         """A csv reader of the file; what it meets becomes an error of the file."""
         line = 0
         try:
-            with open(self.path, newline="", encoding="utf-8-sig") as file:
-                reader = csv.reader(file, strict=True)
+            with io.TextIOWrapper(opened(self.path), encoding="utf-8-sig", newline="") as file:
+                reader = csv.reader(_lines(file), strict=True)
                 try:
                     yield reader
                 finally:
@@ -129,7 +133,15 @@ class CsvFile(Source):
             ) from None
         except OSError as error:
             raise FileError(f"{self.path}: {error.strerror}") from None
-        except ValueError as error:
-            if isinstance(error, FileError):
-                raise
-            raise FileError(f"{self.path!r}: {error}") from None
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """The lines of a file; the csv module would first take a line of any length into memory."""
+    while line := file.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise csv.Error(f"longer than {LONGEST_LINE} characters")
+        yield line
+
+
+def _has_quotes(file: BinaryIO) -> bool:
+    return any(b'"' in piece for piece in iter(lambda: file.read(BLOCK_BYTES), b""))

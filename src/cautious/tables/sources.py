@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious.errors import InputError
+from cautious.errors import InputError, shown
 
 CHUNK_ROWS = 8_192
 # above this, doubles leave out whole numbers
@@ -53,7 +53,7 @@ class ColumnTable(Source):
         if isinstance(values, list | tuple):
             return values
         if isinstance(values, str | bytes) or np.ndim(values) != 1:
-            raise InputError(f"table: {self.columns[place]!r} is {values!r:.80}; expected one value per row")
+            raise InputError(f"table: {self.columns[place]!r} is {shown(values)}; expected one value per row")
         # what is under a mask becomes None
         return values.tolist() if np.ma.is_masked(values) else np.asarray(values)
 
@@ -72,7 +72,7 @@ class RowTable(Source):
         names, width = set(self.columns), len(self.columns)
         for number, row in enumerate(self.rows):
             if not isinstance(row, kind) or isinstance(row, str | bytes):
-                raise self._refusal(number, f"is {row!r:.80}")
+                raise self._refusal(number, f"is {shown(row)}")
             if len(row) != width or (self.by_name and set(row) != names):
                 raise self._refusal(number, f"has {f'the cells {list(row)}' if self.by_name else f'{len(row)} cells'}")
         keys = [self.columns[place] if self.by_name else place for place in places]

@@ -7,8 +7,10 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
 from cautious.checks import first_bad
+from cautious.errors import shown
 from cautious.models.tabular import MDP
 from cautious.occupancy import flow_residual, policy_occupancy, policy_values
+from cautious.sparse_input import as_rows
 from cautious.testing.parts import LOOSE_TOLERANCE, CheckFailure, call, close, member, random_policy, require
 
 
@@ -22,13 +24,14 @@ def check_model(mdp: MDP, seed: int = 0) -> None:
     require(allowed.shape == shape and allowed.any(axis=1).all(), "every state needs an allowed action")
     require(np.all(np.asarray(mdp.start) >= 0), "start has a negative entry")
     close("sum of start", np.sum(mdp.start), 1.0)
+    # the operators may be compiled loops, which trust the indices
+    rows = as_rows("transitions", mdp.transitions)
     v, d = rng.standard_normal(n), np.where(allowed, rng.random(shape), 0.0)
     ahead, inflow = call("expect_next", mdp.expect_next, v), call("flow_into", mdp.flow_into, d)
     require(np.shape(ahead) == shape, f"expect_next has shape {np.shape(ahead)}, expected (S, A) = {shape}")
     require(np.shape(inflow) == (n,), f"flow_into has shape {np.shape(inflow)}, expected (S,) = ({n},)")
     close("adjointness, <flow_into(d), v> against <d, expect_next(v)>", inflow @ v, np.sum(d * ahead))
     close("expect_next of ones (row sums)", call("expect_next", mdp.expect_next, np.ones(n)), allowed.astype(float))
-    rows = sp.csr_array(mdp.transitions)
     require(np.all(rows.data >= 0), f"transitions has the negative entry {rows.data.min(initial=0.0)}")
     close("expect_next against transitions @ v", np.ravel(ahead), rows @ v)
     policy = random_policy(allowed, rng)
@@ -82,7 +85,7 @@ def check_simulator(simulator: Any, seed: int = 0, draws: int = 2000) -> None:
         what = f"sample({size} pairs from state {states[0]}, action {actions[0]}; seed {number})"
         out = call(what, sample, states[:size].copy(), actions[:size].copy(), np.random.default_rng(number))
         require(
-            isinstance(out, tuple) and len(out) == 2, f"{what} must return (next_states, rewards), found {out!r:.80}"
+            isinstance(out, tuple) and len(out) == 2, f"{what} must return (next_states, rewards), found {shown(out)}"
         )
         _check_states(f"next_states of {what}", out[0], size, n_states)
         rewards = np.asarray(out[1])

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.errors import CautiousWarning
+from cautious.errors import CautiousWarning, shown
 from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy
 from cautious.problem import Problem
@@ -68,7 +68,7 @@ class _Checker:
         """The value, after its type."""
         found = call(f"{self.name}.value", self.term.value, d)
         number = isinstance(found, int | float | np.number) and not isinstance(found, bool)
-        require(number and not np.isnan(found), f"{self.name}.value must return a number, found {found!r:.80}")
+        require(number and not np.isnan(found), f"{self.name}.value must return a number, found {shown(found)}")
         return float(found)
 
     def gradient(self, d: Array) -> Array:

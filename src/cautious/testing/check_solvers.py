@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 
 from cautious.arrays import Array
+from cautious.errors import shown
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
@@ -44,7 +45,7 @@ def check_solver(solver: Solver, seed: int = 0) -> None:
     ``refusal`` gives a string or None; the objective of the delivered policy is recomputed by other code; no policy of
     a search beats the upper bound; the gap closes to 1e-6. A solver that refuses every problem fails.
     """
-    require(isinstance(solver, Solver), f"a solver subclasses cautious.solvers.base.Solver, found {solver!r:.80}")
+    require(isinstance(solver, Solver), f"a solver subclasses cautious.solvers.base.Solver, found {shown(solver)}")
     rng = np.random.default_rng(seed)
     mdp = garnet(n_states=5, n_actions=2, n_successors=3, discount=0.9, seed=seed)
     # every deterministic policy, and random ones

@@ -9,6 +9,9 @@ from cautious.models.outcome_lists import OutcomeList, merged_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 
+# levels of anything that a world counts
+MOST_LEVELS = 10_000_000
+
 
 class Outcomes:
     """Collects (state, action, next state, probability, reward); pairs without any outcome are not allowed."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.errors import InputError
+from cautious.errors import InputError, shown
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
@@ -85,7 +85,7 @@ def describe(name: str) -> World:
 
 def _entry(name: str) -> _Entry:
     if not isinstance(name, str) or name not in _CATALOGUE:
-        raise InputError(f"there is no world named {name!r}; the worlds are {', '.join(_CATALOGUE)}")
+        raise InputError(f"there is no world named {shown(name)}; the worlds are {', '.join(_CATALOGUE)}")
     return _CATALOGUE[name]
 
 

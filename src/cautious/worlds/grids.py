@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
-from cautious.checks import as_number
-from cautious.errors import InputError
+from cautious.checks import as_flag, as_number
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy
@@ -125,7 +125,7 @@ def maze(
     """
     light = as_number("light", light)
     pays = {".": light, "S": light, "D": as_number("dark", dark), "G": as_number("goal", goal)}
-    start = "S" if start_at_s else None
+    start = "S" if as_flag("start_at_s", start_at_s) else None
     story = (
         f"Walk from {'S' if start_at_s else 'anywhere'} to the goal G. The corridor in row 6 is short, but a slip ends "
         "in a dark cell; the way round the dark cells is longer and safe."
@@ -212,6 +212,8 @@ def dark_cells(mdp: MDP) -> Indices:
 
 def cells_marked(mdp: MDP, mark: str) -> Indices:
     """States (k,) whose cell has this mark on the map of a grid world; there may be none."""
+    if not isinstance(mdp, MDP):
+        raise IncompatibleError(f"the cells of a grid world need a ca.MDP, found {type(mdp).__name__}")
     if mdp.scene is None or not mdp.scene.grid:
         raise InputError(f"this model has no map: scene.grid is empty, so no cell is marked {mark!r}")
     grid = mdp.scene.grid
@@ -225,7 +227,13 @@ def _drift_world(p: float, discount: float, light: float, dark: float, goal: flo
 
 def _checked_map(grid: Sequence[str], pays: Mapping[str, float], absorbing: str, start: str | None) -> list[str]:
     if isinstance(grid, str) or not isinstance(grid, Sequence) or not all(isinstance(row, str) for row in grid):
-        raise InputError(f"grid must be a sequence of strings, one per row, found {grid!r}")
+        raise InputError(f"grid must be a sequence of strings, one per row, found {shown(grid)}")
+    if not isinstance(pays, Mapping):
+        raise InputError(f"pays must map marks to rewards, found {shown(pays)}")
+    if not isinstance(absorbing, str):
+        raise InputError(f"absorbing must be a text of marks, found {shown(absorbing)}")
+    if start is not None and not isinstance(start, str):
+        raise InputError(f"start must be one mark of the map or None, found {shown(start)}")
     rows = list(grid)
     if not rows or not rows[0]:
         raise InputError("grid is empty; it needs at least one row with one cell")
@@ -243,7 +251,7 @@ def _checked_map(grid: Sequence[str], pays: Mapping[str, float], absorbing: str,
             if mark not in present:
                 raise InputError(f"{name} names the mark {mark!r}, which is not on the map")
     if start is not None and len(start) != 1:
-        raise InputError(f"start must be one mark of the map, found {start!r}")
+        raise InputError(f"start must be one mark of the map, found {shown(start)}")
     return rows
 
 

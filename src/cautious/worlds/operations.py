@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from scipy.special import gammaln, pdtrc
 
 from cautious.arrays import Array
-from cautious.checks import as_count, as_number
-from cautious.errors import InputError
+from cautious.checks import as_count, as_number, fitting_memory, is_listable
+from cautious.errors import InputError, shown
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
-from cautious.worlds._outcomes import Outcomes
+from cautious.worlds._outcomes import MOST_LEVELS, Outcomes
 
 # actions of the clinic
 URGENT, ROUTINE, PAUSE = 0, 1, 2
@@ -27,6 +27,7 @@ LARGEST_VOLUME = 600.0
 GROWTH_PER_YEAR = 0.03
 
 
+@fitting_memory("this world")
 def machine_replacement(
     n_levels: int = 10,
     discount: float = 0.99,
@@ -52,7 +53,7 @@ def machine_replacement(
     >>> mdp.action_names, mdp.state_names[-1]
     (('operate', 'repair', 'replace'), 'broken')
     """
-    n_levels = as_count("n_levels", n_levels, 2)
+    n_levels = as_count("n_levels", n_levels, 2, MOST_LEVELS)
     revenue, running_cost = as_number("revenue", revenue), as_number("running_cost", running_cost, 0.0)
     repair_cost, replace_cost = as_number("repair_cost", repair_cost, 0.0), as_number("replace_cost", replace_cost, 0.0)
     breakdown_cost = as_number("breakdown_cost", breakdown_cost, 0.0)
@@ -79,6 +80,7 @@ def machine_replacement(
     )
 
 
+@fitting_memory("this world")
 def inventory(
     capacity: int = 20,
     max_order: int | None = None,
@@ -106,8 +108,8 @@ def inventory(
     >>> mdp.shape, int(mdp.allowed[5].sum())
     ((6, 6), 1)
     """
-    capacity = as_count("capacity", capacity)
-    max_order = capacity if max_order is None else as_count("max_order", max_order)
+    capacity = as_count("capacity", capacity, 1, MOST_LEVELS)
+    max_order = capacity if max_order is None else as_count("max_order", max_order, 1, MOST_LEVELS)
     if max_order > capacity:
         raise InputError(f"max_order is {max_order}; it cannot exceed capacity, which is {capacity}")
     demand = as_number("demand", demand, 0.0, open_ends="(")
@@ -138,6 +140,7 @@ def inventory(
     )
 
 
+@fitting_memory("this world")
 def queue(
     capacity: int = 15,
     arrivals_per_hour: float = 12.0,
@@ -163,7 +166,7 @@ def queue(
     >>> mdp.scene.step, mdp.action_names[0]
     ('slot of 2 minutes', 'admit, 10 per hour')
     """
-    capacity = as_count("capacity", capacity)
+    capacity = as_count("capacity", capacity, 1, MOST_LEVELS)
     arrivals = as_number("arrivals_per_hour", arrivals_per_hour, 0.0, open_ends="(")
     speeds = _numbers("services_per_hour", services_per_hour)
     costs = _numbers("service_costs_per_hour", service_costs_per_hour)
@@ -197,6 +200,7 @@ def queue(
     )
 
 
+@fitting_memory("this world")
 def clinic(
     max_urgent: int = 5,
     max_routine: int = 8,
@@ -226,7 +230,10 @@ def clinic(
     >>> mdp.shape, mdp.action_names
     ((54, 3), ('treat urgent', 'treat routine', 'pause'))
     """
-    max_urgent, max_routine = as_count("max_urgent", max_urgent), as_count("max_routine", max_routine)
+    max_urgent, max_routine = (
+        as_count("max_urgent", max_urgent, 1, MOST_LEVELS),
+        as_count("max_routine", max_routine, 1, MOST_LEVELS),
+    )
     urgent_arrivals = as_number("urgent_arrivals", urgent_arrivals, 0.0, 1.0)
     routine_arrivals = as_number("routine_arrivals", routine_arrivals, 0.0, 1.0)
     deterioration = as_number("deterioration", deterioration, 0.0, 1.0)
@@ -267,14 +274,15 @@ def clinic_tasks(mdp: MDP) -> Array:
     >>> ca.worlds.clinic_tasks(ca.worlds.clinic()).shape
     (2, 54, 3)
     """
-    if mdp.action_names != ("treat urgent", "treat routine", "pause"):
-        raise InputError(f"the tasks belong to a clinic, found a model with the actions {mdp.action_names}")
+    if not isinstance(mdp, MDP) or mdp.action_names != ("treat urgent", "treat routine", "pause"):
+        raise InputError(f"the tasks belong to a clinic, found {shown(mdp)}")
     tasks = np.zeros((2, *mdp.shape))
     tasks[URGENT, :, URGENT] = mdp.allowed[:, URGENT]
     tasks[ROUTINE, :, ROUTINE] = mdp.allowed[:, ROUTINE]
     return tasks
 
 
+@fitting_memory("this world")
 def forest(
     n_ages: int = 12,
     discount: float = 0.82,
@@ -297,7 +305,7 @@ def forest(
     >>> ca.worlds.forest().state_names[:2]
     ('0-9 years', '10-19 years')
     """
-    n_ages = as_count("n_ages", n_ages, 2)
+    n_ages = as_count("n_ages", n_ages, 2, MOST_LEVELS)
     fire = as_number("fire", fire, 0.0, 1.0)
     timber_price, planting_cost = (
         as_number("timber_price", timber_price, 0.0),
@@ -321,6 +329,7 @@ def forest(
     )
 
 
+@fitting_memory("this world")
 def liquidation(
     n_blocks: int = 10,
     n_prices: int = 9,
@@ -348,8 +357,8 @@ def liquidation(
     >>> mdp.shape, mdp.scene.reward_unit
     ((99, 5), 'thousand euros')
     """
-    n_blocks, n_prices = as_count("n_blocks", n_blocks), as_count("n_prices", n_prices, 3)
-    max_sale = as_count("max_sale", max_sale)
+    n_blocks, n_prices = as_count("n_blocks", n_blocks, 1, MOST_LEVELS), as_count("n_prices", n_prices, 3, MOST_LEVELS)
+    max_sale = as_count("max_sale", max_sale, 1, MOST_LEVELS)
     tick, impact = as_number("tick", tick, 0.0), as_number("impact", impact, 0.0)
     pressure, financing = as_number("pressure", pressure, 0.0), as_number("financing", financing, 0.0)
     if 0.5 + pressure * max_sale > 1:
@@ -395,6 +404,6 @@ def _week(capacity: int, demand: float) -> tuple[Array, Array]:
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
-        raise InputError(f"{name} must be a non-empty sequence of numbers, found {values!r}")
+    if not isinstance(values, Sequence | np.ndarray) or not is_listable(values) or len(values) == 0:
+        raise InputError(f"{name} must be a non-empty sequence of numbers, found {shown(values)}")
     return tuple(as_number(f"{name}[{i}]", value, 0.0) for i, value in enumerate(values))

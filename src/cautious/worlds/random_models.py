@@ -6,15 +6,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Indices
-from cautious.checks import as_count, as_number
-from cautious.errors import InputError
+from cautious.checks import as_count, as_number, as_seed, fitting_memory
+from cautious.errors import InputError, shown
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
-from cautious.worlds._outcomes import Outcomes
+from cautious.worlds._outcomes import MOST_LEVELS, Outcomes
 
 NAMED_STATES = 10_000
 
 
+@fitting_memory("this world")
 def garnet(
     n_states: int = 50,
     n_actions: int = 4,
@@ -35,12 +36,15 @@ def garnet(
     >>> ca.worlds.garnet(n_states=1000, n_actions=2, n_successors=3)
     MDP(1000 states, 2 actions, 6000 transitions, discount 0.95)
     """
-    n_states, n_actions = as_count("n_states", n_states), as_count("n_actions", n_actions)
-    n_successors = as_count("n_successors", n_successors)
+    n_states, n_actions = (
+        as_count("n_states", n_states, 1, MOST_LEVELS),
+        as_count("n_actions", n_actions, 1, MOST_LEVELS),
+    )
+    n_successors = as_count("n_successors", n_successors, 1, MOST_LEVELS)
     if n_successors > n_states:
         raise InputError(f"n_successors is {n_successors}; it cannot exceed n_states, which is {n_states}")
     low, high = _checked_range(reward_range)
-    rng = np.random.default_rng(as_count("seed", seed, 0))
+    rng = np.random.default_rng(as_seed(seed))
     n_pairs = n_states * n_actions
     successors = _distinct(n_pairs, n_states, n_successors, rng)
     cuts = np.sort(rng.random((n_pairs, n_successors - 1)), axis=1)
@@ -57,6 +61,7 @@ def garnet(
     )
 
 
+@fitting_memory("this world")
 def river_swim(
     n_states: int = 6, discount: float = 0.95, bank_reward: float = 0.005, source_reward: float = 1.0
 ) -> MDP:
@@ -74,7 +79,7 @@ def river_swim(
     >>> ca.worlds.river_swim().shape
     (6, 2)
     """
-    n_states = as_count("n_states", n_states, 2)
+    n_states = as_count("n_states", n_states, 2, MOST_LEVELS)
     bank_reward, source_reward = as_number("bank_reward", bank_reward), as_number("source_reward", source_reward)
     last = n_states - 1
     outcomes = Outcomes(n_states, 2)
@@ -107,7 +112,7 @@ def _distinct(n_rows: int, n: int, k: int, rng: np.random.Generator) -> Indices:
 
 def _checked_range(reward_range: Any) -> tuple[float, float]:
     if not isinstance(reward_range, tuple | list) or len(reward_range) != 2:
-        raise InputError(f"reward_range must be (low, high), found {reward_range!r}")
+        raise InputError(f"reward_range must be (low, high), found {shown(reward_range)}")
     low, high = (as_number(f"reward_range[{i}]", end) for i, end in enumerate(reward_range))
     if low > high:
         raise InputError(f"reward_range is ({low}, {high}); the first number must not exceed the second")

@@ -13,7 +13,7 @@ import psutil
 
 from cautious.arrays import Array, Indices
 from cautious.certificate.policy_evaluation import evaluate_policy
-from cautious.checks import states_of
+from cautious.checks import as_flag, states_of
 from cautious.errors import IncompatibleError
 from cautious.learning.draws import Draws
 from cautious.learning.exact_solves import best_outcome
@@ -68,6 +68,9 @@ class PlugIn(Method):
 
     prove: bool = True
     name = "plug-in"
+
+    def __post_init__(self) -> None:
+        as_flag("PlugIn.prove", self.prove)
 
     def refusal(self, task: Task) -> str | None:
         """Counts must fit in half of the memory."""

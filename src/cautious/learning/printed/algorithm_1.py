@@ -20,7 +20,7 @@ from cautious._core import algorithm_1 as kernel
 from cautious._core import sampling
 from cautious.arrays import Array, Indices
 from cautious.checks import as_number
-from cautious.errors import InputError
+from cautious.errors import InputError, shown
 from cautious.learning.draws import Draws
 from cautious.learning.method import Method, Point, Result, Run
 from cautious.learning.printed.algorithm_1_reference import Constants, Iterate, iterate
@@ -71,7 +71,7 @@ class AlgorithmOne(Method):
         for setting in ("multiplier_step", "occupancy_step", "shift_reward", "shift_risk"):
             given = getattr(self, setting)
             if isinstance(given, str) and given != "theory":
-                raise InputError(f'AlgorithmOne.{setting} is {given!r}; it must be "theory" or a number')
+                raise InputError(f'AlgorithmOne.{setting} is {shown(given)}; it must be "theory" or a number')
             if not isinstance(given, str):
                 as_number(f"AlgorithmOne.{setting}", given, 0.0, open_ends="(" if setting.endswith("step") else "")
         as_number("AlgorithmOne.exploration", self.exploration, 0.0, 0.5, open_ends="()")

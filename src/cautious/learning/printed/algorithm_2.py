@@ -14,7 +14,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.checks import as_count, as_number
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.learning.checkpoints import part_of
 from cautious.learning.draws import Draws
 from cautious.learning.method import Method, Point, Result, Run
@@ -60,7 +60,7 @@ class AlgorithmTwo(Method):
             as_number("AlgorithmTwo.coupling", self.coupling, 0.0, open_ends="(")
         as_count("AlgorithmTwo.rounds", self.rounds)
         if self.output not in ("best", "random"):
-            raise InputError(f'AlgorithmTwo.output is {self.output!r}; it must be "best" or "random"')
+            raise InputError(f'AlgorithmTwo.output is {shown(self.output)}; it must be "best" or "random"')
         if not isinstance(self.inner, AlgorithmOne):
             raise IncompatibleError(f"AlgorithmTwo.inner must be a ca.AlgorithmOne, found {type(self.inner).__name__}")
 

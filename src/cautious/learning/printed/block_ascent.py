@@ -12,8 +12,8 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.policy_evaluation import evaluate_policy
-from cautious.checks import as_count, as_number
-from cautious.errors import IncompatibleError, InputError
+from cautious.checks import as_count, as_number, as_seed, check_choice
+from cautious.errors import IncompatibleError
 from cautious.learning.printed.variance_surrogate import COUPLING_SHARE, Surrogate, flow_gradient, simplex_gradient
 from cautious.occupancy import flow_residual, policy_occupancy
 from cautious.problem import Problem
@@ -73,9 +73,9 @@ def block_ascent(
     """
     if not isinstance(problem, Problem):
         raise IncompatibleError(f"ca.block_ascent needs a ca.Problem, found {type(problem).__name__}")
-    surrogate = _surrogate(problem, coupling)
-    if output not in ("best", "random"):
-        raise InputError(f'output is {output!r}; it must be "best" or "random"')
+    seed = as_seed(seed)
+    check_choice("output", output, ("best", "random"))
+    surrogate = _surrogate(problem, None if coupling is None else as_number("coupling", coupling))
     mdp, policy = problem.mdp, problem.default_rows
     d, found, policies = policy_occupancy(mdp, policy).occupancy, list[Round](), list[Array]()
     for _ in range(as_count("rounds", rounds)):

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from cautious import regular_files
 from cautious import storage as _storage
 from cautious.arrays import Array
 from cautious.checks import as_count, as_distribution
@@ -95,7 +96,7 @@ def replacing(path: Path, mdp: MDP, labels: Sequence[str] | None = None) -> Iter
     header = {"format": FORMAT, "version": VERSION, **facts_of(mdp)}
     header["start"] = "uniform" if is_uniform else {"states": support.tolist(), "weights": mdp.start[support].tolist()}
     header["state_names"], header["labels"] = mdp.state_names, labels
-    with _storage.replacing(place(path)) as beside, _storage.replacing(path) as stream:
+    with regular_files.replacing(place(path)) as beside, regular_files.replacing(path) as stream:
         beside.write((json.dumps(header, indent=1) + "\n").encode())
         yield stream
 
@@ -103,15 +104,12 @@ def replacing(path: Path, mdp: MDP, labels: Sequence[str] | None = None) -> Iter
 def read(path: Path) -> Companion:
     """The companion of a file, an empty one if there is none."""
     source = place(path)
+    if not regular_files.exists(source):
+        return Companion()
+    raw = regular_files.content(source, LARGEST)
     try:
-        if not source.exists():
-            return Companion()
-        if source.stat().st_size > LARGEST:
-            raise FileError(f"{source}: larger than {LARGEST} bytes")
-        stored = json.loads(source.read_text("utf-8"))
-    except FileError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
+        stored = json.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise FileError(f"{source}: not a readable companion of {path.name} ({error})") from None
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise FileError(f"{source}: expected a {FORMAT!r}; move the file away if it is about something else")

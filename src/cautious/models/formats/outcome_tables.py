@@ -5,14 +5,14 @@ perhaps idoutcome, when a table holds many models. Labels are anything; whole nu
 Models are written with the columns of Petrik's libraries, and a companion for the rest.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cautious.arrays import Array, Codes, Mask
-from cautious.errors import FileError, InputError, MissingExtraError
+from cautious.errors import FileError, InputError, MissingExtraError, shown
 from cautious.models.encodings import row_of_entries
 from cautious.models.formats import companion
 from cautious.models.formats.building import ModelFacts, build_model, pair_rows, require_probabilities
@@ -76,6 +76,8 @@ def called_in(path: Path, columns: Mapping[str, str] | None) -> dict[str, Any]:
     source = open_source(path)
     there = source.columns
     petrik = {column: called for column, called in PETRIK.items() if called in there and column not in there}
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InputError(f"columns must map columns to their names in the table, found {shown(columns)}")
     names = {**petrik, **(columns or {})}
     find_columns(source, [*FAMILIES, *NUMBERS], OPTIONAL, names, "columns", NEEDED)
     return names
@@ -86,7 +88,7 @@ def _require_rewards(path: Path, table: Columns, reward: Any, names: Mapping[str
     is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
     if reward is not None and not (is_number and reward == 0):
         raise InputError(
-            f"{path}: reward={reward!r:.80} is not supported by {NAME}; only reward=0, where nothing is paid"
+            f"{path}: reward={shown(reward)} is not supported by {NAME}; only reward=0, where nothing is paid"
         )
     if reward is not None and "reward" in table.numbers:
         raise InputError(f"{path}: reward=0 was given, but the table has a column of rewards")
@@ -104,14 +106,14 @@ def _chosen(path: Path, table: Columns, outcome: Any) -> Mask | None:
     """Which rows belong to the model that was asked for."""
     if "outcome" not in table.codes:
         if outcome is not None:
-            raise InputError(f"{path}: outcome={outcome!r} was given, but no column tells outcomes apart")
+            raise InputError(f"{path}: outcome={shown(outcome)} was given, but no column tells outcomes apart")
         return None
     labels = table.labels["outcomes"]
     told = f"{labels[0]!r} to {labels[-1]!r}" if len(labels) > 5 else ", ".join(repr(one) for one in labels)
     if outcome is None:
         raise InputError(f"{path}: holds {len(labels)} models, {told}; choose one, as in outcome={labels[0]!r}")
-    if outcome not in labels:
-        raise InputError(f"{path}: outcome={outcome!r} is none of its {len(labels)} models: {told}")
+    if not isinstance(outcome, Hashable) or outcome not in labels:
+        raise InputError(f"{path}: outcome={shown(outcome)} is none of its {len(labels)} models: {told}")
     return np.asarray(table.codes["outcome"] == labels.index(outcome))
 
 

@@ -44,6 +44,7 @@ def write(path: Path, mdp: MDP) -> None:
 
 def model_to_storage(mdp: MDP) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and arrays of a model."""
+    mdp.require_unchanged()
     header: dict[str, Any] = {
         "n_states": mdp.n_states,
         "n_actions": mdp.n_actions,
@@ -65,7 +66,7 @@ def model_to_storage(mdp: MDP) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def model_from_storage(path: Any, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> MDP:
     """Rebuild a model from its stored parts, with every check a new model gets."""
-    with _storage.errors_of_file(path, KeyError, TypeError, ValueError):
+    with _storage.errors_of_file(path, LookupError, TypeError, ValueError, AttributeError, OverflowError):
         n_states, n_actions = (as_count(key, header[key]) for key in ("n_states", "n_actions"))
         scene = header["scene"]
         rows = _rows(path, arrays, n_states, n_actions)

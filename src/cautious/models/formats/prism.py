@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious import storage as _storage
 from cautious.arrays import Array
 from cautious.errors import FileError, IncompatibleError
 from cautious.models.formats import companion, prism_parts
@@ -38,9 +37,10 @@ from cautious.models.formats.reader_options import (
     settled_reward,
     settled_start,
 )
-from cautious.models.formats.text import LineColumns, header_lines, opened, read_columns
+from cautious.models.formats.text import LineColumns, header_lines, read_columns
 from cautious.models.outcome_lists import OutcomeList
 from cautious.models.tabular import MDP
+from cautious.regular_files import exists, opened, replacing
 
 NAME = "PRISM explicit files"
 KIND = re.compile(r"#.*\((\w+)\)")
@@ -199,7 +199,7 @@ def _keys(whole: NDArray[Any], n_states: int, n_choices: int) -> NDArray[np.int6
 def _first_state(path: Path, n_states: int) -> tuple[Array | None, str | None]:
     """The state with the label "init"; or None, and why there is none."""
     source = path.with_suffix(".lab")
-    if not source.exists():
+    if not exists(source):
         return None, f"{source.name} with the label init is not beside it"
     return initial_state(prism_parts.read_labels(source, n_states).get("init"), source.name)
 
@@ -219,8 +219,7 @@ def write(path: Path, mdp: MDP) -> None:
     with ExitStack() as files:
         # every file is complete on the disk before the first takes its place
         streams = {
-            suffix: files.enter_context(_storage.replacing(path.with_suffix(suffix)))
-            for suffix in (".trew", ".srew", ".lab")
+            suffix: files.enter_context(replacing(path.with_suffix(suffix))) for suffix in (".trew", ".srew", ".lab")
         }
         main = files.enter_context(companion.replacing(path, mdp, labels))
         n_choices, rows = int(mdp.allowed.sum()), mdp.transitions

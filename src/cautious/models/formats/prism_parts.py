@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from cautious.arrays import Mask
 from cautious.errors import FileError
-from cautious.models.formats.text import LineColumns, header_lines, opened, read_columns
+from cautious.models.formats.text import LineColumns, header_lines, read_columns
+from cautious.regular_files import exists, opened
 
 DECLARED = re.compile(r'(\d+)="([^"]*)"')
 STRUCTURE = re.compile(r'#\s*Reward structure\s+"([^"]*)"')
@@ -82,10 +83,10 @@ def structures(path: Path, *, numbered: bool) -> list[Structure]:
     for number in sorted({int(match[1] or 0) for match in matches if match}):
         stem = path.stem + (str(number) if number else "")
         # model1.srew belongs to model1.tra if there is one
-        if number and (not numbered or path.with_name(stem + ".tra").exists()):
+        if number and (not numbered or exists(path.with_name(stem + ".tra"))):
             continue
         parts = [path.with_name(stem + suffix) for suffix in (".srew", ".trew")]
-        states, transitions = (part if part.exists() else None for part in parts)
+        states, transitions = (part if exists(part) else None for part in parts)
         names = [_structure_name(part) for part in (states, transitions) if part]
         name = next((name for name in names if name), str(number or 1))
         found.append(Structure(name, states, transitions))
@@ -135,7 +136,7 @@ def refuse_repeated(rewards: LineColumns, keys: NDArray[Any]) -> None:
 
 def read_state_names(path: Path, n_states: int) -> tuple[str, ...] | None:
     """Names such as "x=1,y=0" from the values of the variables; None without the file."""
-    if not path.exists():
+    if not exists(path):
         return None
     with opened(path) as stream:
         lines = ((number, text) for number, text in header_lines(path, stream) if text and not text.startswith("#"))

@@ -9,9 +9,10 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.checks import as_distribution, as_number, did_you_mean, one_state
-from cautious.errors import InputError
+from cautious.errors import InputError, shown
 
 # names that a message lists
+LONGEST_NUMBER = 19
 LISTED = 10
 
 
@@ -31,7 +32,9 @@ class ReaderOptions:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name not in ("discount", "start", *allowed) and value is not None and value is not False:
-                raise InputError(f"{path}: keyword {field.name} is not supported by {format_name}; found {value!r}")
+                raise InputError(
+                    f"{path}: keyword {field.name} is not supported by {format_name}; found {shown(value)}"
+                )
 
 
 def settled_discount(path: Path, given: ReaderOptions, stored: Any) -> float:
@@ -48,13 +51,13 @@ def settled_discount(path: Path, given: ReaderOptions, stored: Any) -> float:
 
 def settled_reward(path: Path, given: ReaderOptions, names: Sequence[str]) -> int | None:
     """Which of the reward structures is meant; None where there is none."""
-    if given.reward is not None and given.reward not in names:
-        raise InputError(f"{path}: reward={given.reward!r} is none of its rewards: {list(names)}")
+    if given.reward is not None and not (isinstance(given.reward, str) and given.reward in names):
+        raise InputError(f"{path}: reward={shown(given.reward)} is none of its rewards: {list(names)}")
     if given.reward is None and len(names) > 1:
         raise InputError(f"{path}: has several rewards; give reward= one of {list(names)}")
     if not names:
         return None
-    return 0 if given.reward is None else names.index(str(given.reward))
+    return 0 if given.reward is None else names.index(given.reward)
 
 
 def settled_start(
@@ -81,13 +84,15 @@ def _distribution(start: Any, n_states: int, names: tuple[str, ...] | None) -> A
     if isinstance(start, str):
         if names is not None and start in names:
             return one_state(n_states, names.index(start))
-        if not start.isdecimal():
+        if not start.isdecimal() or len(start) > LONGEST_NUMBER:
             raise InputError(
-                f"start is {start!r}, which is not the name of a state{_known_states(start, n_states, names)}"
+                f"start is {shown(start)}, which is not the name of a state{_known_states(start, n_states, names)}"
             )
         # a number that was typed: where no state is called that, it is one
         start = int(start)
     if isinstance(start, int | np.integer) and not isinstance(start, bool):
+        if not -(10**LONGEST_NUMBER) < start < 10**LONGEST_NUMBER:
+            raise InputError(f"start is {shown(start)}; states are numbered 0 to {n_states - 1}")
         if names is not None and str(start) in names[:start] + names[start + 1 :]:
             raise InputError(
                 f"start is {start}, and number {names.index(str(start))} is the state that is called {str(start)!r}; "

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cautious._core import text as kernels
 from cautious.arrays import Array
 from cautious.errors import FileError
+from cautious.regular_files import opened
 
 PIECE = 2**20
 LONGEST_LINE = 2**16
@@ -50,16 +51,6 @@ def count_lines(path: Path) -> int:
     """An upper bound on the lines of a file; the counts that its header claims are not trusted."""
     with opened(path) as stream:
         return 1 + sum(piece.count(b"\n") for piece in iter(lambda: stream.read(PIECE), b""))
-
-
-def opened(path: Path) -> BinaryIO:
-    """A file to read, or an error that names it."""
-    try:
-        return open(path, "rb")
-    except FileNotFoundError:
-        raise FileError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be read ({error})") from None
 
 
 def header_lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:

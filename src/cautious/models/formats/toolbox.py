@@ -16,12 +16,13 @@ import scipy.sparse as sp
 
 from cautious import storage as _storage
 from cautious.arrays import Array
-from cautious.errors import FileError, IncompatibleError
+from cautious.errors import FileError, IncompatibleError, shown
 from cautious.models.formats import companion
 from cautious.models.formats.companion import refuse_reward_square
 from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
-from cautious.models.formats.text import opened
 from cautious.models.tabular import MDP
+from cautious.regular_files import opened, size_of
+from cautious.sparse_input import as_rows
 
 NAME = "arrays of MDP toolboxes"
 WANTED = ("P", "R", "discount")
@@ -35,7 +36,7 @@ def read_npz(path: Path, given: ReaderOptions) -> MDP:
     matrices = matrices_of(path, "P", arrays.get("P"))
     if matrices[0].shape[0] != matrices[0].shape[1]:
         shape = arrays["P"].shape
-        like = "; (S, A, S) is for ca.MDP(P, R)" if shape[0] == shape[2] else ""
+        like = "; (S, A, S) is for ca.MDP(P, R)" if len(shape) == 3 and shape[0] == shape[2] else ""
         raise FileError(f"{path}: P has shape {shape}; expected (A, S, S){like}")
     return toolbox_model(path, given, matrices, arrays.get("R"), arrays.get("discount"))
 
@@ -65,7 +66,7 @@ def toolbox_model(path: Path, given: ReaderOptions, matrices: list[Any], rewards
     beside = companion.read(path)
     n_states, n_actions = matrices[0].shape[0], len(matrices)
     beside.sizes(path, n_states, n_actions)
-    held = float(discount.item()) if isinstance(discount, np.ndarray) and discount.size == 1 else None
+    held = None if discount is None else _one_number(path, "discount", discount)
     start = settled_start(path, given, beside.start(path), n_states, beside.state_names)
     rate = settled_discount(path, given, held if beside.discount is None else beside.discount)
     with _storage.errors_of_file(path):
@@ -81,11 +82,17 @@ def toolbox_model(path: Path, given: ReaderOptions, matrices: list[Any], rewards
         )
 
 
+def _one_number(path: Path, name: str, value: Any) -> float:
+    if not isinstance(value, np.ndarray) or value.size != 1 or value.dtype.kind not in "fiub":
+        raise FileError(f"{path}: {name} is {shown(value)}; expected one number")
+    return float(value.item())
+
+
 def _reward_form(path: Path, value: Any, n_states: int, n_actions: int) -> Any:
     """Rewards (S,), (S, A) or one matrix per action, as ``MDP`` takes them."""
     if value is None:
         raise FileError(f"{path}: the variable R is missing")
-    dense = value.toarray() if sp.issparse(value) and value.shape != (n_states, n_states) else value
+    dense = as_rows("R", value).toarray() if sp.issparse(value) and value.shape != (n_states, n_states) else value
     if isinstance(dense, np.ndarray) and dense.dtype.kind in "fiub":
         if dense.shape in ((n_states,), (n_states, 1), (1, n_states)) and (n_states, n_actions) != dense.shape:
             return np.repeat(dense.reshape(-1, 1).astype(np.float64), n_actions, axis=1)
@@ -111,7 +118,7 @@ def read_matlab(path: Path, given: ReaderOptions) -> MDP:
 def _load_matlab(path: Path) -> dict[str, Any]:
     """The wanted variables; sizes are looked at before anything is unpacked."""
     with opened(path) as stream:
-        limit = FREE_BYTES + _storage.LARGEST_RATIO * path.stat().st_size
+        limit = FREE_BYTES + _storage.LARGEST_RATIO * size_of(stream)
         try:
             for name, shape, _ in sio.whosmat(stream):
                 if name in WANTED and math.prod(shape) * 8 > limit:
@@ -124,7 +131,7 @@ def _load_matlab(path: Path) -> dict[str, Any]:
             raise FileError(f"{path}: a MATLAB file of version 7.3; save it with -v7") from None
         # SciPy's reader has no error of its own: on damaged files it raises whatever its code meets
         except Exception as error:
-            raise FileError(f"{path}: not a readable MATLAB file, or damaged ({error!r:.120})") from None
+            raise FileError(f"{path}: not a readable MATLAB file, or damaged ({shown(error, 120)})") from None
 
 
 def _actions_first(value: Any) -> Any:

@@ -34,6 +34,7 @@ from cautious.models.formats.umb_archive import Archive
 from cautious.models.outcome_lists import OutcomeList, index_kind
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
+from cautious.regular_files import replacing
 
 NAME = "UMB files"
 OURS = "cautious"
@@ -241,7 +242,7 @@ def write(path: Path, mdp: MDP) -> None:
         members |= _strings("cautious/state-names", mdp.state_names)
     text = json.dumps(index, indent=1).encode()
     with (
-        _storage.replacing(path) as stream,
+        replacing(path) as stream,
         gzip.GzipFile("", "wb", LEVEL, stream, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
     ):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cautious.errors import FileError
-from cautious.models.formats.text import opened
+from cautious.regular_files import opened, size_of
 from cautious.storage import LARGEST_RATIO
 
 INDEX = "index.json"
@@ -95,7 +95,7 @@ def read(path: Path, wanted: Callable[[str], bool]) -> Archive:
     """The index and the wanted members of a UMB file."""
     members: dict[str, bytearray] = {}
     with opened(path) as raw:
-        limit = FREE_BYTES + LARGEST_RATIO * path.stat().st_size
+        limit = FREE_BYTES + LARGEST_RATIO * size_of(raw)
         try:
             stream = _Bounded(path, _unpacked(raw), limit)
             with tarfile.open(fileobj=stream, mode="r|", errorlevel=2) as archive:

@@ -7,7 +7,7 @@ const RISKS = {
   none: ["No risk", "Only the expected return counts; the caution changes nothing.", "none"],
   safe: [
     "Limit on the time in danger",
-    "Danger may take at most this share of the discounted time. The risk grows without bound near the limit.",
+    "Danger may take at most this share of the discounted time, at any caution. The risk grows without bound near it.",
     "nearness to the limit",
   ],
   peak: [
@@ -83,8 +83,8 @@ export class Controls {
       take(field.valueAsNumber);
       this.typing = null;
     });
-    // what was left half-typed goes back to what counts
-    field.addEventListener("blur", () => this.show(this.store.document));
+    // what was left half-typed or refused goes back to what counts
+    for (const end of ["change", "blur"]) field.addEventListener(end, () => this.show(this.store.document));
   }
 
   fromPercent(value) {
@@ -92,11 +92,14 @@ export class Controls {
   }
 
   /** Which risks there are, and in what is paid, depends on what was opened. */
-  offer(opened, largestSide) {
+  offer(opened, { largest_side, largest_pay, largest_caution }) {
     this.opened = opened;
     this.unit = opened?.unit ?? "points";
     for (const one of document.querySelectorAll(".unit")) one.textContent = one.title = this.unit;
-    at("columns").max = at("rows").max = largestSide;
+    at("columns").max = at("rows").max = largest_side;
+    // the server refuses more, and what it refuses must not stay in a field
+    at("caution-number").max = largest_caution;
+    for (const name of PAYS) Object.assign(at(`pay-${name}`), { min: -largest_pay, max: largest_pay });
     const kinds = Object.entries(RISKS).map(([kind, [name]]) => [kind, name]);
     if (opened !== null && opened.own_risk !== null) kinds.unshift(["own", `Of the problem: ${opened.own_risk}`]);
     at("risk").replaceChildren(...kinds.map(([kind, name]) => new Option(name, kind)));
@@ -104,6 +107,11 @@ export class Controls {
 
   words(kind) {
     return kind === "own" ? this.opened.own_words.join(" ") : RISKS[kind][1];
+  }
+
+  /** Whether a risk is a limit, which holds even at caution 0. */
+  isLimit(kind) {
+    return kind === "own" ? this.opened.own_limits : kind === "safe";
   }
 
   /** What the figure of a risk is, in a word or three. */
@@ -132,7 +140,8 @@ export class Controls {
     at("caution").setAttribute("aria-valuetext", show(caution));
     this.fill("caution-number", caution);
     at("caution").disabled = at("caution-number").disabled = risk.kind === "none";
-    const price = caution === 0 ? "risk does not count" : `${this.unit} that one unit of risk costs`;
+    const nothing = this.isLimit(risk.kind) ? "only the limit counts" : "risk does not count";
+    const price = caution === 0 ? nothing : `${this.unit} that one unit of risk costs`;
     at("caution-words").textContent = risk.kind === "none" ? "no risk is chosen" : price;
     if (grid !== null) this.showRules(grid);
   }

@@ -3,6 +3,7 @@
 import { show } from "./numbers.js";
 
 const SPACE = { left: 62, right: 16, top: 14, bottom: 40 };
+const REACH = 16;
 const SVG = "http://www.w3.org/2000/svg";
 
 export class Curve {
@@ -14,6 +15,7 @@ export class Curve {
     this.spot = null;
     this.note = "";
     this.risk = "";
+    this.last = null;
     new ResizeObserver(() => this.draw()).observe(box);
   }
 
@@ -54,6 +56,10 @@ export class Curve {
     const corners = sorted.map((one) => `${x.to(one.risk)},${y.to(one.expected_return)}`);
     figure.append(node("polyline", { class: "line", points: corners.join(" ") }));
     for (const one of this.points) figure.append(...this.point(one, x.to(one.risk), y.to(one.expected_return)));
+    figure.addEventListener("click", (event) => {
+      const meant = this.nearest(event, figure, x, y);
+      if (meant !== null) this.choose(meant.caution);
+    });
     if (this.now !== null) {
       this.spot = node("circle", { class: "now", cx: x.to(this.now.risk), cy: y.to(this.now.expected_return), r: 6.5 });
       figure.append(this.spot);
@@ -62,13 +68,25 @@ export class Curve {
     this.box.replaceChildren(figure);
   }
 
+  /** The point that was meant, or null; targets overlap. Of points in one place, the one after that chosen last. */
+  nearest(event, figure, x, y) {
+    const box = figure.getBoundingClientRect();
+    const [left, top] = [event.clientX - box.left, event.clientY - box.top];
+    const from = (one) => Math.hypot(x.to(one.risk) - left, y.to(one.expected_return) - top);
+    const least = Math.min(...this.points.map(from));
+    if (least > REACH) return null;
+    const there = this.points.filter((one) => from(one) < least + 1);
+    const chosen = there[(there.indexOf(this.last) + 1) % there.length];
+    this.last = chosen;
+    return chosen;
+  }
+
   point(one, cx, cy) {
     const words = `caution ${show(one.caution)}: return ${show(one.expected_return)}, risk ${show(one.risk)}`;
     const target = node("circle", { class: "target", cx, cy, r: 13, tabindex: 0, role: "button", "aria-label": words });
     const title = node("title", {});
     title.textContent = words;
     target.append(title);
-    target.addEventListener("click", () => this.choose(one.caution));
     target.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();

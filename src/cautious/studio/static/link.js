@@ -14,7 +14,7 @@ export class Link {
   }
 
   connect() {
-    this.socket = new WebSocket(`ws://${location.host}/talk`);
+    this.socket = new WebSocket(`ws://${location.host}${location.pathname}talk`);
     this.socket.binaryType = "arraybuffer";
     this.socket.onmessage = (event) => this.receive(event.data);
     this.socket.onclose = (event) => this.lost(event.reason);

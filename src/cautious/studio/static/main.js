@@ -48,8 +48,6 @@ let drawn = "";
 let waiting = null;
 let saving = null;
 
-// the token has done its work: it is a cookie now
-history.replaceState(null, "", "/");
 addEventListener("pagehide", () => saving !== null && keep());
 document.addEventListener("keydown", (event) => {
   if (!(event.ctrlKey || event.metaKey) || event.target.matches("input[type=number]")) return;
@@ -95,7 +93,7 @@ function begin(name, draft = null) {
   at("map-frame").hidden = at("here").hidden = at("tools").hidden = !hasMap;
   at("table-frame").hidden = hasMap;
   painter.offer(isGrid ? ["#", "D", "G", "R", "S", "."] : ["D", "."]);
-  controls.offer(own, greeting.largest_side);
+  controls.offer(own, greeting);
   map.show(null);
   shown = null;
   store.start(draft ?? (isGrid ? greeting.examples[name] : own.statement));
