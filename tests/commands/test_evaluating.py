@@ -172,12 +172,12 @@ def test_a_start_that_is_no_state_names_those_there_are(run, pump):
     assert "not the name of a state; the states are fresh, leaky, seized\n" in err
 
 
-def test_learning_from_a_log_says_which_rows_did_what(run, folder):
+def test_learning_from_a_log_says_where_the_policy_comes_from(run, folder):
     header, *rows = (folder / "log.csv").read_text().splitlines()
     (folder / "long.csv").write_text("\n".join([header, *(rows * 40)]) + "\n")
     words = ("learn", "long.csv", "--discount", 0.9, "--reward-range", "0,1")
-    facts = json.loads(run(*words, "--json")[1])["facts"]
-    chose, evidence = facts["rows for the policy"], facts["rows as evidence"]
-    assert 0 < evidence < chose < 200
-    said = f"log: {chose} of 200 rows chose the policy, {evidence} of the others are the evidence\n"
-    assert said in run(*words)[1]
+    careful = json.loads(run(*words, "--json")[1])["facts"]
+    counted = json.loads(run(*words, "--no-robust", "--json")[1])["facts"]
+    assert counted["policy from"] == "counted model"
+    assert careful["objective_at_least"] >= counted["objective_at_least"]
+    assert f"log: 200 rows, policy from the {careful['policy from']}\n" in run(*words)[1]

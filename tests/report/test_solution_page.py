@@ -106,6 +106,8 @@ def test_what_was_learned_from_a_log_is_learned_from_it_again():
     assert "logged = ca.from_transitions(..., discount=0.9)" in code
     assert "learned = ca.learn(logged, ca.Variance(), caution=2.0, seed=3)" in code
     assert "simulator" not in code
+    counted = reproduction(ca.learn(logged, seed=3, robust=False))
+    assert "learned = ca.learn(logged, seed=3, robust=False)" in counted
 
 
 def test_long_lines_of_code_are_not_cut_off():

@@ -31,6 +31,9 @@ def learn(
     reward_range: Annotated[
         str | None, typer.Option(help="Of a log: the least and the largest reward that can be paid, such as -10,5.")
     ] = None,
+    robust: Annotated[
+        bool, typer.Option(help="Of a log: take the policy about which the rows prove most, not the counted optimum.")
+    ] = True,
     plot: Annotated[Path | None, typer.Option(help="Draw the course of the run (.png).")] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Write the course of the run to this folder.")] = None,
     report: shared.ReportFile = None,
@@ -79,6 +82,7 @@ def learn(
             # nothing is sampled from a log, so there is no progress to report
             None if isinstance(source, ca.LoggedMDP) else tell,
             executor,
+            robust=robust,
             checkpoint_seconds=checkpoint_every,
             call_timeout_seconds=call_timeout,
         )
@@ -95,10 +99,8 @@ def learn(
         raise typer.Exit(shared.exit_code(solution))
     shared.print_solution(solution)
     typer.echo(f"method: {facts['method']}")
-    if "rows as evidence" in facts:
-        chose, evidence = facts["rows for the policy"], facts["rows as evidence"]
-        of = f"{chose:,} of {facts['samples']:,} rows"
-        typer.echo(f"log: {of} chose the policy, {evidence:,} of the others are the evidence")
+    if "pairs tried" in facts:
+        typer.echo(f"log: {facts['rows']:,} rows, policy from the {facts['policy from']}")
     typer.echo(solution.certificate.statement)
     drawn = plot if solution.history is not None else None
     files = {"solution": out, "policy": policy_csv, "plot": drawn, "report": report}

@@ -43,6 +43,7 @@ def learn(
     callback: LearningCallback | None = None,
     executor: Executor | None = None,
     *,
+    robust: bool = True,
     checkpoint_seconds: float = 60.0,
     call_timeout_seconds: float = 600.0,
 ) -> Solution:
@@ -53,11 +54,12 @@ def learn(
     simulator
         Anything with the members of ``ca.Simulator``; ``mdp.simulator()`` for a known model. From the model of a log
         (``ca.from_transitions``) nothing is drawn: its rows are the samples, and of the
-        parameters below only risk, caution and ``seed`` are used.
+        parameters below only risk, caution, ``seed`` and ``robust`` are used.
     risk, caution
         As in ``ca.Problem``.
     samples
-        Transitions that may be drawn; never exceeded. A tenth of them tries the final policy.
+        Transitions that may be drawn; never exceeded. A part of them tries the final policy: up to two fifths with
+        "plug-in", a tenth with other methods.
     method
         "plug-in" counts transitions and solves the counted model; "primal-dual" keeps only tables (S, A); "paper" is
         Algorithm 1 as printed, or Algorithm 2 for ``Variance``; "auto" takes plug-in while the counts fit in memory.
@@ -70,6 +72,9 @@ def learn(
         Called with a ``LearningProgress`` after every piece of work; returning True stops the run.
     executor
         Where to draw batches, for simulators that are worth it; any ``concurrent.futures.Executor``.
+    robust
+        For logs: take the policy about which the rows prove most, which avoids pairs that were rarely tried. False
+        takes the best policy of the counted model.
     call_timeout_seconds
         A call of the simulator that takes longer ends the run with an error.
 
@@ -86,6 +91,8 @@ def learn(
     >>> learned.certificate.kind, learned.certificate.facts["samples"] <= 20_000
     ('estimated', True)
     """
+    if not isinstance(robust, bool):
+        raise InputError(f"robust is {robust!r:.80}; expected True or False")
     if isinstance(simulator, LoggedMDP):
         for name, given, default in (
             ("samples", samples, SAMPLES),
@@ -98,8 +105,10 @@ def learn(
             if given is not None and not (isinstance(given, int | str) and given == default):
                 raise IncompatibleError(f"{name} is for simulators: nothing is drawn from a log; leave it out")
         with threadpool_limits(limits=1):
-            return learn_from_log(simulator, risk, caution, seed)
+            return learn_from_log(simulator, risk, caution, seed, robust)
     task = make_task(simulator, risk, caution, samples, seed)
+    if not robust:
+        raise IncompatibleError("robust is for logs: samples are drawn of every pair of a simulator; leave it out")
     if callback is not None and not callable(callback):
         raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
     if executor is not None and not isinstance(executor, Executor):

@@ -19,13 +19,13 @@ from cautious.history import History
 from cautious.learning.checkpoints import Checkpoint, read_checkpoint
 from cautious.learning.draws import PROBE_SAMPLES, Draws, StopRequested
 from cautious.learning.method import Method, Point, Result
+from cautious.learning.statements.confidence import path_sums_of
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task
 from cautious.regular_files import check_writable, exists
 from cautious.runtime.clock import Clock
 from cautious.runtime.interruption import Interruption
 
-TRIAL_SHARE = 0.1
 # the history grows with the logarithm of the samples: about nine rows per tenfold
 HISTORY_GROWTH = 1.3
 COLUMNS = tuple(field.name for field in fields(Point))
@@ -96,7 +96,7 @@ class Loop:
             executor=self.executor,
             stopping=lambda: self.clock.stop_requested,
         )
-        self.trial_samples = int(TRIAL_SHARE * task.samples) if task.samples >= 2 * task.pairs else 0
+        self.trial_samples = self.method.trial_samples(task) if task.samples >= 2 * task.pairs else 0
         self.probes = 0 if self.draws.table is not None else min(PROBE_SAMPLES, task.samples // 100)
         self.rows: list[Point] = []
         self.trial: Trial | None = None
@@ -184,7 +184,8 @@ class Loop:
     def _new_trial(self) -> Trial:
         """A trial of what was learned; the learner is done, so that its result is final."""
         self.result = self.learner.result()
-        return Trial(self.task, self.draws, self.result.policy, self.trial_samples)
+        sums = path_sums_of(self.task, self.result)
+        return Trial(self.task, self.draws, self.result.policy, self.trial_samples, sums)
 
     def _tell(self, drawn: int, seconds: float) -> None:
         if self.callback is None:

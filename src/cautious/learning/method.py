@@ -13,10 +13,12 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
+from cautious.learning.plug_in.transition_counts import Counts
 from cautious.learning.task import Task
 from cautious.problem import Problem
 
 NAN = float("nan")
+TRIAL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Result:
     ``policy`` (S, A), zero on pairs that do not exist. ``occupancy`` (S, A) the learner's own estimate, sums to one.
     ``multipliers`` (S,). ``payoff`` (S, A): the mean reward seen, less the scalar terms' share. ``scalars``: the number
     t of each scalar term of the task, in its order. ``optimum_below``: no policy exceeds this, with the confidence the
-    method promises. ``problem``: the one in the counted model, where there is one.
+    method promises. ``problem``: the one in the counted model, where there is one, and ``counts`` what was counted.
     """
 
     policy: Array
@@ -47,6 +49,7 @@ class Result:
     scalars: tuple[float, ...] = ()
     optimum_below: float = np.inf
     problem: Problem | None = None
+    counts: Counts | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -82,6 +85,10 @@ class Method(ABC):
     @abstractmethod
     def refusal(self, task: Task) -> str | None:
         """Why this method cannot take the task; None when it can."""
+
+    def trial_samples(self, task: Task) -> int:
+        """How many of the samples try the policy in the end."""
+        return int(TRIAL_SHARE * task.samples)
 
     @abstractmethod
     def begin(self, task: Task, draws: Draws, samples: int) -> Run:

@@ -23,7 +23,7 @@ READ = 'mdp = ca.read_model("model.npz")    # the model of this page: solution.m
 def reproduction(solution: Solution, command: str | None = None) -> str:
     """Code that leads to this solution again."""
     learned, facts = is_learned(solution), solution.certificate.facts
-    logged = learned and "rows as evidence" in facts
+    logged = learned and "pairs tried" in facts
     arguments = "logged" if logged else "simulator" if learned else "mdp"
     note = ""
     if not is_neutral(solution):
@@ -33,7 +33,7 @@ def reproduction(solution: Solution, command: str | None = None) -> str:
     if logged:
         lines = [
             f"logged = ca.from_transitions(..., discount={solution.mdp.discount!r}){LOG_NOTE}",
-            f"learned = ca.learn({arguments}, seed={facts['seed']}){note}",
+            f"learned = ca.learn({arguments}, seed={facts['seed']}{'' if facts['robust'] else ', robust=False'}){note}",
             'learned.report("report.html")',
         ]
     elif learned:

@@ -200,9 +200,8 @@ def certificate_words(solution: Solution) -> list[tuple[str, str]]:
 def _estimate_words(solution: Solution) -> list[tuple[str, str]]:
     facts = solution.certificate.facts
     samples = f"{facts.get('samples', 0):,}"
-    if "rows as evidence" in facts:
-        chose, evidence = facts["rows for the policy"], facts["rows as evidence"]
-        samples += f" rows of a log: {chose:,} chose the policy, {evidence:,} of the others are the evidence"
+    if "pairs tried" in facts:
+        samples += f" rows of a log, with {facts['pairs tried']:,} different pairs of state and action"
     else:
         samples += f", of which {facts.get('trial_samples', 0):,} tried the final policy"
     # more may be known about the best policy than about this one
@@ -211,11 +210,18 @@ def _estimate_words(solution: Solution) -> list[tuple[str, str]]:
     if math.isfinite(best):
         bound = f"{number(best, 6)}, with {100 * facts.get('confidence', math.nan):g} % confidence"
         bound += "" if math.isfinite(solution.gap) else "; how far below it this policy is, is not known"
+    stress = []
+    if math.isfinite(facts.get("stress", -math.inf)):
+        within = f"the worst model within the {100 * facts['confidence']:g} % confidence set of the counts"
+        stress = [
+            ("Stress", f"{within} pays this policy an {facts['stress of']} of at least {number(facts['stress'], 6)}")
+        ]
     return [
         ("Status", solution.status.value),
         ("Kind of proof", f"estimated. {KINDS['estimated']}"),
         ("What is sure", solution.certificate.statement),
         ("Objective, estimated", number(shown_objective(solution), 6)),
+        *stress,
         ("No policy exceeds", bound),
         ("Samples", samples),
         ("Method", f"{facts.get('method', solution.method)}; {number(solution.seconds, 3)} s"),

@@ -73,11 +73,10 @@ def test_counted_model_equals_reference(spread):
 
 def test_order_and_split_do_not_matter_and_storage_is_exact():
     data = drawn(2)
-    whole, left, right = Counts((S, A)), Counts((S, A)), Counts((S, A))
+    whole, left = Counts((S, A)), Counts((S, A))
     whole.add(*data)
     left.add(*(column[:1000] for column in data))
-    right.add(*(column[1000:] for column in data))
-    left.add_counts(right)
+    left.add(*(column[1000:] for column in data))
     again = Counts.from_arrays((S, A), **left.arrays())
     order, other = np.argsort(whole.keys), np.argsort(again.keys)
     assert np.array_equal(whole.keys[order], again.keys[other])

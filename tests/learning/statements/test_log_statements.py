@@ -74,16 +74,20 @@ def test_a_requirement_without_proof_leaves_the_return():
     assert true - 1.5 < facts["return_at_least"] < true
 
 
-def test_a_prior_made_from_the_log_leaves_nothing_to_claim():
-    """Under "forbid" the first fold may lack pairs that such a prior uses."""
+def test_a_prior_made_from_the_log_leaves_the_return():
+    """The bounds hold for all policies at once, also for one that a prior made from the same rows has chosen."""
     rng = np.random.default_rng(2)
     table = {"state": rng.integers(3, size=30), "action": rng.integers(4, size=30), "reward": rng.random(30)}
     table["next_state"] = rng.integers(3, size=30)
     logged = ca.from_transitions(table, 0.9, untried="forbid", reward_range=(0, 1))
     solution = ca.learn(logged, ca.KL(logged.logging_policy), 1.0)
+    facts = solution.certificate.facts
     assert solution.status is ca.Status.ESTIMATED
-    assert "prior given as a policy" in solution.certificate.statement
-    assert solution.certificate.facts["return_at_least"] == -np.inf
+    assert "expected return of this policy is at least" in solution.certificate.statement
+    # every action pays 0.5 on average, wherever it leads
+    assert facts["objective_at_least"] == -np.inf
+    assert 0.0 < facts["return_at_least"] < 5.0
+    assert (facts["stress"], facts["stress of"]) == (facts["return_at_least"], "expected return")
 
 
 def adaptive_log(mdp, rows, rng):
@@ -145,10 +149,12 @@ def test_rows_in_no_order():
     table = {"state": states, "action": actions, "reward": rewards, "next_state": next_states}
     solution, true = learned(mdp, table, None, 0.0, independent_rows=True)
     assert true - 1.0 < solution.certificate.facts["objective_at_least"] <= true
-    # in the order of the table the first fold would not know the last states at all
-    blind, true = learned(mdp, table, None, 0.0)
-    assert blind.certificate.facts["objective_at_least"] <= true
-    assert blind.certificate.facts["objective_at_least"] < solution.certificate.facts["objective_at_least"] - 5
+    # nothing depends on the order of the rows
+    order = rng.permutation(states.size)
+    other, _ = learned(mdp, {name: column[order] for name, column in table.items()}, None, 0.0)
+    assert np.array_equal(other.policy, solution.policy)
+    claimed = solution.certificate.facts["objective_at_least"]
+    assert other.certificate.facts["objective_at_least"] == pytest.approx(claimed, rel=1e-9)
 
 
 def test_ends_and_new_starts():
@@ -188,9 +194,10 @@ def test_refusals():
     for name, value in (("samples", 10), ("checkpoint", "x.npz"), ("callback", print), ("method", "primal-dual")):
         with pytest.raises(ca.IncompatibleError, match=f"{name} is for simulators"):
             ca.learn(logged, **{name: value})
-    few = ca.from_transitions({k: c[:2] for k, c in table.items()}, 0.9, untried="pessimistic", reward_range=(0, 1))
-    with pytest.raises(ca.InputError, match="2 rows"):
-        ca.learn(few)
+    with pytest.raises(ca.InputError, match="robust is 'no'; expected True or False"):
+        ca.learn(logged, robust="no")
+    with pytest.raises(ca.IncompatibleError, match="robust is for logs"):
+        ca.learn(mdp.simulator(), robust=False)
     infeasible = ca.learn(logged, ca.SafeSet([4], 0.01), 1.0)
     assert "nothing is claimed" in infeasible.certificate.statement
 

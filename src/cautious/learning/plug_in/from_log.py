@@ -1,76 +1,93 @@
-"""Plug-in learning from a log: two folds of its rows instead of draws."""
+"""Plug-in learning from a log: its rows are the samples, and all of them both choose the policy and prove its value."""
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cautious.arrays import Array, Indices
+from cautious.arrays import Array
 from cautious.errors import InputError
 from cautious.history import History
 from cautious.learning.learned_solution import counted_estimate, estimated_solution, proved_gap
 from cautious.learning.loop import Ending, columns
 from cautious.learning.method import Point, Result
-from cautious.learning.scalar_risk_rewards import scalars_of
+from cautious.learning.scalar_risk_rewards import Payoff, scalars_of
 from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.statements.confidence import CONFIDENCE
-from cautious.learning.statements.log_bounds import Evidence, objective_or_return_below
-from cautious.learning.statements.log_folds import split
+from cautious.learning.statements.worst_case import WorstCase, stress_facts, worst_case_of_log
 from cautious.learning.task import Task, checked_task
-from cautious.models.log_counts import counted_arrays
 from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
-from cautious.risks.base import Risk
+from cautious.risks.base import Risk, ScalarRisk, Sum
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
 
-CLOSED = "there are no other states, the start is as in the model, and the risk was not made from this log"
-ASSUMES = (
-    "given what came before it, the outcome of a row follows the law of its state and action; no outcome decided how "
-    f"long the log is; {CLOSED}"
-)
+CLOSED = "no row was left out because of its outcome; there are no other states, and the start is as in the model"
+ASSUMES = f"given what came before it, the outcome of a row follows the law of its state and action; {CLOSED}"
 INDEPENDENT = f"the outcome of each row is an independent draw from the law of its state and action; {CLOSED}"
 ANY_POLICY = " Any policy reaches that: the log is too small to say more."
+# of the range of values: bounds that exceed what every policy reaches by less than this say nothing
+WORTH_SAYING = 0.01
 
 
-def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Solution:
-    """The best policy of the first fold's model; the second fold says what it is worth at least."""
+@dataclass(frozen=True)
+class Candidate:
+    """A policy (S, A), and what the log proves about it; minus infinity where that is nothing."""
+
+    policy: Array
+    at_least: float
+    return_at_least: float
+    name: str
+
+    def score(self, problem: Problem) -> float:
+        """What is proved; where that is the return alone, less the estimated risk."""
+        if np.isfinite(self.at_least):
+            return self.at_least
+        return self.return_at_least - problem.caution * float(counted_estimate(problem, self.policy)["risk"])
+
+
+def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int, robust: bool) -> Solution:
+    """The best policy of the counted model, or with ``robust`` a policy about which the rows prove more."""
     began = time.monotonic()
     task = _task(logged, risk, caution, seed)
-    folds = split(logged, task.seed)
-    # a prior given as a policy belongs to the whole log's model, and may know what the second fold holds
-    apart = all(term is not None for _, term in task.known_terms)
-    problem = Problem(_first_model(logged, folds.first.rows, apart), risk, task.caution)
+    problem = Problem(logged, risk, task.caution)
     found = solve(problem)
-    policy = _everywhere(logged, problem, found.policy)
-    at_least = return_at_least = -np.inf
-    sure = False
-    if np.isfinite(found.objective) and apart:
-        scalars = scalars_of(problem, found.occupancy)
-        evidence = Evidence(folds, policy)
-        at_least, return_at_least = objective_or_return_below(task, evidence, scalars, 1 - CONFIDENCE)
-        sure = (at_least, return_at_least) == objective_or_return_below(task, evidence, scalars, 0.0)
+    worst = worst_case_of_log(task, logged, 1 - CONFIDENCE)
+    chosen, sure = Candidate(_permitted(problem, found.policy), -np.inf, -np.inf, "counted model"), False
+    if np.isfinite(found.objective):
+        scalars = worst.on_grid(scalars_of(problem, found.occupancy))
+        chosen = _proved(worst, scalars, chosen.policy, chosen.name)
+        if robust:
+            careful = _robust_policy(problem, worst, scalars, found)
+            other = _proved(worst, scalars, careful, "worst model in the confidence set")
+            chosen = max(chosen, other, key=lambda one: one.score(problem))
+        least = _least(worst, scalars, chosen)
+        sure = least is not None
+        chosen = chosen if least is None else least
     result = Result(
-        policy=policy,
+        policy=chosen.policy,
         occupancy=found.occupancy,
         multipliers=found.multipliers,
         payoff=problem.mdp.rewards,
         optimum_below=sure_bound(task),
     )
-    estimate = counted_estimate(Problem(logged, risk, task.caution), policy)
+    estimate = counted_estimate(problem, chosen.policy)
     n_rows = logged.log.n_rows
-    latest = Point(n_rows, estimate["objective"], estimate["risk"], proved_gap(result, at_least))
+    latest = Point(n_rows, estimate["objective"], estimate["risk"], proved_gap(result, chosen.at_least))
     facts = {
-        "return_at_least": return_at_least,
-        "rows for the policy": int(folds.first.rows.size),
-        "rows as evidence": int(folds.second.rows.size),
+        "return_at_least": chosen.return_at_least,
+        **stress_facts(chosen.at_least, chosen.return_at_least),
+        "rows": n_rows,
+        "pairs tried": int(np.count_nonzero(logged.counts)),
+        "robust": robust,
+        "policy from": chosen.name,
         "method": "plug-in, from a log",
         "assumes": INDEPENDENT if logged.evidence.independent_rows else ASSUMES,
     }
-    statement = _statement(found, at_least, return_at_least, apart) + (ANY_POLICY if sure else "")
+    statement = _statement(found, chosen) + (ANY_POLICY if sure else "")
     ending = Ending(result, None, History(**columns([latest])), n_rows, time.monotonic() - began, stopped=False)
-    return estimated_solution(task, ending, estimate, "plug-in", at_least, statement, facts)
+    return estimated_solution(task, ending, estimate, "plug-in", chosen.at_least, statement, facts)
 
 
 def _task(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Task:
@@ -81,54 +98,72 @@ def _task(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Ta
             "ca.from_transitions(..., reward_range=(low, high)), or reward_range = [low, high] in [model] of a problem "
             f"file; the log has {low:g} to {high:g}"
         )
-    if logged.log.n_rows < 3:
-        raise InputError(f"the log has {logged.log.n_rows} rows; a statement about a policy needs at least 3")
     return checked_task(logged.simulator(), risk, caution, logged.log.n_rows, seed)
 
 
-def _first_model(logged: LoggedMDP, rows: Indices, apart: bool) -> MDP:
-    """The model of the first fold, which forbids what that fold never tried unless such pairs have a state to lead to.
+def _proved(worst: WorstCase, scalars: tuple[float, ...], policy: Array, name: str) -> Candidate:
+    """The policy with its bounds; the return is asked for only where nothing is known about the objective."""
+    at_least = worst.objective_below(policy, scalars)
+    return Candidate(policy, at_least, -np.inf if np.isfinite(at_least) else worst.return_below(policy), name)
 
-    Where it need not be kept apart from the second fold, it has the pairs of the whole log: those that the first fold
-    never tried stay where they are at the lowest reward.
+
+def _least(worst: WorstCase, scalars: tuple[float, ...], chosen: Candidate) -> Candidate | None:
+    """The candidate with the bound that every policy has, if its own is hardly more; otherwise None."""
+    task = worst.task
+    low, high = Payoff(task.scalars, scalars, task.discount).range(*task.padded_range)
+    room = WORTH_SAYING * (high - low) / (1 - task.discount)
+    if np.isfinite(chosen.at_least):
+        least = worst.objective_below(None, scalars)
+        return replace(chosen, at_least=least) if chosen.at_least <= least + room else None
+    least = task.padded_range[0] / (1 - task.discount)
+    return replace(chosen, return_at_least=least) if chosen.return_at_least <= least + room else None
+
+
+def _robust_policy(problem: Problem, worst: WorstCase, scalars: tuple[float, ...], found: Solution) -> Array:
+    """The best policy of a pessimistic model: lower bounds of payments, and the worst laws within the confidence set.
+
+    Worst is meant for the best policy in the sense of ``ConfidenceSet.plan``, with risks replaced by their gradients at
+    the counted model's solution. Without risks that policy is the one with the largest proved value.
     """
-    layout = logged.layout
-    if layout.untried_state is None:
-        layout = replace(layout, untried="forbid" if apart else None)
-    found = counted_arrays(logged.log.part(rows), layout)
-    return MDP(
-        found.transitions,
-        found.rewards,
+    task, logged = worst.task, problem.mdp
+    paid = worst.means(Payoff(task.scalars, scalars, task.discount))
+    slope = np.zeros(logged.shape)
+    for weight, term in problem.terms:
+        if not isinstance(term, ScalarRisk):
+            with np.errstate(all="ignore"):
+                gradient = np.asarray(term.gradient(found.occupancy))
+            slope += (1 - task.discount) * weight * np.where(np.isfinite(gradient), gradient, 0.0)
+    v = worst.models.plan(paid - slope.ravel(), problem.permitted | ~problem.permitted.any(axis=1, keepdims=True))
+    pessimistic = MDP(
+        worst.models.worst_matrix(v),
+        paid.reshape(logged.shape),
         logged.discount,
         logged.start,
-        allowed=found.allowed if apart else logged.allowed,
-        reward_square=found.reward_square,
+        allowed=logged.allowed,
         state_names=logged.state_names,
         action_names=logged.action_names,
     )
+    careful = solve(Problem(pessimistic, Sum(task.others) if task.others else None, 1.0))
+    return _permitted(problem, careful.policy)
 
 
-def _everywhere(logged: LoggedMDP, problem: Problem, policy: Array) -> Array:
-    """The policy, with the actions of the whole log where the first fold knows none."""
-    permitted = logged.allowed & np.where(problem.permitted.any(axis=1, keepdims=True), problem.permitted, True)
-    usable = np.where(permitted.any(axis=1, keepdims=True), permitted, logged.allowed)
-    strays = np.any((policy > 0) & ~usable, axis=1, keepdims=True)
-    return np.where(strays, usable / usable.sum(axis=1, keepdims=True), policy)
+def _permitted(problem: Problem, policy: Array) -> Array:
+    """The policy without pairs that a risk forbids, also in states that the counted model never visits."""
+    permitted = np.where(problem.permitted.any(axis=1, keepdims=True), problem.permitted, problem.mdp.allowed)
+    strays = np.any((policy > 0) & ~permitted, axis=1, keepdims=True)
+    return np.where(strays, permitted / permitted.sum(axis=1, keepdims=True), policy)
 
 
-def _statement(found: Solution, at_least: float, return_at_least: float, apart: bool) -> str:
+def _statement(found: Solution, chosen: Candidate) -> str:
     share = f"{100 * CONFIDENCE:g} %"
-    if not apart:
-        return (
-            "A risk of your own, or a prior given as a policy, may know the rows that serve as evidence: nothing is "
-            f"claimed about this policy with {share} confidence."
-        )
-    if np.isfinite(at_least):
+    if np.isfinite(chosen.at_least):
         # the gap is to the largest reward paid for ever, which holds for every policy: it is not mentioned
-        return f"With probability at least {share}, the true objective of this policy is at least {at_least:.6g}."
-    if np.isfinite(return_at_least):
+        return (
+            f"With probability at least {share}, the true objective of this policy is at least {chosen.at_least:.6g}."
+        )
+    if np.isfinite(chosen.return_at_least):
         return (
             f"With probability at least {share}, the true expected return of this policy is at least "
-            f"{return_at_least:.6g}; nothing is claimed about its risk."
+            f"{chosen.return_at_least:.6g}; nothing is claimed about its risk."
         )
     return f"In the counted model: {found.certificate.statement.rstrip('.')}: nothing is claimed about the objective."

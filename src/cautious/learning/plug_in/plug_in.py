@@ -1,8 +1,7 @@
 """Plug-in learning: count transitions, solve the counted model exactly.
 
-Samples come in two folds. The first is drawn in stages: evenly over all pairs, then where a better estimate changes the
-policy most. The second has sizes fixed by the first; it proves what no policy exceeds (``fold_bound``). The final
-policy is the best one of the model counted from both.
+Samples are drawn in stages: evenly over all pairs, then where a better estimate changes the policy most. The final
+policy is the best one of the counted model, and all counts prove what no policy exceeds (``optimum_bound``).
 """
 
 from dataclasses import dataclass
@@ -29,7 +28,9 @@ from cautious.learning.plug_in.transition_counts import (
 )
 from cautious.learning.scalar_risk_rewards import Payoff, scalars_of
 from cautious.learning.statements.affine_lower_bounds import sure_bound
-from cautious.learning.statements.fold_bound import optimum_below
+from cautious.learning.statements.confidence import CONFIDENCE
+from cautious.learning.statements.optimum_bound import optimum_below
+from cautious.learning.statements.worst_case import stress_facts, worst_case_of_counts
 from cautious.learning.task import Task, start_distribution
 from cautious.occupancy import uniform_policy
 from cautious.problem import Problem
@@ -41,20 +42,22 @@ from cautious.solvers.build_solution import build_solution, infeasible_by_forbid
 
 ROUGH_TOLERANCE = 1e-3
 FINAL_TOLERANCE = 1e-6
-# the first fold's share of the samples; its part drawn evenly over all pairs; the share of directed draws that stays
-# even. Directing more, or earlier, gained nothing at 10,000 samples on a 10x10 grid
-FIRST_FOLD_SHARE, EVEN_SHARE, DIRECTED_EVEN_SHARE = 0.5, 0.7, 0.2
-# the same share of the second fold, where it is large enough to prove anything
+# the share of the samples before the last stage; its part drawn evenly over all pairs; the share of directed draws that
+# stays even. Directing more, or earlier, gained nothing at 10,000 samples on a 10x10 grid
+EARLY_SHARE, EVEN_SHARE, DIRECTED_EVEN_SHARE = 0.5, 0.7, 0.2
+# the same share in the last stage, where there are enough samples to prove anything about all policies
 PROOF_EVEN_SHARE = 0.4
-# with fewer samples per pair the second fold proves nothing worth having, and serves the policy alone
+# with fewer samples per pair in the last stage nothing worth having is proved about all policies
 MIN_PROOF_SAMPLES_PER_PAIR = 200
+# with fewer samples per pair the policy is worth more than a closer statement about it; a larger trial gained little
+MIN_POLICY_SAMPLES_PER_PAIR, LARGEST_TRIAL_SHARE = 40, 0.4
 
 
 @dataclass(frozen=True)
 class PlugIn(Method):
     """Count transitions, solve the counted model exactly; the fewest samples, memory for every transition seen.
 
-    ``prove``: also bound what no policy exceeds, from half of the samples. That can take longer than all the rest;
+    ``prove``: also bound what no policy exceeds, and evaluate the worst case. That can take longer than all the rest;
     where only the policy is wanted, False leaves it out, and the samples are directed for the policy alone.
 
     Examples
@@ -84,6 +87,11 @@ class PlugIn(Method):
             f'{memory / 2**30:.1f} GiB; use method="primal-dual"'
         )
 
+    def trial_samples(self, task: Task) -> int:
+        """A tenth, and more where every pair has 40 samples without that, up to two fifths."""
+        spare = task.samples - MIN_POLICY_SAMPLES_PER_PAIR * task.pairs
+        return max(super().trial_samples(task), min(int(LARGEST_TRIAL_SHARE * task.samples), spare))
+
     def begin(self, task: Task, draws: Draws, samples: int) -> "PlugInRun":
         """A run that draws ``samples`` transitions."""
         return PlugInRun(self, task, draws, samples)
@@ -101,24 +109,25 @@ class Found:
 
 
 class PlugInRun(Run):
-    """The pieces in order: draw a stage, solve, ..., draw the second fold, bound the optimum, solve all counts."""
+    """The pieces in order: draw a stage, solve, draw the next, and in the end solve all and bound the optimum."""
 
-    stored_numbers = ("stage", "drawn", "drawing", "done", "bound")
+    stored_numbers = ("stage", "drawn", "drawing", "done", "bound", "stress")
     stored_arrays = ("sizes",)
 
     def __init__(self, method: PlugIn, task: Task, draws: Draws, samples: int) -> None:
         self.method, self.task, self.draws = method, task, draws
-        first = max(int(FIRST_FOLD_SHARE * samples), min(samples, task.pairs))
+        first = max(int(EARLY_SHARE * samples), min(samples, task.pairs))
         even = max(int(EVEN_SHARE * first), min(first, task.pairs))
         self.budgets = [even, first - even, samples - first]
         self.stage = 0
         self.drawn = 0
         self.drawing = True
         self.start: Array | None = None
-        self.folds = [Counts(task.shape), Counts(task.shape)]
+        self.counts = Counts(task.shape)
         self.sizes: Indices = uniform_sizes(task.allowed, even)
         self.found: Found | None = None
         self.bound = sure_bound(task)
+        self.stress: dict[str, Any] = {}
 
     def advance(self) -> None:
         """A batch of draws, a solve, or the bound."""
@@ -132,15 +141,13 @@ class PlugInRun(Run):
             self._finish()
 
     def _draw(self) -> None:
-        # the last stage draws the second fold
-        fold = self.folds[self.stage == len(self.budgets) - 1]
         if self.drawn < int(self.sizes.sum()):
-            self.drawn += draw_piece(fold, self.draws, self.sizes, self.drawn)
+            self.drawn += draw_piece(self.counts, self.draws, self.sizes, self.drawn)
         self.drawing = self.drawn < int(self.sizes.sum())
 
     def _direct(self) -> None:
         """Solve what was counted so far and decide where to draw next."""
-        counts = self.folds[0]
+        counts = self.counts
         problem = counted_problem(self.task, counts, self._known_start)
         solution = solved(problem, ROUGH_TOLERANCE, self._warm, self.draws)
         last = self.stage + 2 == len(self.budgets)
@@ -154,23 +161,25 @@ class PlugInRun(Run):
         below = self.bound
         if self.method.prove:
             fresh = None if self.task.known.start is not None else self.draws.start_states
-            found = optimum_below(self.task, self.folds, self._known_start, fresh, self.draws.stopping)
+            found = optimum_below(self.task, self.counts, self._known_start, fresh, self.draws.stopping)
             below = min(below, found)
-        problem = counted_problem(self.task, self._all, self._known_start)
+        problem = counted_problem(self.task, self.counts, self._known_start)
         self.found = _found(problem, solved(problem, FINAL_TOLERANCE, self._warm, self.draws))
+        if self.method.prove:
+            self.stress = self._stress(problem, self.found.policy)
         self.bound, self.done = below, True
+
+    def _stress(self, problem: Problem, policy: Array) -> dict[str, Any]:
+        """What the worst model makes of the policy among those that agree with all counts."""
+        worst = worst_case_of_counts(self.task, self.counts, self._known_start, 1 - CONFIDENCE)
+        scalars = scalars_of(problem, evaluate_policy(problem, policy).occupancy.occupancy)
+        objective = worst.objective_below(policy, worst.on_grid(scalars))
+        return stress_facts(objective, -np.inf if np.isfinite(objective) else worst.return_below(policy))
 
     @property
     def _known_start(self) -> Array:
         assert self.start is not None
         return self.start
-
-    @property
-    def _all(self) -> Counts:
-        everything = Counts(self.task.shape)
-        for fold in self.folds:
-            everything.add_counts(fold)
-        return everything
 
     @property
     def _warm(self) -> Start | None:
@@ -188,12 +197,12 @@ class PlugInRun(Run):
         """The policy of the latest solve, in the model counted so far."""
         n_states = self.task.shape[0]
         start = np.full(n_states, 1 / n_states) if self.start is None else self.start
-        counts = self._all
+        counts = self.counts
         problem = counted_problem(self.task, counts, start)
         found = self.found
         policy = uniform_policy(self.task.allowed) if found is None else found.policy
         now = evaluate_policy(problem, policy)
-        facts: dict[str, Any] = {"triples": counts.used}
+        facts: dict[str, Any] = {"triples": counts.used, **self.stress}
         if found is not None and not np.isfinite(found.objective):
             facts["counted model"] = found.status
         return Result(
@@ -204,6 +213,7 @@ class PlugInRun(Run):
             scalars=scalars_of(problem, now.occupancy.occupancy),
             optimum_below=self.bound,
             problem=problem,
+            counts=counts,
             facts=facts,
         )
 
@@ -212,8 +222,7 @@ class PlugInRun(Run):
         header, arrays = super().storage()
         if self.start is not None:
             arrays["start"] = self.start
-        for number, fold in enumerate(self.folds):
-            arrays |= {f"{name}{number}": array for name, array in fold.arrays().items()}
+        arrays |= self.counts.arrays()
         if self.found is not None:
             arrays |= {"policy": self.found.policy, "multipliers": self.found.multipliers}
             header |= {"numbers": [self.found.objective, self.found.risk], "status": self.found.status}
@@ -223,10 +232,7 @@ class PlugInRun(Run):
         """Also the counts, the start and the latest solve."""
         super().restore(header, arrays)
         self.start = arrays["start"].copy() if "start" in arrays else None
-        self.folds = [
-            Counts.from_arrays(self.task.shape, arrays[f"triples{number}"], arrays[f"rewards{number}"])
-            for number in range(len(self.folds))
-        ]
+        self.counts = Counts.from_arrays(self.task.shape, arrays["triples"], arrays["rewards"])
         if "policy" in arrays:
             objective, risk = header["numbers"]
             policy, multipliers = arrays["policy"].copy(), arrays["multipliers"].copy()

@@ -84,10 +84,6 @@ class Counts:
         nothing = np.zeros(keys.size)
         self._tally(keys, np.ones(keys.size, dtype=np.int64), rewards, nothing, nothing)
 
-    def add_counts(self, other: "Counts") -> None:
-        """Count everything that another object counted."""
-        self._tally(other.keys, other.count, other.first, other.shift, other.square)
-
     def _tally(self, keys: Indices, count: Indices, first: Array, shift: Array, square: Array) -> None:
         self._make_room(self.used + keys.size)
         integers, numbers = self._integers, self._numbers
@@ -143,6 +139,17 @@ def draw_piece(counts: Counts, draws: Draws, sizes: Indices, done: int) -> int:
     return total
 
 
+def triple_payments(counts: Counts, payoff: Payoff) -> tuple[Array, Array]:
+    """The mean payoff of each triple, and the sum of squared deviations of its rewards from their mean, (used,)."""
+    if counts.deterministic:
+        return payoff(counts.first), np.zeros(counts.used)
+    # within a triple E[(r - t)^2] = (mean - t)^2 + spread; tails (CVaR) of random rewards are refused
+    n = counts.count.astype(np.float64)
+    inside = np.maximum(counts.square - counts.shift**2 / n, 0.0)
+    curvature = (1 - payoff.discount) * sum(weight for weight, _ in payoff.scalars)
+    return payoff(counts.first + counts.shift / n) - curvature * inside / n, inside
+
+
 def next_moments(counts: Counts, payoff: Payoff, v: Array) -> tuple[Array, Array | None]:
     """Mean and sample variance (S*A,) of payoff + gamma v(s'); zero for pairs that were never tried.
 
@@ -150,16 +157,10 @@ def next_moments(counts: Counts, payoff: Payoff, v: Array) -> tuple[Array, Array
     """
     n, size = counts.count.astype(np.float64), counts.shape[0] * counts.shape[1]
     per_pair = counts.per_pair
-    paid, inside = payoff(counts.first), np.zeros(n.size)
-    random = not counts.deterministic
-    if random:
-        # within a triple E[(r - t)^2] = (mean - t)^2 + spread; tails (CVaR) of random rewards are refused
-        inside = np.maximum(counts.square - counts.shift**2 / n, 0.0)
-        curvature = (1 - payoff.discount) * sum(weight for weight, _ in payoff.scalars)
-        paid = payoff(counts.first + counts.shift / n) - curvature * inside / n
+    paid, inside = triple_payments(counts, payoff)
     x = paid + payoff.discount * v[counts.next_states]
     mean = np.bincount(counts.pairs, weights=n * x, minlength=size) / np.maximum(per_pair, 1)
-    if random and payoff.scalars:
+    if payoff.scalars and not counts.deterministic:
         return mean, None
     around = n * (x - mean[counts.pairs]) ** 2 + inside
     return mean, np.bincount(counts.pairs, weights=around, minlength=size) / np.maximum(per_pair - 1, 1)

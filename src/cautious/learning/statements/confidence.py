@@ -15,7 +15,9 @@ from scipy.special import rel_entr, xlogy
 from cautious.arrays import Array, Indices
 from cautious.learning.method import Result
 from cautious.learning.scalar_risk_rewards import Payoff
+from cautious.learning.statements.path_sums import PathSum, path_sum
 from cautious.learning.statements.trial import OVERSHOOT_PROBABILITY, Trial
+from cautious.learning.statements.worst_case import worst_case_of_counts
 from cautious.learning.task import Task
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import state_sums
@@ -28,6 +30,12 @@ UPPER_DELTA = 0.025
 # sums in double precision: a mean of numbers in [low, high] is known up to this share of their size
 ROUNDING = 1e-12
 FLOOR_SHARE = 0.02
+# of LOWER_DELTA, for the lower bounds of values that the counts prove before a trial
+SET_DELTA = 0.2 * LOWER_DELTA
+# of delta, for the mean of the guessed values under a start distribution that is known from draws
+START_SHARE = 0.05
+# numbers of one barrier or maximum whose path sums are kept
+MOST_NUMBERS = 16
 BISECTIONS = 60
 
 
@@ -73,6 +81,34 @@ def sample_mean_above(values: Array, low: float, high: float, delta: float) -> f
     return -sample_mean_below(-values, -high, -low, delta)
 
 
+def path_sums_of(task: Task, result: Result) -> tuple[PathSum, ...]:
+    """The sums that a trial of the result's policy should keep; none without a counted model.
+
+    The first one is for what is linear in the occupancy and depends on rewards, or replaces an entropy by its line; the
+    others are for the numbers of barriers and maxima, with the sign that makes the risk fall.
+    """
+    if result.problem is None or result.counts is None or any(risk is None for _, risk in task.known_terms):
+        return ()
+    mdp, counts, policy, gamma = result.problem.mdp, result.counts, result.policy, task.discount
+    worst = worst_case_of_counts(task, counts, mdp.start, SET_DELTA)
+    payoff = Payoff(task.scalars, worst.on_grid(result.scalars), gamma)
+    penalty = (1 - gamma) * _entropy_penalty(task, result, policy)
+    low, high = payoff.range(*task.padded_range)
+    ends = low - float(penalty.max()), high - float(penalty.min())
+    if not np.all(np.isfinite(ends)):
+        return ()
+    table = np.repeat(-penalty[:, None], task.shape[1], axis=1)
+    below = worst.values_below(policy, worst.means(payoff) + table.ravel(), ends[0])
+    found = [path_sum(mdp, counts, policy, payoff, table, ends, below)]
+    for _, risk in task.known_terms:
+        if isinstance(risk, FeatureRisk) and len(risk.names) <= MOST_NUMBERS:
+            for number in -risk.sign * risk.features.toarray():
+                ends = float(number.min()), float(number.max())
+                below = worst.values_below(policy, number, ends[0])
+                found.append(path_sum(mdp, counts, policy, None, number.reshape(task.shape), ends, below))
+    return tuple(found)
+
+
 def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
     """The true objective of the tried policy is above this with probability at least 1 - LOWER_DELTA.
 
@@ -84,24 +120,63 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
         return -np.inf
     convex = [(weight, risk) for weight, risk in terms if not isinstance(risk, EntropicRisk)]
     entropies = [(weight, risk) for weight, risk in terms if isinstance(risk, EntropicRisk)]
-    delta = (LOWER_DELTA - OVERSHOOT_PROBABILITY) / (1 + len(convex) + (len(entropies) > 0))
-    penalty, bound = np.zeros(task.shape[0]), 0.0
+    known = OVERSHOOT_PROBABILITY + (SET_DELTA if trial.path_sums else 0.0)
+    delta = (LOWER_DELTA - known) / (1 + len(convex) + (len(entropies) > 0))
+    penalty, bound = _entropy_penalty(task, result, trial.policy), 0.0
+    if not np.all(np.isfinite(penalty)):
+        return -np.inf
     counts = np.bincount(trial.end_states, minlength=task.shape[0])
     if entropies:
         reference = _floored(result.occupancy.sum(axis=1))
-        for weight, risk in entropies:
-            if np.any((trial.policy > 0) & (risk.as_table(risk.prior) == 0)):
-                return -np.inf
-            penalty += weight * (np.log(reference) + _log_ratio(risk, trial.policy))
         bound -= sum(weight for weight, _ in entropies) * divergence_above(counts, reference, delta)
+    sums = iter(range(len(trial.path_sums)))
+    gain = _gain_below(task, result, trial, penalty, next(sums, None), delta)
     for weight, other in convex:
-        bound -= weight * _risk_above(other, trial, counts, delta)
+        numbers = isinstance(other, FeatureRisk) and len(other.names) <= MOST_NUMBERS
+        if isinstance(other, FeatureRisk) and numbers and trial.path_sums:
+            share = delta / len(other.names)
+            found = [(1 - task.discount) * _value_below(task, trial, next(sums), share) for _ in other.names]
+            bound -= weight * other.outer(-other.sign * np.array(found))
+        else:
+            bound -= weight * _risk_above(other, trial, counts, delta)
+    return float(gain + bound)
+
+
+def _gain_below(task: Task, result: Result, trial: Trial, penalty: Array, number: int | None, delta: float) -> float:
+    """What is linear in the occupancy: from the path sum of this number, else from the last pairs of the paths."""
+    if number is not None:
+        tried = trial.path_sums[number].payoff
+        return _value_below(task, trial, number, delta) - (0.0 if tried is None else tried.offset)
     payoff = Payoff(task.scalars, result.scalars, task.discount)
     horizon = 1 / (1 - task.discount)
     values = horizon * payoff(trial.end_rewards) - penalty[trial.end_states]
     low, high = (horizon * end for end in payoff.range(*task.padded_range))
-    gain = sample_mean_below(values, low - float(penalty.max()), high - float(penalty.min()), delta)
-    return float(gain + bound - payoff.offset)
+    return sample_mean_below(values, low - float(penalty.max()), high - float(penalty.min()), delta) - payoff.offset
+
+
+def _value_below(task: Task, trial: Trial, number: int, delta: float) -> float:
+    """The value that the path sum of this number is about exceeds this with probability at least 1 - delta."""
+    one, sums = trial.path_sums[number], trial.sums[number]
+    guess, low, high = one.guess, float(one.guess.min()), float(one.guess.max())
+    rounding = ROUNDING * (abs(one.floor) + abs(low) + abs(high) + float(np.abs(sums).max()))
+    if task.known.start is not None:
+        return float(task.known.start @ guess) + one.mean_below(sums, delta) - rounding
+    n, seen = np.asarray(trial.first_states.sum()), trial.first_states
+    mean = seen @ guess / n
+    variance = seen @ (guess - mean) ** 2 / (n - 1)
+    start = float(mean_below(mean, variance, n, low, high, START_SHARE * delta))
+    return start + one.mean_below(sums, (1 - START_SHARE) * delta) - rounding
+
+
+def _entropy_penalty(task: Task, result: Result, policy: Array) -> Array:
+    """The linear part of all entropies as a cost of states (S,); infinite if a prior forbids what the policy does."""
+    penalty = np.zeros(task.shape[0])
+    entropies = [(weight, risk) for weight, risk in task.known_terms if isinstance(risk, EntropicRisk)]
+    for weight, risk in entropies:
+        if np.any((policy > 0) & (risk.as_table(risk.prior) == 0)):
+            return np.full(task.shape[0], np.inf)
+        penalty += weight * (np.log(_floored(result.occupancy.sum(axis=1))) + _log_ratio(risk, policy))
+    return penalty
 
 
 def _floored(states: Array) -> Array:

@@ -7,17 +7,19 @@ with probability at most ``OVERSHOOT_PROBABILITY``; then all lengths are drawn a
 more.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import betainc
 
-from cautious.arrays import Array, Indices
+from cautious.arrays import Array, Indices, Mask
 from cautious.evaluation.rollouts import cumulative_rows, drawn_actions
 from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.scalar_risk_rewards import RewardLaw
-from cautious.learning.task import Task
+from cautious.learning.statements.path_sums import PathSum
+from cautious.learning.task import START_DRAWS, Task
 
 OVERSHOOT_PROBABILITY = 1e-4
 
@@ -41,13 +43,16 @@ class Trial(Resumable):
     ``paths``: how many; ``end_states`` and ``end_rewards`` (n,) of their last pairs, the longest path first;
     ``visits`` (S, A) counts all pairs: their share estimates the occupancy.
     ``total_reward`` is the sum over everything: divided by ``paths`` it estimates the return without bias. ``rewards``
-    is the law of the reward of a step under the occupancy, estimated from all steps.
+    is the law of the reward of a step under the occupancy, estimated from all steps. ``sums`` (k, n) are those of the
+    ``path_sums``; ``first_states`` (S,) counts further first states where the simulator does not tell their law.
     """
 
     stored_numbers = ("step", "total_reward")
-    stored_arrays = ("visits", "lengths", "end_states", "end_rewards", "states")
+    stored_arrays = ("visits", "lengths", "end_states", "end_rewards", "states", "sums", "closed", "first_states")
 
-    def __init__(self, task: Task, draws: Draws, policy: Array, samples: int) -> None:
+    def __init__(
+        self, task: Task, draws: Draws, policy: Array, samples: int, path_sums: Sequence[PathSum] = ()
+    ) -> None:
         self.policy, self.samples = policy, samples
         self.discount, self.draws = task.discount, draws
         self.paths = affordable_paths(samples, task.discount)
@@ -59,6 +64,11 @@ class Trial(Resumable):
         self.end_states: Indices = np.zeros(self.paths, dtype=np.int64)
         self.end_rewards: Array = np.zeros(self.paths)
         self.states: Indices = np.zeros(self.paths, dtype=np.int64)
+        self.path_sums = tuple(path_sums)
+        self.sums: Array = np.zeros((len(self.path_sums), self.paths))
+        self.closed: Mask = np.zeros(self.sums.shape, dtype=np.bool_)
+        self.first_states: Indices = np.zeros(task.shape[0], dtype=np.int64)
+        self._draws_starts = bool(path_sums) and task.known.start is None
         self._cumulative = cumulative_rows(policy)
 
     @property
@@ -82,6 +92,8 @@ class Trial(Resumable):
         self.rewards.add(rewards)
         ended = slice(int(np.count_nonzero(self.lengths > self.step)), alive)
         self.end_states[ended], self.end_rewards[ended] = states[ended], rewards[ended]
+        for one, sums, closed in zip(self.path_sums, self.sums, self.closed, strict=True):
+            one.add_step(sums[:alive], closed[:alive], (states, actions), rewards, next_states)
         self.states = next_states
         self.step += 1
 
@@ -92,6 +104,8 @@ class Trial(Resumable):
             if int(lengths.sum()) + self.paths <= self.samples:
                 break
         starts = self.draws.start_states(self.paths)
+        if self._draws_starts:
+            self.first_states = np.bincount(self.draws.start_states(START_DRAWS), minlength=self.first_states.size)
         self.lengths = np.sort(lengths)[::-1].astype(np.int64)
         self.states = starts
         self.step = 0
