@@ -249,13 +249,13 @@ LEARN = (
                             Call(
                                 "learning/plug_in/plug_in.py",
                                 "PlugInRun._finish",
-                                "two folds of Counts → policy, bound",
+                                "Counts → policy, bound",
                                 "Ends the learning:",
                                 (
                                     Call(
-                                        "learning/statements/fold_bound.py",
+                                        "learning/statements/optimum_bound.py",
                                         "optimum_below",
-                                        "Task, Folds → number",
+                                        "Task, Counts → number",
                                         "What no policy exceeds, with confidence.",
                                     ),
                                     Call(

@@ -178,7 +178,7 @@ def from_transitions(
         What the columns are called, where that differs: ``{"state": "ward", "reward": "gain"}``.
     independent_rows
         The rows are no history: each is an independent draw for a pair that was fixed beforehand (a designed
-        experiment), in any order. ``ca.learn`` then shares them out at random instead of in the order of time.
+        experiment). ``ca.learn`` then names that as its assumption; its numbers are the same.
 
     Examples
     --------

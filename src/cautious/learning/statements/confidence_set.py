@@ -76,7 +76,8 @@ class ConfidenceSet:
     def radius(self) -> Array:
         """(S*A,); see the module's text."""
         one = self.counted
-        width = int(np.count_nonzero(one.real)) + bool(np.any(one.targets == one.shape[0]))
+        # the states that can follow, and a new start
+        width = int(np.count_nonzero(one.real)) + 1
         mixtures = []
         for alpha in (*CONCENTRATIONS, 1 / width):
             seen = gammaln(one.count + alpha) - gammaln(alpha)

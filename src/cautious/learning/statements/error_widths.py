@@ -8,7 +8,8 @@ gives for any rate lam > 0 chosen before, with probability 1 - delta,
     sum_i d_i (E X_i - mean_i)  <=  log(1/delta) / lam + sum_i d_i w_i,
     w_i = psi(lam R_i / n_i) sum over samples of (X - m_i)^2 / (lam R_i^2),   or   lam (high - low)^2 / (8 n_i),
 
-the second by Hoeffding's lemma. Which of the two widths is used must be decided before the samples are looked at.
+the second by Hoeffding's lemma, for means with too few samples for the first. Rate and guesses must be fixed before the
+samples are looked at.
 """
 
 from dataclasses import dataclass
@@ -26,9 +27,7 @@ MIN_RANGE = 1e-60
 class ErrorPlan:
     """How the errors of means will be bounded, fixed before their samples are looked at; see the module's text.
 
-    ``rate`` lam; the values lie in [``low``, ``high``]; ``guess`` m_i; ``n`` samples per mean; ``foreseen``: what the
-    sums of squares should be, where that is known: it decides which w_i to use. For bounds from below all values are
-    given with their sign turned.
+    ``rate`` lam; the values lie in [``low``, ``high``]; ``guess`` m_i; ``n`` samples per mean.
     """
 
     rate: float
@@ -36,27 +35,21 @@ class ErrorPlan:
     high: float
     guess: Array
     n: Array
-    foreseen: Array | None = None
 
     @property
     def spread(self) -> float:
         """The width of the range."""
         return max(self.high - self.low, MIN_RANGE)
 
-    def widths(self, squares: Array | None) -> Array:
-        """w_i for these sums of squares around the guesses; None where they are unknown."""
+    def widths(self, squares: Array) -> Array:
+        """w_i for these sums of squares around the guesses."""
         simple = self.rate * self.spread**2 / (8 * self.n)
-        if squares is None:
-            return simple
         # R_i; a guess below the top by nothing but rounding is no worse than one at the top
         above = np.maximum(self.high - self.guess, 1e-6 * (self.high - self.low) + MIN_RANGE)
         z = self.rate * above / self.n
         within = np.minimum(z, LARGEST_Z)
         factor = (-np.log1p(-within) - within) / (self.rate * above**2)
-        better = z <= LARGEST_Z
-        if self.foreseen is not None:
-            better &= factor * self.foreseen < simple
-        return np.where(better, factor * squares, simple)
+        return np.where(z <= LARGEST_Z, factor * squares, simple)
 
     def spent(self, delta: float) -> float:
         """What the weighted error may be beyond its widths."""

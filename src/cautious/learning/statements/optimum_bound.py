@@ -108,7 +108,8 @@ class _Optimistic:
             if not isinstance(outcome.witness, Witness):
                 return best
             v = outcome.witness.multipliers
-            v = np.where(np.isfinite(v), v, np.min(v, where=np.isfinite(v), initial=np.inf))
+            known = v[np.isfinite(v)]
+            v = np.where(np.isfinite(v), v, known.min() if known.size else 0.0)
             found = self._proved(payoff, paid, v, self._lines(problem, outcome.witness.cuts))
             if found >= best - WORTHWHILE * abs(best):
                 return min(best, found)

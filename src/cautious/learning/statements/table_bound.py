@@ -1,7 +1,7 @@
 """What no policy exceeds, with confidence, for a learner that keeps tables only.
 
 The learner's multipliers v and the affine lower bound of the risks are fixed; fresh samples of every pair replace the
-expectations of X = r + gamma v(s'). With d the unknown occupancy of the best policy (see ``fold_bound``),
+expectations of X = r + gamma v(s'). With d the unknown occupancy of the best policy (see ``optimum_bound``),
 
     optimum  <=  <xi, v> + sum_i d_i ( E[X | i] - slope_i - v(s_i) ) / (1-gamma) - intercept,
 
