@@ -1,8 +1,8 @@
 """What a trial proves: a number that the true objective of the policy exceeds, whatever the model, with confidence.
 
 Everything linear in the occupancy is the mean of one number per path: the sum of the errors of the counted model's
-values (``path_sums``), or without a counted model the payment of the last pair. What is convex and not linear is bounded
-through the empirical occupancy: with x(s) the true share of state s and X(s) the share of paths that ended there,
+values (``path_sums``), or without a counted model the payment of the last pair. What is convex but not linear is
+bounded through the empirical occupancy: with x(s) the true share of state s and X(s) the share of paths that ended there,
 x(s) pi(a|s) is the occupancy exactly, and E[risk(X pi)] >= risk(x pi) (Jensen). How far risk(X pi) can fall below its
 mean is McDiarmid's inequality, except for entropies, where ``divergence_above`` is far better.
 """
