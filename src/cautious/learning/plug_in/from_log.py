@@ -28,7 +28,7 @@ ASSUMES = f"given what came before it, the outcome of a row follows the law of i
 INDEPENDENT = f"the outcome of each row is an independent draw from the law of its state and action; {CLOSED}"
 ANY_POLICY = " Any policy reaches that: the log is too small to say more."
 # of the range of values: bounds that exceed what every policy reaches by less than this say nothing
-WORTH_SAYING = 0.01
+MIN_PROVED_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _least(worst: WorstCase, scalars: tuple[float, ...], chosen: Candidate) -> C
     """The candidate with the bound that every policy has, if its own is hardly more; otherwise None."""
     task = worst.task
     low, high = Payoff(task.scalars, scalars, task.discount).range(*task.padded_range)
-    room = WORTH_SAYING * (high - low) / (1 - task.discount)
+    room = MIN_PROVED_SHARE * (high - low) / (1 - task.discount)
     if np.isfinite(chosen.at_least):
         least = worst.objective_below(None, scalars)
         return replace(chosen, at_least=least) if chosen.at_least <= least + room else None

@@ -2,9 +2,9 @@
 
 Everything linear in the occupancy is the mean of one number per path: the sum of the errors of the counted model's
 values (``path_sums``), or without a counted model the payment of the last pair. What is convex but not linear is
-bounded through the empirical occupancy: with x(s) the true share of state s and X(s) the share of paths that ended there,
-x(s) pi(a|s) is the occupancy exactly, and E[risk(X pi)] >= risk(x pi) (Jensen). How far risk(X pi) can fall below its
-mean is McDiarmid's inequality, except for entropies, where ``divergence_above`` is far better.
+bounded through the empirical occupancy: with x(s) the true share of state s and X(s) the share of paths that ended
+there, x(s) pi(a|s) is the occupancy exactly, and E[risk(X pi)] >= risk(x pi) (Jensen). How far risk(X pi) can fall
+below its mean is McDiarmid's inequality, except for entropies, where ``divergence_above`` is far better.
 """
 
 import math
@@ -36,7 +36,7 @@ SET_DELTA = 0.2 * LOWER_DELTA
 # of delta, for the mean of the guessed values under a start distribution that is known from draws
 START_SHARE = 0.05
 # numbers of one barrier or maximum whose path sums are kept
-MOST_NUMBERS = 16
+MAX_NUMBERS = 16
 BISECTIONS = 60
 
 
@@ -102,7 +102,7 @@ def path_sums_of(task: Task, result: Result) -> tuple[PathSum, ...]:
     below = worst.values_below(policy, worst.means(payoff) + table.ravel(), ends[0])
     found = [path_sum(mdp, counts, policy, payoff, table, ends, below)]
     for _, risk in task.known_terms:
-        if isinstance(risk, FeatureRisk) and len(risk.names) <= MOST_NUMBERS:
+        if isinstance(risk, FeatureRisk) and len(risk.names) <= MAX_NUMBERS:
             for number in -risk.sign * risk.features.toarray():
                 ends = float(number.min()), float(number.max())
                 below = worst.values_below(policy, number, ends[0])
@@ -133,7 +133,7 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
     sums = iter(range(len(trial.path_sums)))
     gain = _gain_below(task, result, trial, penalty, next(sums, None), delta)
     for weight, other in convex:
-        numbers = isinstance(other, FeatureRisk) and len(other.names) <= MOST_NUMBERS
+        numbers = isinstance(other, FeatureRisk) and len(other.names) <= MAX_NUMBERS
         if isinstance(other, FeatureRisk) and numbers and trial.path_sums:
             share = delta / len(other.names)
             found = [(1 - task.discount) * _value_below(task, trial, next(sums), share) for _ in other.names]

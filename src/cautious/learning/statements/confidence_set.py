@@ -30,16 +30,16 @@ from cautious.occupancy import policy_values
 
 # concentrations of the Dirichlet laws, besides one over the number of states
 CONCENTRATIONS = (1.0, 0.5, 0.1)
-BETS = 2.0 ** -np.arange(0.1, 11)
+BET_SHARES = 2.0 ** -np.arange(0.1, 11)
 # what rounding may do to a bound, relative to the values in it
-SLACK = 1e-9
+RELATIVE_SLACK = 1e-9
 # of a mean of numbers, relative to their size
-ROUNDING = 1e-12
+RELATIVE_ROUNDING = 1e-12
 TAU_RANGE = (1e-12, 1e8)
 BISECTIONS = 36
-MOST_ROUNDS = 30
+MAX_ROUNDS = 30
 # the largest relative change of values at which an iteration ends
-CONVERGED = 1e-10
+CONVERGED_CHANGE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,10 @@ class ConfidenceSet:
         one = self.counted
         nothing = np.zeros(one.shape)
         v = (policy * paid.reshape(one.shape)).sum(axis=1) / (1 - one.discount)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             worst = MDP(self.worst_matrix(v), nothing, one.discount, one.start)
             before, v = v, policy_values(worst, policy, paid.reshape(one.shape))
-            if float(np.abs(v - before).max()) <= CONVERGED * float(np.abs(v).max()):
+            if float(np.abs(v - before).max()) <= CONVERGED_CHANGE * float(np.abs(v).max()):
                 break
         return np.asarray(v)
 
@@ -162,16 +162,16 @@ class ConfidenceSet:
         one = self.counted
         gain = ((paid + one.discount * self.worst_next(v)).reshape(one.shape) * policy).sum(axis=1) - v
         size = float(np.abs(v).max()) + float(np.abs(paid).max()) / (1 - one.discount)
-        return float(gain[one.real].min()) / (1 - one.discount) - SLACK * size
+        return float(gain[one.real].min()) / (1 - one.discount) - RELATIVE_SLACK * size
 
     def plan(self, paid: Array, allowed: Mask) -> Array:
         """Values (S,) in the worst model of the policy for which that is best; ``allowed`` (S, A)."""
         policy = _greedy(np.where(allowed, paid.reshape(allowed.shape), -np.inf))
         best, v = -np.inf, np.zeros(allowed.shape[0])
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             found = self.evaluate(policy, paid)
             value = float(self.counted.start @ found)
-            if value <= best + CONVERGED * abs(best):
+            if value <= best + CONVERGED_CHANGE * abs(best):
                 break
             v, best = found, value
             q = (paid + self.counted.discount * self.worst_next(v)).reshape(allowed.shape)
@@ -205,7 +205,7 @@ def means_below(
     for _ in range(BISECTIONS):
         mu = (inside + outside) / 2
         ratio = x / np.maximum(mu[pairs], 1e-300) - 1
-        wealth = [_sums(pairs, count * np.log1p(b * ratio), size) for b in BETS]
-        excluded = np.logaddexp.reduce(wealth) - np.log(BETS.size) >= enough
+        wealth = [_sums(pairs, count * np.log1p(b * ratio), size) for b in BET_SHARES]
+        excluded = np.logaddexp.reduce(wealth) - np.log(BET_SHARES.size) >= enough
         inside, outside = np.where(excluded, mu, inside), np.where(excluded, outside, mu)
-    return np.asarray(np.where(n > 0, low + width * inside, low) - ROUNDING * (abs(low) + abs(high)))
+    return np.asarray(np.where(n > 0, low + width * inside, low) - RELATIVE_ROUNDING * (abs(low) + abs(high)))

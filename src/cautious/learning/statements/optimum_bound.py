@@ -25,7 +25,7 @@ from cautious.certificate.bounds import Witness
 from cautious.learning.exact_solves import best_outcome
 from cautious.learning.plug_in.transition_counts import Counts, counted_mdp
 from cautious.learning.scalar_risk_rewards import Payoff
-from cautious.learning.statements.affine_lower_bounds import SLACK, affine_lower_bound, sure_bound
+from cautious.learning.statements.affine_lower_bounds import RELATIVE_SLACK, affine_lower_bound, sure_bound
 from cautious.learning.statements.confidence import UPPER_DELTA, sample_mean_above
 from cautious.learning.statements.worst_case import TRANSITION_SHARE, WorstCase, worst_case_of_counts
 from cautious.learning.task import START_DRAWS, Task
@@ -37,11 +37,11 @@ from cautious.risks.separable import SeparableRisk
 
 START_DELTA = 0.1 * UPPER_DELTA
 SET_DELTA = UPPER_DELTA - START_DELTA
-PLAIN_GRID, MIXED_GRID = 24, 8
+PLAIN_GRID_STEPS, MIXED_GRID_STEPS = 24, 8
 TOLERANCE = 1e-4
-MOST_ROUNDS = 12
+MAX_ROUNDS = 12
 # rounds go on while they lower the bound by this share of it
-WORTHWHILE = 1e-3
+MIN_RELATIVE_PROGRESS = 1e-3
 
 
 def optimum_below(
@@ -73,7 +73,7 @@ def _grid(task: Task, mixed: bool) -> tuple[list[tuple[float, ...]], float]:
     if not task.scalars:
         return [()], 0.0
     low, high = task.padded_range
-    steps = max(2, int((MIXED_GRID if mixed else PLAIN_GRID) ** (1 / len(task.scalars))))
+    steps = max(2, int((MIXED_GRID_STEPS if mixed else PLAIN_GRID_STEPS) ** (1 / len(task.scalars))))
     axes, loss = [], 0.0
     for weight, risk in task.scalars:
         ends = (low, high) if isinstance(risk, Variance) else (-high, -low)
@@ -103,7 +103,7 @@ class _Optimistic:
         paid = self.worst.means_above(payoff, (1 - TRANSITION_SHARE) * SET_DELTA)
         problem = self.counted.part(paid.reshape(self.task.shape), self.counted.terms)
         best = np.inf
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             outcome = best_outcome(problem, TOLERANCE, self.stopping)[0]
             if not isinstance(outcome.witness, Witness):
                 return best
@@ -111,7 +111,7 @@ class _Optimistic:
             known = v[np.isfinite(v)]
             v = np.where(np.isfinite(v), v, known.min() if known.size else 0.0)
             found = self._proved(payoff, paid, v, self._lines(problem, outcome.witness.cuts))
-            if found >= best - WORTHWHILE * abs(best):
+            if found >= best - MIN_RELATIVE_PROGRESS * abs(best):
                 return min(best, found)
             best = found
             problem = Problem(self._favourable(v, paid), Sum(self.task.others) if self.task.others else None, 1.0)
@@ -132,7 +132,7 @@ class _Optimistic:
         gain = (paid - gamma * self.worst.models.worst_next(-v)).reshape(task.shape) - v[:, None]
         bound = self._start(v) + risks.bound(gain, self.domain, gamma) - payoff.offset
         size = abs(bound) + float(np.abs(v).max()) + float(np.abs(gain[self.domain]).max()) / (1 - gamma)
-        return bound + SLACK * size if np.isfinite(bound) else np.inf
+        return bound + RELATIVE_SLACK * size if np.isfinite(bound) else np.inf
 
     def _lines(self, problem: Problem, cuts: tuple[Any, ...]) -> list[object]:
         """The lines of a solution, on the whole domain instead of what can be reached in its model."""

@@ -26,12 +26,12 @@ from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy, policy_values
 
 # in standard deviations of a sum
-BARRIER = 6.0
+BARRIER_DEVIATIONS = 6.0
 # of 1 / (m - floor); at one, a single number at the floor would end the test
-LARGEST_BET = 0.95
+LARGEST_BET_SHARE = 0.95
 BISECTIONS = 60
 # of the largest possible value: guesses without any error would put the barrier at zero
-SMALLEST_SPREAD = 1e-3
+MIN_SPREAD_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PathSum:
     def floor(self) -> float:
         """No sum is below this."""
         worst_end = self.least + self.discount * float(self.below.min()) - float(self.guess.max())
-        return -BARRIER * self.spread + min(worst_end, 0.0)
+        return -BARRIER_DEVIATIONS * self.spread + min(worst_end, 0.0)
 
     def add_step(
         self, sums: Array, closed: Mask, pairs: tuple[Indices, Indices], rewards: Array, next_states: Indices
@@ -62,7 +62,7 @@ class PathSum:
         paid = self.table[pairs] + (0.0 if self.payoff is None else self.payoff(rewards))
         error = paid + self.discount * self.guess[next_states] - self.guess[pairs[0]]
         sums += np.where(closed, 0.0, error)
-        falls = ~closed & (sums < -BARRIER * self.spread)
+        falls = ~closed & (sums < -BARRIER_DEVIATIONS * self.spread)
         sums[falls] += self.discount * (self.below - self.guess)[next_states[falls]]
         closed |= falls
 
@@ -73,7 +73,7 @@ class PathSum:
         low, high = self.floor, max(float(sums.mean()), self.floor)
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
-            bet = min(rate, LARGEST_BET / max(middle - self.floor, 1e-300))
+            bet = min(rate, LARGEST_BET_SHARE / max(middle - self.floor, 1e-300))
             if np.log1p(bet * (sums - middle)).sum() >= np.log(1 / delta):
                 low = middle
             else:
@@ -102,5 +102,5 @@ def path_sum(
     if moments is None:
         moments = gamma**2 * np.maximum(mdp.expect_next(guess**2) - expected**2, 0.0)
     square = float(np.sum(policy_occupancy(mdp, policy).occupancy * (moments.reshape(mdp.shape) + around)))
-    spread = max(np.sqrt(square / (1 - gamma)), SMALLEST_SPREAD * (most - least), 1e-300)
+    spread = max(np.sqrt(square / (1 - gamma)), MIN_SPREAD_SHARE * (most - least), 1e-300)
     return PathSum(payoff, table, gamma, ends[0], guess, below, float(spread))

@@ -29,7 +29,7 @@ from cautious.risks.scalar import Variance
 # of delta, for the laws of the next states; the rest is for the payments
 TRANSITION_SHARE = 0.5
 # steps between the values of the scalar of a variance or CVaR for which the payments are bounded
-SCALAR_GRID = 256
+SCALAR_GRID_STEPS = 256
 
 # pairs (m,), what they paid (m,) under a payoff, and how often (m,)
 Payments = tuple[Indices, Array, Array]
@@ -55,10 +55,10 @@ class WorstCase:
     def on_grid(self, scalars: tuple[float, ...]) -> tuple[float, ...]:
         """The points of the grid next to the numbers of variances and CVaRs."""
         low, high = self.task.padded_range
-        step = max(high - low, 1e-300) / SCALAR_GRID
+        step = max(high - low, 1e-300) / SCALAR_GRID_STEPS
         firsts = [low if isinstance(risk, Variance) else -high for _, risk in self.task.scalars]
         return tuple(
-            first + step * float(np.clip(np.round((t - first) / step), 0, SCALAR_GRID))
+            first + step * float(np.clip(np.round((t - first) / step), 0, SCALAR_GRID_STEPS))
             for first, t in zip(firsts, scalars, strict=True)
         )
 
@@ -72,7 +72,7 @@ class WorstCase:
         """Lower bounds of the mean payments, (S*A,); the numbers of the payoff must be ``on_grid``."""
         if not payoff.scalars:
             return self.rewards
-        points = (SCALAR_GRID + 1) ** len(payoff.scalars)
+        points = (SCALAR_GRID_STEPS + 1) ** len(payoff.scalars)
         return self._means(payoff, (1 - TRANSITION_SHARE) * self.delta / 2 / points)
 
     def _means(self, payoff: Payoff, delta: float) -> Array:
