@@ -17,7 +17,7 @@ bisection: with w = v - min v it is p_j = q_j / (w_j + tau), up to a factor, and
 goes to the worst state even if it was never seen (Filippi, Cappe, Garivier 2010).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -86,6 +86,13 @@ class ConfidenceSet:
         likelihood = self._sums(xlogy(one.count, one.count)) - xlogy(one.n, one.n)
         room = np.log(one.n.size / self.delta) + likelihood - mixture
         return np.asarray(room / np.maximum(one.n, 1))
+
+    def used_by(self, policy: Array) -> "ConfidenceSet":
+        """The same set for the pairs of a policy (S, A); of others it knows nothing, which spares their bisections."""
+        one = self.counted
+        used = policy.ravel()[one.pairs] > 0
+        kept = replace(one, pairs=one.pairs[used], targets=one.targets[used], count=one.count[used])
+        return ConfidenceSet(kept, self.delta)
 
     def _sums(self, values: Array) -> Array:
         """Sums over the successors of each pair, (S*A,)."""
@@ -198,6 +205,11 @@ def means_below(
     """
     low, high = ends
     width = max(high - low, 1e-300)
+    order = np.lexsort((values, pairs))
+    pairs, values, count = pairs[order], values[order], count[order]
+    # equal payments of a pair are one group
+    first = np.flatnonzero((np.diff(pairs, prepend=-1) != 0) | (np.diff(values, prepend=np.nan) != 0))
+    pairs, values, count = pairs[first], values[first], np.add.reduceat(count, first)
     x = np.clip((values - low) / width, 0.0, 1.0)
     n = _sums(pairs, count, size)
     enough = np.log(size / delta)

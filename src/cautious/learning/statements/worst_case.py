@@ -39,7 +39,7 @@ Payments = tuple[Indices, Array, Array]
 class WorstCase:
     """Bounds that hold together with probability at least 1 - ``delta``, for every policy.
 
-    ``payments``: what was paid under a payoff, as groups of equal payments.
+    ``payments``: what was paid under a payoff.
     """
 
     task: Task
@@ -89,8 +89,9 @@ class WorstCase:
 
     def values_below(self, policy: Array, paid: Array, least: float) -> Array:
         """What the policy (S, A) earns at least from each state (S,); ``least``: the smallest payment there is."""
-        v = self.models.evaluate(policy, paid)
-        return np.maximum(v + self.models.excess(policy, paid, v), least / (1 - self.task.discount))
+        models = self.models.used_by(policy)
+        v = models.evaluate(policy, paid)
+        return np.maximum(v + models.excess(policy, paid, v), least / (1 - self.task.discount))
 
     def value_below(self, policy: Array, paid: Array, least: float) -> float:
         """The same from the start distribution."""
@@ -147,8 +148,7 @@ def worst_case_of_log(task: Task, logged: LoggedMDP, delta: float) -> WorstCase:
     )
 
     def payments(payoff: Payoff) -> Payments:
-        groups, count = np.unique(np.stack([log.pairs, payoff(log.rewards)]), axis=1, return_counts=True)
-        return groups[0].astype(np.int64), groups[1], count.astype(np.float64)
+        return log.pairs, payoff(log.rewards), np.ones(log.n_rows)
 
     return WorstCase(task, counted, payments, delta)
 
