@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 
 from threadpoolctl import threadpool_limits
 
-from cautious.checks import as_number
+from cautious.checks import as_flag, as_number
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.learning.learned_solution import learned_solution
 from cautious.learning.loop import LearningCallback, Loop
@@ -91,8 +91,7 @@ def learn(
     >>> learned.certificate.kind, learned.certificate.facts["samples"] <= 20_000
     ('estimated', True)
     """
-    if not isinstance(robust, bool):
-        raise InputError(f"robust is {robust!r:.80}; expected True or False")
+    robust = as_flag("robust", robust)
     if isinstance(simulator, LoggedMDP):
         for name, given, default in (
             ("samples", samples, SAMPLES),

@@ -194,7 +194,7 @@ def test_refusals():
     for name, value in (("samples", 10), ("checkpoint", "x.npz"), ("callback", print), ("method", "primal-dual")):
         with pytest.raises(ca.IncompatibleError, match=f"{name} is for simulators"):
             ca.learn(logged, **{name: value})
-    with pytest.raises(ca.InputError, match="robust is 'no'; expected True or False"):
+    with pytest.raises(ca.InputError, match="robust must be True or False, found 'no'"):
         ca.learn(logged, robust="no")
     with pytest.raises(ca.IncompatibleError, match="robust is for logs"):
         ca.learn(mdp.simulator(), robust=False)
