@@ -1,7 +1,8 @@
 """The worlds on which ``benchmarks/statements.py`` judges statements.
 
-The five evaluation worlds and the random models of the logs were written before the bounds that they judge, and nothing
-was tuned on them. Their rewards lie inside a promised range that is wider than what they pay, as it is in practice.
+All of it was written before the bounds that it judges. Constants were tuned on other worlds, not on the five here. The
+random logs are a weaker test: bounds for logs were developed on models of the same kind with other seeds, and that
+``robust=True`` is the default was decided there. The five worlds' rewards lie inside a promised range that is wider than what they pay, as it is in practice.
 """
 
 from dataclasses import dataclass
