@@ -2,7 +2,8 @@
 
 All of it was written before the bounds that it judges. Constants were tuned on other worlds, not on the five here. The
 random logs are a weaker test: bounds for logs were developed on models of the same kind with other seeds, and that
-``robust=True`` is the default was decided there. The five worlds' rewards lie inside a promised range that is wider than what they pay, as it is in practice.
+``robust=True`` is the default was decided there. Simulators promise a range of rewards that is mostly wider than what
+the worlds pay, as it is in practice.
 """
 
 from dataclasses import dataclass
