@@ -107,16 +107,18 @@ def _worth(
     by_values: bool = False,
 ) -> EvaluatedPolicy:
     expected, error = _expected_return(problem, policy, found)
-    if by_values:
+    clear = _clear_of_floors(problem, found)
+    risk, slopes, errors = _risk(problem, found, hints, over) if clear else (np.inf, (), [])
+    # values do not help where the error is that of the convex risks
+    convex_error = sum(errors[term.number] for term in problem.parts.without_scalars) if errors else 0.0
+    if by_values and error > convex_error:
         other = _return_by_values(problem, policy, found.reached, LinearProblem(problem.reward, 0.0, None))
         expected, error = other if other[1] < error else (expected, error)
-    clear = _clear_of_floors(problem, found)
-    risk, slopes, risk_error = _risk(problem, found, hints, over) if clear else (np.inf, (), 0.0)
     objective = expected if problem.neutral else expected - problem.caution * risk
     if slopes:
         # 8 u: 2 for the product and the difference above, the rest for the weights of the risk's sum
-        error += risk_error + 4 * EPS * (abs(expected) + problem.caution * abs(risk))
-    if by_values and slopes and problem.parts.scalars:
+        error += sum(errors) + 4 * EPS * (abs(expected) + problem.caution * abs(risk))
+    if by_values and slopes and problem.parts.scalars and sum(errors) > 2 * convex_error:
         objective, error = _objective_by_values(problem, policy, found, (objective, error))
         risk = (expected - objective) / problem.caution
     return EvaluatedPolicy(policy, found, expected, risk, objective, error, slopes)
@@ -148,21 +150,21 @@ def _objective_by_values(
 
 def _risk(
     problem: Problem, found: Visits, hints: Mapping[int, Any], over: Callable[[], bool]
-) -> tuple[float, tuple[Array, ...], float]:
-    """The risk of an occupancy, the gradients of its terms, and how far caution times the risk can be off.
+) -> tuple[float, tuple[Array, ...], list[float]]:
+    """The risk of an occupancy, the gradients of its terms, and how far each weighted term can be off.
 
-    There are no gradients where the risk is infinite.
+    There are no gradients and errors where the risk is infinite.
     """
-    risk, slopes, error, d = 0.0, [], 0.0, found.occupancy
+    risk, slopes, errors, d = 0.0, [], [], found.occupancy
     for number, (weight, term) in enumerate(problem.terms):
         value, slope = term.value_and_gradient(d, hints.get(number), over)
         if slope is None:
-            return np.inf, (), 0.0
+            return np.inf, (), []
         risk += weight / problem.caution * value
         # 8 u: 3 for weight, caution and value, the rest for sums of up to five terms; ``value_error`` has room for more
-        error += weight * (term.value_error(d, value, slope, found.error) + 4 * EPS * abs(value))
+        errors.append(weight * (term.value_error(d, value, slope, found.error) + 4 * EPS * abs(value)))
         slopes.append(slope)
-    return risk, tuple(slopes), error
+    return risk, tuple(slopes), errors
 
 
 def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[float, float]:

@@ -188,7 +188,7 @@ class _Search:
         if d is not None and self.best is not None and self.problem.objective(d) <= self.best.objective:
             return
         states = None if d is None else d.sum(axis=1)
-        exact = evaluate_policy(self.problem, policy, states, self.target.allowance)
+        exact = evaluate_policy(self.problem, policy, states, self.target.allowance, over=self.target.over)
         if not np.isfinite(exact.objective) or (self.best is not None and exact.objective <= self.best.objective):
             return
         d = exact.occupancy.occupancy
