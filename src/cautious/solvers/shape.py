@@ -12,8 +12,8 @@ from cautious._core.cholesky_analysis import widest_level
 from cautious._core.interior_blocks import block_sizes
 from cautious.problem import Problem
 
-# operations of one planning call per transition: those of any call, and more for every level of the model
-PLAN_WORK, PLAN_LEVEL_WORK = 6.0, 1.6
+# operations of one planning call per transition: those of any call, and more with the square root of the levels
+PLAN_WORK, PLAN_LEVEL_WORK = 6.0, 6.4
 # how many times as many operations a factor takes beside a transport, whose potentials double the size of a separator
 TRANSPORT_FACTOR = 8.0
 # after this many times 1 / (1 - discount) steps hardly anything counts
@@ -44,7 +44,7 @@ class Shape:
     @property
     def plan_work(self) -> float:
         """Of one planning call: the more sweeps, the more slowly the model mixes."""
-        return self.n_entries * (PLAN_WORK + PLAN_LEVEL_WORK * self.n_levels)
+        return self.n_entries * (PLAN_WORK + PLAN_LEVEL_WORK * float(np.sqrt(self.n_levels)))
 
     @cached_property
     def widest(self) -> int:

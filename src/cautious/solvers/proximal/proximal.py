@@ -31,13 +31,13 @@ MAX_STEPS = 150
 PASSES, TRANSPORT_PASSES, PASSES_PER_LEVEL = 600.0, 2500.0, 240.0
 ENTRY_WORK, PAIR_WORK, STATE_WORK, TRANSPORT_ENTRY_WORK, ARC_WORK = 0.15, 1.5, 6.0, 0.5, 10.0
 KINK_FACTOR, WORST_CASE_FACTOR, KINKED_WORST_CASE_FACTOR, BARRIER_FACTOR = 2.5, 3.0, 8.0, 2.0
-ENTROPY_FACTOR, MATRIX_FACTOR, ENTROPIC_MATRIX_FACTOR, PULLED_GRAPH_FACTOR = 0.5, 0.25, 1.0, 6.0
+ENTROPY_FACTOR, MATRIX_FACTOR, ENTROPIC_MATRIX_FACTOR = 0.5, 0.25, 1.0
 METRIC_STATES = 250.0
 MAX_FEATURES = 20
 # of the allowed gap, the estimated gap that counts as done
 GAP_SHARE = 0.3
 # steps after the estimated gap is done, and steps in which it did not fall
-MAX_STEPS_WHEN_DONE, MAX_STEPS_WITHOUT_PROGRESS = 12, 40
+MAX_STEPS_WHEN_DONE, MAX_STEPS_WITHOUT_PROGRESS = 5, 40
 # before that, a candidate is proposed whenever the estimated gap has fallen by this factor
 CANDIDATE_GAP_RATIO = 100.0
 # of the first policy, the share of the uniform one
@@ -78,10 +78,7 @@ class Proximal(Solver):
             # mass moves over a graph as slowly as over a chain, and all rows count
             passes, levels = TRANSPORT_PASSES, levels * (1 + (shape.n_states / METRIC_STATES) ** 2)
             a_pass = TRANSPORT_ENTRY_WORK * shape.n_entries + ARC_WORK * term.risk.cost.size
-            if term.risk.on_graph:
-                # what pulls on the marginal beside a transport over a graph makes its flows converge slowly
-                factor *= PULLED_GRAPH_FACTOR if len(parts.all) > 1 else 1.0
-            else:
+            if not term.risk.on_graph:
                 factor *= ENTROPIC_MATRIX_FACTOR if parts.entropies else MATRIX_FACTOR
         return factor * a_pass * (passes + PASSES_PER_LEVEL * levels)
 
