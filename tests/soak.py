@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 # pytest has this folder from its settings
@@ -39,17 +38,9 @@ def soak(seconds, seed, workers, folder):
     try:
         for number, place in enumerate(places):
             place.mkdir()
-            command = [
-                sys.executable,
-                __file__,
-                "--worker",
-                place,
-                "--seconds",
-                seconds,
-                "--seed",
-                seed + number * 10**7,
-            ]
-            processes.append(subprocess.Popen([*map(str, command)], start_new_session=True))
+            numbers = ["--seconds", str(seconds), "--seed", str(seed + number * 10**7)]
+            command = [sys.executable, __file__, "--worker", str(place), *numbers]
+            processes.append(subprocess.Popen(command, start_new_session=True))
         for process, place in zip(processes, places, strict=True):
             try:
                 code = process.wait(max(0.0, end - time.monotonic()))
@@ -62,10 +53,10 @@ def soak(seconds, seed, workers, folder):
             tallies.append(tally)
     finally:
         for process in processes:
-            # with the learning processes that it started
-            with suppress(ProcessLookupError):
+            if process.poll() is None:
+                # with the learning process that it may have started
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+                process.wait()
     return tallies
 
 

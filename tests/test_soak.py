@@ -78,3 +78,11 @@ def test_growth_and_crashes_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(soak, "__file__", str(crashing))
     tallies = soak.soak(1.0, 0, 1, tmp_path)
     assert soak.all_faults(tallies) == [("Crash", "", "a worker ended with code -9")]
+
+
+def test_a_worker_that_does_not_end_is_reported(tmp_path, monkeypatch):
+    endless = tmp_path / "endless.py"
+    endless.write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setattr(soak, "__file__", str(endless))
+    monkeypatch.setattr(soak, "MAX_LAST_OPERATION_SECONDS", 0.1)
+    assert "did not end" in soak.soak(0.1, 0, 1, tmp_path)[0].faults[0][2]
