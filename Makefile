@@ -6,8 +6,10 @@ WORKERS ?= 2
 # the level of x86-64 that `make sanitize` builds
 LEVEL ?= 3
 CALLS ?= 20000
+SECONDS ?= 3600
+PAGE ?=
 
-.PHONY: demo test check format core sanitize fuzz-kernels fuzz long bench docs lock clean
+.PHONY: demo test check format core sanitize fuzz-kernels fuzz soak long bench docs lock clean
 
 demo: .venv/ready
 	$(BIN)/cautious demo --out demo
@@ -44,6 +46,9 @@ fuzz-kernels: .venv/ready
 fuzz: .venv/ready
 	$(BIN)/python tests/input_fuzzer.py --calls $(CALLS) --seed $$(date +%s)
 
+soak: .venv/ready
+	$(BIN)/python tests/soak.py --seconds $(SECONDS) --seed $$(date +%s) --workers $(WORKERS) $(if $(PAGE),--page $(PAGE))
+
 long: .venv/ready
 	$(BIN)/pytest -n $(WORKERS) -m slow
 
@@ -55,13 +60,13 @@ docs: .venv/ready
 
 lock: .venv/ready
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 \
-	  --all-extras --group dev pyproject.toml --output-file requirements.lock
+	$(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --generate-hashes --universal \
+	  --python-version 3.11 --all-extras --group dev pyproject.toml --output-file requirements.lock
 
 .venv/ready: requirements.lock pyproject.toml
 	@echo "Setting up .venv from requirements.lock: some minutes, once"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch .venv/ready
 

@@ -153,9 +153,9 @@ def start(method, samples, path, out, stdout=subprocess.DEVNULL):
     return subprocess.Popen([sys.executable, "-c", code, str(path), str(out)], stdout=stdout, text=True)
 
 
-def killed_and_resumed(tmp_path, kills, method, samples):
+def killed_and_resumed(tmp_path, kills, method, samples, seed=1):
     """Kill the process at random moments; the file must load each time, and the end must be that of a quiet run."""
-    rng, path, out = np.random.default_rng(1), tmp_path / "run.npz", tmp_path / "learned.npz"
+    rng, path, out = np.random.default_rng(seed), tmp_path / "run.npz", tmp_path / "learned.npz"
     done = 0
     while done < kills:
         process = start(method, samples, path, out)

@@ -175,6 +175,26 @@ def test_an_answer_without_bounds_is_not_proved():
     assert "no finite bounds" in found.statement
 
 
+def test_a_time_limit_before_the_first_bound_can_be_saved(tmp_path):
+    """Column generation then has multipliers, and no line yet for its risk."""
+    problem = ca.Problem(ca.worlds.problem("clinic").mdp, ca.SafeSet([0, 1, 2, 3, 4], slack=0.9))
+    solution = ca.solve(problem, time_limit_seconds=1e-9)
+    assert solution.upper_bound == np.inf
+    solution.save(tmp_path / "s.npz", witness=True)
+    assert not ca.verify(solution).proved
+    assert not ca.verify(tmp_path / "s.npz").proved
+
+
+def test_a_cover_with_a_box_without_lines_proves_nothing():
+    solution = ca.solve(ca.Problem(ca.worlds.maze(), ca.PeakExposure([[0], [2]]) + ca.Variance()))
+    first, *others = solution.certificate.witness.boxes
+    bare = dataclasses.replace(first, witness=dataclasses.replace(first.witness, cuts=()))
+    cover = dataclasses.replace(solution.certificate.witness, boxes=(bare, *others))
+    assert ca.verify(solution).proved
+    certificate = dataclasses.replace(solution.certificate, witness=cover)
+    assert not ca.verify(dataclasses.replace(solution, certificate=certificate)).proved
+
+
 @pytest.mark.parametrize("name", ["Wasserstein", "Wasserstein crooked", "Wasserstein graph"])
 def test_transport_is_bounded_on_both_sides(name):
     """A damaged plan only makes the proved objective lower; damaged potentials only raise the bound."""

@@ -47,9 +47,7 @@ def stored_proof(problem: Problem, witness: Witness | Cover | Conflict | None, o
     if isinstance(witness, Conflict):
         header["conflict"] = True
         arrays |= {"conflict.weights": witness.weights, "conflict.multipliers": witness.multipliers}
-    elif isinstance(witness, Cover) or (witness is not None and not problem.parts.scalars):
-        # a witness for all policies is a box without scalars; beside scalars it proves nothing
-        boxes = witness.boxes if isinstance(witness, Cover) else (Box((), (), (), witness),)
+    elif boxes := _boxes_that_prove(problem, witness):
         header["boxes"] = len(boxes)
         arrays |= _boxes(problem, boxes)
     return StoredProof(header, {f"proof.{name}": np.asarray(array) for name, array in arrays.items()})
@@ -104,6 +102,19 @@ def _metric(bound: MatrixTransport | GraphTransport) -> dict[str, Any]:
         return {"distance": bound.distance}
     edges = sp.coo_array(sp.triu(bound.graph))
     return {"tails": edges.row, "heads": edges.col, "lengths": edges.data}
+
+
+def _boxes_that_prove(problem: Problem, witness: Witness | Cover | None) -> tuple[Box, ...]:
+    """The boxes of a proof; none if a run ended before all of them had a line for every convex term."""
+    if isinstance(witness, Cover):
+        boxes = witness.boxes
+    elif witness is None or problem.parts.scalars:
+        # a witness for all policies proves nothing beside scalars
+        return ()
+    else:
+        boxes = (Box((), (), (), witness),)
+    n_lines = len(problem.parts.without_scalars)
+    return boxes if all(len(box.witness.cuts) == n_lines for box in boxes) else ()
 
 
 def _boxes(problem: Problem, boxes: tuple[Box, ...]) -> dict[str, Any]:
