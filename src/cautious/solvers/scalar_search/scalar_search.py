@@ -249,12 +249,12 @@ class _Search:
                 cut = None if d is None else self._cut(piece, lines, d)
             # the policy just met may have raised the limit
             settled, beaten = answer.upper - offset <= self._limit, answer.lower - offset > self._limit
-            closed = answer.upper - answer.lower <= 10 * finest
-            if settled or beaten or closed or self._limit <= limit or self.target.clock.over:
+            apart = answer.upper - answer.lower
+            if settled or beaten or apart <= finest or self._limit <= limit or self.target.clock.over:
                 break
         bound, box = answer.upper - offset, Box(piece.lows, piece.highs, at, answer.witness)
         # an inner problem that does not close says nothing about smaller boxes
-        if settled or cut is None or not (beaten or closed):
+        if settled or cut is None or not (beaten or apart <= 10 * finest):
             self._keep(box)
             return
         k, t = cut
