@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.certificate.bounds import Cover, Witness, upper_bound
+from cautious.certificate.bounds import Box, Cover, Witness, upper_bound
+from cautious.solvers.refinement import refined
 
 PRIOR = np.array([[0.7, 0.3]])
 
@@ -137,3 +138,15 @@ def test_distance_at_a_kink_has_an_error():
     mdp = ca.MDP(np.ones((1, 3, 1)), [[0.0, -1.0, -1.0]], 0.9)
     solution = ca.solve(ca.Problem(mdp, ca.TotalVariation([[1.0, 0.0, 0.0]])))
     assert solution.certificate.objective_error > 0
+
+
+def test_witnesses_without_lines_are_left_as_they_are():
+    """A run may end before every risk has its line: such a witness proves nothing, and breaks nothing."""
+    mdp = ca.MDP(TWO, [[0.0, 1.0], [2.0, -1.0]], 0.9)
+    bare = Witness(np.zeros(2))
+    convex = ca.Problem(mdp, ca.Entropy())
+    assert refined(convex, bare) is bare
+    mixed = ca.Problem(mdp, ca.Variance() + ca.Entropy())
+    cover = Cover((Box((-1.0,), (2.0,), (0.0,), bare),))
+    assert refined(mixed, cover) == cover
+    assert upper_bound(mixed, cover) == np.inf

@@ -231,8 +231,7 @@ class Outcome:
 
     def refine(self, problem: Problem) -> None:
         """Bound anew with the best multipliers for the lines of the witness, in twice the working precision."""
-        expected = len(problem.terms)
-        if self.witness is None or (isinstance(self.witness, Witness) and len(self.witness.cuts) != expected):
+        if self.witness is None:
             return
         with np.errstate(all="ignore"):
             better = refined(problem, self.witness)

@@ -19,12 +19,16 @@ MAX_ROUNDS = 50
 
 
 def refined(problem: Problem, witness: Witness | Cover) -> Witness | Cover:
-    """The same lines with better multipliers."""
+    """The same lines with better multipliers; as it is, where a run ended before it had lines for every risk."""
     convex = [(term.weight, term.risk) for term in problem.parts.without_scalars]
     if isinstance(witness, Witness):
+        if len(witness.cuts) != len(problem.terms):
+            return witness
         return _refined(problem, linear_problem(problem, problem.reward, problem.terms, witness.cuts), witness)
 
     def of(box: Box) -> Box:
+        if len(box.witness.cuts) != len(convex):
+            return box
         line = box_line(problem, box)
         linear = linear_problem(problem, line.reward, convex, box.witness.cuts, line.size)
         return replace(box, witness=_refined(problem, linear, box.witness))
