@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.certificate.bounds import Cover, LinearProblem, Witness, exact_advantages
+from cautious.certificate.bounds import Cover, Witness
 from cautious.certificate.twofold import twofold_sum
 from cautious.planning import plan
 from cautious.problem import Problem
-from cautious.solvers.refinement import refined
+from cautious.solvers.refinement import exact_optimum
 
 # policies leave out pairs below the bound, unless a row would lose more than this much of its mass
 MAX_LOST_SHARE = 1e-3
@@ -54,11 +54,9 @@ class AdvantageForm:
 
 def advantage_form(problem: Problem, slopes: float) -> AdvantageForm:
     """The form in which no advantage is below ``slopes`` times the slope of the risk."""
-    neutral = problem.part(problem.reward, ())
-    best = refined(neutral, Witness(plan(problem.mdp, problem.reward, allowed=problem.kept).values))
-    assert isinstance(best, Witness)
+    planned = plan(problem.mdp, problem.reward, allowed=problem.kept)
+    best, table = exact_optimum(problem, problem.reward, planned.values)
     assert best.rest is not None
-    _, table = exact_advantages(neutral, LinearProblem(problem.reward, 0.0, None), best.multipliers, best.rest)
     slope = (1 - problem.mdp.discount) * sum(weight * risk.typical_slope for weight, risk in problem.terms)
     cut = table < -slopes * slope
     reward = np.maximum(table, -slopes * slope)

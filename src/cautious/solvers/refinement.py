@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cautious.arrays import Array
 from cautious.certificate.bounds import Box, Cover, LinearProblem, Witness, box_line, exact_advantages, linear_problem
 from cautious.certificate.twofold import twofold_sum
 from cautious.models.chains import chain_of
@@ -34,6 +35,14 @@ def refined(problem: Problem, witness: Witness | Cover) -> Witness | Cover:
         return replace(box, witness=_refined(problem, linear, box.witness))
 
     return Cover(tuple(of(box) for box in witness.boxes))
+
+
+def exact_optimum(problem: Problem, reward: Array, values: Array) -> tuple[Witness, Array]:
+    """Optimal values of a reward table (S, A), from nearly optimal ones (S,), and the advantages (S, A) under them."""
+    linear = LinearProblem(reward, 0.0, None)
+    best = _refined(problem, linear, Witness(values))
+    assert best.rest is not None
+    return best, exact_advantages(problem, linear, best.multipliers, best.rest)[1]
 
 
 def _refined(problem: Problem, linear: LinearProblem, witness: Witness) -> Witness:

@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from cautious.certificate.bounds import LinearProblem, Witness, exact_advantages
+from cautious.certificate.bounds import Witness
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.refinement import refined
+from cautious.solvers.refinement import exact_optimum
 
 
 class RiskNeutral(Solver):
@@ -33,10 +33,7 @@ class RiskNeutral(Solver):
             warm = plan(mdp, reward, tolerance=enough, allowed=problem.kept, warm=warm, over=target.over)
             yield Candidate(warm.policy(mdp.n_actions), Witness(warm.values), values=warm.values)
         # rounding may have hidden which action is best: policy iteration in twice the working precision
-        best = refined(problem, Witness(np.zeros(mdp.n_states) if warm is None else warm.values))
-        assert isinstance(best, Witness)
-        assert best.rest is not None
-        _, advantages = exact_advantages(problem, LinearProblem(reward, 0.0, None), best.multipliers, best.rest)
+        best, advantages = exact_optimum(problem, reward, np.zeros(mdp.n_states) if warm is None else warm.values)
         yield Candidate(problem.completed(np.eye(mdp.n_actions)[np.argmax(advantages, axis=1)]), best)
 
 
