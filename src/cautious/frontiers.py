@@ -11,7 +11,7 @@ from cautious.checks import as_number, is_listable
 from cautious.errors import InputError, shown
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
-from cautious.risks.base import Risk
+from cautious.risks.base import Constraint, Risk
 from cautious.runtime.clock import Clock
 from cautious.runtime.interruption import Interruption
 from cautious.solution import Solution
@@ -80,6 +80,7 @@ def frontier(
     *,
     threads: int | None = None,
     memory_limit: float | None = None,
+    constraints: Sequence[Constraint] = (),
 ) -> Frontier:
     """Solve a problem for several cautions, from small to large.
 
@@ -92,6 +93,8 @@ def frontier(
         where the risk-neutral policy has a finite risk.
     tolerance, time_limit_seconds, seed, callback, threads, memory_limit
         As in ``ca.solve``, for each point; a callback that returns True ends the frontier with that point.
+    constraints
+        As in ``ca.Problem``; every point keeps them.
 
     Examples
     --------
@@ -103,7 +106,7 @@ def frontier(
     if not isinstance(risk, Risk):
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
-    problem, chosen = Problem(mdp, risk), None if cautions is None else _checked(cautions)
+    problem, chosen = Problem(mdp, risk, constraints=constraints), None if cautions is None else _checked(cautions)
     asked_to_stop = False
 
     def listening(progress: Progress) -> bool:

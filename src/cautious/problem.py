@@ -1,4 +1,7 @@
-"""``Problem``: maximise  <d, r> / (1 - gamma)  -  caution * risk(d)  over the occupancies of the model's policies."""
+"""``Problem``: maximise  <d, r> / (1 - gamma)  -  caution * risk(d)  over the occupancies of the model's policies.
+
+With constraints, over those occupancies that keep all of them.
+"""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -6,12 +9,14 @@ from functools import cached_property
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.checks import as_number, states_of
+from cautious.checks import as_number, is_listable, states_of
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models.encodings import LARGEST_RETURN
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
-from cautious.risks.base import Risk, Sum, UnboundRisk, terms_of
+from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
+from cautious.risks.features import SafeSet, TaskFloors
+from cautious.risks.limits import Limit, bound_limit
 from cautious.risks.parts import Parts
 from cautious.support import Support
 
@@ -27,6 +32,9 @@ class Problem:
         Any ``ca.Risk``; None is risk-neutral.
     caution
         How many units of return one unit of risk is worth; at least 0.
+    constraints
+        Comparisons of measures with numbers: ``ca.Exposure(states) <= 0.02``, ``ca.Return(rewards) >= 40``, and
+        ``risk <= bound`` for any convex risk. Every delivered policy keeps all of them.
 
     Examples
     --------
@@ -36,18 +44,28 @@ class Problem:
     False
     """
 
-    def __init__(self, mdp: MDP, risk: Risk | None = None, caution: float = 1.0) -> None:
+    def __init__(
+        self, mdp: MDP, risk: Risk | None = None, caution: float = 1.0, constraints: Sequence[Constraint] = ()
+    ) -> None:
         if not isinstance(mdp, MDP):
             raise IncompatibleError(f"a problem needs a ca.MDP as its model, found {type(mdp).__name__}")
         if isinstance(risk, type) and issubclass(risk, Risk):
             raise IncompatibleError(f"risk is the class {risk.__name__}; make one: ca.{risk.__name__}(...)")
         if risk is not None and not isinstance(risk, Risk):
             raise IncompatibleError(f"risk must be a ca.Risk or None, found {type(risk).__name__}")
+        caution = as_number("caution", caution, 0.0)
         bound = None if risk is None else risk.bind(mdp)
         if risk is not None:
             _try_out(risk, bound, mdp)
-        caution = as_number("caution", caution, 0.0)
-        self._set(mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution), None)
+            _refuse_idle_barriers(risk, caution)
+        if isinstance(constraints, Constraint) or not is_listable(constraints):
+            raise IncompatibleError(
+                f"constraints must be a list like [ca.Exposure(states) <= 0.02], found {type(constraints).__name__}"
+            )
+        limits = [bound_limit(constraint, mdp) for constraint in constraints]
+        for limit in limits:
+            _try_out(limit.measure, limit.measure, mdp)
+        self._set(mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution, limits), None, constraints)
 
     def _set(
         self,
@@ -58,27 +76,29 @@ class Problem:
         reward: Array,
         terms: Sequence[tuple[float, Risk]],
         support: Support | None,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
         self.mdp, self.unbound_risk, self.risk, self.caution, self.reward = mdp, unbound_risk, risk, caution, reward
-        # (caution * weight, bound risk) of every term that counts
+        self.constraints = tuple(constraints)
+        # (caution * weight, bound risk) of every term that counts, then (1, limit) of every constraint
         self.terms: tuple[tuple[float, Risk], ...] = tuple(terms)
         self.support = Support(mdp, [term for _, term in terms]) if support is None else support
 
     def with_caution(self, caution: float) -> "Problem":
         """The same model and bound risk with another caution."""
         caution = as_number("caution", caution, 0.0)
-        terms = _weighted(self.risk, caution)
+        terms = _weighted(self.risk, caution, self.limits)
         same = self.support.is_of([risk for _, risk in terms])
         other = object.__new__(Problem)
         support = self.support if same else None
-        other._set(self.mdp, self.unbound_risk, self.risk, caution, self.reward, terms, support)
+        other._set(self.mdp, self.unbound_risk, self.risk, caution, self.reward, terms, support, self.constraints)
         return other
 
-    def part(self, reward: Array, terms: Sequence[tuple[float, Risk]]) -> "Problem":
-        """The same model and the same active pairs with another reward table (S, A) and fewer terms."""
+    def part(self, reward: Array, terms: Sequence[tuple[float, Risk]], own_support: bool = False) -> "Problem":
+        """The same model with another reward table (S, A) and fewer terms; the same active pairs, or their own."""
         inner = object.__new__(Problem)
-        risk = Sum(tuple(terms)) if terms else None
-        inner._set(self.mdp, self.unbound_risk, risk, 1.0, reward, terms, self.support)
+        risk = Sum(tuple(_without_limits(terms))) if terms else None
+        inner._set(self.mdp, self.unbound_risk, risk, 1.0, reward, terms, None if own_support else self.support)
         return inner
 
     def in_model(
@@ -87,14 +107,24 @@ class Problem:
         """The same caution in another model, with risks that are bound to it; its ``support`` where that is known."""
         other = object.__new__(Problem)
         # terms carry the caution
-        risk = Sum(tuple((weight / self.caution, term) for weight, term in terms)) if terms else None
+        risk = Sum(tuple((weight / self.caution, term) for weight, term in _without_limits(terms))) if terms else None
         other._set(mdp, self.unbound_risk, risk, self.caution, reward, terms, support)
         return other
 
     @property
     def neutral(self) -> bool:
-        """True if the problem is risk-neutral."""
+        """True if the problem is risk-neutral and has no constraints."""
         return not self.terms
+
+    @property
+    def limits(self) -> list[Limit]:
+        """The constraints in this model, in their order."""
+        return [term.risk for term in self.parts.limits]
+
+    def limit_of(self, number: int) -> Limit | None:
+        """The limit that is the term of this number; None if the term is a risk."""
+        risk = self.terms[number][1]
+        return risk if isinstance(risk, Limit) else None
 
     @cached_property
     def parts(self) -> Parts:
@@ -153,11 +183,11 @@ class Problem:
 
     def risk_value(self, d: Array) -> float:
         """The risk of an occupancy, before caution; 0 when risk-neutral."""
-        return 0.0 if self.neutral or self.risk is None else float(self.risk.value(d))
+        return 0.0 if self.caution == 0 or self.risk is None else float(self.risk.value(d))
 
     def objective(self, d: Array) -> float:
         """What is maximised."""
-        return self.expected_return(d) - (0.0 if self.neutral else self.caution * self.risk_value(d))
+        return self.expected_return(d) - (self.caution * self.risk_value(d) if self.caution > 0 else 0.0)
 
     @property
     def risk_label(self) -> str:
@@ -168,8 +198,29 @@ class Problem:
         return f"Problem({self.mdp!r}, risk={self.risk_label}, caution={self.caution:g})"
 
 
-def _weighted(risk: Risk | None, caution: float) -> list[tuple[float, Risk]]:
-    """The weighted terms that count."""
+def _refuse_idle_barriers(risk: Risk, caution: float) -> None:
+    """Without caution a barrier would leave its requirement out of the problem: a constraint is what is meant."""
+    if caution > 0:
+        return
+    for _, term in terms_of(risk):
+        if isinstance(term, SafeSet):
+            example = f"ca.Exposure(states) >= {1 - float(term.slack):g}"
+        elif isinstance(term, TaskFloors):
+            example = "ca.Return(task_rewards[j]) >= floors[j] for every j"
+        else:
+            continue
+        raise InputError(
+            f"{term.label} with caution 0 requires nothing; a limit that must be kept is a constraint: "
+            f"ca.Problem(mdp, constraints=[{example}])"
+        )
+
+
+def _without_limits(terms: Sequence[tuple[float, Risk]]) -> list[tuple[float, Risk]]:
+    return [(weight, term) for weight, term in terms if term.structure is not Structure.LIMIT]
+
+
+def _weighted(risk: Risk | None, caution: float, limits: Sequence[Limit]) -> list[tuple[float, Risk]]:
+    """The weighted terms that count, and the limits."""
     terms = () if risk is None or caution == 0 else terms_of(risk)
     for weight, term in terms:
         with np.errstate(over="ignore"):
@@ -179,7 +230,8 @@ def _weighted(risk: Risk | None, caution: float) -> list[tuple[float, Risk]]:
                 f"caution {caution:g} times {term.label} can exceed {LARGEST_RETURN:g}, beyond double precision; take "
                 "less caution, or rescale rewards and risk"
             )
-    return [(caution * weight, term) for weight, term in terms if caution * weight > 0]
+    counted = [(caution * weight, term) for weight, term in terms if caution * weight > 0]
+    return [*counted, *((1.0, limit) for limit in limits)]
 
 
 def _try_out(unbound: Risk, risk: object, mdp: MDP) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,22 @@ from cautious.models.tabular import MDP
 from cautious.occupancy import PolicyOccupancy
 from cautious.problem import Problem
 from cautious.status import Status
+
+
+@dataclass(frozen=True)
+class ConstraintValue:
+    """What a solution says of one constraint.
+
+    ``value`` of the measure at the delivered policy, its ``bound``, and ``slack``: how far the value is from the bound,
+    negative where it is missed. ``price``: what one more unit of room adds to the objective at most; infinite
+    where the constraint is part of a conflict, or nothing was proved.
+    """
+
+    name: str
+    value: float
+    bound: float
+    slack: float
+    price: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +65,8 @@ class Solution:
         of the user's, so it is not saved, and ``ca.load`` gives None.
     caution, risk_label, risk_terms, tolerance
         What was asked, in words that can be saved.
+    constraints
+        A ``ConstraintValue`` for every constraint, in the order given: name, value, bound, slack and price.
     method, steps, seconds, memory_bytes
         Which solver delivered, after how much; the most memory it added to the process, where the system says.
     history
@@ -84,6 +102,7 @@ class Solution:
     steps: int
     method: str
     risk_terms: tuple[dict[str, Any], ...] = ()
+    constraints: tuple[ConstraintValue, ...] = ()
     history: History | None = None
     memory_bytes: int | None = None
     problem: Problem | None = field(default=None, repr=False)
@@ -192,6 +211,7 @@ class Solution:
             "certificate": {name: _storage.plain(getattr(self.certificate, name)) for name in _PROVED},
             "risk_label": self.risk_label,
             "risk_terms": _storage.plain(self.risk_terms),
+            "constraints": _storage.plain([asdict(row) for row in self.constraints]),
             "steps": self.steps,
             "memory_bytes": self.memory_bytes,
             "method": self.method,
@@ -255,6 +275,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
             mdp=mdp,
             risk_label=str(header["risk_label"]),
             risk_terms=tuple(_storage.unplain(header["risk_terms"])),
+            constraints=tuple(ConstraintValue(**row) for row in _storage.unplain(header.get("constraints", []))),
             steps=int(header["steps"]),
             method=str(header["method"]),
             memory_bytes=header.get("memory_bytes"),

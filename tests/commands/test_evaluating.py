@@ -119,9 +119,15 @@ def test_wrong_rows_are_refused(run, pump, case):
     assert message in err
 
 
-@pytest.mark.parametrize("caution", [1, 0])
-def test_the_risk_the_requirement_and_the_time_outside_are_told(run, pump, caution):
-    write(pump, "same", ("fresh", "leaky", "seized"), caution)
+def test_a_barrier_without_caution_is_refused(run, pump):
+    write(pump, "idle", ("fresh", "leaky", "seized"), caution=0)
+    code, out, err = run("solve", "idle.toml")
+    assert (code, out) == (2, "")
+    assert "constraints=[ca.Exposure(states) >= 0.8]" in err
+
+
+def test_the_risk_the_requirement_and_the_time_outside_are_told(run, pump):
+    write(pump, "same", ("fresh", "leaky", "seized"))
     # two pumps in a row: the share of time in "seized" follows from its equation
     (pump / "bold.csv").write_text("state,action,probability\nfresh,pump,1\nleaky,pump,1\nseized,overhaul,1\n")
     # x = 0.1 xi + 0.9 P' x

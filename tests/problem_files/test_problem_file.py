@@ -49,6 +49,8 @@ def risks(swim):
         ),
         "CVaR": ("level = 0.8", ca.CVaR(0.8)),
         "Entropy": ("", ca.Entropy()),
+        "Exposure": ("states = [0, 1]", ca.Exposure([0, 1])),
+        "Return": (f"rewards = {tasks[1].tolist()}", ca.Return(tasks[1])),
     }
 
 
@@ -61,6 +63,16 @@ def test_every_risk_of_the_table_can_be_written(kind, swim, tmp_path):
     d[0, 0], d[5, 1] = 2 / 12, 0.0
     assert found.caution == 2.5
     assert found.risk_value(d) == pytest.approx(wanted.risk_value(d), abs=1e-9)
+
+
+def test_constraints_are_read(swim, tmp_path):
+    text = '[[constraints]]\nkind = "Exposure"\nstates = [0]\nat_most = 0.3\n'
+    text += '[[constraints]]\nkind = "Entropy"\nweight = 2.0\nat_most = 9.0\n'
+    text += f'[[constraints]]\nkind = "Return"\nrewards = {swim.rewards.tolist()}\nat_least = 0.01\n'
+    found = read_problem(write(tmp_path, MODEL + text))
+    assert [repr(one) for one in found.constraints] == ["Exposure <= 0.3", "2*Entropy <= 9", "Return >= 0.01"]
+    wanted = ca.Problem(swim, constraints=[ca.Exposure([0]) <= 0.3, ca.Return(swim.rewards) >= 0.01])
+    assert ca.solve(found).objective == pytest.approx(ca.solve(wanted).objective, abs=1e-5)
 
 
 def test_the_table_of_kinds_is_complete():
@@ -161,6 +173,9 @@ REFUSED = {
         r"unknown key 'levle'; did you mean 'level'\? allowed: kind, weight, level",
     ),
     "missing field": (MODEL + '[risk]\nkind = "CVaR"\n', "of kind CVaR needs level"),
+    "a constraint without a side": (MODEL + '[[constraints]]\nkind = "Entropy"\n', "either at_most = a number or"),
+    "a constraint that is no table": ("constraints = 3\n" + MODEL, r"write \[\[constraints\]\] above each"),
+    "a limit on a variance": (MODEL + '[[constraints]]\nkind = "Variance"\nat_most = 1.0\n', "is not convex"),
     "second of two": (MODEL + '[[risk]]\nkind = "Entropy"\n[[risk]]\nkind = "Fear"\n', r"\[\[risk\]\] number 2 kind"),
     "negative weight": (MODEL + '[risk]\nkind = "Entropy"\nweight = -1\n', "weight is -1"),
     "array is a number": (MODEL + '[risk]\nkind = "KL"\nprior = 3\n', "KL.prior must be a list"),

@@ -22,7 +22,7 @@ actions within EPS (1 + A / 2), the start within 2 EPS. A factor of EPS below co
 and leaves room for what it does not count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,7 @@ from cautious.models.encodings import EPS, read_only_view
 from cautious.occupancy import Visits
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk
+from cautious.risks.limits import LIMIT_TITLE, LimitWitness
 
 # an entry of a table is a reward less a product for every term: 3 u for a product and one for every sum that it is part
 # of; in units of EPS, and of the sizes of reward and products
@@ -78,10 +79,14 @@ class Cover:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Proof that requirements cannot be met together: ``weights`` per requirement, ``multipliers`` (S,)."""
+    """Proof that requirements cannot be met together: ``weights`` per requirement, ``multipliers`` (S,).
+
+    ``limits`` are the witnesses of limits that are not linear, by the number of their term.
+    """
 
     weights: Array
     multipliers: Array
+    limits: Mapping[int, LimitWitness] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -289,27 +294,34 @@ def _covers(intervals: Sequence[tuple[float, float]], boxes: Sequence[Box]) -> b
 
 
 def requirements(problem: Problem) -> tuple[list[str], sp.csr_array, Array]:
-    """Every barrier requirement of the problem, in the order of its terms: names, features (m, S*A), floors (m,)."""
-    barriers = [term.risk for term in problem.parts.barriers]
-    names = [f"{risk.label}: {name}" for risk in barriers for name in risk.names]
+    """Every barrier and linear limit, in the order of the terms: names, features (m, S*A), floors (m,)."""
+    barriers = problem.parts.requirements
+    names = [name if risk.title == LIMIT_TITLE else f"{risk.label}: {name}" for risk in barriers for name in risk.names]
     nothing = sp.csr_array((0, problem.active.size))
     features = sp.csr_array(sp.vstack([nothing, *(risk.features for risk in barriers)]))
     return names, features, np.concatenate([np.zeros(0), *(risk.floors for risk in barriers)])
 
 
 def conflict_bound(problem: Problem, conflict: Conflict) -> float:
-    """Upper bound of sum_j w_j (number_j - floor_j) over all policies; zero or less proves infeasibility."""
+    """Upper bound of sum_j w_j (number_j - floor_j) over all policies, with -price * (measure - bound) of the limits.
+
+    Zero or less proves infeasibility, less than zero if there are limits, which may be reached.
+    """
     mdp = problem.mdp
     _, features, floors = requirements(problem)
     weights = np.asarray(conflict.weights, dtype=np.float64)
-    if weights.shape != floors.shape or np.any(weights < 0) or not weights.sum() > 0:
+    prices = [witness.price for witness in conflict.limits.values()]
+    if weights.shape != floors.shape or np.any(weights < 0) or not weights.sum() + sum(prices) > 0:
         return np.inf
     table = np.asarray(features.T @ weights).reshape(mdp.shape)
     v = np.asarray(conflict.multipliers, dtype=np.float64)
     # an entry of the table is a sum over the requirements
     rounding = max(SUM_ROUNDING, weights.size / MAX_COUNTED_TERMS)
     size = rounding * np.asarray(abs(features).T @ weights).reshape(mdp.shape)
-    reach = (1 - mdp.discount) * _plan_bound(problem, LinearProblem(table, 0.0, size), Witness(v))
+    # the lines of limits that are not linear, in units in which a unit of the table is paid 1 / (1 - gamma) times
+    limits = [(1 / (1 - mdp.discount), problem.terms[number][1]) for number in conflict.limits]
+    linear = linear_problem(problem, table, limits, tuple(conflict.limits.values()), size)
+    reach = (1 - mdp.discount) * (_plan_bound(problem, linear, Witness(v)) + linear.constant)
     # one operation for every requirement, 2 for the factor 1 - gamma and 2 for these sums
     operations = max(16, weights.size + 4)
     return reach - float(weights @ floors) + operations * EPS / 2 * (float(weights @ np.abs(floors)) + abs(reach))

@@ -160,7 +160,8 @@ def _risk(
         value, slope = term.value_and_gradient(d, hints.get(number), over)
         if slope is None:
             return np.inf, (), []
-        risk += weight / problem.caution * value
+        # without caution only limits are left, whose value is 0
+        risk += weight / (problem.caution or 1.0) * value
         # 8 u: 3 for weight, caution and value, the rest for sums of up to five terms; ``value_error`` has room for more
         errors.append(weight * (term.value_error(d, value, slope, found.error) + 4 * EPS * abs(value)))
         slopes.append(slope)
@@ -217,6 +218,8 @@ def _return_by_values(problem: Problem, policy: Array, reached: Mask, linear: Li
 
 
 def _clear_of_floors(problem: Problem, found: Visits) -> bool:
-    """Whether every requirement is met by more than rounding can fake."""
+    """Whether every barrier and every limit is kept by more than rounding can fake."""
     d, barriers = found.occupancy, [term.risk for term in problem.parts.barriers]
-    return all(np.all(risk.slack(d) > 2 * risk.slack_errors(d, found.error)) for risk in barriers)
+    return all(np.all(risk.slack(d) > 2 * risk.slack_errors(d, found.error)) for risk in barriers) and all(
+        term.risk.is_kept(d, found.error) for term in problem.parts.limits
+    )

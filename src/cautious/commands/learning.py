@@ -118,6 +118,8 @@ def sampled(
 
     if not name.startswith(problems.GYM):
         found = problems.read_problem(name, options, risk, caution)
+        if found.constraints:
+            raise InputError(f"{name} has constraints, which learning does not take; solve it, or leave them out")
         source = found.mdp if isinstance(found.mdp, LoggedMDP) else found.mdp.simulator()
         return source, found.unbound_risk, found.caution
     given = problems.gym_table(name, options)

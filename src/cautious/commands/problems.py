@@ -89,7 +89,7 @@ def read_problem(
     if risk is None and caution is None:
         return found
     chosen: Risk | None = found.unbound_risk if risk is None else parse_risk(risk)
-    return Problem(found.mdp, chosen, found.caution if caution is None else caution)
+    return Problem(found.mdp, chosen, found.caution if caution is None else caution, found.constraints)
 
 
 def _own_problem(name: str, options: ModelOptions) -> "Problem":

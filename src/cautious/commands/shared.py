@@ -8,13 +8,14 @@ import math
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from cautious import Solution
+    from cautious import ConstraintValue, Solution
     from cautious.report.text_tables import Table
 
 SOLVED, WRONG_INPUT, INFEASIBLE, LIMIT, INTERRUPTED = 0, 2, 3, 4, 130
@@ -128,6 +129,10 @@ def summary(solution: "Solution") -> dict[str, Any]:
         "method": solution.method,
         "steps": solution.steps,
         "memory_bytes": solution.memory_bytes,
+        "constraints": [
+            {key: plain(value) if isinstance(value, float) else value for key, value in asdict(row).items()}
+            for row in solution.constraints
+        ],
         "certificate": {"kind": solution.certificate.kind, "statement": solution.certificate.statement},
         "n_states": solution.policy.shape[0],
         "n_actions": solution.policy.shape[1],
@@ -161,7 +166,16 @@ def print_solution(solution: "Solution") -> None:
     from cautious.report.text_tables import busiest_table, solution_table
 
     print_table(solution_table(solution))
+    for row in solution.constraints:
+        typer.echo(_constraint_line(row))
     print_table(busiest_table(solution))
+
+
+def _constraint_line(row: "ConstraintValue") -> str:
+    """What became of a constraint, and what one more unit of room is worth."""
+    kept = "kept" if row.slack >= 0 else "NOT kept"
+    worth = f"; one more unit of room is worth {row.price:.6g}" if math.isfinite(row.price) else ""
+    return f"{row.name}: {row.value:.6g}, {kept}{worth}"
 
 
 def print_files(written: Mapping[str, Path | None]) -> None:

@@ -104,6 +104,7 @@ def frontier(
             callback=bar,
             threads=threads,
             memory_limit=shared.as_bytes(memory_limit),
+            constraints=asked.constraints,
         )
         if plot is not None:
             save_figure(plot_frontier(points), plot)

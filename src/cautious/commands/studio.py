@@ -36,7 +36,10 @@ def studio(
     if not 0 < time_limit <= 3600:
         raise InputError(f"--time-limit is {time_limit:g}; it must be a number of seconds above 0 and at most 3600")
     painted = problem in EXAMPLES and not options
-    here = Studio(None if painted else read_problem(problem, options), problem, time_limit)
+    opened = None if painted else read_problem(problem, options)
+    if opened is not None and opened.constraints:
+        raise InputError(f"{problem} has constraints, which the studio does not show; use cautious solve")
+    here = Studio(opened, problem, time_limit)
     place = listen(port)
     where = address(here, place)
     if as_json:

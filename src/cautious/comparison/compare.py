@@ -167,7 +167,7 @@ def _refusal(problem: Problem, name: str) -> str | None:
     if name in roster.EVERY:
         return roster.refusal(problem, name)
     if name in LEARNERS:
-        return None
+        return "takes no constraints" if problem.constraints else None
     return _solvers()[name].refusal(problem)
 
 
@@ -176,7 +176,7 @@ def solver_row(problem: Problem, solver: Solver, request: Request) -> Comparison
 
     def run() -> dict[str, Any]:
         # bound anew: what a risk remembers of an earlier run would help the next one
-        fresh = Problem(problem.mdp, problem.unbound_risk, problem.caution)
+        fresh = Problem(problem.mdp, problem.unbound_risk, problem.caution, problem.constraints)
         started = time.perf_counter()
         solution = answer(fresh, request, solvers=[solver])
         return {"seconds": time.perf_counter() - started, "solution": solution}

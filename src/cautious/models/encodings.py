@@ -93,27 +93,29 @@ def check_rows(
     return out
 
 
-def reward_moments(rewards: Any, rows: sp.csr_array, n_states: int, n_actions: int) -> tuple[Array, Array | None]:
+def reward_moments(
+    rewards: Any, rows: sp.csr_array, n_states: int, n_actions: int, name: str = "rewards"
+) -> tuple[Array, Array | None]:
     """Expected reward (S, A), and the reward of each stored transition (nnz,) when rewards depend on outcomes."""
     shape = (n_states, n_actions)
     if sp.issparse(rewards):
         if rewards.shape != rows.shape:
-            raise InputError(f"rewards has shape {rewards.shape}; a sparse reward must be {rows.shape} = (S*A, S)")
-        outcome = _aligned(rewards, rows)
+            raise InputError(f"{name} has shape {rewards.shape}; a sparse reward must be {rows.shape} = (S*A, S)")
+        outcome = _aligned(name, rewards, rows)
         if outcome is None:
-            outcome = _values_at(as_rows("rewards", rewards), rows)
+            outcome = _values_at(name, as_rows(name, rewards), rows)
     elif _is_matrix_sequence(rewards) and len(rewards) == n_actions:
-        table, _ = _interleave("rewards", rewards)
+        table, _ = _interleave(name, rewards)
         if table.shape != rows.shape:
-            raise InputError(f"rewards has shape {table.shape}; expected {rows.shape} = (S*A, S)")
-        outcome = _values_at(table, rows)
+            raise InputError(f"{name} has shape {table.shape}; expected {rows.shape} = (S*A, S)")
+        outcome = _values_at(name, table, rows)
     else:
-        array = as_floats("rewards", rewards)
+        array = as_floats(name, rewards)
         if array.shape == shape:
             return array, None
         if array.shape != (n_states, n_actions, n_states):
             raise InputError(
-                f"rewards has shape {array.shape}; expected {shape} = (S, A), "
+                f"{name} has shape {array.shape}; expected {shape} = (S, A), "
                 f"{(n_states, n_actions, n_states)} = (S, A, S), or a sparse {rows.shape} matrix"
             )
         outcome = array.reshape(rows.shape)[row_of_entries(rows), rows.indices]
@@ -194,18 +196,18 @@ def _interleave(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, int]:
     return sp.csr_array(sp.vstack(blocks, format="csr")[order]), n_actions
 
 
-def _aligned(table: Any, rows: sp.csr_array) -> Array | None:
+def _aligned(name: str, table: Any, rows: sp.csr_array) -> Array | None:
     """The entries of ``table`` if they lie at the stored positions of ``rows``, one for one; else None."""
     same = is_in_order(table) and table.data.size == rows.nnz
     if not same or not np.array_equal(table.indptr, rows.indptr) or not np.array_equal(table.indices, rows.indices):
         return None
-    check_finite("rewards (stored entries)", table.data)
+    check_finite(f"{name} (stored entries)", table.data)
     return np.array(table.data)
 
 
-def _values_at(table: sp.csr_array, rows: sp.csr_array) -> Array:
+def _values_at(name: str, table: sp.csr_array, rows: sp.csr_array) -> Array:
     """Entries of ``table`` at the stored positions of ``rows``; zero where the table stores nothing."""
-    check_finite("rewards (stored entries)", table.data)
+    check_finite(f"{name} (stored entries)", table.data)
     return np.asarray(table[row_of_entries(rows), rows.indices], dtype=np.float64)
 
 

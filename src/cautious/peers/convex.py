@@ -20,9 +20,10 @@ from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.occupancy import occupancy_policy
 from cautious.peers.timing import NO_ANSWER, Attempt, judged, timed
 from cautious.problem import Problem
-from cautious.risks.base import Risk
+from cautious.risks.base import Risk, terms_of
 from cautious.risks.epigraph import state_sums
 from cautious.risks.features import LogBarrier, WorstOf
+from cautious.risks.limits import Limit, LimitWitness
 from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import TransportRisk
@@ -113,6 +114,18 @@ def _worst_of(risk: WorstOf, program: Translated, weight: float) -> Term:
     top = program.cp.Variable()
     below = program.columns(risk.features) @ program.y / program.n <= top
     return top, [below], lambda d: below.dual_value
+
+
+@translate.register
+def _limit(risk: Limit, program: Translated, weight: float) -> Term:
+    parts = [(share, *translate(one, program, share)) for share, one in terms_of(risk.measure)]
+    kept = sum(share * cost for share, cost, _, _ in parts) <= risk.bound
+    more = [constraint for _, _, constraints, _ in parts for constraint in constraints]
+
+    def reader(d: Array) -> LimitWitness:
+        return LimitWitness(float(np.max(kept.dual_value)), tuple(read(d) for _, _, _, read in parts))
+
+    return 0.0, [kept, *more], reader
 
 
 @translate.register

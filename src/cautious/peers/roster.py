@@ -7,8 +7,9 @@ of convex programs; the other packages plan without a risk.
 from importlib.util import find_spec
 
 from cautious.problem import Problem
-from cautious.risks.base import Risk
+from cautious.risks.base import Risk, terms_of
 from cautious.risks.features import LogBarrier, WorstOf
+from cautious.risks.limits import Limit
 from cautious.risks.matrix_transport import MatrixTransport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
 from cautious.risks.transport import GraphTransport
@@ -59,12 +60,21 @@ def refusal(problem: Problem, name: str) -> str | None:
     """Why a solver cannot take a problem; None when it can."""
     if owner(name) != CVXPY:
         return None if problem.neutral else "plans without a risk only"
-    kinds = [type(risk) for _, risk in problem.terms]
-    unknown = [risk.label for _, risk in problem.terms if type(risk) not in COSTS]
+    risks = [risk for _, term in problem.terms for risk in _measured(term)]
+    kinds = [type(risk) for risk in risks]
+    unknown = [risk.label for risk in risks if type(risk) not in COSTS]
     if unknown:
         return f"takes convex risks of this package only, not {unknown[0]}"
     if problem.mdp.n_states > MAX_PLAN_STATES and MatrixTransport in kinds:
         return f"the matrix of distances makes a plan of {problem.mdp.n_states**2:,} entries"
     costs = {COSTS[kind] for kind in kinds}
+    if any(COSTS[type(risk)] == "quadratic" for limit in problem.limits for risk in _measured(limit)):
+        # a quadratic constraint needs a second-order cone
+        costs.add("exponential")
     fitting = CONES if "exponential" in costs else QUADRATIC if "quadratic" in costs else LINEAR
     return None if name in fitting else f"takes linear{' and quadratic' if name in QUADRATIC else ''} costs only"
+
+
+def _measured(risk: Risk) -> list[Risk]:
+    """The risk, or the terms of the measure of a limit."""
+    return [one for _, one in terms_of(risk.measure)] if isinstance(risk, Limit) else [risk]

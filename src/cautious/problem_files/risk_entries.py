@@ -18,7 +18,7 @@ from cautious.episodes.demonstrations import Demonstrations, demonstrations
 from cautious.errors import FileError, InputError, shown
 from cautious.models.tabular import MDP
 from cautious.problem_files.keys import PLACES, allow, one_of, refuse_percent, require, text
-from cautious.risks.base import Risk, Sum, terms_of
+from cautious.risks.base import Constraint, Risk, Sum, terms_of
 from cautious.risks.public import PUBLIC_RISKS
 from cautious.solution import load
 
@@ -37,6 +37,24 @@ def risk_of(given: Any, folder: Path, mdp: MDP) -> Risk | None:
     if not terms:
         return None
     return terms[0][1] if len(terms) == 1 and terms[0][0] == 1 else Sum(tuple(terms))
+
+
+def constraints_of(given: Any, folder: Path, mdp: MDP) -> list[Constraint]:
+    """The constraints of the tables: a measure as in ``[risk]``, with ``at_most`` or ``at_least``."""
+    if not isinstance(given, list):
+        raise InputError("constraints are tables: write [[constraints]] above each of them")
+    found = []
+    for index, table in enumerate(given):
+        where = f"[[constraints]] number {index + 1}"
+        if not isinstance(table, Mapping):
+            raise InputError(f"{where} must be a table with kind, and at_most or at_least")
+        sides = [side for side in ("at_most", "at_least") if side in table]
+        if len(sides) != 1:
+            raise InputError(f"{where} needs either at_most = a number or at_least = a number")
+        bound = as_number(f"{where} {sides[0]}", table[sides[0]])
+        measure = _one_risk({key: value for key, value in table.items() if key != sides[0]}, where, folder, mdp)
+        found.append(measure <= bound if sides[0] == "at_most" else measure >= bound)
+    return found
 
 
 def _one_risk(table: Any, where: str, folder: Path, mdp: MDP) -> Risk:

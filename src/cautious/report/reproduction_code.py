@@ -15,7 +15,7 @@ from cautious.solution import Solution
 RISKS_WITHOUT_DATA = {"Variance", "Entropy"}
 # longer data are written as "..."
 MAX_DATA_CHARACTERS = 100
-DATA_NOTE = "    # ...: the data you gave the risk"
+DATA_NOTE = "    # ...: the data you gave the risk or the constraints"
 LOG_NOTE = "    # ...: the log and what you said of it"
 READ = 'mdp = ca.read_model("model.npz")    # the model of this page: solution.mdp.save("model.npz")'
 
@@ -30,6 +30,8 @@ def reproduction(solution: Solution, command: str | None = None) -> str:
         code = _risk_expression(solution)
         arguments += f", {code}, caution={solution.caution!r}"
         note = DATA_NOTE if "..." in code else ""
+    if solution.constraints:
+        arguments, note = f"{arguments}, constraints=[...]", DATA_NOTE
     if logged:
         lines = [
             f"logged = ca.from_transitions(..., discount={solution.mdp.discount!r}){LOG_NOTE}",

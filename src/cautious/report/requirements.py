@@ -18,6 +18,8 @@ from cautious.status import Status
 MAX_STATES_NAMED = 6
 MAX_SENTENCES = 4
 MAX_STATES_OUTSIDE = 3
+# relative to the bound
+SMALLEST_SHOWN_SLACK = 1e-6
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,10 @@ def requirements_of(problem: Problem, occupancy: Array) -> list[Requirement]:
     names, features, floors = requirements(problem)
     reached = np.asarray(features @ occupancy.ravel())
     found = []
-    for row, (name, limit, value) in enumerate(zip(names, floors.tolist(), reached.tolist(), strict=True)):
+    # the rows of barriers come first; those of limits have a table of their own
+    n_barriers = sum(term.risk.floors.size for term in problem.parts.barriers)
+    rows = list(zip(names, floors.tolist(), reached.tolist(), strict=True))[:n_barriers]
+    for row, (name, limit, value) in enumerate(rows):
         pairs = features.indices[features.indptr[row] : features.indptr[row + 1]]
         one = Requirement(name, limit, value, tuple(np.unique(pairs // problem.mdp.n_actions).tolist()))
         found.append(one if one.is_share else Requirement(name, limit, value))
@@ -91,6 +96,21 @@ def requirements_table(asked: Iterable[Requirement], mdp: MDP) -> Table:
         left = f"{number(100 * slack, 3)} %" if one.is_share else number(slack, 3)
         rows.append((name, one.limit_text, one.reached_text, left))
     return Table("", ("requirement", "must exceed", "reached", "slack"), tuple(rows))
+
+
+def constraints_table(solution: Solution) -> Table:
+    """Each constraint, what the policy reaches, the slack, and what one more unit of room is worth.
+
+    A slack below a millionth of the bound is shown as 0, and so is the price of a larger one if both together are
+    within the gap.
+    """
+    rows = []
+    for one in solution.constraints:
+        tight = abs(one.slack) <= SMALLEST_SHOWN_SLACK * max(abs(one.bound), abs(one.value))
+        idle = not tight and 0 <= one.slack * one.price <= solution.gap
+        price = number(0.0 if idle else one.price, 6) if np.isfinite(one.price) else ""
+        rows.append((one.name, number(one.value, 6), "0" if tight else number(one.slack, 3), price))
+    return Table("", ("constraint", "reached", "slack", "price"), tuple(rows))
 
 
 def requirement_words(solution: Solution, *, with_reached: bool = True) -> list[str]:

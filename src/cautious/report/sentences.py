@@ -64,7 +64,8 @@ def problem_words(solution: Solution, price: str | None = None) -> list[str]:
     if is_logged(mdp) and not is_learned(solution):
         sentences.append(_log_words(mdp))
     if is_neutral(solution):
-        return [*sentences, "The policy should earn the largest expected return; risk plays no part."]
+        within = " within the limits" if solution.constraints else ""
+        return [*sentences, f"The policy should earn the largest expected return{within}; risk plays no part."]
     sentences.append(
         f"The policy should earn a large expected return and keep the risk {solution.risk_label} small: one unit "
         f"of risk is worth {price or number(solution.caution)}{unit_after(mdp, ' ')} of return (the caution)."

@@ -19,7 +19,13 @@ from cautious.report.canvas import require_matplotlib
 from cautious.report.contributions import contributions, contributions_table
 from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_returns, plot_risk_map
 from cautious.report.reproduction_code import reproduction
-from cautious.report.requirements import barrier_requirements, outside_words, requirement_words, requirements_table
+from cautious.report.requirements import (
+    barrier_requirements,
+    constraints_table,
+    outside_words,
+    requirement_words,
+    requirements_table,
+)
 from cautious.report.sentences import answer_sentence, certificate_words, problem_words, verdict
 from cautious.report.text_tables import busiest_table, changed_states, changes_table, figures_table, steps_table
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral
@@ -96,6 +102,7 @@ def write_report(
             _header(known, comparison),
             pieces.section("The problem", pieces.paragraphs([*problem_words(known), *requirement_words(known)])),
             _requirements(known),
+            _constraints(known),
             _figures(known, comparison),
             _behaviour(known, comparison),
             _changes(comparison),
@@ -150,6 +157,13 @@ def _header(solution: Solution, comparison: NeutralComparison | None) -> str:
         facts.append((what, amount(solution.gap, solution.mdp, 2) if np.isfinite(solution.gap) else "not known"))
     answer, good = answer_sentence(solution, comparison), solution.status is Status.SOLVED
     return pieces.header(scene_of(solution.mdp).title, verdict(solution), answer, pieces.cards(facts), good=good)
+
+
+def _constraints(solution: Solution) -> str:
+    if not solution.constraints:
+        return ""
+    note = "The price is what one more unit of room adds to the objective, at most."
+    return pieces.section("The limits", pieces.table(constraints_table(solution)), pieces.paragraphs([note], "soft"))
 
 
 def _requirements(solution: Solution) -> str:

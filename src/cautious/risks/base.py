@@ -14,7 +14,7 @@ import numpy as np
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_number, picked
-from cautious.errors import IncompatibleError
+from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models.encodings import EPS
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
@@ -57,6 +57,7 @@ class Structure(Enum):
     TRANSPORT = "a transport distance"
     SCALAR = "a minimum over one number"
     CONIC = "a cone program"
+    LIMIT = "a limit on a measure"
     GENERAL = "a value and a gradient"
 
 
@@ -173,6 +174,40 @@ class Risk(ABC):
         return Sum(tuple((factor * w, risk) for w, risk in terms_of(self)))
 
     __rmul__ = __mul__
+
+    def __le__(self, bound: float) -> "Constraint":
+        return Constraint(self, "<=", as_number(f"the limit of {self.label}", bound))
+
+    def __ge__(self, bound: float) -> "Constraint":
+        raise IncompatibleError(
+            f"{self.label} >= {shown(bound)}: only linear measures (ca.Exposure, ca.Return and sums of them) can be "
+            "required to be large; of other risks only `risk <= bound` keeps the problem convex"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """``measure <= bound`` or ``measure >= bound``, as the comparison of a measure with a number makes it.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> ca.Exposure([2]) <= 0.02
+    Exposure <= 0.02
+    """
+
+    measure: Risk
+    sense: str
+    bound: float
+
+    def __bool__(self) -> bool:
+        raise InputError(
+            f"{self!r} is a constraint, not a truth value; a range like low <= measure <= high is two constraints: "
+            "constraints=[measure >= low, measure <= high]"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.measure.label} {self.sense} {self.bound:g}"
 
 
 class UnboundRisk(Risk):

@@ -246,7 +246,7 @@ class SafeSet(UnboundRisk):
         states = mdp.state_indices("SafeSet.states", self.states)
         if states.size == 0:
             raise InputError("SafeSet.states is empty; no policy can stay in an empty set")
-        features = _indicators(mdp, [states])
+        features = indicators(mdp, [states])
         return LogBarrier(features, ("share of time in the safe set",), mdp.shape, "SafeSet", np.array([1 - slack]))
 
 
@@ -317,7 +317,7 @@ class PeakExposure(UnboundRisk):
             if group.size == 0:
                 warnings.warn(f"PeakExposure.sets[{j}] is empty: its exposure is 0", CautiousWarning, stacklevel=2)
         names = tuple(f"exposure to set {j}" for j in range(len(groups)))
-        return WorstOf(_indicators(mdp, groups), names, mdp.shape, "PeakExposure")
+        return WorstOf(indicators(mdp, groups), names, mdp.shape, "PeakExposure")
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +346,7 @@ class WorstTask(UnboundRisk):
         return WorstOf(-features, tuple(f"minus {name}" for name in names), mdp.shape, "WorstTask")
 
 
-def _indicators(mdp: MDP, groups: Sequence[Indices]) -> sp.csr_array:
+def indicators(mdp: MDP, groups: Sequence[Indices]) -> sp.csr_array:
     """A row (S*A,) for every group of sorted states: one on all their pairs."""
     size = mdp.n_states * mdp.n_actions
     index = np.int32 if len(groups) * size < 2**31 else np.int64

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from cautious.risks.base import ConicRisk, Risk, ScalarRisk, Structure
 from cautious.risks.features import LogBarrier, WorstOf
+from cautious.risks.limits import Limit
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
 from cautious.risks.transport import TransportRisk
 
@@ -21,7 +22,7 @@ class Term(Generic[Kind]):
     risk: Kind
 
 
-_WITHOUT_CONES = (Structure.SCALAR, Structure.GENERAL)
+_WITHOUT_CONES = (Structure.SCALAR, Structure.GENERAL, Structure.LIMIT)
 _WITH_CONES = tuple(structure for structure in Structure if structure not in _WITHOUT_CONES)
 
 
@@ -31,6 +32,7 @@ class Parts:
     ``features`` are barriers and worst cases, ``barriers`` those that must stay above their floors, and ``n_features``
     says how many numbers all features are. ``separable`` are sums over entries, of pairs or of states: ``entropies``,
     ``l1_distances`` and ``squares``. ``scalars`` are minima over one number. ``conic`` are the terms with a conic form.
+    ``limits`` are constraints, and ``requirements`` what must exceed a floor: barriers, and the rows of linear limits.
     """
 
     def __init__(self, terms: Sequence[tuple[float, Risk]]) -> None:
@@ -50,6 +52,9 @@ class Parts:
         self.without_scalars = [term for term in self.all if term.risk.structure is not Structure.SCALAR]
         self.conic: list[Term[ConicRisk]] = self._of(*_WITH_CONES)
         self.without_cones: list[Term[Risk]] = self._of(*_WITHOUT_CONES)
+        self.limits: list[Term[Limit]] = self._of(Structure.LIMIT)
+        rows = [term.risk.barrier for term in self.limits]
+        self.requirements = [term.risk for term in self.barriers] + [row for row in rows if row is not None]
 
     def _of(self, *structures: Structure) -> list[Any]:
         return [term for term in self.all if term.risk.structure in structures]

@@ -3,6 +3,7 @@
 from cautious.risks.base import UnboundRisk
 from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
+from cautious.risks.measures import Exposure, Return
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.wasserstein import Wasserstein
 
@@ -20,5 +21,7 @@ PUBLIC_RISKS: dict[str, type[UnboundRisk]] = {
         Wasserstein,
         CVaR,
         Entropy,
+        Exposure,
+        Return,
     )
 }

@@ -240,7 +240,10 @@ class Outcome:
             self.upper, self.witness = bound, better
 
     def _take_conflict(self, problem: Problem, candidate: Candidate) -> None:
-        if candidate.conflict is not None and conflict_bound(problem, candidate.conflict) <= 0:
+        if candidate.conflict is None:
+            return
+        excess = conflict_bound(problem, candidate.conflict)
+        if excess < 0 or (excess == 0 and not problem.parts.limits):
             self.conflict = candidate.conflict
             if candidate.policy is not None:
                 self.evaluated = evaluate_policy(problem, candidate.policy, candidate.states)
@@ -306,7 +309,7 @@ def _lifted(solver: Solver, part: ReachablePart | AdvantageForm, target: Target)
             witness=None if found.witness is None else part.lift_witness(found.witness),
             conflict=None
             if found.conflict is None
-            else Conflict(found.conflict.weights, part.lift(found.conflict.multipliers)),
+            else replace(found.conflict, multipliers=part.lift(found.conflict.multipliers)),
             states=None if found.states is None else part.lift(found.states),
             values=None if found.values is None else part.lift(found.values),
         )

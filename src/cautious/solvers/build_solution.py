@@ -15,9 +15,14 @@ from cautious.certificate.bounds import Certificate, Cover, Witness, conflict_bo
 from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_policy
 from cautious.planning import Plan, plan
 from cautious.problem import Problem
+from cautious.risks.base import Structure
+from cautious.risks.limits import Limit
 from cautious.solution import Solution
 from cautious.solvers.base import Outcome, Target, run
+from cautious.solvers.choose import dispatch
 from cautious.solvers.column_generation.phase_one import PhaseOne
+from cautious.solvers.limits.conflicts import best_alone, explained
+from cautious.solvers.limits.constraint_values import constraint_values
 from cautious.status import Status
 
 # multipliers that no witness gives are planned to this share of the allowed gap
@@ -111,9 +116,11 @@ def _smallest_box(cover: Cover, best: EvaluatedPolicy) -> Plan:
 
 def _infeasible_or_undecided(problem: Problem, target: Target, outcome: Outcome) -> Solution:
     """No policy with a finite objective was found: prove that there is none, or say that this is undecided."""
+    if outcome.conflict is not None:
+        return _infeasible(problem, target, outcome)
     names, _, _ = requirements(problem)
     if not names:
-        return _undecided(problem, target, outcome, [])
+        return _undecided(problem, target, outcome, [limit.label for limit in problem.limits])
     phase = run(PhaseOne(), problem, target)
     if np.isfinite(phase.objective):
         phase.witness, phase.upper = outcome.witness, outcome.upper
@@ -127,21 +134,34 @@ def _infeasible_or_undecided(problem: Problem, target: Target, outcome: Outcome)
 def _infeasible(problem: Problem, target: Target, phase: Outcome) -> Solution:
     assert phase.conflict is not None
     assert phase.evaluated is not None
+    found = explained(problem, phase.conflict, target, dispatch) if problem.limits else None
+    phase.conflict = phase.conflict if found is None else found.conflict
+    d, weights = phase.evaluated.occupancy.occupancy, np.asarray(phase.conflict.weights)
     names, features, floors = requirements(problem)
-    weights = np.asarray(phase.conflict.weights)
-    involved = [j for j in range(len(names)) if weights[j] > 1e-6 * weights.max()]
-    reached = np.asarray(features @ phase.evaluated.occupancy.occupancy.ravel())
-    excess = conflict_bound(problem, phase.conflict) / float(weights.sum())
+    reached = np.asarray(features @ d.ravel())
+    excess = conflict_bound(problem, phase.conflict) / max(float(weights.sum()), 1e-300)
+    limits = [] if found is None else [limit for number in found.numbers if (limit := problem.limit_of(number))]
+    n_barrier_rows = sum(term.risk.floors.size for term in problem.parts.barriers)
+    involved = [j for j in range(n_barrier_rows) if weights[j] > 1e-6 * weights.max()]
     rows = [f"{names[j]} reaches {reached[j]:.9g}, must exceed {floors[j]:.9g}" for j in involved]
-    best = float(excess + floors[involved[0]]) if len(involved) == 1 else None
-    many = "cannot all be met" if len(involved) > 1 else "cannot be met"
-    facts = {
+    facts: dict[str, Any] = {
         "requirements": [names[j] for j in involved],
         "required": [float(floors[j]) for j in involved],
         "reached": [float(reached[j]) for j in involved],
         "weights": [float(weights[j]) for j in involved],
-        "best_reachable": best if best is not None else [float(reached[j]) for j in involved],
     }
+    best = float(excess + floors[involved[0]]) if len(involved) == 1 and not limits else None
+    alone = [best_alone(problem, limit, target, dispatch) for limit in limits]
+    for limit, value in zip(limits, alone, strict=True):
+        here = limit.sign * float(limit.measure.value(d))
+        rows.append(f"{limit.label} (reaches {here:.9g}, and {value:.9g} at best if it were the only requirement)")
+        facts["requirements"].append(limit.label)
+        facts["required"].append(limit.sign * limit.bound)
+        facts["reached"].append(here)
+    facts["best_alone"] = alone
+    single = best if best is not None else (alone[0] if len(limits) == 1 and not involved else None)
+    facts["best_reachable"] = single if single is not None else facts["reached"]
+    many = "cannot all be met" if len(rows) > 1 else "cannot be met"
     more = f" No policy gets beyond {best:.9g}." if best is not None else ""
     statement = f"These requirements {many}: {'; '.join(rows)}.{more}"
     return _no_value(problem, target, phase, Status.INFEASIBLE, "infeasible", statement, facts)
@@ -158,12 +178,17 @@ def infeasible_by_forbidden_pairs(problem: Problem, target: Target) -> Solution:
     closest = evaluate_policy(problem, policy)
     outcome = Outcome(Status.INFEASIBLE, evaluated=closest, steps=1)
     share = min(1.0, (1 - problem.mdp.discount) * best.upper)
-    names = [term.risk.label for term in problem.parts.all if term.risk.permitted() is not None]
+    forbidding = [term.risk for term in problem.parts.all if term.risk.permitted() is not None]
+    names = [risk.label if isinstance(risk, Limit) else f"{risk.label}: prior" for risk in forbidding]
+    words = [risk.label if isinstance(risk, Limit) else f"{risk.label} where its prior is 0" for risk in forbidding]
     statement = (
-        f"From {label} every policy uses a pair of infinite risk ({', '.join(names)}: where a prior is 0, pairs are "
-        f"forbidden); at most {share:.9g} of the discounted time can be spent on permitted pairs."
+        f"From {label} every policy uses a forbidden pair ({', '.join(words)}); at most {share:.9g} of the discounted "
+        "time can be spent on permitted pairs."
     )
-    facts = {"requirements": [f"{name}: prior" for name in names], "state": state, "best_reachable": share}
+    limits = [risk for risk in forbidding if isinstance(risk, Limit)]
+    alone = [best_alone(problem, limit, target, dispatch) for limit in limits]
+    reachable = alone[0] if len(alone) == len(forbidding) == 1 else share
+    facts = {"requirements": names, "state": state, "best_reachable": reachable, "best_alone": alone}
     return _no_value(problem, target, outcome, Status.INFEASIBLE, "infeasible", statement, facts)
 
 
@@ -218,13 +243,16 @@ def _solution(
         certificate=certificate,
         mdp=problem.mdp,
         caution=problem.caution,
-        risk_label="none" if problem.neutral else problem.risk_label,
+        risk_label="none" if problem.caution == 0 else problem.risk_label,
         tolerance=target.tolerance,
         seconds=target.clock.seconds,
         steps=outcome.steps,
         method=method,
         memory_bytes=target.clock.memory.most,
         risk_terms=() if problem.neutral else term_values(problem, best.occupancy.occupancy, best.risk),
+        constraints=constraint_values(problem, best.occupancy.occupancy, outcome, target, dispatch)
+        if problem.limits
+        else (),
         problem=problem,
     )
 
@@ -233,6 +261,8 @@ def term_values(problem: Problem, d: Array, known: float = np.inf) -> tuple[dict
     """Label, weight and value of every term that counts, for a Solution; ``known`` is that of all risk, if finite."""
     rows = []
     for weight, risk in problem.terms:
+        if risk.structure is Structure.LIMIT:
+            continue
         value = known if risk is problem.risk and np.isfinite(known) else float(risk.value(d))
         rows.append({"risk": risk.label, "weight": weight / problem.caution, "value": value})
     return tuple(rows)

@@ -19,6 +19,8 @@ from cautious.solvers.conic.conic import ConicProgram
 from cautious.solvers.dense_transport import DenseTransport
 from cautious.solvers.dual_newton.dual_newton import DualNewton
 from cautious.solvers.interior_point.interior_point import InteriorPoint
+from cautious.solvers.limits.linear_limits import LinearLimits
+from cautious.solvers.limits.price_search import PriceSearch
 from cautious.solvers.local_models.local_models import LocalModels
 from cautious.solvers.proximal.proximal import Proximal
 from cautious.solvers.reachable import reachable_part
@@ -103,6 +105,8 @@ def _in_advantages(problem: Problem, target: Target, callback: Callback | None, 
 SOLVERS: tuple[Solver, ...] = (
     RiskNeutral(),
     ScalarSearch(dispatch),
+    LinearLimits(dispatch),
+    PriceSearch(dispatch),
     ColumnGeneration(),
     DualNewton(),
     DenseTransport(),

@@ -51,7 +51,7 @@ def meet_floors(
     ``bar`` (m,) says which rows are barriers. A mixture that is clear of them is ``offered`` only if asked for.
     """
     problem, m = pool.problem, int(bar.sum())
-    scale = np.concatenate([term.risk.scales for term in problem.parts.barriers])
+    scale = np.concatenate([risk.scales for risk in problem.parts.requirements])
     rows = Rows(np.zeros(m), np.zeros(m), np.zeros(m, dtype=np.int64), np.ones(1))
     nothing, every = np.zeros(problem.mdp.shape), np.zeros(bar.size)
     reach, gaps, conflict = np.inf, [np.inf], None

@@ -27,7 +27,7 @@ class ConicProgram(Solver):
 
     name = "cone program"
 
-    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.GENERAL}
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.GENERAL, Structure.LIMIT}
 
     def work(self, problem: Problem, shape: Shape) -> float:
         """A factorisation of the whole program in every iteration."""

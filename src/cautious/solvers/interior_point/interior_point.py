@@ -53,7 +53,7 @@ class InteriorPoint(Solver):
 
     name = "interior point"
 
-    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL}
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL, Structure.LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
         """Takes at most one transport, on a graph, and few features."""

@@ -36,7 +36,7 @@ class LocalModels(Solver):
 
     name = "local models"
 
-    accepts = frozenset(Structure)
+    accepts = frozenset(Structure) - {Structure.LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
         """Takes anything that has a part known by value and gradient only."""

@@ -54,7 +54,7 @@ class Proximal(Solver):
 
     name = "proximal interior point"
 
-    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL}
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL, Structure.LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
         """Takes at most one transport, of which all arcs must be known, and few features."""

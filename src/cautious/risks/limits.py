@@ -1,0 +1,170 @@
+"""``Limit``: a constraint  measure(d) <= bound  in a model, as a risk that is 0 where it holds and infinite elsewhere.
+
+For any price >= 0 and any line  measure(d) >= <u, d> + b,  the limit is at least  price * ( <u, d> + b - bound ):
+that is at most zero where the limit holds. Prices and lines of the measures are therefore all that a proof needs.
+
+A limit on a largest number of linear ones is a few linear rows. If such rows are never negative and the bound is zero,
+the limit forbids the pairs where they are positive, exactly.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cautious.arrays import Array, Indices, Mask
+from cautious.errors import IncompatibleError, InputError
+from cautious.models.encodings import EPS
+from cautious.models.tabular import MDP
+from cautious.risks.base import Constraint, Cut, Risk, Structure, terms_of
+from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
+
+# what the barrier of a limit is called
+LIMIT_TITLE = "limit"
+
+
+@dataclass(frozen=True)
+class LimitWitness:
+    """``price`` of one unit of a limit, and the witness of a line for every term of its measure.
+
+    For a limit on the largest of some numbers, the one witness is the weights of these.
+    """
+
+    price: float
+    lines: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Limit(Risk):
+    """``measure`` is bound to a model; ``sign`` is -1 where the user wrote ``>=``, and then both are negated."""
+
+    measure: Risk
+    bound: float
+    sign: int
+    name: str
+    allowed: Mask
+    structure = Structure.LIMIT
+    smooth = False
+
+    @property
+    def label(self) -> str:
+        """The constraint as it was written."""
+        return self.name
+
+    @property
+    def linear(self) -> bool:
+        """Whether the limit is one or more linear rows."""
+        return isinstance(self.measure, WorstOf)
+
+    def value(self, d: Array) -> float:
+        """0 where the limit is kept."""
+        return 0.0 if self.measure.value(d) <= self.bound else np.inf
+
+    def gradient(self, d: Array) -> Array:
+        """Zeros: the limit does not change where it is kept."""
+        return np.zeros_like(d)
+
+    def value_and_gradient(self, d: Array, hint: Any = None, over: Any = None) -> tuple[float, Array | None]:
+        """The value 0 at any occupancy, kept or not: ``is_kept`` decides, with the error of the occupancy."""
+        return 0.0, np.zeros_like(d)
+
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """None: see ``is_kept``."""
+        return 0.0
+
+    def is_kept(self, d: Array, distance: float) -> bool:
+        """Whether every occupancy at most ``distance`` from d in the 1-norm keeps the limit, in exact arithmetic."""
+        value, error = 0.0, 0.0
+        for weight, risk in terms_of(self.measure):
+            part, slope = risk.value_and_gradient(d)
+            if slope is None:
+                return False
+            value += weight * part
+            # 8 u: 2 for the product and the sum, the rest for more terms
+            error += weight * risk.value_error(d, part, slope, distance) + 4 * EPS * abs(weight * part)
+        return value + error <= self.bound
+
+    def cut(self, witness: Any, active: Mask) -> Cut:
+        """price * ( <u, d> + b - bound ), by the lines of the measure."""
+        price = max(float(witness.price), 0.0)
+        slope, intercept, size = np.zeros(active.shape), -self.bound, np.zeros(active.shape)
+        uncertain = abs(self.bound)
+        for (weight, risk), given in zip(terms_of(self.measure), witness.lines, strict=True):
+            line = risk.cut(given, active)
+            slope = slope + weight * line.slope
+            size = size + weight * (np.abs(line.slope) if line.slope_size is None else line.slope_size)
+            intercept += weight * line.intercept
+            steepest = float(np.abs(line.slope[active]).max(initial=0.0))
+            known = abs(line.intercept) + steepest if line.intercept_size is None else line.intercept_size
+            uncertain += weight * known
+        return Cut(price * slope, price * intercept, price * size, price * uncertain)
+
+    def witness_at(self, d: Array, active: Mask) -> LimitWitness:
+        """No price."""
+        return LimitWitness(0.0, tuple(risk.witness_at(d, active) for _, risk in terms_of(self.measure)))
+
+    def simple_witness(self, active: Mask) -> LimitWitness:
+        """No price."""
+        return LimitWitness(0.0, tuple(risk.simple_witness(active) for _, risk in terms_of(self.measure)))
+
+    @cached_property
+    def forbids(self) -> bool:
+        """Whether the limit only forbids pairs: numbers that are never negative must be zero."""
+        if not isinstance(self.measure, WorstOf) or self.bound != 0:
+            return False
+        rows = self.measure.features[:, np.flatnonzero(self.allowed.ravel())]
+        return bool(np.all(rows.data >= 0))
+
+    def permitted(self) -> Mask | None:
+        """Pairs that the limit does not forbid, and where the measure is finite."""
+        masks = [mask for _, risk in terms_of(self.measure) if (mask := risk.permitted()) is not None]
+        if self.forbids:
+            assert isinstance(self.measure, FeatureRisk)
+            masks.append(np.asarray(self.measure.weighted(np.ones(len(self.measure.names))) <= 0))
+        return np.logical_and.reduce(masks) if masks else None
+
+    def restricted(self, mdp: MDP, states: Indices) -> "Limit | None":
+        """The same limit on the measure in the smaller model."""
+        smaller = self.measure.restricted(mdp, states)
+        return None if smaller is None else replace(self, measure=smaller, allowed=mdp.allowed)
+
+    @property
+    def typical_slope(self) -> float:
+        """Of the measure."""
+        return sum(weight * risk.typical_slope for weight, risk in terms_of(self.measure))
+
+    @cached_property
+    def barrier(self) -> LogBarrier | None:
+        """The rows of a linear limit as a barrier, which needs numbers strictly above floors; None if there are none.
+
+        With a small weight mu it leaves a slack, its prices are mu / slack, and the product of both is mu.
+        """
+        if not isinstance(self.measure, WorstOf) or self.forbids:
+            return None
+        m = len(self.measure.names)
+        return LogBarrier(
+            -self.measure.features, (self.name,) * m, self.measure.shape, LIMIT_TITLE, np.full(m, -self.bound)
+        )
+
+    def witness_of(self, prices: Array) -> LimitWitness:
+        """The witness for prices (m,) of the rows of a linear limit."""
+        return LimitWitness(float(prices.sum()), (prices,))
+
+
+def bound_limit(constraint: object, mdp: MDP) -> Limit:
+    """A constraint in a model."""
+    if not isinstance(constraint, Constraint):
+        raise IncompatibleError(
+            f"constraints must hold comparisons like ca.Exposure(states) <= 0.02, found {type(constraint).__name__}"
+        )
+    measure = constraint.measure.bind(mdp)
+    for _, risk in terms_of(measure):
+        if risk.structure is Structure.SCALAR or not risk.convex:
+            raise IncompatibleError(f"{constraint!r}: {risk.label} is not convex and cannot be limited")
+    if not terms_of(measure):
+        raise InputError(f"{constraint!r}: every weight of the measure is zero")
+    if constraint.sense == "<=":
+        return Limit(measure, constraint.bound, 1, repr(constraint), mdp.allowed)
+    assert isinstance(measure, WorstOf)
+    return Limit(replace(measure, features=-measure.features), -constraint.bound, -1, repr(constraint), mdp.allowed)

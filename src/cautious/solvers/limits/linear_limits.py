@@ -1,0 +1,84 @@
+"""Linear limits: every one becomes a barrier with a small weight mu, and the solvers of the other terms do the rest.
+
+At the optimum with barriers, a limit has the price mu / slack. The slack times this price is mu: that much of the
+objective, at most, is lost for every row. The policy keeps a distance from every limit, so that rounding cannot break
+it. With a weight of some hundredths of the allowed gap the loss does not count.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cautious.certificate.bounds import Witness
+from cautious.problem import Problem
+from cautious.risks.base import Structure
+from cautious.risks.limits import Limit
+from cautious.solvers.base import Candidate, Outcome, Solver, Target
+
+Dispatch = Callable[[Problem, Target], Outcome]
+
+# shares of the allowed gap: what all barriers may lose together, and what the inner problem is solved to
+BARRIER_SHARE, INNER_GAP_SHARE = 0.05, 0.8
+# what the weights are multiplied by when the inner problem with the first ones is not solved
+WEIGHT_FACTORS = (1.0, 1e-3)
+
+
+@dataclass(frozen=True)
+class LinearLimits(Solver):
+    """``dispatch`` solves the problem with barriers."""
+
+    dispatch: Dispatch
+    name = "linear limits"
+
+    accepts = frozenset(Structure) - {Structure.SCALAR}
+
+    def limits(self, problem: Problem) -> str | None:
+        """Needs limits, all of them linear."""
+        if not problem.parts.limits:
+            return "has no limits"
+        return None if all(limit.linear for limit in problem.limits) else "has limits that are not linear"
+
+    def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
+        """The answer of the problem with barriers; once more with smaller weights if that does not suffice."""
+        n_rows = sum(risk.floors.size for risk in problem.parts.requirements)
+        for factor in WEIGHT_FACTORS:
+            weight = factor * BARRIER_SHARE * target.allowance(0.0) / max(n_rows, 1)
+            absolute = None if target.absolute is None else INNER_GAP_SHARE * target.absolute
+            inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
+            outcome = self.dispatch(_with_barriers(problem, weight), inner)
+            yield _lifted(problem, weight, outcome)
+
+
+def _with_barriers(problem: Problem, weight: float) -> Problem:
+    """The problem with a barrier of this weight for every limit that has rows; the others forbid pairs only."""
+    terms = []
+    for own, risk in problem.terms:
+        if not isinstance(risk, Limit):
+            terms.append((own, risk))
+        elif risk.barrier is not None:
+            terms.append((weight, risk.barrier))
+    return problem.part(problem.reward, terms)
+
+
+def _lifted(problem: Problem, weight: float, outcome: Outcome) -> Candidate:
+    """What was found with barriers, as a proposal for the problem with limits."""
+    best, witness = outcome.evaluated, None
+    if isinstance(outcome.witness, Witness):
+        given, cuts = iter(outcome.witness.cuts), []
+        for _, risk in problem.terms:
+            if not isinstance(risk, Limit):
+                cuts.append(next(given, None))
+            elif risk.barrier is None:
+                cuts.append(risk.simple_witness(problem.active))
+            else:
+                slopes = next(given, None)
+                cuts.append(None if slopes is None else risk.witness_of(weight * np.asarray(slopes)))
+        known = all(cut is not None for cut in cuts)
+        witness = Witness(outcome.witness.multipliers, tuple(cuts), outcome.witness.rest) if known else None
+    return Candidate(
+        policy=None if best is None else best.policy,
+        witness=witness,
+        conflict=outcome.conflict,
+        states=None if best is None else best.occupancy.occupancy.sum(axis=1),
+    )
