@@ -12,6 +12,7 @@ from cautious.arrays import Array, Mask
 from cautious.checks import as_number, is_listable, states_of
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models.encodings import LARGEST_RETURN
+from cautious.models.horizons import Horizon, as_horizon
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
@@ -35,6 +36,9 @@ class Problem:
     constraints
         Comparisons of measures with numbers: ``ca.Exposure(states) <= 0.02``, ``ca.Return(rewards) >= 40``, and
         ``risk <= bound`` for any convex risk. Every delivered policy keeps all of them.
+    horizon
+        None: discounted, for ever. A number of steps. "average": the reward of a step, in the long run. "total": until
+        an absorbing state without rewards.
 
     Examples
     --------
@@ -45,10 +49,16 @@ class Problem:
     """
 
     def __init__(
-        self, mdp: MDP, risk: Risk | None = None, caution: float = 1.0, constraints: Sequence[Constraint] = ()
+        self,
+        mdp: MDP,
+        risk: Risk | None = None,
+        caution: float = 1.0,
+        constraints: Sequence[Constraint] = (),
+        horizon: Horizon = None,
     ) -> None:
         if not isinstance(mdp, MDP):
             raise IncompatibleError(f"a problem needs a ca.MDP as its model, found {type(mdp).__name__}")
+        mdp = mdp.with_horizon(as_horizon(horizon, mdp.discount))
         if isinstance(risk, type) and issubclass(risk, Risk):
             raise IncompatibleError(f"risk is the class {risk.__name__}; make one: ca.{risk.__name__}(...)")
         if risk is not None and not isinstance(risk, Risk):

@@ -15,6 +15,7 @@ from cautious._core import rows as row_kernels
 from cautious.arrays import Array, Mask
 from cautious.checks import as_floats, check_finite, check_shape, first_bad, sum_tolerance
 from cautious.errors import InputError
+from cautious.models.horizons import MAX_STEPS
 from cautious.sparse_input import as_rows, stored_dtype
 
 EPS = float(np.finfo(np.float64).eps)
@@ -230,7 +231,9 @@ def check_magnitude(name: str, values: Array, factor: float = 1.0) -> None:
 
 def check_returns(rewards: Array, outcome_rewards: Array | None, discount: float) -> None:
     """Refuse rewards, of pairs (S, A) or of outcomes, that add up to more than double precision holds."""
-    largest, limit = float(np.abs(rewards).max(initial=0.0)), LARGEST_RETURN * (1 - discount)
+    # without discounting as many steps count as are ever taken
+    steps = 1 / (1 - discount) if discount < 1 else MAX_STEPS
+    largest, limit = float(np.abs(rewards).max(initial=0.0)), LARGEST_RETURN / steps
     place = ""
     if largest > limit:
         place = f"[{', '.join(str(index) for index in first_bad(np.abs(rewards) > limit))}]"

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,7 @@ from cautious.models.encodings import (
     transition_rows,
     weighted_rows,
 )
+from cautious.models.horizons import Horizon
 from cautious.models.scene import Scene, model_names
 from cautious.models.simulators import Known, TableSimulator
 
@@ -44,7 +46,7 @@ class MDP:
     rewards
         (S, A), or per outcome: (S, A, S), sparse (S*A, S) where missing means zero, or A matrices (S, S).
     discount
-        In [0, 1).
+        In [0, 1]. With discount 1 a ``ca.Problem`` needs a horizon.
     start
         (S,) distribution of the first state; uniform by default.
     allowed
@@ -66,6 +68,9 @@ class MDP:
     (2, 2)
     """
 
+    # what a problem asks of the model: None (discounted, for ever), a number of steps, "average" or "total"
+    horizon: Horizon = None
+
     def __init__(
         self,
         transitions: Any,
@@ -80,8 +85,8 @@ class MDP:
         normalise: bool = False,
         scene: Scene | None = None,
     ) -> None:
-        self.discount = as_number("discount", discount, 0, 1, open_ends=")")
-        if self.discount > NEAR_ONE:
+        self.discount = as_number("discount", discount, 0, 1)
+        if NEAR_ONE < self.discount < 1:
             warnings.warn(
                 f"discount {self.discount} is within 1e-6 of one: rounding grows by {1 / (1 - self.discount):.1e}",
                 CautiousWarning,
@@ -117,6 +122,7 @@ class MDP:
     def restricted(self, states: Indices, allowed: Mask) -> "MDP":
         """This model on some of its states, which the ``allowed`` pairs (n, A) of these states never leave."""
         part = object.__new__(MDP)
+        part.horizon = self.horizon
         part.discount, part.n_states, part.n_actions = self.discount, states.size, self.n_actions
         part.allowed, part.start, part.rewards = allowed, self.start[states], self.rewards[states]
         pairs = (states[:, None] * self.n_actions + np.arange(self.n_actions)).ravel()
@@ -137,6 +143,27 @@ class MDP:
         part.normalised, part.known_transitions = self.normalised, True
         part._as_given = part._looked_over()
         return part
+
+    def with_horizon(self, horizon: Horizon) -> "MDP":
+        """The same model, in the same memory, as a problem with this horizon sees it."""
+        if horizon == self.horizon:
+            return self
+        seen = copy(self)
+        seen.horizon = horizon
+        return seen
+
+    @property
+    def normaliser(self) -> float:
+        """What a return is multiplied by to give the mean of the reward under the occupancy.
+
+        An occupancy sums to one, so that  <occupancy, reward> / normaliser  is the expected return; that of "total" is
+        the expected number of visits.
+        """
+        if self.horizon is None:
+            return 1 - self.discount
+        if isinstance(self.horizon, str):
+            return 1.0
+        return float(1 / np.sum(self.discount ** np.arange(self.horizon)))
 
     def _pair_words(self, row: int) -> str:
         """A pair as errors call it: by names where there are names."""

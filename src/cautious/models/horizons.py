@@ -1,0 +1,45 @@
+"""How long a problem looks ahead, and how it adds up rewards: the four criteria.
+
+| horizon | maximises | occupancy |
+|---|---|---|
+| None | the discounted return, for ever | (S, A), sums to one |
+| a number of steps T | the discounted return of T steps, discount in [0, 1] | (T, S, A), sums to one |
+| "average" | the long-run average reward per step, discount 1 | (S, A), stationary, sums to one |
+| "total" | the reward until an absorbing state is entered, discount 1 | (S, A), expected visits |
+"""
+
+import numbers
+from typing import Any, Literal
+
+from cautious.checks import as_count
+from cautious.errors import InputError, shown
+
+Horizon = int | Literal["average", "total"] | None
+AVERAGE, TOTAL = "average", "total"
+# more steps than any policy over time could be stored for
+MAX_STEPS = 10**7
+
+
+def as_horizon(horizon: Any, discount: float) -> Horizon:
+    """A horizon that goes with this discount."""
+    if horizon is None:
+        if discount == 1:
+            raise InputError(
+                "discount is 1, and without a horizon returns need not be finite; give horizon=24 (that many steps), "
+                'horizon="average" (per step, in the long run) or horizon="total" (until an absorbing state)'
+            )
+        return None
+    if isinstance(horizon, str):
+        if horizon not in (AVERAGE, TOTAL):
+            raise InputError(
+                f'horizon is {shown(horizon)}; it must be None, a number of steps, "average" or "total"'
+            )
+        if discount != 1:
+            raise InputError(
+                f'horizon="{horizon}" does not discount, and the discount of the model is {discount:g}; make the model '
+                "with discount=1, or leave out the horizon"
+            )
+        return horizon  # type: ignore[return-value]
+    if isinstance(horizon, bool) or not isinstance(horizon, numbers.Integral):
+        raise InputError(f'horizon is {shown(horizon)}; it must be None, a number of steps, "average" or "total"')
+    return as_count("horizon", horizon, 1, MAX_STEPS)
