@@ -19,6 +19,7 @@ LAYERS = [
     {"_core"},
     {"runtime"},
     {"models"},
+    {"horizons"},
     {"occupancy"},
     {"episodes"},
     {"planning"},

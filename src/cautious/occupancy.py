@@ -19,6 +19,7 @@ from cautious._core.certificate import flow_balance, pair_occupancy
 from cautious.arrays import Array, Mask
 from cautious.checks import as_policy, first_bad, state_sums_of
 from cautious.errors import InputError
+from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.chains import Chain, chain_of
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
@@ -27,19 +28,6 @@ MAX_ERROR = 0.5
 MAX_REFINEMENTS = 8
 # one Krylov solve is asked to reduce the residual at most to this share of it: rounding spoils its own estimate
 MIN_RESIDUAL_RATIO = 1e-10
-
-
-@dataclass(frozen=True)
-class PolicyOccupancy:
-    """The occupancy of a policy in a model, and how wrong it can be.
-
-    ``occupancy`` (S, A); ``reached`` (S,) states the policy visits; ``error`` bounds the 1-norm distance to the
-    exact occupancy, rounding included.
-    """
-
-    occupancy: Array
-    reached: Mask
-    error: float
 
 
 class LaterOccupancy:

@@ -14,9 +14,9 @@ from cautious.certificate.proof_storage import StoredProof, stored_proof
 from cautious.checks import as_array, as_flag, first_bad
 from cautious.errors import FileError, IncompatibleError, InputError, SolveError, shown
 from cautious.history import History
+from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
-from cautious.occupancy import PolicyOccupancy
 from cautious.problem import Problem
 from cautious.status import Status
 

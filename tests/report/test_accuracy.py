@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.occupancy import PolicyOccupancy
+from cautious.horizons.visits import PolicyOccupancy
 from cautious.report import accuracy, trade_off
 from cautious.report.contributions import contributions, contributions_table
 from cautious.report.text_tables import busiest_table, changed_states, frontier_table, solution_table

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.quiver import Quiver
 
 import cautious as ca
-from cautious.occupancy import PolicyOccupancy
+from cautious.horizons.visits import PolicyOccupancy
 from cautious.report.canvas import DARK, png
 from cautious.report.plots import plot_behaviour, plot_frontier, plot_history, plot_returns, plot_solution, save_figure
 from cautious.report.trade_off import compare_with_neutral

@@ -7,12 +7,12 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.certificate.bounds import Certificate
 from cautious.certificate.policy_evaluation import evaluate_policy
+from cautious.horizons.visits import PolicyOccupancy
 from cautious.learning.loop import Ending
 from cautious.learning.method import Method, Result
 from cautious.learning.statements.confidence import CONFIDENCE, objective_at_least
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task
-from cautious.occupancy import PolicyOccupancy
 from cautious.problem import Problem
 from cautious.risks.base import ConicRisk
 from cautious.solution import Solution

@@ -31,9 +31,7 @@ def as_horizon(horizon: Any, discount: float) -> Horizon:
         return None
     if isinstance(horizon, str):
         if horizon not in (AVERAGE, TOTAL):
-            raise InputError(
-                f'horizon is {shown(horizon)}; it must be None, a number of steps, "average" or "total"'
-            )
+            raise InputError(f'horizon is {shown(horizon)}; it must be None, a number of steps, "average" or "total"')
         if discount != 1:
             raise InputError(
                 f'horizon="{horizon}" does not discount, and the discount of the model is {discount:g}; make the model '

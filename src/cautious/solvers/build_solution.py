@@ -13,7 +13,8 @@ from cautious._core.certificate import compensated_dot
 from cautious.arrays import Array
 from cautious.certificate.bounds import Certificate, Cover, Witness, conflict_bound, requirements
 from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_policy
-from cautious.planning import Plan, plan
+from cautious.horizons.plan import Plan
+from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.limits import Limit

@@ -5,8 +5,9 @@ from typing import Any
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
+from cautious.horizons.plan import Plan
 from cautious.occupancy import occupancy_policy
-from cautious.planning import Plan, plan
+from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.solvers.base import Candidate
 

@@ -19,9 +19,10 @@ from cautious._core.simplex import projected_step
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
 from cautious.checks import picked, state_sums_of
+from cautious.horizons.plan import Plan
 from cautious.models.encodings import read_only_view
 from cautious.occupancy import occupancy_policy, policy_occupancy
-from cautious.planning import Plan, plan
+from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target, shape_of

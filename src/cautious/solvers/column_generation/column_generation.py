@@ -12,8 +12,8 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
+from cautious.horizons.plan import Plan
 from cautious.occupancy import occupancy_policy
-from cautious.planning import Plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target

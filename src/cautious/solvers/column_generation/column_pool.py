@@ -14,10 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
+from cautious.horizons.plan import Plan
 from cautious.models.chains import DeterministicChains
 from cautious.models.encodings import read_only_view
 from cautious.occupancy import policy_occupancy
-from cautious.planning import Plan, plan
+from cautious.planning import plan
 from cautious.problem import Problem
 
 MAX_COLUMNS = 400

@@ -12,8 +12,9 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
+from cautious.horizons.plan import Plan
 from cautious.occupancy import occupancy_policy, policy_occupancy, uniform_policy
-from cautious.planning import Plan, plan
+from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.transport import TransportHint

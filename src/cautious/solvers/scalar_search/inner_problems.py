@@ -11,9 +11,10 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Conflict, Witness
+from cautious.horizons.plan import Plan
 from cautious.models.chains import DeterministicChains
 from cautious.models.encodings import read_only_view
-from cautious.planning import Plan, plan
+from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk
 from cautious.solvers.base import Outcome, Start, Target

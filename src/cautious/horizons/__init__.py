@@ -1,0 +1,1 @@
+"""What each horizon asks of planning and of occupancies: a file for each."""
