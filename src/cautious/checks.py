@@ -35,15 +35,18 @@ def picked(table: Any, where: Mask) -> Any:
 
 
 def states_of(pairs: Mask) -> Mask:
-    """States (S,) that have at least one of the pairs (S, A)."""
+    """States (S,) that have at least one of the pairs (S, A); (T, S) of (T, S, A)."""
     # column by column: NumPy is slow along short rows
-    return np.asarray(reduce(np.logical_or, pairs.T, np.zeros(len(pairs), np.bool_)), dtype=np.bool_)
+    columns, none = np.moveaxis(pairs, -1, 0), np.zeros(pairs.shape[:-1], np.bool_)
+    return np.asarray(reduce(np.logical_or, columns, none), dtype=np.bool_)
 
 
 def state_sums_of(table: Any) -> Any:
-    """Sums (S,) over the actions of a table (S, A)."""
+    """Sums (S,) over the actions of a table (S, A); (T, S) of (T, S, A)."""
     # column by column, in the order in which NumPy adds rows as short as these
-    return reduce(np.add, table.T) if 1 < table.shape[1] < LONG_ROW and table.dtype != np.bool_ else table.sum(axis=1)
+    if 1 < table.shape[-1] < LONG_ROW and table.dtype != np.bool_:
+        return reduce(np.add, np.moveaxis(table, -1, 0))
+    return table.sum(axis=-1)
 
 
 def spread_to(where: Mask, numbers: Any, elsewhere: float = 0.0) -> Any:
@@ -117,17 +120,18 @@ def as_distribution(name: str, value: Any, shape: tuple[int, ...], meaning: str)
 
 
 def as_policy(policy: Any, shape: tuple[int, ...]) -> Array:
-    """A table (S, A) whose rows are distributions, renormalised to machine precision."""
+    """A table (S, A), or (T, S, A), whose rows are distributions, renormalised to machine precision."""
     tolerance = sum_tolerance(getattr(policy, "dtype", np.float64))
     table = as_floats("policy", policy)
-    check_shape("policy", table, shape, "(S, A)")
+    check_shape("policy", table, shape, "(S, A)" if len(shape) == 2 else "(T, S, A)")
     check_nonnegative("policy", table)
-    sums = table.sum(axis=1)
+    sums = table.sum(axis=-1)
     off = np.abs(sums - 1) > tolerance
     if off.any():
-        state = int(np.argmax(off))
-        raise InputError(f"policy[{state}] sums to {sums[state]:.12g}; every row must sum to 1 within {tolerance:g}")
-    return np.asarray(table / sums[:, None])
+        row = first_bad(off)
+        place = ", ".join(str(index) for index in row)
+        raise InputError(f"policy[{place}] sums to {sums[row]:.12g}; every row must sum to 1 within {tolerance:g}")
+    return np.asarray(table / sums[..., None])
 
 
 def as_number(name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, open_ends: str = "") -> float:

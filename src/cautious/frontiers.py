@@ -9,6 +9,7 @@ import numpy as np
 
 from cautious.checks import as_number, is_listable
 from cautious.errors import InputError, shown
+from cautious.horizons.visits import over_time
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Constraint, Risk
@@ -144,7 +145,7 @@ def _default_cautions(problem: Problem, request: Request) -> Sequence[float]:
     safest = answer(problem.part(np.zeros(problem.mdp.shape), problem.terms), quietly)
     if problem.risk is None or not np.isfinite(safest.objective):
         return [1.0]
-    top, risk = neutral.expected_return, float(problem.risk.value(neutral.occupancy))
+    top, risk = neutral.expected_return, float(problem.risk.value(over_time(neutral.occupancy)))
 
     def rate_of(found: Solution) -> float:
         lost, saved = top - problem.expected_return(found.occupancy), risk - found.risk

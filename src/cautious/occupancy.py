@@ -19,6 +19,7 @@ from cautious._core.certificate import flow_balance, pair_occupancy
 from cautious.arrays import Array, Mask
 from cautious.checks import as_policy, first_bad, state_sums_of
 from cautious.errors import InputError
+from cautious.horizons.finite import occupancy_over_time
 from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.chains import Chain, chain_of
 from cautious.models.encodings import EPS, read_only_view
@@ -46,6 +47,11 @@ class LaterOccupancy:
         return self._found.occupancy
 
     @property
+    def pairs(self) -> Array:
+        """See ``PolicyOccupancy``."""
+        return self._found.pairs
+
+    @property
     def reached(self) -> Mask:
         """See ``PolicyOccupancy``."""
         return self._found.reached
@@ -61,8 +67,12 @@ Visits = PolicyOccupancy | LaterOccupancy
 
 
 def check_policy(mdp: MDP, policy: object) -> Array:
-    """A policy (S, A): rows sum to one, nothing on forbidden pairs."""
-    table = as_policy(policy, mdp.shape)
+    """A policy (S, A): rows sum to one, nothing on forbidden pairs.
+
+    With a finite horizon a table for every step, (T, S, A); a single one (S, A) is used at every step.
+    """
+    steps = np.ndim(policy) == 3  # type: ignore[arg-type]
+    table = as_policy(policy, mdp.occupancy_shape if steps else mdp.shape)
     forbidden = (table > 0) & ~mdp.allowed
     if forbidden.any():
         where = first_bad(forbidden)
@@ -72,18 +82,20 @@ def check_policy(mdp: MDP, policy: object) -> Array:
 
 def _not_allowed(mdp: MDP, where: tuple[int, ...], chance: float) -> str:
     """A forbidden pair in words; by its numbers where the model has no names."""
-    state, action = where
+    state, action = where[-2:]
     place = f"state {state}" if mdp.state_names is None else mdp.state_names[state]
     done = f"action {action}" if mdp.action_names is None else mdp.action_names[action]
     return f"the policy takes {done} in {place} with probability {chance:.6g}, which is not allowed there"
 
 
 def policy_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array | None = None) -> PolicyOccupancy:
-    """The occupancy of a checked policy (S, A), solved until its ``error`` is at most ``accuracy``.
+    """The occupancy of a checked policy (S, A) or (T, S, A), solved until its ``error`` is at most ``accuracy``.
 
     With accuracy 0 it is as exact as rounding permits. ``guess`` (S,) is an approximation of the state marginal to
     start from; it need not be good, because the residual is measured.
     """
+    if isinstance(mdp.horizon, int):
+        return occupancy_over_time(mdp, np.broadcast_to(policy, mdp.occupancy_shape))
     system = _Balance(mdp, policy)
     # an error of one would accept the zero vector as an answer
     found = system.solved(min(accuracy, MAX_ERROR) * (1 - mdp.discount) / 2 - system.row_sum_error, guess)
@@ -153,13 +165,13 @@ class _Balance:
 
 def occupancy_policy(occupancy: Array, default: Array, floor: float = 0.0) -> Array:
     """Rows of the occupancy, normalised; states with at most ``floor`` mass get their ``default`` row."""
-    mass = state_sums_of(occupancy)[:, None]
+    mass = state_sums_of(occupancy)[..., None]
     return np.asarray(np.where(mass > floor, occupancy / np.where(mass > 0, mass, 1.0), default))
 
 
 def uniform_policy(allowed: Mask) -> Array:
     """Equal weight on every allowed action: the documented row of states that are never visited."""
-    return np.asarray(allowed / state_sums_of(allowed.astype(np.int64))[:, None])
+    return np.asarray(allowed / state_sums_of(allowed.astype(np.int64))[..., None])
 
 
 def flow_residual(mdp: MDP, occupancy: Array) -> Array:

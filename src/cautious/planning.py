@@ -6,6 +6,7 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.horizons.discounted import plan_discounted
+from cautious.horizons.finite import backward_induction
 from cautious.horizons.plan import Plan
 from cautious.models.tabular import MDP
 
@@ -20,14 +21,16 @@ def plan(
     known: float = -np.inf,
     over: Callable[[], bool] | None = None,
 ) -> Plan:
-    """Best policy for ``reward`` (S, A) among the ``allowed`` pairs.
+    """Best policy for ``reward`` (S, A) among the ``allowed`` pairs (S, A), or (T, S, A) with a finite horizon.
 
     Stops when ``upper - lower <= tolerance``, or when rounding prevents anything better; ``tolerance`` may depend on
     what the policy is worth. ``allowed`` must be closed, as ``problem.kept`` is: from an allowed pair every successor
     has an allowed pair. With the value ``known`` of some policy, it stops when ``upper - known <= tolerance``, or when
     the bounds are close together compared with that difference. It is asked after every sweep whether time is ``over``;
-    the bounds hold for the plan that is returned then too.
+    the bounds hold for the plan that is returned then too. With a finite horizon a plan is exact, and none is needed.
     """
     allowed = mdp.allowed if allowed is None else allowed
+    if isinstance(mdp.horizon, int):
+        return backward_induction(mdp, reward, np.broadcast_to(allowed, (mdp.horizon, *mdp.shape)))
     rule = tolerance if callable(tolerance) else lambda _: tolerance
     return plan_discounted(mdp, reward, allowed, rule, warm, known, over)

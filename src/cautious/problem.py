@@ -11,6 +11,7 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.checks import as_number, is_listable, states_of
 from cautious.errors import IncompatibleError, InputError, shown
+from cautious.horizons.visits import over_time
 from cautious.models.encodings import LARGEST_RETURN
 from cautious.models.horizons import Horizon, as_horizon
 from cautious.models.tabular import MDP
@@ -162,6 +163,11 @@ class Problem:
         return self.support.active
 
     @property
+    def active_pairs(self) -> Mask:
+        """Pairs (S, A) that are active, at any step of a finite horizon."""
+        return self.support.active_pairs
+
+    @property
     def active_states(self) -> Mask:
         """States (S,) with active pairs."""
         return self.support.active_states
@@ -180,20 +186,22 @@ class Problem:
         """A policy for the active states, with the documented rows elsewhere."""
         if self.active_states.all():
             return policy
-        return np.where(self.active_states[:, None], policy, self.default_rows)
+        return np.where(self.active_states[..., None], policy, self.default_rows)
 
     def usable(self, policy: Array) -> bool:
         """Whether a policy of this model uses only kept pairs where it matters."""
-        usable = np.where(states_of(self.kept)[:, None], self.kept, True)
-        return policy.shape == self.mdp.shape and not bool(np.any((policy > 0) & ~usable))
+        if policy.shape != self.mdp.occupancy_shape:
+            return False
+        usable = np.where(states_of(self.kept)[..., None], self.kept, True)
+        return not bool(np.any((policy > 0) & ~usable))
 
     def expected_return(self, d: Array) -> float:
-        """<d, r> / (1 - gamma)."""
-        return float(np.sum(d * self.reward)) / (1 - self.mdp.discount)
+        """<d, r> / (1 - gamma), or over what else the horizon says."""
+        return float(np.sum(over_time(d) * self.reward)) / self.mdp.normaliser
 
     def risk_value(self, d: Array) -> float:
         """The risk of an occupancy, before caution; 0 when risk-neutral."""
-        return 0.0 if self.caution == 0 or self.risk is None else float(self.risk.value(d))
+        return 0.0 if self.caution == 0 or self.risk is None else float(self.risk.value(over_time(d)))
 
     def objective(self, d: Array) -> float:
         """What is maximised."""
@@ -205,7 +213,8 @@ class Problem:
         return "none" if self.risk is None else self.risk.label
 
     def __repr__(self) -> str:
-        return f"Problem({self.mdp!r}, risk={self.risk_label}, caution={self.caution:g})"
+        horizon = "" if self.mdp.horizon is None else f", horizon={self.mdp.horizon!r}"
+        return f"Problem({self.mdp!r}, risk={self.risk_label}, caution={self.caution:g}{horizon})"
 
 
 def _refuse_idle_barriers(risk: Risk, caution: float) -> None:

@@ -8,13 +8,17 @@ import numpy as np
 from cautious._core.rows import keep_safe
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
+from cautious.horizons.finite import active_over_time, kept_over_time
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Risk
 
 
 class Support:
-    """What follows from a model and the risks that count in it, whatever their weights and the rewards are."""
+    """What follows from a model and the risks that count in it, whatever their weights and the rewards are.
+
+    With a finite horizon, ``kept``, ``active`` and ``default_rows`` are (T, S, A), and ``active_states`` is (T, S).
+    """
 
     def __init__(self, mdp: MDP, risks: Sequence[Risk]) -> None:
         self.mdp, self.risks = mdp, tuple(risks)
@@ -33,7 +37,9 @@ class Support:
 
     @cached_property
     def kept(self) -> Mask:
-        """The largest set of permitted pairs with which one can go on for ever."""
+        """The largest set of permitted pairs with which one can go on for ever, or until the horizon."""
+        if isinstance(self.mdp.horizon, int):
+            return kept_over_time(self.mdp, self.permitted)
         if self.permitted is self.mdp.allowed or np.array_equal(self.permitted, self.mdp.allowed):
             return self.mdp.allowed
         if self.mdp.discount == 0:
@@ -45,11 +51,18 @@ class Support:
     @cached_property
     def active(self) -> Mask:
         """Kept pairs of the states that can be reached with kept pairs."""
+        if isinstance(self.mdp.horizon, int):
+            return active_over_time(self.mdp, self.kept)
         if self.mdp.discount == 0:
             counts = self.mdp.start > 0
         else:
             counts = self.mdp.visitable if self.kept is self.mdp.allowed else self.mdp.reachable(self.kept)
         return self.kept if counts.all() else self.kept & counts[:, None]
+
+    @cached_property
+    def active_pairs(self) -> Mask:
+        """Pairs (S, A) that are active, at any step."""
+        return np.asarray(self.active.any(axis=0)) if self.active.ndim == 3 else self.active
 
     @cached_property
     def active_states(self) -> Mask:
@@ -64,7 +77,8 @@ class Support:
         if self.kept is self.mdp.allowed:
             # every state has an allowed pair
             return None
-        stuck = (self.mdp.start > 0) & ~states_of(self.kept)
+        first = self.kept[0] if self.kept.ndim == 3 else self.kept
+        stuck = (self.mdp.start > 0) & ~states_of(first)
         return int(np.argmax(stuck)) if stuck.any() else None
 
     @cached_property
@@ -79,5 +93,5 @@ class Support:
     @cached_property
     def default_rows(self) -> Array:
         """Policy rows (S, A) of states that are never visited: uniform over kept, else over allowed actions."""
-        usable = np.where(states_of(self.kept)[:, None], self.kept, self.mdp.allowed)
+        usable = np.where(states_of(self.kept)[..., None], self.kept, self.mdp.allowed)
         return uniform_policy(np.asarray(usable, dtype=np.bool_))

@@ -31,6 +31,7 @@ import scipy.sparse as sp
 
 from cautious._core import certificate as kernels
 from cautious.arrays import Array
+from cautious.certificate.finite_horizon import finite_bound
 from cautious.errors import IncompatibleError
 from cautious.models.encodings import EPS, read_only_view
 from cautious.occupancy import Visits
@@ -181,11 +182,11 @@ def linear_problem(
     """A reward table (S, A) after the lines of convex terms; ``size`` as above, of the table that is given."""
     if not terms:
         return LinearProblem(reward, 0.0, size)
-    active, constant = problem.active, 0.0
+    active, constant = problem.active_pairs, 0.0
     adjusted, size = reward.copy(), np.abs(reward) if size is None else size.copy()
     for (weight, risk), given in zip(terms, cuts, strict=True):
         line: Cut = risk.cut(given, active)
-        slope, price = read_only_view(np.asarray(line.slope, dtype=np.float64)), (1 - problem.mdp.discount) * weight
+        slope, price = read_only_view(np.asarray(line.slope, dtype=np.float64)), problem.mdp.normaliser * weight
         if slope.shape != active.shape:
             raise IncompatibleError(
                 f"{risk.label}.cut gave a slope of shape {slope.shape}; expected {active.shape} = (S, A)"
@@ -203,8 +204,12 @@ def linear_problem(
 
 def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> float:
     """What no policy earns from the table of a linear problem, by the multipliers of the witness."""
-    mdp, active = problem.mdp, problem.active
+    mdp = problem.mdp
     v = np.asarray(witness.multipliers, dtype=np.float64)
+    if isinstance(mdp.horizon, int):
+        # multipliers of pairs that nobody can reach do no harm, and the pairs that are kept are known sooner
+        return finite_bound(mdp, problem.kept, linear.reward, linear.reward if linear.size is None else linear.size, v)
+    active = problem.active
     if v.shape != (mdp.n_states,):
         return np.inf
     v = np.where(problem.active_states, v, 0.0)
@@ -268,7 +273,7 @@ def scalar_lines(problem: Problem, lines: Sequence[tuple[Array, float]]) -> Line
     """The rewards after a table (S, A) for every scalar risk, and their offsets."""
     reward, size, constant = problem.reward, np.abs(problem.reward), 0.0
     for term, (table, offset) in zip(problem.parts.scalars, lines, strict=True):
-        part = (1 - problem.mdp.discount) * term.weight * table
+        part = problem.mdp.normaliser * term.weight * table
         reward = reward - part
         size += SUM_ROUNDING * np.abs(part)
         # as for the intercepts of convex risks
@@ -297,7 +302,7 @@ def requirements(problem: Problem) -> tuple[list[str], sp.csr_array, Array]:
     """Every barrier and linear limit, in the order of the terms: names, features (m, S*A), floors (m,)."""
     barriers = problem.parts.requirements
     names = [name if risk.title == LIMIT_TITLE else f"{risk.label}: {name}" for risk in barriers for name in risk.names]
-    nothing = sp.csr_array((0, problem.active.size))
+    nothing = sp.csr_array((0, problem.reward.size))
     features = sp.csr_array(sp.vstack([nothing, *(risk.features for risk in barriers)]))
     return names, features, np.concatenate([np.zeros(0), *(risk.floors for risk in barriers)])
 
@@ -318,10 +323,10 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
     # an entry of the table is a sum over the requirements
     rounding = max(SUM_ROUNDING, weights.size / MAX_COUNTED_TERMS)
     size = rounding * np.asarray(abs(features).T @ weights).reshape(mdp.shape)
-    # the lines of limits that are not linear, in units in which a unit of the table is paid 1 / (1 - gamma) times
-    limits = [(1 / (1 - mdp.discount), problem.terms[number][1]) for number in conflict.limits]
+    # the lines of limits that are not linear, in units in which a unit of the table is paid 1 / normaliser times
+    limits = [(1 / mdp.normaliser, problem.terms[number][1]) for number in conflict.limits]
     linear = linear_problem(problem, table, limits, tuple(conflict.limits.values()), size)
-    reach = (1 - mdp.discount) * (_plan_bound(problem, linear, Witness(v)) + linear.constant)
-    # one operation for every requirement, 2 for the factor 1 - gamma and 2 for these sums
+    reach = mdp.normaliser * (_plan_bound(problem, linear, Witness(v)) + linear.constant)
+    # one operation for every requirement, 2 for the normaliser and 2 for these sums
     operations = max(16, weights.size + 4)
     return reach - float(weights @ floors) + operations * EPS / 2 * (float(weights @ np.abs(floors)) + abs(reach))

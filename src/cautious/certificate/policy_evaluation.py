@@ -47,9 +47,13 @@ def evaluate_return(
 ) -> EvaluatedPolicy | None:
     """The return of a policy by what it is worth in each state, ``values`` (S,); None if that does not tell it exactly.
 
+    That is for discounted problems; with a horizon the occupancy tells.
+
     For any v, the mean of  r + gamma E[v] - v  over the policy's occupancy lies between the least and the largest
     entry: where these agree the occupancy need not be known. It is solved for when somebody asks.
     """
+    if problem.mdp.horizon is not None:
+        return None
     mdp, horizon, counted = problem.mdp, 1 / (1 - problem.mdp.discount), problem.active_states
     v, pi, reward = np.where(counted, values, 0.0), read_only_view(policy).ravel(), problem.reward
     # 4 u for each of as many operations as the successors of all actions taken, the actions, and 8 more: see ``bounds``
@@ -111,6 +115,7 @@ def _worth(
     risk, slopes, errors = _risk(problem, found, hints, over) if clear else (np.inf, (), [])
     # values do not help where the error is that of the convex risks
     convex_error = sum(errors[term.number] for term in problem.parts.without_scalars) if errors else 0.0
+    by_values &= problem.mdp.horizon is None
     if by_values and error > convex_error:
         other = _return_by_values(problem, policy, found.reached, LinearProblem(problem.reward, 0.0, None))
         expected, error = other if other[1] < error else (expected, error)
@@ -155,7 +160,7 @@ def _risk(
 
     There are no gradients and errors where the risk is infinite.
     """
-    risk, slopes, errors, d = 0.0, [], [], found.occupancy
+    risk, slopes, errors, d = 0.0, [], [], found.pairs
     for number, (weight, term) in enumerate(problem.terms):
         value, slope = term.value_and_gradient(d, hints.get(number), over)
         if slope is None:
@@ -169,11 +174,12 @@ def _risk(
 
 
 def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[float, float]:
-    """<d, r> / (1-gamma), and how wrong it can be."""
-    horizon, reward = 1 / (1 - problem.mdp.discount), read_only_view(problem.reward).ravel()
-    paid, magnitude = kernels.compensated_dot(found.occupancy.ravel(), reward)
+    """<d, r> / normaliser, and how wrong it can be."""
+    horizon, reward = 1 / problem.mdp.normaliser, read_only_view(problem.reward).ravel()
+    paid, magnitude = kernels.compensated_dot(found.pairs.ravel(), reward)
     # where the policy goes at all, also where its occupancy was rounded to zero
-    largest = kernels.largest_reward_taken(reward, read_only_view(policy).ravel(), found.reached)
+    taken = policy.max(axis=0) if policy.ndim == 3 else policy
+    largest = kernels.largest_reward_taken(reward, read_only_view(taken).ravel(), found.reached)
     # 32 u: 2 for the dot product, 3 for the horizon, 2 for the entries of d, and about 20 for the sum d was divided by
     return horizon * paid, horizon * (16 * EPS * magnitude + largest * found.error)
 
@@ -219,7 +225,7 @@ def _return_by_values(problem: Problem, policy: Array, reached: Mask, linear: Li
 
 def _clear_of_floors(problem: Problem, found: Visits) -> bool:
     """Whether every barrier and every limit is kept by more than rounding can fake."""
-    d, barriers = found.occupancy, [term.risk for term in problem.parts.barriers]
+    d, barriers = found.pairs, [term.risk for term in problem.parts.barriers]
     return all(np.all(risk.slack(d) > 2 * risk.slack_errors(d, found.error)) for risk in barriers) and all(
         term.risk.is_kept(d, found.error) for term in problem.parts.limits
     )

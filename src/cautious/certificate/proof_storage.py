@@ -140,5 +140,5 @@ def _full(risk: Risk, problem: Problem, given: Any) -> Array:
     """What a witness says of a risk; slopes, which it has for the active entries alone, as the line has them."""
     if not isinstance(risk, SeparableRisk):
         return _floats(given)
-    slope = risk.cut(given, problem.active).slope
+    slope = risk.cut(given, problem.active_pairs).slope
     return slope[:, 0] if risk.on_states else slope

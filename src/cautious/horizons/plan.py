@@ -11,7 +11,8 @@ from cautious.arrays import Array, Indices
 class Plan:
     """A policy that is best for a reward table, up to ``upper - lower``.
 
-    ``actions`` (S,); ``values`` (S,) the multipliers that prove ``upper``; both bounds hold for <start, value>.
+    ``actions`` (S,); ``values`` (S,) the multipliers that prove ``upper``; both bounds hold for <start, value>. With a
+    finite horizon both are (T, S).
     ``sweeps`` says what it cost, in sweeps over all pairs.
     """
 
@@ -23,6 +24,6 @@ class Plan:
 
     def policy(self, n_actions: int) -> Array:
         """The actions as a table (S, A) of zeros and ones."""
-        table = np.zeros((self.actions.size, n_actions))
-        table.ravel()[np.arange(0, table.size, n_actions) + self.actions] = 1.0
+        table = np.zeros((*self.actions.shape, n_actions))
+        table.ravel()[np.arange(0, table.size, n_actions) + self.actions.ravel()] = 1.0
         return table

@@ -165,6 +165,11 @@ class MDP:
             return 1.0
         return float(1 / np.sum(self.discount ** np.arange(self.horizon)))
 
+    @property
+    def occupancy_shape(self) -> tuple[int, ...]:
+        """(S, A), or (T, S, A) with a finite horizon: of occupancies and policies."""
+        return (self.horizon, *self.shape) if isinstance(self.horizon, int) else self.shape
+
     def _pair_words(self, row: int) -> str:
         """A pair as errors call it: by names where there are names."""
         state, action = divmod(row, self.n_actions)

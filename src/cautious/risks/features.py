@@ -360,8 +360,8 @@ def _task_returns(name: str, task_rewards: Any, mdp: MDP) -> tuple[sp.csr_array,
     tasks = as_floats(name, task_rewards)
     if tasks.ndim != 3 or tasks.shape[0] == 0 or tasks.shape[1:] != mdp.shape:
         raise InputError(f"{name} has shape {tasks.shape}; expected (m, {mdp.n_states}, {mdp.n_actions}) = (m, S, A)")
-    check_magnitude(name, tasks, 1 / (1 - mdp.discount))
-    features = _compressed(tasks.reshape(len(tasks), -1) / (1 - mdp.discount))
+    check_magnitude(name, tasks, 1 / mdp.normaliser)
+    features = _compressed(tasks.reshape(len(tasks), -1) / mdp.normaliser)
     return features, tuple(f"return of task {j}" for j in range(len(tasks)))
 
 

@@ -129,8 +129,8 @@ class Return(LinearMeasure):
     rewards: Any
 
     def feature(self, mdp: MDP) -> sp.csr_array:
-        """The table over (1 - discount)."""
+        """The table over the normaliser, 1 - discount where the problem is discounted."""
         table, _ = reward_moments(self.rewards, mdp.transitions, mdp.n_states, mdp.n_actions, name="Return.rewards")
-        check_magnitude("Return.rewards", table, 1 / (1 - mdp.discount))
-        row = np.where(mdp.allowed, table, 0.0).reshape(1, -1) / (1 - mdp.discount)
+        check_magnitude("Return.rewards", table, 1 / mdp.normaliser)
+        row = np.where(mdp.allowed, table, 0.0).reshape(1, -1) / mdp.normaliser
         return sp.csr_array(row)

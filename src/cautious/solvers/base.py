@@ -5,6 +5,7 @@ both). The loop keeps the best policy and the lowest upper bound, whichever step
 proof, a limit, a request, or when the solver has nothing more to propose.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -127,18 +128,22 @@ class Target:
 class Solver(ABC):
     """Proposes policies and witnesses; see the module's text.
 
-    ``accepts``: the structures that the terms of the risk may have. ``margin``: a solver with cheap steps goes on until
+    ``accepts``: the structures that the terms of the risk may have. ``every_horizon``: takes other problems than those
+    that are discounted for ever. ``margin``: a solver with cheap steps goes on until
     this share of the allowed gap, so that two answers to the same question agree within the tolerance.
     """
 
     name: str
     accepts: frozenset[Structure] = frozenset()
     margin: float = 1.0
+    every_horizon: bool = False
 
     def refusal(self, problem: Problem) -> str | None:
         """Why this solver cannot take the problem; None when it can."""
         if problem.neutral:
             return "needs a risk"
+        if problem.mdp.horizon is not None and not self.every_horizon:
+            return "needs a problem that is discounted for ever"
         if not problem.parts.structures <= self.accepts:
             other = next(term.risk for term in problem.parts.all if term.risk.structure not in self.accepts)
             return f"cannot take {other.label}, {other.structure.value}"
@@ -161,8 +166,8 @@ class Solver(ABC):
 
     def memory(self, problem: Problem) -> int:
         """About how many bytes it needs beyond the model, the solution included."""
-        n_states, n_actions = problem.mdp.shape
-        return 8 * n_states * (TABLES_HELD * n_actions + VECTORS_HELD)
+        rows, n_actions = math.prod(problem.mdp.occupancy_shape[:-1]), problem.mdp.n_actions
+        return 8 * rows * (TABLES_HELD * n_actions + VECTORS_HELD)
 
 
 @dataclass
@@ -231,7 +236,7 @@ class Outcome:
 
     def refine(self, problem: Problem) -> None:
         """Bound anew with the best multipliers for the lines of the witness, in twice the working precision."""
-        if self.witness is None:
+        if self.witness is None or problem.mdp.horizon is not None:
             return
         with np.errstate(all="ignore"):
             better = refined(problem, self.witness)

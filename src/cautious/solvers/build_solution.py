@@ -74,10 +74,8 @@ def _prices(
     Risks with a kink take the slope of the witness, which is the one that explains the policy.
     """
     if problem.neutral and isinstance(witness, Witness):
-        v = np.ascontiguousarray(witness.multipliers, dtype=np.float64)
-        # summed by one thread, whatever a library would do
-        return v + (best.expected_return - compensated_dot(problem.mdp.start, v)[0]), problem.reward
-    d, cuts = best.occupancy.occupancy, witness.cuts if isinstance(witness, Witness) else ()
+        return _as_values(problem, witness, best.expected_return), problem.reward
+    d, cuts = best.occupancy.pairs, witness.cuts if isinstance(witness, Witness) else ()
     adjusted = problem.reward
     for number, (weight, risk) in enumerate(problem.terms):
         given = cuts[number] if number < len(cuts) else None
@@ -86,11 +84,11 @@ def _prices(
                 slope = best.slopes[number] if best.slopes else np.asarray(risk.gradient(d))
             if not np.isfinite(slope).all():
                 # a user's gradient may be infinite where no mass is: nothing is claimed there
-                line = 0.0 if given is None else risk.cut(given, problem.active).slope
+                line = 0.0 if given is None else risk.cut(given, problem.active_pairs).slope
                 slope = np.where(np.isfinite(slope), slope, line)
         else:
-            slope = risk.cut(given, problem.active).slope
-        adjusted = adjusted - (1 - problem.mdp.discount) * weight * slope
+            slope = risk.cut(given, problem.active_pairs).slope
+        adjusted = adjusted - problem.mdp.normaliser * weight * slope
     if not isinstance(witness, Witness):
         precision = MULTIPLIER_GAP_SHARE * target.allowance(best.objective)
         warm = _smallest_box(witness, best) if isinstance(witness, Cover) else None
@@ -103,16 +101,26 @@ def _prices(
             over=target.over,
         )
         return best_plan.values, adjusted
-    # the witness knows them up to a constant: as values they are worth, from the start, what the policy is paid
+    worth = compensated_dot(d.ravel(), adjusted.ravel())[0] / problem.mdp.normaliser
+    return _as_values(problem, witness, worth), adjusted
+
+
+def _as_values(problem: Problem, witness: Witness, worth: float) -> Array:
+    """Multipliers as values: discounted for ever, a witness knows them up to a constant.
+
+    From the start they are worth what the policy is paid.
+    """
     v = np.ascontiguousarray(witness.multipliers, dtype=np.float64)
-    worth = compensated_dot(d.ravel(), adjusted.ravel())[0] / (1 - problem.mdp.discount)
-    return v + (worth - compensated_dot(problem.mdp.start, v)[0]), adjusted
+    if problem.mdp.horizon is not None:
+        return v
+    # summed by one thread, whatever a library would do
+    return v + (worth - compensated_dot(problem.mdp.start, v)[0])
 
 
 def _smallest_box(cover: Cover, best: EvaluatedPolicy) -> Plan:
     """The multipliers of the smallest box, which holds the policy's own numbers: nearly the policy's own."""
     box = min(cover.boxes, key=lambda box: float(np.prod(np.subtract(box.highs, box.lows))))
-    return Plan(np.argmax(best.policy, axis=1), box.witness.multipliers, -np.inf, np.inf)
+    return Plan(np.argmax(best.policy, axis=-1), box.witness.multipliers, -np.inf, np.inf)
 
 
 def _infeasible_or_undecided(problem: Problem, target: Target, outcome: Outcome) -> Solution:
@@ -137,7 +145,7 @@ def _infeasible(problem: Problem, target: Target, phase: Outcome) -> Solution:
     assert phase.evaluated is not None
     found = explained(problem, phase.conflict, target, dispatch) if problem.limits else None
     phase.conflict = phase.conflict if found is None else found.conflict
-    d, weights = phase.evaluated.occupancy.occupancy, np.asarray(phase.conflict.weights)
+    d, weights = phase.evaluated.occupancy.pairs, np.asarray(phase.conflict.weights)
     names, features, floors = requirements(problem)
     reached = np.asarray(features @ d.ravel())
     excess = conflict_bound(problem, phase.conflict) / max(float(weights.sum()), 1e-300)
@@ -178,12 +186,12 @@ def infeasible_by_forbidden_pairs(problem: Problem, target: Target) -> Solution:
     policy = best.policy(problem.mdp.n_actions)
     closest = evaluate_policy(problem, policy)
     outcome = Outcome(Status.INFEASIBLE, evaluated=closest, steps=1)
-    share = min(1.0, (1 - problem.mdp.discount) * best.upper)
+    share = min(1.0, problem.mdp.normaliser * best.upper)
     forbidding = [term.risk for term in problem.parts.all if term.risk.permitted() is not None]
     names = [risk.label if isinstance(risk, Limit) else f"{risk.label}: prior" for risk in forbidding]
     words = [risk.label if isinstance(risk, Limit) else f"{risk.label} where its prior is 0" for risk in forbidding]
     statement = (
-        f"From {label} every policy uses a forbidden pair ({', '.join(words)}); at most {share:.9g} of the discounted "
+        f"From {label} every policy uses a forbidden pair ({', '.join(words)}); at most {share:.9g} of the "
         "time can be spent on permitted pairs."
     )
     limits = [risk for risk in forbidding if isinstance(risk, Limit)]
@@ -213,7 +221,7 @@ def _no_value(
     certificate = Certificate(
         kind, statement, bound, gap, outcome.evaluated.occupancy, 0.0, facts, witness=outcome.conflict
     )
-    zero = np.zeros(problem.mdp.n_states)
+    zero = np.zeros(problem.mdp.occupancy_shape[:-1])
     multipliers = zero if outcome.conflict is None else outcome.conflict.multipliers
     best = outcome.evaluated
     best = EvaluatedPolicy(best.policy, best.occupancy, best.expected_return, np.inf, -np.inf, best.error)
@@ -250,8 +258,8 @@ def _solution(
         steps=outcome.steps,
         method=method,
         memory_bytes=target.clock.memory.most,
-        risk_terms=() if problem.neutral else term_values(problem, best.occupancy.occupancy, best.risk),
-        constraints=constraint_values(problem, best.occupancy.occupancy, outcome, target, dispatch)
+        risk_terms=() if problem.neutral else term_values(problem, best.occupancy.pairs, best.risk),
+        constraints=constraint_values(problem, best.occupancy.pairs, outcome, target, dispatch)
         if problem.limits
         else (),
         problem=problem,

@@ -81,7 +81,8 @@ def dispatch(
             best.decide(problem, target)
         if best.status is not Status.STALLED:
             break
-    if best.status is Status.STALLED and not problem.neutral and not problem.parts.scalars:
+    discounted = problem.mdp.horizon is None
+    if best.status is Status.STALLED and discounted and not problem.neutral and not problem.parts.scalars:
         _in_advantages(problem, target, callback, best)
     if best.evaluated is None:
         # a limit that came before any proposal: the documented default policy is an answer too

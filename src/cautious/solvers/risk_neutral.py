@@ -16,6 +16,7 @@ class RiskNeutral(Solver):
     """Plans with increasing precision until the certificate is satisfied."""
 
     name = "planning"
+    every_horizon = True
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs a problem without risk."""
@@ -32,6 +33,8 @@ class RiskNeutral(Solver):
             enough = partial(_part, share, target)
             warm = plan(mdp, reward, tolerance=enough, allowed=problem.kept, warm=warm, over=target.over)
             yield Candidate(warm.policy(mdp.n_actions), Witness(warm.values), values=warm.values)
+        if mdp.horizon is not None:
+            return
         # rounding may have hidden which action is best: policy iteration in twice the working precision
         best, advantages = exact_optimum(problem, reward, np.zeros(mdp.n_states) if warm is None else warm.values)
         yield Candidate(problem.completed(np.eye(mdp.n_actions)[np.argmax(advantages, axis=1)]), best)

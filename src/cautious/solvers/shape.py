@@ -31,7 +31,7 @@ class CliqueWork:
 
 
 class Shape:
-    """Counts of the active part, made when they are first asked for."""
+    """Counts of the active part, at every step of a finite horizon, made when they are first asked for."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -39,7 +39,7 @@ class Shape:
         self.n_pairs = int(np.count_nonzero(problem.active))
         rows = problem.mdp.transitions
         # pairs that are not active have their rows too
-        self.n_entries = float(rows.nnz) * self.n_pairs / max(problem.active.size, 1)
+        self.n_entries = float(rows.nnz) * self.n_pairs / max(problem.reward.size, 1)
 
     @property
     def plan_work(self) -> float:
@@ -55,7 +55,8 @@ class Shape:
     @property
     def n_levels(self) -> float:
         """About how many steps lead from one end of the model to the other, as far as the discount lets them count."""
-        return min(self.n_states / max(self.widest, 1), HORIZONS / (1 - self.problem.mdp.discount))
+        mdp, levels = self.problem.mdp, self.n_states / max(self.widest, 1)
+        return levels if mdp.horizon is not None else min(levels, HORIZONS / (1 - mdp.discount))
 
     @property
     def mixes_fast(self) -> bool:

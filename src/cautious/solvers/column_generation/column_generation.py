@@ -12,6 +12,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
+from cautious.checks import state_sums_of
 from cautious.horizons.plan import Plan
 from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
@@ -41,6 +42,7 @@ class ColumnGeneration(Solver):
     """See the module's text."""
 
     name = "column generation"
+    every_horizon = True
     margin = 0.8
 
     accepts = frozenset({Structure.FEATURES})
@@ -67,7 +69,7 @@ class _Search:
 
     def __init__(self, problem: Problem, target: Target, pool: ColumnPool, rows: Rows, margin: float) -> None:
         self.problem, self.target, self.pool, self.rows, self.margin = problem, target, pool, rows, margin
-        self.upper, self.witness = np.inf, Witness(np.zeros(problem.mdp.n_states))
+        self.upper, self.witness = np.inf, Witness(np.zeros(problem.mdp.occupancy_shape[:-1]))
         self.gaps: list[float] = []
         self.level = LevelMethod()
         # the last master solution's prices; at first those of the last solved caution, in proportion, if there is one
@@ -144,7 +146,7 @@ class _Search:
 
     def _candidate(self, best: Mixture, weights: Array, gap: float) -> Candidate:
         d = self.pool.mixture(weights, self._accuracy(best, gap))
-        return Candidate(occupancy_policy(d, self.pool.default_policy()), self.witness, states=d.sum(axis=1))
+        return Candidate(occupancy_policy(d, self.pool.default_policy()), self.witness, states=state_sums_of(d))
 
 
 def _cuts(problem: Problem, prices: Array) -> tuple[Array, ...]:

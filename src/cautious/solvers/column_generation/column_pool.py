@@ -6,6 +6,7 @@ serves all cautions of a frontier and all inner problems of a scalar search. Ear
 ``sharpen`` computes those that carry weight in a mixture again.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
+from cautious.checks import state_sums_of
 from cautious.horizons.plan import Plan
 from cautious.models.chains import DeterministicChains
 from cautious.models.encodings import read_only_view
@@ -30,7 +32,10 @@ Accuracy = float | Callable[[Plan], float]
 
 @dataclass
 class Column:
-    """``actions`` (S,) of a behaviour; its state marginal if kept (S,), and how wrong that can be."""
+    """``actions`` (S,) of a behaviour; its state marginal if kept (S,), and how wrong that can be.
+
+    With a finite horizon both are (T, S).
+    """
 
     actions: np.ndarray
     states: Array | None
@@ -45,7 +50,7 @@ class ColumnPool:
         # (m, S, A), where no entry is zero: then tables are faster than lists of entries
         whole = features.nnz == features.shape[0] * features.shape[1]
         self.tables = features.data.reshape(-1, *problem.mdp.shape) if whole else None
-        self.horizon = 1 / (1 - problem.mdp.discount)
+        self.horizon = 1 / problem.mdp.normaliser
         self.columns: list[Column] = []
         self.returns = np.empty(0)
         self.numbers = np.empty((features.shape[0], 0))
@@ -58,7 +63,7 @@ class ColumnPool:
         self.chains = DeterministicChains(problem.mdp, read_only_view(problem.reward).ravel())
         rows = problem.mdp.transitions
         room = max(STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes), STATES_BYTES)
-        self.states_kept = max(2, int(room / (8 * problem.mdp.n_states)))
+        self.states_kept = max(2, int(room / (8 * math.prod(problem.mdp.occupancy_shape[:-1]))))
         self.solved: tuple[float, Array] | None = None
         # whether a mixture is known to clear the floors of all barriers
         self.cleared = False
@@ -123,13 +128,13 @@ class ColumnPool:
 
     def mixture(self, weights: Array, accuracy: float) -> Array:
         """The occupancy (S, A) of a mixture of the columns."""
-        total = np.zeros(self.problem.mdp.shape)
+        total = np.zeros(self.problem.mdp.occupancy_shape)
         for k in np.flatnonzero(weights):
             column = self.columns[k]
             if column.states is None:
                 self._evaluate(column, accuracy)
             assert column.states is not None
-            total[self.every, column.actions] += weights[k] * column.states
+            total.ravel()[self._entries(column.actions)] += weights[k] * column.states.ravel()
             self.forget_states(weights)
         return total
 
@@ -159,24 +164,33 @@ class ColumnPool:
         """Solve for the column's occupancy; returns its numbers (m,)."""
         mdp, actions = self.problem.mdp, column.actions.astype(np.int64)
         guess = self.guess if column.states is None else column.states
+        if mdp.horizon is not None or not self._quickly(column, actions, guess, accuracy):
+            found = policy_occupancy(mdp, self._policy(actions), accuracy, guess)
+            column.states, column.error = state_sums_of(found.occupancy), found.error
+        self.guess = column.states
+        if self.tables is not None:
+            return np.array([self._expected(table, column) for table in self.tables])
+        assert column.states is not None
+        pairs = (self.every * mdp.n_actions + actions).ravel()
+        return np.asarray(self.features @ np.bincount(pairs, column.states.ravel(), math.prod(mdp.shape)))
+
+    def _quickly(self, column: Column, actions: Indices, guess: Array | None, accuracy: float) -> bool:
+        """Solve for a discounted occupancy by one method without a fallback; False where that does not suffice."""
+        mdp = self.problem.mdp
         chain, _ = self.chains.chain(actions)
         states, size = chain.flow(
             mdp.discount, (1 - mdp.discount) * mdp.start, guess, 0.5 * accuracy * (1 - mdp.discount)
         )
         # setting the sum to one at most doubles the distance
         column.error = 2 * size * self.horizon
-        if column.error <= accuracy and states.any():
-            column.states = states / states.sum()
-        else:
-            # what the quick way cannot reach, the careful one may
-            found = policy_occupancy(mdp, self._policy(actions), accuracy, states)
-            column.states, column.error = found.occupancy.sum(axis=1), found.error
-        self.guess = column.states
-        if self.tables is not None:
-            return np.array([self._expected(table, column) for table in self.tables])
-        table = np.zeros(mdp.shape)
-        table[self.every, actions] = column.states
-        return np.asarray(self.features @ table.ravel())
+        if not (column.error <= accuracy and states.any()):
+            return False
+        column.states = states / states.sum()
+        return True
+
+    def _entries(self, actions: Indices) -> Indices:
+        """The places of actions (S,) or (T, S) in a flat table (S, A) or (T, S, A)."""
+        return np.asarray(np.arange(actions.size) * self.problem.mdp.n_actions + actions.ravel())
 
     def _worth(self, prices: Array) -> Array:
         """What each pair (S, A) is worth at these prices (m,) of the features."""
@@ -185,8 +199,8 @@ class ColumnPool:
         return np.asarray(self.by_pair @ prices).reshape(self.problem.mdp.shape)
 
     def _policy(self, actions: Indices) -> Array:
-        table = np.zeros(self.problem.mdp.shape)
-        table[self.every, actions] = 1.0
+        table = np.zeros(self.problem.mdp.occupancy_shape)
+        table.ravel()[self._entries(actions)] = 1.0
         return table if self.problem.active_states.all() else self.problem.completed(table)
 
     def _return(self, column: Column) -> float:
@@ -195,7 +209,8 @@ class ColumnPool:
     def _expected(self, table: Array, column: Column) -> float:
         """The mean of a table (S, A) under the occupancy of a column."""
         assert column.states is not None
-        return float(column.states @ table.ravel()[self.every * table.shape[1] + column.actions])
+        paid = table.ravel()[self.every * table.shape[1] + column.actions]
+        return float(np.vdot(column.states, paid))
 
     def _choose(self, chosen: np.ndarray) -> None:
         self.columns = [column for column, keep in zip(self.columns, chosen, strict=True) if keep]
@@ -227,7 +242,7 @@ class ColumnPoolCache:
 
 def _range(problem: Problem) -> float:
     """Largest minus smallest reward of the pairs in use."""
-    used = problem.reward[problem.active]
+    used = problem.reward[problem.active_pairs]
     return float(np.ptp(used)) if used.size else 0.0
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import Conflict, requirements
+from cautious.checks import state_sums_of
 from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
 from cautious.risks.base import Structure
@@ -32,6 +33,7 @@ class PhaseOne(Solver):
     """Barriers beside other risks: is there a policy that meets every floor? If not, prove it."""
 
     name = "phase I"
+    every_horizon = True
 
     accepts = frozenset(Structure)
 
@@ -96,4 +98,4 @@ def meet_floors(
 def _closest(pool: ColumnPool, weights: Array, accuracy: float, conflict: Conflict | None) -> Candidate:
     d = pool.mixture(weights, accuracy)
     policy = occupancy_policy(d, pool.default_policy())
-    return Candidate(policy, conflict=conflict, states=d.sum(axis=1))
+    return Candidate(policy, conflict=conflict, states=state_sums_of(d))

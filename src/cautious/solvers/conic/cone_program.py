@@ -3,6 +3,9 @@
     minimise   -<d, r> / scale  +  sum_k weight_k (1-gamma) / scale * risk_k(d)
     such that  d >= 0 on the active pairs,   outflow - gamma inflow = (1-gamma) xi   at the active states.
 
+What another horizon asks of the flow is in ``flow_rows``. With a finite horizon there is a d_t for every step, and
+risks see their sum.
+
 Inside, d is multiplied by the number of active states, so that a typical entry is of size one. Nothing that comes
 back is believed: policies are read off, and every bound is recomputed by the certificate.
 """
@@ -21,6 +24,7 @@ from cautious.checks import states_of
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
 from cautious.runtime.clock import Clock
+from cautious.solvers.conic.flow_rows import flow_rows
 
 # of the gap and of the constraints, relative
 DEFAULT_PRECISION = 1e-10
@@ -33,7 +37,7 @@ CONES = {
 
 @dataclass(frozen=True)
 class ConeAnswer:
-    """``occupancy`` (S, A), nearly balanced; ``witnesses``, one per term."""
+    """``occupancy`` (S, A) or (T, S, A), nearly balanced; ``witnesses``, one per term."""
 
     occupancy: Array
     witnesses: tuple[Any, ...]
@@ -50,11 +54,13 @@ class ConeProgram:
 
     def solve(self, clock: Clock, precision: float = DEFAULT_PRECISION, scaled: bool = True) -> ConeAnswer | None:
         """The answer, or None when nothing usable came back; ``scaled``: rows and columns are scaled by Clarabel."""
-        pairs = np.flatnonzero(self.active)
+        # the pair of every variable
+        pairs = np.flatnonzero(self.active) % self.reward.size
         scale, size = self._objective_scale(pairs), float(states_of(self.active).sum())
-        weights = [(1 - self.mdp.discount) * weight / scale for weight, _ in self.terms]
+        weights = [self.mdp.normaliser * weight / scale for weight, _ in self.terms]
         quadratic, cost = self._costs(pairs, scale, size, weights)
-        rows, rhs, cones = self._constraints(pairs, size)
+        flow, inflow = flow_rows(self.mdp, self.active)
+        rows, rhs, cones = self._constraints(pairs, size, flow, inflow)
         solver = clarabel.DefaultSolver(
             sp.csc_array(sp.diags_array(quadratic)),
             cost,
@@ -69,8 +75,8 @@ class ConeProgram:
         if not (np.isfinite(x).all() and np.isfinite(z).all()):
             return None
         occupancy = np.zeros(self.active.size)
-        occupancy[pairs] = np.maximum(x[: pairs.size], 0.0) / size
-        place, witnesses = int(states_of(self.active).sum()) + pairs.size, []
+        occupancy[np.flatnonzero(self.active)] = np.maximum(x[: pairs.size], 0.0) / size
+        place, witnesses = inflow.size + pairs.size, []
         for (_, form), weight in zip(self.terms, weights, strict=True):
             witnesses.append(form.witness(z[place : place + form.rhs.size] / weight))
             place += form.rhs.size
@@ -80,7 +86,7 @@ class ConeProgram:
         reward = self.reward.ravel()[pairs]
         spread = float(reward.max() - reward.min())
         heaviest = max((weight for weight, _ in self.terms), default=0.0)
-        return max(spread, (1 - self.mdp.discount) * heaviest, 1e-300)
+        return max(spread, self.mdp.normaliser * heaviest, 1e-300)
 
     def _costs(self, pairs: Any, scale: float, size: float, weights: Sequence[float]) -> tuple[Array, Array]:
         reward = self.reward.ravel()[pairs]
@@ -95,17 +101,14 @@ class ConeProgram:
         cost = np.concatenate([on_pairs / size, *own_cost])
         return np.concatenate([np.zeros(pairs.size), *own_square]), cost
 
-    def _constraints(self, pairs: Any, size: float) -> tuple[sp.csr_array, Array, list[Any]]:
-        mdp, n_pairs = self.mdp, pairs.size
-        states = np.flatnonzero(states_of(self.active))
-        leaving = sp.csr_array(
-            (np.ones(n_pairs), (pairs // mdp.n_actions, np.arange(n_pairs))), (mdp.n_states, n_pairs)
-        )
-        flow = (leaving - mdp.discount * mdp.transitions[pairs].T)[states]
+    def _constraints(
+        self, pairs: Any, size: float, flow: sp.csr_array, inflow: Array
+    ) -> tuple[sp.csr_array, Array, list[Any]]:
+        n_pairs = pairs.size
         n_own = [form.cost.size for _, form in self.terms]
         blocks: list[list[Any]] = [[flow, *(None for _ in n_own)], [-sp.eye_array(n_pairs), *(None for _ in n_own)]]
-        rhs = [(1 - mdp.discount) * size * mdp.start[states], np.zeros(n_pairs)]
-        cones = [CONES["zero"](states.size), CONES["nonnegative"](n_pairs)]
+        rhs = [size * inflow, np.zeros(n_pairs)]
+        cones = [CONES["zero"](inflow.size), CONES["nonnegative"](n_pairs)]
         for k, (_, form) in enumerate(self.terms):
             row: list[Any] = [form.on_pairs[:, pairs] / size, *(None for _ in n_own)]
             row[k + 1] = form.on_own

@@ -26,6 +26,7 @@ class ConicProgram(Solver):
     """Clarabel on the occupancy program; arcs of large transport plans are added while they pay."""
 
     name = "cone program"
+    every_horizon = True
 
     accepts = frozenset(Structure) - {Structure.SCALAR, Structure.GENERAL, Structure.LIMIT}
 
@@ -55,7 +56,7 @@ class ConicProgram(Solver):
         present: list[tuple[float, ConicRisk]] = [(term.weight, term.risk) for term in problem.parts.conic]
         growing = any(risk.partial for _, risk in present)
         for number in range(MAX_ARC_ROUNDS):
-            forms = [(weight, risk.epigraph(problem.active)) for weight, risk in present]
+            forms = [(weight, risk.epigraph(problem.active_pairs)) for weight, risk in present]
             # a first look at a form that will grow anyway need not be precise
             wanted = FIRST_ROUND_PRECISION if growing and number == 0 else precision
             answer = ConeProgram(problem.mdp, problem.active, problem.reward, forms).solve(target.clock, wanted, scaled)
@@ -66,7 +67,7 @@ class ConicProgram(Solver):
             readings = proposals(problem, answer.occupancy, witness, best)
             yield next(readings)
             pairs = zip(present, answer.witnesses, strict=True)
-            larger = [risk.refined(given, problem.active) for (_, risk), given in pairs]
+            larger = [risk.refined(given, problem.active_pairs) for (_, risk), given in pairs]
             if all(more is None for more in larger):
                 yield from readings
                 return

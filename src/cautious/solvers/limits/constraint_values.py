@@ -87,7 +87,7 @@ def _forbidding_price(problem: Problem, limit: Limit, outcome: Outcome, target: 
             return price
         if found.evaluated is None:
             break
-        measure = float(limit.measure.value(found.evaluated.occupancy.occupancy))
+        measure = float(limit.measure.value(found.evaluated.occupancy.pairs))
         more = price + (found.objective - outcome.objective) / measure if measure > 0 else price
         if not more > price:
             break

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cautious.certificate.bounds import Witness
+from cautious.checks import state_sums_of
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.limits import Limit
@@ -30,6 +31,7 @@ class LinearLimits(Solver):
 
     dispatch: Dispatch
     name = "linear limits"
+    every_horizon = True
 
     accepts = frozenset(Structure) - {Structure.SCALAR}
 
@@ -70,7 +72,7 @@ def _lifted(problem: Problem, weight: float, outcome: Outcome) -> Candidate:
             if not isinstance(risk, Limit):
                 cuts.append(next(given, None))
             elif risk.barrier is None:
-                cuts.append(risk.simple_witness(problem.active))
+                cuts.append(risk.simple_witness(problem.active_pairs))
             else:
                 slopes = next(given, None)
                 cuts.append(None if slopes is None else risk.witness_of(weight * np.asarray(slopes)))
@@ -80,5 +82,5 @@ def _lifted(problem: Problem, weight: float, outcome: Outcome) -> Candidate:
         policy=None if best is None else best.policy,
         witness=witness,
         conflict=outcome.conflict,
-        states=None if best is None else best.occupancy.occupancy.sum(axis=1),
+        states=None if best is None else state_sums_of(best.occupancy.occupancy),
     )

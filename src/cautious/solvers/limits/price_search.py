@@ -17,6 +17,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Conflict, Witness
+from cautious.checks import state_sums_of
 from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
 from cautious.risks.base import Risk, Structure, terms_of
@@ -44,6 +45,7 @@ class PriceSearch(Solver):
 
     dispatch: Dispatch
     name = "price search"
+    every_horizon = True
 
     accepts = frozenset(Structure) - {Structure.SCALAR}
 
@@ -194,7 +196,7 @@ class _Search:
         if found is None or not np.isfinite(found.objective):
             return False
         d = found.occupancy.occupancy
-        measures = np.array([term.risk.measure.value(d) for term in self.priced])
+        measures = np.array([term.risk.measure.value(found.occupancy.pairs) for term in self.priced])
         if not np.isfinite(measures).all():
             return False
         objective = found.objective + float(prices @ measures) if rewarded else self.problem.objective(d)
@@ -206,7 +208,7 @@ class _Search:
     def _candidate(self, d: Array | None, prices: Array, outcome: Outcome, conflict: bool = False) -> Candidate:
         """A mixture d (S, A) as a policy, with the bound, or the conflict, that the outcome at the prices proves."""
         policy = None if d is None else occupancy_policy(d, self.problem.default_rows)
-        states = None if d is None else d.sum(axis=1)
+        states = None if d is None else state_sums_of(d)
         witness = self._witness(prices, outcome, rewarded=not conflict)
         if not conflict:
             return Candidate(policy, witness, states=states)
@@ -231,7 +233,7 @@ class _Search:
             assert isinstance(risk, Limit)
             price = float(prices[places[number]])
             lines = tuple(
-                next(given) if price * part > 0 else one.simple_witness(self.problem.active)
+                next(given) if price * part > 0 else one.simple_witness(self.problem.active_pairs)
                 for part, one in terms_of(risk.measure)
             )
             cuts.append(LimitWitness(price, lines))
@@ -252,4 +254,4 @@ class _Search:
                 weights.append(np.asarray(cut.lines[0]))
         limits = {term.number: witness.cuts[term.number] for term in self.priced}
         rows = np.concatenate([np.zeros(0), *weights])
-        return Conflict(rows, witness.multipliers / (1 - self.problem.mdp.discount), limits)
+        return Conflict(rows, witness.multipliers / self.problem.mdp.normaliser, limits)

@@ -14,6 +14,7 @@ from cautious.certificate.bounds import Conflict, Witness
 from cautious.horizons.plan import Plan
 from cautious.models.chains import DeterministicChains
 from cautious.models.encodings import read_only_view
+from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk
@@ -64,7 +65,7 @@ class InnerProblems(ABC):
 
     @abstractmethod
     def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
-        """Policy and occupancy (S, A) of an answer, if it has one; ``guess`` (S,) of the state marginal."""
+        """Policy of an answer and its occupancy as risks see it (S, A), if it has one; ``guess`` (S,) of the state marginal."""
 
 
 class PlannedProblems(InnerProblems):
@@ -74,7 +75,7 @@ class PlannedProblems(InnerProblems):
         self.problem, self.chains = problem, DeterministicChains(problem.mdp, read_only_view(problem.reward).ravel())
         self.over, start = target.over, target.start
         self.start = (
-            None if start is None else Plan(np.argmax(start.policy, axis=1), start.multipliers, -np.inf, np.inf)
+            None if start is None else Plan(np.argmax(start.policy, axis=-1), start.multipliers, -np.inf, np.inf)
         )
 
     def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
@@ -108,6 +109,8 @@ class PlannedProblems(InnerProblems):
         """The plan's actions."""
         assert answer.plan is not None
         mdp, policy = self.problem.mdp, answer.plan.policy(self.problem.mdp.n_actions)
+        if mdp.horizon is not None:
+            return policy, policy_occupancy(mdp, policy, OCCUPANCY_ACCURACY).pairs
         chain, _ = self.chains.chain(answer.plan.actions)
         # neither careful nor proved: what looks better is delivered before it counts
         aim = (1 - mdp.discount) * OCCUPANCY_ACCURACY
@@ -136,7 +139,11 @@ class ConvexProblems(InnerProblems):
         outcome = self.dispatch(part, target)
         lower = -np.inf if outcome.evaluated is None else outcome.evaluated.objective
         known = isinstance(outcome.witness, Witness)
-        witness = outcome.witness if isinstance(outcome.witness, Witness) else Witness(np.zeros(part.mdp.n_states))
+        witness = (
+            outcome.witness
+            if isinstance(outcome.witness, Witness)
+            else Witness(np.zeros(part.mdp.occupancy_shape[:-1]))
+        )
         return Answer(outcome.upper if known else np.inf, lower, witness, outcome=outcome)
 
     def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
@@ -161,4 +168,4 @@ class ConvexProblems(InnerProblems):
         """What the solvers delivered."""
         assert answer.outcome is not None
         delivered = answer.outcome.evaluated
-        return None if delivered is None else (delivered.policy, delivered.occupancy.occupancy)
+        return None if delivered is None else (delivered.policy, delivered.occupancy.pairs)

@@ -47,6 +47,7 @@ class ScalarSearch(Solver):
 
     dispatch: Dispatch
     name = "scalar search"
+    every_horizon = True
 
     accepts = frozenset(Structure)
 
@@ -141,7 +142,7 @@ class _Search:
         """The reward after the tables of the scalar risks, and their offsets together."""
         reward, offset = self.problem.reward, 0.0
         for (weight, _), (table, constant) in zip(self.scalars, lines, strict=True):
-            reward = reward - (1 - self.problem.mdp.discount) * weight * table
+            reward = reward - self.problem.mdp.normaliser * weight * table
             offset += weight * constant
         return reward, offset
 
@@ -191,7 +192,7 @@ class _Search:
         exact = evaluate_policy(self.problem, policy, states, self.target.allowance, over=self.target.over)
         if not np.isfinite(exact.objective) or (self.best is not None and exact.objective <= self.best.objective):
             return
-        d = exact.occupancy.occupancy
+        d = exact.occupancy.pairs
         room = LINE_LOSS_SHARE * self.target.allowance(exact.objective) / len(self.scalars)
         self.best = Incumbent(
             exact.objective,
