@@ -65,7 +65,10 @@ class InnerProblems(ABC):
 
     @abstractmethod
     def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
-        """Policy of an answer and its occupancy as risks see it (S, A), if it has one; ``guess`` (S,) of the state marginal."""
+        """The policy of an answer, and its occupancy (S, A) as risks see it, if it has one.
+
+        ``guess`` (S,) is one of the state marginal.
+        """
 
 
 class PlannedProblems(InnerProblems):
