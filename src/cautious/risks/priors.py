@@ -33,7 +33,7 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
         return _demonstrated(name, prior, mdp)
     if isinstance(prior, HasPolicy):
         _require_transitions(name, mdp)
-        return policy_occupancy(mdp, _solution_policy(name, prior, mdp)).occupancy
+        return policy_occupancy(mdp, _solution_policy(name, prior, mdp)).pairs
     array = as_floats(name, prior)
     tolerance = sum_tolerance(getattr(prior, "dtype", np.float64))
     if array.shape == (mdp.n_states,):
@@ -43,7 +43,7 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
     check_nonnegative(name, array)
     if np.all(np.abs(array.sum(axis=1) - 1) <= tolerance):
         _require_transitions(name, mdp)
-        return policy_occupancy(mdp, check_policy(mdp, prior)).occupancy
+        return policy_occupancy(mdp, check_policy(mdp, prior)).pairs
     total = float(array.sum())
     if abs(total - 1) > tolerance:
         raise InputError(

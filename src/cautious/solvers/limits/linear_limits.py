@@ -2,7 +2,9 @@
 
 At the optimum with barriers, a limit has the price mu / slack. The slack times this price is mu: that much of the
 objective, at most, is lost for every row. The policy keeps a distance from every limit, so that rounding cannot break
-it. With a weight of some hundredths of the allowed gap the loss does not count.
+it. With a weight of some hundredths of the allowed gap the loss does not count. How large that gap is depends on the
+objective, which is at first taken to be as large as it is without limits and risks: a weight that is too small leaves a
+slack that rounding hides, and a weight that is too large loses too much.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ import numpy as np
 
 from cautious.certificate.bounds import Witness
 from cautious.checks import state_sums_of
+from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.limits import Limit
@@ -21,8 +24,10 @@ Dispatch = Callable[[Problem, Target], Outcome]
 
 # shares of the allowed gap: what all barriers may lose together, and what the inner problem is solved to
 BARRIER_SHARE, INNER_GAP_SHARE = 0.05, 0.8
-# what the weights are multiplied by when the inner problem with the first ones is not solved
+# what the weights are multiplied by when the inner problem with larger ones is not solved; and how well the objective
+# without limits is known
 WEIGHT_FACTORS = (1.0, 1e-3)
+SCALE_ACCURACY = 0.1
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,27 @@ class LinearLimits(Solver):
         return None if all(limit.linear for limit in problem.limits) else "has limits that are not linear"
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """The answer of the problem with barriers; once more with smaller weights if that does not suffice."""
+        """The answer of the problem with barriers; again with smaller weights while that does not suffice."""
         n_rows = sum(risk.floors.size for risk in problem.parts.requirements)
-        for factor in WEIGHT_FACTORS:
-            weight = factor * BARRIER_SHARE * target.allowance(0.0) / max(n_rows, 1)
+        allowances = [factor * target.allowance(0.0) for factor in WEIGHT_FACTORS]
+        first = target.allowance(_objective_without_limits(problem))
+        for allowance in [first, *allowances] if first > 2 * allowances[0] else allowances:
+            weight = BARRIER_SHARE * allowance / max(n_rows, 1)
             absolute = None if target.absolute is None else INNER_GAP_SHARE * target.absolute
             inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
             outcome = self.dispatch(_with_barriers(problem, weight), inner)
             yield _lifted(problem, weight, outcome)
+
+
+def _objective_without_limits(problem: Problem) -> float:
+    """About what is earned without limits and risks."""
+    found = plan(
+        problem.mdp,
+        problem.reward,
+        tolerance=lambda worth: SCALE_ACCURACY * max(1.0, abs(worth)),
+        allowed=problem.kept,
+    )
+    return found.lower
 
 
 def _with_barriers(problem: Problem, weight: float) -> Problem:

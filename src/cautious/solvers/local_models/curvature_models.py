@@ -20,7 +20,7 @@ class OracleTerms:
     """The weighted sum of the terms that are known by value and gradient only (a first-order oracle)."""
 
     def __init__(self, problem: Problem, terms: Sequence[tuple[float, Risk]]) -> None:
-        self.terms, self.active = terms, problem.active
+        self.terms, self.active = terms, problem.active_pairs
         self.smooth = all(risk.smooth for _, risk in terms)
 
     def value(self, d: Array) -> float:

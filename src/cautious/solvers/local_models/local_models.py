@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
+from cautious.horizons.visits import over_time
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
@@ -35,6 +36,7 @@ class LocalModels(Solver):
     """See the module's text."""
 
     name = "local models"
+    every_horizon = True
 
     accepts = frozenset(Structure) - {Structure.LIMIT}
 
@@ -63,9 +65,11 @@ class _Walk:
         self.unknown = OracleTerms(problem, [(term.weight, term.risk) for term in problem.parts.without_cones])
         self.rng = np.random.default_rng(0)
         self.policy = problem.default_rows
-        self.d = policy_occupancy(problem.mdp, self.policy).occupancy
+        # the occupancy, which is a table a step where the horizon is finite, and what risks see of it
+        self.flow = policy_occupancy(problem.mdp, self.policy).occupancy
+        self.d = over_time(self.flow)
         self._start_elsewhere_if_needed()
-        self.extra = 1e-4 * max(1e-12, float(np.abs(self.unknown.gradient(self.d)).max())) * problem.active.sum()
+        self.extra = 1e-4 * max(1e-12, float(np.abs(self.unknown.gradient(self.d)).max())) * problem.active_pairs.sum()
         self.moves: list[Array] = []
         self.changes: list[Array] = []
         self.points, self.values = [self.d], [self.unknown.value(self.d)]
@@ -78,26 +82,26 @@ class _Walk:
         best = plan(self.problem.mdp, self.problem.reward, allowed=self.problem.kept)
         policy = 0.9 * best.policy(self.problem.mdp.n_actions) + 0.1 * self.policy
         policy = self.problem.completed(policy)
-        d = policy_occupancy(self.problem.mdp, policy).occupancy
-        if self.unknown.usable(d):
-            self.policy, self.d = policy, d
+        flow = policy_occupancy(self.problem.mdp, policy).occupancy
+        if self.unknown.usable(over_time(flow)):
+            self.policy, self.flow, self.d = policy, flow, over_time(flow)
 
     def step(self) -> ConeAnswer | None:
         """Solve the model, search along the step, learn."""
         self.bundle = self.points[-MAX_TANGENTS:]
         form = self._model()
-        others = [(term.weight, term.risk.epigraph(self.problem.active)) for term in self.problem.parts.conic]
+        others = [(term.weight, term.risk.epigraph(self.problem.active_pairs)) for term in self.problem.parts.conic]
         program = ConeProgram(self.problem.mdp, self.problem.active, self.problem.reward, [(1.0, form), *others])
         answer = program.solve(self.target.clock)
         if answer is None:
             return None
         policy = occupancy_policy(answer.occupancy, self.problem.default_rows)
         there = policy_occupancy(self.problem.mdp, policy).occupancy
-        length = self._search(there)
+        length = self._search(over_time(there))
         if length > 0:
-            self._learn(self.d + length * (there - self.d))
+            self._learn(self.flow + length * (there - self.flow))
         elif not self.unknown.smooth:
-            self._add_tangent(there)
+            self._add_tangent(over_time(there))
         if self.unknown.smooth:
             self.extra *= 0.25 if length == 1.0 else (1.0 if length > 0.5 else 8.0)
         else:
@@ -111,7 +115,8 @@ class _Walk:
         Where hardly any mass is, gradients such as a logarithm's are mostly noise; a tangent may be taken anywhere.
         """
         for extra in ADDED_MASSES if self.unknown.smooth else (0.0,):
-            point = self.d + np.where(self.problem.active, extra / self.problem.active.sum(), 0.0)
+            active = self.problem.active_pairs
+            point = self.d + np.where(active, extra / active.sum(), 0.0)
             if self.unknown.usable(point):
                 witnesses = self._witnesses(answer.witnesses, point)
                 witness, _ = prove(self.problem, witnesses, 1e-3 * self._allowance())
@@ -142,12 +147,13 @@ class _Walk:
                 break
         return best_length if best > start else 0.0
 
-    def _learn(self, d: Array) -> None:
+    def _learn(self, flow: Array) -> None:
+        d = over_time(flow)
         slope = self.unknown.gradient(d)
         self.moves.append(d - self.d)
         self.changes.append(slope - self.unknown.gradient(self.d))
-        self.d = d
-        self.policy = occupancy_policy(d, self.problem.default_rows)
+        self.flow, self.d = flow, d
+        self.policy = occupancy_policy(flow, self.problem.default_rows)
         self._add_tangent(d)
 
     def _add_tangent(self, d: Array) -> None:
