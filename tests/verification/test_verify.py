@@ -14,6 +14,7 @@ from test_exact_arithmetic import Exact, exact_objective
 
 import cautious as ca
 import reference
+from cautious.risks.measures import LinearMeasure
 from cautious.risks.public import PUBLIC_RISKS
 from cautious.verification.claim import ARRAYS
 from cautious.verification.risks import KINDS as CONVEX
@@ -58,7 +59,8 @@ def test_the_objective_is_the_exact_one(kind):
 
 
 def test_every_public_risk_can_be_verified():
-    assert set(PUBLIC_RISKS) == set(ARRAYS) == set(CONVEX) | set(SCALARS)
+    public = {"Linear" if issubclass(kind, LinearMeasure) else name for name, kind in PUBLIC_RISKS.items()}
+    assert public == set(ARRAYS) == set(CONVEX) | set(SCALARS)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -368,3 +370,61 @@ def test_the_caller_s_precision_stays():
     before = ctx.prec
     ca.verify(ca.solve(ca.Problem(ca.worlds.river_swim(), ca.Entropy())))
     assert ctx.prec == before
+
+
+def limited(mdp, constraints, risk=None, caution=1.0):
+    return ca.Problem(mdp, risk, caution, constraints=constraints)
+
+
+def limits_on_a_machine():
+    mdp = ca.worlds.machine_replacement()
+    broken, last = ca.Exposure("broken"), mdp.state_names[-2]
+    uniform = mdp.allowed / mdp.allowed.sum(axis=1, keepdims=True)
+    by_outcome = np.tile(np.arange(mdp.n_states) / mdp.n_states, (*mdp.shape, 1))
+    measures = [
+        broken,
+        ca.Return(by_outcome),
+        2 * broken - ca.Return(by_outcome),
+        ca.KL(uniform),
+        ca.Quadratic(uniform),
+    ]
+    neutral = ca.solve(ca.Problem(mdp))
+    values = [row.value for row in ca.solve(limited(mdp, [one <= 1e9 for one in measures])).constraints]
+    return {
+        "exposure": limited(mdp, [broken <= 0.004]),
+        "at least": limited(mdp, [ca.Return(mdp.rewards) >= 0.9 * neutral.expected_return], ca.Exposure("broken"), 1e4),
+        "outcomes": limited(mdp, [ca.Return(by_outcome) <= 0.9 * values[1]]),
+        "combination": limited(mdp, [2 * broken - ca.Return(by_outcome) >= 0.9 * values[2]]),
+        "forbidden states": limited(mdp, [ca.Exposure(last) <= 0, broken <= 0.5]),
+        "peak": limited(mdp, [ca.PeakExposure([["broken"], [last]]) <= 0.01], ca.Entropy()),
+        "divergence": limited(mdp, [ca.KL(uniform) <= 0.5 * values[3], broken <= 0.004], ca.Quadratic(uniform)),
+        "sum of risks": limited(mdp, [ca.KL(uniform) + 2 * ca.Quadratic(uniform) <= 0.5 * values[3] + values[4]]),
+        "beside variance": limited(mdp, [broken <= 0.004], ca.Variance(), 1e-3),
+        "conflict": limited(mdp, [broken <= 1e-6, ca.Return(mdp.rewards) >= 0.99 * neutral.expected_return]),
+        "conflict of distances": limited(mdp, [ca.KL(uniform) <= 1e-3, broken <= 1e-6]),
+        "conflict with a barrier": limited(mdp, [broken >= 0.1], ca.SafeSet(range(mdp.n_states - 1), slack=0.05)),
+        "unavoidable state": limited(mdp, [ca.Exposure([0]) <= 0]),
+    }
+
+
+@pytest.mark.parametrize("name", limits_on_a_machine())
+def test_limits_and_conflicts_of_limits_are_proved(name, tmp_path):
+    solution = ca.solve(limits_on_a_machine()[name])
+    assert (solution.status is ca.Status.INFEASIBLE) == ("conflict" in name or "unavoidable" in name)
+    solution.save(tmp_path / "s.npz", witness=True)
+    found = ca.verify(tmp_path / "s.npz")
+    assert found.proved, found.statement
+
+
+def test_a_policy_that_misses_a_limit_is_not_proved():
+    header, arrays = stored(ca.solve(limits_on_a_machine()["exposure"]))
+    header["proof"]["limits"][0]["bound"] = 0.0039
+    header["objective"] = header["upper_bound"] = -1e9
+    assert "not proved to keep Exposure(broken) <= 0.004" in verified(header, arrays).statement
+
+
+def test_prices_are_part_of_the_proof():
+    for name, place in (("exposure", "proof.boxes.limit0.price"), ("conflict", "proof.conflict.limit1.price")):
+        header, arrays = stored(ca.solve(limits_on_a_machine()[name]))
+        assert verified(header, arrays).proved
+        assert not verified(header, {**arrays, place: 0 * arrays[place]}).proved

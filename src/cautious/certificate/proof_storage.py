@@ -1,10 +1,11 @@
 """The problem and the witness of a solution as plain data, for ``solution.save(path, witness=True)``.
 
 A reader needs nothing else to check the proof: see ``cautious.verification``. Only the risks of this package can be
-written, because a risk of the user's may hold functions.
+written, because a risk of the user's may hold functions. A linear measure is written as tables and their weights; a
+limit as a bound from above on such terms, so that ``measure >= bound`` is a bound on the measure with negative weights.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +18,12 @@ from cautious.checks import state_sums_of
 from cautious.errors import IncompatibleError
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
-from cautious.risks.base import Risk, terms_of
+from cautious.risks.base import Constraint, Risk, terms_of
 from cautious.risks.divergence import Entropy
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
+from cautious.risks.limits import Limit, LimitWitness
 from cautious.risks.matrix_transport import MatrixTransport
+from cautious.risks.measures import LinearMeasure, parts_of
 from cautious.risks.public import PUBLIC_RISKS
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.separable import SeparableRisk
@@ -38,15 +41,19 @@ class StoredProof:
 
 def stored_proof(problem: Problem, witness: Witness | Cover | Conflict | None, occupancy: Array) -> StoredProof:
     """The problem and what the upper bound rests on; ``occupancy`` (S, A) is that of the delivered policy."""
-    header: dict[str, Any] = {"caution": problem.caution, "terms": [], "boxes": 0, "conflict": False}
+    header: dict[str, Any] = {"caution": problem.caution, "terms": [], "limits": [], "boxes": 0, "conflict": False}
     arrays: dict[str, Any] = {}
     for number, (weight, unbound, bound) in enumerate(_terms(problem)):
-        numbers, tables = _data(unbound, bound, problem.mdp, occupancy)
-        header["terms"].append({"kind": type(unbound).__name__, "weight": weight, **numbers})
-        arrays |= {f"term{number}.{name}": table for name, table in tables.items()}
+        entry, tables = _entry(f"term{number}.", weight, unbound, bound, problem.mdp, occupancy)
+        header["terms"].append(entry)
+        arrays |= tables
+    for number, (constraint, limit) in enumerate(zip(problem.constraints, problem.limits, strict=True)):
+        entry, tables = _limit(f"limit{number}.", constraint, limit, problem.mdp, occupancy)
+        header["limits"].append(entry)
+        arrays |= tables
     if isinstance(witness, Conflict):
         header["conflict"] = True
-        arrays |= {"conflict.weights": witness.weights, "conflict.multipliers": witness.multipliers}
+        arrays |= _conflict(problem, witness)
     elif boxes := _boxes_that_prove(problem, witness):
         header["boxes"] = len(boxes)
         arrays |= _boxes(problem, boxes)
@@ -57,17 +64,46 @@ def _terms(problem: Problem) -> list[tuple[float, Risk, Risk]]:
     """Weight, recipe and bound form of every term that counts."""
     if problem.neutral or problem.unbound_risk is None or problem.risk is None:
         return []
-    found = []
-    recipes = [(weight, risk) for weight, risk in terms_of(problem.unbound_risk) if weight > 0]
-    for (weight, unbound), (_, bound) in zip(recipes, terms_of(problem.risk), strict=True):
-        if type(unbound) not in PUBLIC_RISKS.values():
+    found = _recipes(problem.unbound_risk, problem.risk)
+    return [(weight, unbound, bound) for weight, unbound, bound in found if problem.caution * weight > 0]
+
+
+def _recipes(unbound_risk: Risk, risk: Risk) -> list[tuple[float, Risk, Risk]]:
+    """Weight, recipe and bound form of the terms of a risk; only those of this package can be written."""
+    recipes = [(weight, unbound) for weight, unbound in terms_of(unbound_risk) if weight > 0]
+    for _, unbound in recipes:
+        if type(unbound) not in PUBLIC_RISKS.values() and not isinstance(unbound, LinearMeasure):
             raise IncompatibleError(
                 f"{unbound.label} is a risk of your own, and its code is not part of a file: a solution with it cannot "
                 "be verified, nor saved with witness=True; the risks of cautious can be"
             )
-        if problem.caution * weight > 0:
-            found.append((weight, unbound, bound))
-    return found
+    return [(weight, unbound, bound) for (weight, unbound), (_, bound) in zip(recipes, terms_of(risk), strict=True)]
+
+
+def _entry(
+    prefix: str, weight: float, unbound: Risk, bound: Risk, mdp: MDP, occupancy: Array
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A term in the header, and its arrays."""
+    numbers, tables = _data(unbound, bound, mdp, occupancy)
+    kind = "Linear" if isinstance(unbound, LinearMeasure) else type(unbound).__name__
+    return {"kind": kind, "weight": weight, **numbers}, {prefix + name: table for name, table in tables.items()}
+
+
+def _limit(
+    prefix: str, constraint: Constraint, limit: Limit, mdp: MDP, occupancy: Array
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A limit in the header, and the arrays of its terms; the bound is from above."""
+    header: dict[str, Any] = {"name": limit.name, "bound": limit.bound, "terms": []}
+    arrays: dict[str, Any] = {}
+    measure = constraint.measure
+    if limit.sign < 0:
+        assert isinstance(measure, LinearMeasure)
+        measure = -measure
+    for number, (weight, unbound, bound) in enumerate(_recipes(measure, limit.measure)):
+        entry, tables = _entry(f"{prefix}term{number}.", weight, unbound, bound, mdp, occupancy)
+        header["terms"].append(entry)
+        arrays |= tables
+    return header, arrays
 
 
 def _data(unbound: Any, bound: Any, mdp: MDP, occupancy: Array) -> tuple[dict[str, float], dict[str, Any]]:
@@ -82,6 +118,11 @@ def _data(unbound: Any, bound: Any, mdp: MDP, occupancy: Array) -> tuple[dict[st
             return {}, {"sets": np.array([np.isin(np.arange(mdp.n_states), group) for group in groups])}
         case WorstTask():
             return {}, {"task_rewards": _floats(unbound.task_rewards)}
+        case LinearMeasure():
+            weights, measures = zip(*parts_of(unbound), strict=True)
+            tables = np.array([measure.table(mdp) for measure in measures])
+            paid = np.array([measure.is_return for measure in measures])
+            return {}, {"weights": np.array(weights), "tables": tables, "paid": paid}
         case CVaR():
             return {"level": float(unbound.level)}, {}
         case Wasserstein():
@@ -125,9 +166,38 @@ def _boxes(problem: Problem, boxes: tuple[Box, ...]) -> dict[str, Any]:
         "boxes.multipliers": np.array([box.witness.multipliers for box in boxes], dtype=np.float64),
         "boxes.rest": np.array([_rest(box.witness) for box in boxes]),
     }
+    number = 0
     for place, term in enumerate(problem.parts.without_scalars):
-        lines = [_full(term.risk, problem, box.witness.cuts[place]) for box in boxes]
-        arrays[f"boxes.line{term.number}"] = np.array(lines)
+        cuts = [box.witness.cuts[place] for box in boxes]
+        if isinstance(term.risk, Limit):
+            arrays |= _priced(f"boxes.limit{number}.", term.risk, problem, cuts)
+            number += 1
+        else:
+            arrays[f"boxes.line{term.number}"] = np.array([_full(term.risk, problem, cut) for cut in cuts])
+    return arrays
+
+
+def _priced(prefix: str, limit: Limit, problem: Problem, cuts: Sequence[LimitWitness]) -> dict[str, Any]:
+    """Prices (K,) of a limit, and for every term of its measure the lines of K witnesses."""
+    arrays: dict[str, Any] = {f"{prefix}price": np.array([max(float(cut.price), 0.0) for cut in cuts])}
+    for number, (_, risk) in enumerate(terms_of(limit.measure)):
+        lines = [_full(risk, problem, cut.lines[number]) for cut in cuts]
+        arrays[f"{prefix}line{number}"] = np.array(lines)
+    return arrays
+
+
+def _conflict(problem: Problem, conflict: Conflict) -> dict[str, Any]:
+    """Weights of the barriers' requirements, multipliers, and the price and lines of every limit."""
+    weights = np.asarray(conflict.weights, dtype=np.float64)
+    place = sum(term.risk.floors.size for term in problem.parts.barriers)
+    arrays: dict[str, Any] = {"conflict.weights": weights[:place], "conflict.multipliers": conflict.multipliers}
+    for number, term in enumerate(problem.parts.limits):
+        limit = term.risk
+        given = conflict.limits.get(term.number, limit.simple_witness(problem.active))
+        if limit.barrier is not None:
+            size = limit.barrier.floors.size
+            given, place = limit.witness_of(weights[place : place + size]), place + size
+        arrays |= _priced(f"conflict.limit{number}.", limit, problem, [given])
     return arrays
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from cautious.arrays import Array
 from cautious.checks import as_number
 from cautious.models.encodings import check_magnitude, reward_moments
 from cautious.models.tabular import MDP
@@ -20,13 +21,21 @@ from cautious.risks.features import WorstOf, indicators
 
 
 class LinearMeasure(UnboundRisk):
-    """A number that is linear in the occupancy; write ``feature``."""
+    """A number that is linear in the occupancy; write ``feature``.
+
+    ``is_return``: the row is the ``table`` over 1 - discount.
+    """
 
     smooth = False
+    is_return: ClassVar[bool] = False
 
     @abstractmethod
     def feature(self, mdp: MDP) -> sp.csr_array:
         """(1, S*A): the measure is the product of this row and the occupancy."""
+
+    def table(self, mdp: MDP) -> Array:
+        """(S, A): the row, or what is counted per step where the measure is a return."""
+        return np.asarray(self.feature(mdp).toarray()).reshape(mdp.shape)
 
     def bind(self, mdp: MDP) -> WorstOf:
         """The measure in this model: the largest of one number."""
@@ -34,7 +43,7 @@ class LinearMeasure(UnboundRisk):
 
     def __add__(self, other: Risk) -> "Sum | Combination":  # type: ignore[override]
         if isinstance(other, LinearMeasure):
-            return Combination((*_terms(self), *_terms(other)))
+            return Combination((*parts_of(self), *parts_of(other)))
         return super().__add__(other)
 
     def __sub__(self, other: "LinearMeasure") -> "Combination":
@@ -47,7 +56,7 @@ class LinearMeasure(UnboundRisk):
 
     def __mul__(self, weight: float) -> "Combination":  # type: ignore[override]
         factor = as_number("the weight of a measure", weight)
-        return Combination(tuple((factor * w, measure) for w, measure in _terms(self)))
+        return Combination(tuple((factor * w, measure) for w, measure in parts_of(self)))
 
     __rmul__ = __mul__  # type: ignore[assignment]
 
@@ -75,7 +84,8 @@ class Combination(LinearMeasure):
         return sp.csr_array(total)
 
 
-def _terms(measure: LinearMeasure) -> tuple[tuple[float, LinearMeasure], ...]:
+def parts_of(measure: LinearMeasure) -> tuple[tuple[float, LinearMeasure], ...]:
+    """Weights and measures that are no sums themselves."""
     return measure.terms if isinstance(measure, Combination) else ((1.0, measure),)
 
 
@@ -127,10 +137,14 @@ class Return(LinearMeasure):
     fields_in_files: ClassVar = {"rewards": "array"}
 
     rewards: Any
+    is_return = True
+
+    def table(self, mdp: MDP) -> Array:
+        """The expected rewards."""
+        table, _ = reward_moments(self.rewards, mdp.transitions, mdp.n_states, mdp.n_actions, name="Return.rewards")
+        check_magnitude("Return.rewards", table, 1 / mdp.normaliser)
+        return np.asarray(np.where(mdp.allowed, table, 0.0))
 
     def feature(self, mdp: MDP) -> sp.csr_array:
         """The table over the normaliser, 1 - discount where the problem is discounted."""
-        table, _ = reward_moments(self.rewards, mdp.transitions, mdp.n_states, mdp.n_actions, name="Return.rewards")
-        check_magnitude("Return.rewards", table, 1 / mdp.normaliser)
-        row = np.where(mdp.allowed, table, 0.0).reshape(1, -1) / mdp.normaliser
-        return sp.csr_array(row)
+        return sp.csr_array(self.table(mdp).reshape(1, -1) / mdp.normaliser)

@@ -33,6 +33,7 @@ ARRAYS: dict[str, tuple[str, ...]] = {
     "Wasserstein": ("prior", "tree"),
     "Variance": (),
     "CVaR": (),
+    "Linear": ("weights", "tables", "paid"),
 }
 NUMBERS = {
     "SafeSet": {"slack": (0.0, 1.0)},
@@ -70,11 +71,28 @@ class Term:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """The weighted sum of the terms must be at most ``bound``."""
+
+    name: str
+    bound: float
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class PricedLimit:
+    """What one unit of a limit costs, and for every term of it what describes an affine function below."""
+
+    price: float
+    lines: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
 class Box:
     """A witness for the policies whose best scalars lie between ``lows`` and ``highs`` (m,); without scalars, for all.
 
     The multipliers are the exact sum of ``multipliers`` and ``rest``, both (S,); ``lines`` has, by the number of each
-    term that is not scalar, what describes an affine function below it.
+    term that is not scalar, what describes an affine function below it; ``limits`` the same of the limits.
     """
 
     lows: Array
@@ -83,6 +101,16 @@ class Box:
     multipliers: Array
     rest: Array
     lines: Mapping[int, Array]
+    limits: tuple[PricedLimit, ...]
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """``weights`` of the barriers' requirements, ``multipliers`` (S,), and the limits with their prices."""
+
+    weights: Array
+    multipliers: Array
+    limits: tuple[PricedLimit, ...]
 
 
 @dataclass(frozen=True)
@@ -92,9 +120,10 @@ class Claim:
     model: Model
     caution: float
     terms: tuple[Term, ...]
+    limits: tuple[Limit, ...]
     policy: Array
     boxes: tuple[Box, ...]
-    conflict: tuple[Array, Array] | None
+    conflict: Conflict | None
     status: str
     objective: float
     upper_bound: float
@@ -154,21 +183,26 @@ class _Reader:
     def claim(self, header: Mapping[str, Any], proof: Mapping[str, Any]) -> Claim:
         model = self.model(header["model"])
         terms = tuple(self.term(f"proof.term{number}.", model, term) for number, term in enumerate(proof["terms"]))
+        given = enumerate(proof.get("limits", []))
+        limits = tuple(self.limit(f"proof.limit{number}.", model, limit) for number, limit in given)
         policy = self.distributions("policy", model.shape)
         if np.any((policy > 0) & ~model.allowed):
             raise InputError("the policy uses a pair that is not allowed")
         conflict = None
         if proof["conflict"]:
             weights = self.floats("proof.conflict.weights", (self.take("proof.conflict.weights").size,))
-            conflict = weights, self.floats("proof.conflict.multipliers", model.shape[:1])
+            priced = [self.priced(f"proof.conflict.limit{j}.", limit, model, 1) for j, limit in enumerate(limits)]
+            multipliers = self.floats("proof.conflict.multipliers", model.shape[:1])
+            conflict = Conflict(weights, multipliers, tuple(one[0] for one in priced))
         names = ("objective", "upper_bound", "gap", "tolerance")
         return Claim(
             model,
             # a risk that costs nothing is not part of the problem
             as_number("caution", proof["caution"], 0.0, open_ends="(" if terms else ""),
             terms,
+            limits,
             policy,
-            self.boxes(model, terms, as_count("boxes", proof["boxes"], 0)),
+            self.boxes(model, terms, limits, as_count("boxes", proof["boxes"], 0)),
             conflict,
             str(header["status"]),
             objective_error=as_number("objective_error", unplain(header["certificate"]["objective_error"]), 0.0),
@@ -219,15 +253,25 @@ class _Reader:
             check_nonnegative(name, arrays.get(name, np.zeros(0)))
         if "floors" in arrays:
             check_shape(f"{prefix}floors", arrays["floors"], arrays["task_rewards"].shape[:1], "one for every task")
+        for name in ("weights", "paid"):
+            if name in arrays:
+                check_shape(f"{prefix}{name}", arrays[name], arrays["tables"].shape[:1], "one for every table")
         if kind == "Wasserstein":
             check_shape(f"{prefix}prior", arrays["prior"], model.shape[:1], "(S,)")
         return Term(kind, as_number("weight", given["weight"], 0.0, open_ends="("), data | arrays)
 
+    def limit(self, prefix: str, model: Model, given: Mapping[str, Any]) -> Limit:
+        terms = tuple(self.term(f"{prefix}term{number}.", model, term) for number, term in enumerate(given["terms"]))
+        scalar = next((term.kind for term in terms if term.kind in SCALAR_KINDS), None)
+        if scalar is not None or not terms:
+            raise InputError(f"{prefix}terms: a limit needs convex risks, found {scalar or 'none'}")
+        return Limit(str(given["name"]), as_number("bound", given["bound"]), terms)
+
     def array(self, prefix: str, name: str, model: Model) -> Any:
         """Data of a risk, by its role."""
         (n, _), given, place = model.shape, self.take(prefix + name), prefix + name
-        if given.size == 0 and name in ("sets", "task_rewards"):
-            raise InputError(f"{place} is empty; a worst case and floors need at least one number")
+        if given.size == 0 and name in ("sets", "task_rewards", "tables"):
+            raise InputError(f"{place} is empty; a worst case, floors and a measure need at least one number")
         match name:
             case "states" | "tails" | "heads":
                 return self.whole(place, given.size, 0, n)
@@ -235,14 +279,26 @@ class _Reader:
                 return self.whole(place, given.size, -1, given.size)
             case "sets":
                 return as_mask(place, given, (len(given), n), "(m, S)")
-            case "task_rewards":
+            case "paid":
+                return as_mask(place, given, (given.size,), "(k,)")
+            case "task_rewards" | "tables":
                 return self.floats(place, (len(given), *model.shape))
-            case "floors" | "lengths":
+            case "floors" | "lengths" | "weights":
                 return self.floats(place, (given.size,))
             case _:
                 return self.distributions(place, (n,) if given.ndim == 1 else model.shape, axis=None)
 
-    def boxes(self, model: Model, terms: tuple[Term, ...], count: int) -> tuple[Box, ...]:
+    def priced(self, prefix: str, limit: Limit, model: Model, count: int) -> list[PricedLimit]:
+        """A limit in each of ``count`` witnesses."""
+        prices = self.floats(f"{prefix}price", (count,))
+        check_nonnegative(f"{prefix}price", prices)
+        lines = [
+            self.floats(f"{prefix}line{number}", (count, *_line_shape(term, model)))
+            for number, term in enumerate(limit.terms)
+        ]
+        return [PricedLimit(float(prices[k]), tuple(line[k] for line in lines)) for k in range(count)]
+
+    def boxes(self, model: Model, terms: tuple[Term, ...], limits: tuple[Limit, ...], count: int) -> tuple[Box, ...]:
         if count == 0:
             return ()
         scalars = sum(term.kind in SCALAR_KINDS for term in terms)
@@ -255,8 +311,17 @@ class _Reader:
             for number, term in enumerate(terms)
             if term.kind not in SCALAR_KINDS
         }
+        priced = [self.priced(f"proof.boxes.limit{j}.", limit, model, count) for j, limit in enumerate(limits)]
         return tuple(
-            Box(lows[k], highs[k], at[k], multipliers[k], rest[k], {number: line[k] for number, line in lines.items()})
+            Box(
+                lows[k],
+                highs[k],
+                at[k],
+                multipliers[k],
+                rest[k],
+                {number: line[k] for number, line in lines.items()},
+                tuple(one[k] for one in priced),
+            )
             for k in range(count)
         )
 

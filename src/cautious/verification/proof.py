@@ -2,19 +2,23 @@
 
 Upper bound. Affine functions below the risks leave a reward without a risk, of which no policy earns more than
 multipliers prove. Beside Variance and CVaR this holds for the policies of one box of their scalars; boxes must cover
-everything. Infeasible: weights w >= 0 for which no policy has  sum_j w_j (number_j - floor_j) > 0.
+everything. A limit  measure <= bound  with a price p >= 0 takes  p * (measure - bound)  from the objective of a policy
+that keeps it, which is at most zero; an affine function below the measure does the rest. Infeasible: weights w >= 0 and
+prices for which no policy has  sum_j w_j (number_j - floor_j) > 0,  or at least 0 if there are only limits, where each
+limit counts with its price times (bound - measure).
 """
 
 from fractions import Fraction
+from functools import cached_property
 from math import inf
 
 import numpy as np
 
-from cautious.verification.claim import Box, Claim
+from cautious.verification.claim import Box, Claim, Limit, PricedLimit
 from cautious.verification.exact import Integers
 from cautious.verification.flow import ExactModel
 from cautious.verification.lines import Line
-from cautious.verification.occupancy import occupancy
+from cautious.verification.occupancy import Occupancy, occupancy
 from cautious.verification.risks import KINDS, Barrier, Kind
 from cautious.verification.scalars import SCALARS, ScalarKind, covers, widened
 
@@ -31,10 +35,18 @@ class Proof:
         self.convex: dict[int, Kind] = {
             number: KINDS[term.kind](term, claim.model) for number, term in terms if term.kind in KINDS
         }
+        self.limited: list[list[Kind]] = [
+            [KINDS[term.kind](term, claim.model) for term in limit.terms] for limit in claim.limits
+        ]
         permitted = claim.model.allowed.copy()
         for risk in self.convex.values():
             mask = risk.permitted()
             permitted &= True if mask is None else mask
+        for limit, risks in zip(claim.limits, self.limited, strict=True):
+            for risk in risks:
+                bound = _single_bound(limit) if len(risks) == 1 else None
+                for mask in risk.permitted_below(bound):
+                    permitted &= mask
         self.exact = ExactModel(claim.model, permitted)
         self.scalars: dict[int, ScalarKind] = {
             number: SCALARS[term.kind](term, self.exact) for number, term in terms if term.kind in SCALARS
@@ -44,9 +56,30 @@ class Proof:
         """What one unit of a risk costs."""
         return Fraction(self.claim.caution) * Fraction(self.claim.terms[number].weight)
 
+    @cached_property
+    def occupancy(self) -> Occupancy:
+        """Of the delivered policy."""
+        return occupancy(self.claim.model, self.claim.policy)
+
+    def missed(self) -> list[str]:
+        """The names of the limits that the policy is not proved to keep."""
+        pairs = zip(self.claim.limits, self.limited, strict=True)
+        return [limit.name for limit, risks in pairs if not self._kept(limit, risks)]
+
+    def _kept(self, limit: Limit, risks: list[Kind]) -> bool:
+        if len(risks) == 1:
+            return risks[0].at_most(self.occupancy, _single_bound(limit))
+        values = [risk.value(self.occupancy) for risk in risks]
+        total = Fraction(0)
+        for term, value in zip(limit.terms, values, strict=True):
+            if value is None:
+                return False
+            total += Fraction(term.weight) * value
+        return total <= Fraction(limit.bound)
+
     def objective(self) -> Number:
         """What the policy reaches at least."""
-        d = occupancy(self.claim.model, self.claim.policy)
+        d = self.occupancy
         numerator, denominator = self.exact.reward(d.rows)
         reached = self.exact.horizon * d.mean(numerator, denominator, self.exact.reward_bits)[0]
         for number, risk in (self.convex | self.scalars).items():
@@ -77,23 +110,49 @@ class Proof:
         for number, line in lines.items():
             reward = line.taken_from(reward, (1 - self.exact.gamma) * self.price(number))
             intercept += self.price(number) * line.intercept
-        return self.exact.greatest_return(reward, box.multipliers, box.rest) - intercept
+        reward, less = self._priced_out(reward, box.limits, 1 - self.exact.gamma)
+        return self.exact.greatest_return(reward, box.multipliers, box.rest) - intercept - less
+
+    def _priced_out(
+        self, reward: Integers, limits: tuple[PricedLimit, ...], unit: Fraction
+    ) -> tuple[Integers, Fraction]:
+        """The reward without  price * (measure - bound)  of every limit, and what is left to subtract.
+
+        A unit of a measure costs its price times ``unit`` per step.
+        """
+        less = Fraction(0)
+        for limit, risks, priced in zip(self.claim.limits, self.limited, limits, strict=True):
+            price = Fraction(priced.price)
+            less -= price * Fraction(limit.bound)
+            for term, risk, given in zip(limit.terms, risks, priced.lines, strict=True):
+                line, cost = risk.line(self.exact, given), price * Fraction(term.weight)
+                reward, less = line.taken_from(reward, unit * cost), less + cost * line.intercept
+        return reward, less
 
     def conflict(self) -> Fraction | None:
-        """What no policy exceeds of the weighted sum of (number - floor) of the barriers; None without a proof."""
+        """What no policy exceeds of the weighted sum of what is required; None without a proof."""
         barriers = [risk for risk in self.convex.values() if isinstance(risk, Barrier)]
-        floors = [floor for risk in barriers for floor in risk.floors]
-        if self.claim.conflict is None or not barriers:
+        floors, claimed = [floor for risk in barriers for floor in risk.floors], self.claim.conflict
+        if claimed is None or claimed.weights.size != len(floors) or np.any(claimed.weights < 0):
             return None
-        weights, multipliers = self.claim.conflict
-        if weights.size != len(floors) or np.any(weights < 0) or not np.any(weights > 0):
+        if not np.any(claimed.weights > 0) and not any(limit.price > 0 for limit in claimed.limits):
             return None
         # a weighted sum of numbers is a reward, counted per step
         reward: Integers = np.zeros(self.exact.rows.pairs.size, dtype=object)
         used = 0
         for risk in barriers:
             count = len(risk.floors)
-            slope, factor = risk.minus_sum(self.exact, weights[used : used + count])
+            slope, factor = risk.minus_sum(self.exact, claimed.weights[used : used + count])
             reward, used = Line(slope, Fraction(0), factor).taken_from(reward, Fraction(1)), used + count
-        most = (1 - self.exact.gamma) * self.exact.greatest_return(reward, multipliers)
-        return most - sum((Fraction(float(w)) * b for w, b in zip(weights, floors, strict=True)), Fraction(0))
+        reward, less = self._priced_out(reward, claimed.limits, Fraction(1))
+        most = (1 - self.exact.gamma) * self.exact.greatest_return(reward, claimed.multipliers)
+        return (
+            most
+            - less
+            - sum((Fraction(float(w)) * b for w, b in zip(claimed.weights, floors, strict=True)), Fraction(0))
+        )
+
+
+def _single_bound(limit: Limit) -> Fraction:
+    """The bound on the only term of a limit."""
+    return Fraction(limit.bound) / Fraction(limit.terms[0].weight)

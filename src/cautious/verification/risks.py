@@ -6,6 +6,7 @@ line far below the risk. ``value`` bounds the risk of an ``Occupancy`` from abov
 
     SafeSet, TaskFloors     - sum_j log(n_j - b_j), n_j linear        -log y >= 1 + log w - w y  for any w > 0
     PeakExposure, WorstTask  max_j n_j, n_j linear                     sum_j w_j n_j             for weights of sum one
+    Linear                   sum_k w_k <table_k, d>, h times where paid        itself
     KL, Entropy              sum x log(x/p)                            <u, x> - log sum p e^u    for any u
     TotalVariation           1/2 |x - p|_1                             <f, x - p>                for any f in [0, 1]
     Quadratic                1/2 |x - p|^2                             <g, x - p> - 1/2 |g|^2    for any g
@@ -13,6 +14,7 @@ line far below the risk. ``value`` bounds the risk of an ``Occupancy`` from abov
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -52,6 +54,16 @@ class Kind(ABC):
     def permitted(self) -> Mask | None:
         """Pairs (S, A) of finite risk; None if all are."""
         return None
+
+    def permitted_below(self, bound: Fraction | None) -> list[Mask]:
+        """Masks (S, A) of the only pairs that an occupancy of at most this risk, or of finite risk, can use."""
+        mask = self.permitted()
+        return [] if mask is None else [mask]
+
+    def at_most(self, d: Occupancy, bound: Fraction) -> bool:
+        """Whether the risk of an occupancy is proved to be at most the bound."""
+        value = self.value(d)
+        return value is not None and value <= bound
 
     @abstractmethod
     def line(self, exact: ExactModel, given: Array) -> Line:
@@ -131,6 +143,29 @@ class Worst(Numbers):
 
     sign: ClassVar[int] = 1
 
+    def permitted_below(self, bound: Fraction | None) -> list[Mask]:
+        """A number that no pair brings below the bound reaches it with those pairs alone that have it exactly."""
+        masks = []
+        for table, factor in self.on_pairs(Rows(self.model, self.model.allowed)):
+            if bound is not None and factor * int(np.min(table)) >= bound:
+                mask = np.zeros(self.model.shape, dtype=np.bool_)
+                mask[self.model.allowed] = [factor * int(number) <= bound for number in table]
+                masks.append(mask)
+        return masks
+
+    def at_most(self, d: Occupancy, bound: Fraction) -> bool:
+        """By the means, or because the numbers exceed the bound at none of the pairs that are used."""
+        pairs = self.on_pairs(d.rows)
+        return all(
+            high <= bound or factor * int(np.max(table)) <= bound
+            for (_, high), (table, factor) in zip(self.means(d), pairs, strict=True)
+        )
+
+    def on_pairs(self, rows: Rows) -> list[tuple[Integers, Fraction]]:
+        """The tables of the numbers over these pairs, and the factor of each."""
+        tables, bits, factor = self.tables(rows)
+        return [(table, factor / (1 << bits)) for table in tables]
+
     def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
         """Losses, so minus the returns of tasks."""
         tables, bits, factor = super().tables(rows)
@@ -148,6 +183,33 @@ class Worst(Numbers):
     def value(self, d: Occupancy) -> Fraction | None:
         """The largest."""
         return max(high for _, high in self.means(d))
+
+
+class Linear(Worst):
+    """One number: a sum of shares of time and returns, with weights of either sign."""
+
+    def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
+        """One table, of shares and returns alike: the horizon is a fraction, whose denominator is taken out."""
+        total, bits = self._numerators(rows.pick)
+        return [total], bits, Fraction(1, self.horizon.denominator)
+
+    def _numerators(self, pick: Callable[[Array], Array]) -> tuple[Integers, int]:
+        weights, given = self.data["weights"], self.data["tables"]
+        weight_bits, bits = bits_of(weights), bits_of(given)
+        total: Any = 0
+        for weight, table, paid in zip(integers(weights, weight_bits), given, self.data["paid"], strict=True):
+            factor = weight * (self.horizon.numerator if paid else self.horizon.denominator)
+            total = total + factor * integers(pick(table), bits)
+        return total, weight_bits + bits
+
+    def line(self, exact: ExactModel, given: Array) -> Line:
+        """The measure itself."""
+        (table,), bits, factor = self.tables(exact.rows)
+        return Line(at_bits(table, bits, exact.bits), Fraction(0), factor)
+
+    def value(self, d: Occupancy) -> Fraction | None:
+        """The end of its interval."""
+        return self.means(d)[0][1]
 
 
 class WorstLoss(Worst):
@@ -331,4 +393,5 @@ KINDS: dict[str, type[Kind]] = {
     "TotalVariation": HalfL1,
     "Quadratic": HalfSquares,
     "Wasserstein": Transport,
+    "Linear": Linear,
 }

@@ -29,8 +29,9 @@ class Verification:
     Attributes
     ----------
     proved
-        Whether every claim of the solution is proved: its objective, its upper bound, its gap, and that the gap is
-        within the tolerance if the status is SOLVED; or that no policy meets the requirements if it is INFEASIBLE.
+        Whether every claim of the solution is proved: its objective, its upper bound, its gap, that the gap is within
+        the tolerance if the status is SOLVED, and that the policy keeps every limit; or that no policy meets the
+        requirements if it is INFEASIBLE.
     objective
         What the delivered policy is proved to reach: a fraction below its exact objective by no more than the
         refinement of its occupancy left open. Minus infinity if nothing is proved.
@@ -105,17 +106,25 @@ def verify_claim(claim: Claim) -> Verification:
     if not all(map(isfinite, (claim.objective, claim.upper_bound, claim.gap))):
         text = f"Not proved. The solution claims no finite bounds (status {claim.status})."
         return Verification(False, objective, upper_bound, gap, -inf, text)
-    doubts, margin = _doubts(claim, objective, upper_bound, gap), -_difference(gap, Fraction(claim.gap))
+    doubts = [f"The policy is not proved to keep {name}." for name in proof.missed()]
+    doubts += _doubts(claim, objective, upper_bound, gap)
+    margin = -_difference(gap, Fraction(claim.gap))
     text = (
         " ".join(["Not proved.", *doubts])
         if doubts
         else (
             f"Proved. In exact arithmetic the policy reaches at least {_shown(objective)} and no policy exceeds "
             f"{_shown(upper_bound)}, so that none is better by more than {_shown(gap)}; the claimed gap is larger by "
-            f"{_shown(margin)}."
+            f"{_shown(margin)}.{_limits_kept(claim)}"
         )
     )
     return Verification(not doubts, objective, upper_bound, gap, margin, text)
+
+
+def _limits_kept(claim: Claim) -> str:
+    if not claim.limits:
+        return ""
+    return " It keeps its limit." if len(claim.limits) == 1 else f" It keeps all {len(claim.limits)} limits."
 
 
 def _difference(high: Number, low: Number) -> Number:
@@ -148,14 +157,17 @@ def _doubts(claim: Claim, objective: Number, upper_bound: Number, gap: Number) -
 def _infeasible(proof: Proof) -> Verification:
     trapped = proof.exact.trapped
     if trapped is not None:
-        text = f"Proved infeasible. From state {trapped} every policy uses a pair that a prior of zero forbids."
+        text = (
+            f"Proved infeasible. From state {trapped} every policy uses a pair that a prior of zero or a limit forbids."
+        )
         return Verification(True, -inf, -inf, 0.0, inf, text)
     excess = proof.conflict()
     if excess is None:
         return _failed("The solution claims that the requirements cannot be met, and holds no witness of that.")
-    if excess > 0:
+    # barriers must be exceeded; limits may be reached
+    if excess > 0 or (excess == 0 and proof.claim.limits):
         return _failed(f"By its witness the weighted requirements could be exceeded by {_shown(excess)}.", -excess)
-    text = f"Every policy misses the weighted requirements by {_shown(-excess)} or more; they must be exceeded."
+    text = f"Every policy misses the weighted requirements by {_shown(-excess)} or more."
     return Verification(True, -inf, -inf, 0.0, -excess, f"Proved infeasible. {text}")
 
 
