@@ -5,9 +5,12 @@ from collections.abc import Callable
 import numpy as np
 
 from cautious.arrays import Array, Mask
+from cautious.horizons.average import plan_average
 from cautious.horizons.discounted import plan_discounted
 from cautious.horizons.finite import backward_induction
 from cautious.horizons.plan import Plan
+from cautious.horizons.recurrence import recurrent_part
+from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
 
 
@@ -28,9 +31,14 @@ def plan(
     has an allowed pair. With the value ``known`` of some policy, it stops when ``upper - known <= tolerance``, or when
     the bounds are close together compared with that difference. It is asked after every sweep whether time is ``over``;
     the bounds hold for the plan that is returned then too. With a finite horizon a plan is exact, and none is needed.
+    For long-run averages, ``allowed`` are pairs of one end component, and values are relative ones.
     """
+    if mdp.horizon == AVERAGE and allowed is None:
+        allowed = recurrent_part(mdp, mdp.allowed)
     allowed = mdp.allowed if allowed is None else allowed
     if isinstance(mdp.horizon, int):
         return backward_induction(mdp, reward, np.broadcast_to(allowed, (mdp.horizon, *mdp.shape)))
     rule = tolerance if callable(tolerance) else lambda _: tolerance
+    if mdp.horizon == AVERAGE:
+        return plan_average(mdp, reward, allowed, rule, warm, known, over)
     return plan_discounted(mdp, reward, allowed, rule, warm, known, over)

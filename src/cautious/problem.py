@@ -13,7 +13,7 @@ from cautious.checks import as_number, is_listable, states_of
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.horizons.visits import over_time
 from cautious.models.encodings import LARGEST_RETURN
-from cautious.models.horizons import Horizon, as_horizon
+from cautious.models.horizons import AVERAGE, Horizon, as_horizon
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
@@ -77,6 +77,9 @@ class Problem:
         for limit in limits:
             _try_out(limit.measure, limit.measure, mdp)
         self._set(mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution, limits), None, constraints)
+        if mdp.horizon == AVERAGE:
+            # a model in which the start matters in the long run is refused before any work
+            _ = self.support.kept
 
     def _set(
         self,

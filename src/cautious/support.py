@@ -9,15 +9,22 @@ from cautious._core.rows import keep_safe
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
 from cautious.horizons.finite import active_over_time, kept_over_time
+from cautious.horizons.recurrence import recurrent_part
+from cautious.horizons.stationary import connecting_occupancy
+from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Risk
+
+# of all time: little enough to cost a small part of the gap that is allowed, and large beside rounding
+CONNECTING_SHARE = 2e-8
 
 
 class Support:
     """What follows from a model and the risks that count in it, whatever their weights and the rewards are.
 
-    With a finite horizon, ``kept``, ``active`` and ``default_rows`` are (T, S, A), and ``active_states`` is (T, S).
+    With a finite horizon, ``kept``, ``active`` and ``default_rows`` are (T, S, A), and ``active_states`` is (T, S). For
+    long-run averages, the pairs that count are those of the one end component, whatever leads there.
     """
 
     def __init__(self, mdp: MDP, risks: Sequence[Risk]) -> None:
@@ -40,6 +47,8 @@ class Support:
         """The largest set of permitted pairs with which one can go on for ever, or until the horizon."""
         if isinstance(self.mdp.horizon, int):
             return kept_over_time(self.mdp, self.permitted)
+        if self.mdp.horizon == AVERAGE:
+            return recurrent_part(self.mdp, self.permitted)
         if self.permitted is self.mdp.allowed or np.array_equal(self.permitted, self.mdp.allowed):
             return self.mdp.allowed
         if self.mdp.discount == 0:
@@ -53,6 +62,8 @@ class Support:
         """Kept pairs of the states that can be reached with kept pairs."""
         if isinstance(self.mdp.horizon, int):
             return active_over_time(self.mdp, self.kept)
+        if self.mdp.horizon == AVERAGE:
+            return self.kept
         if self.mdp.discount == 0:
             counts = self.mdp.start > 0
         else:
@@ -72,11 +83,28 @@ class Support:
         return states_of(self.active)
 
     @cached_property
+    def connecting(self) -> Array | None:
+        """For long-run averages, an occupancy (S, A) with mass on every active pair; see ``connected``."""
+        return connecting_occupancy(self.mdp, self.active) if self.mdp.horizon == AVERAGE else None
+
+    def connected(self, occupancy: Array) -> Array:
+        """An occupancy of which a policy can be read off that has it.
+
+        The best occupancy for a long-run average may live on several closed classes, each with its share, and no policy
+        that is read off it goes from one to another. A small share of an occupancy with mass everywhere joins them.
+        """
+        if self.connecting is None:
+            return occupancy
+        return (1 - CONNECTING_SHARE) * occupancy + CONNECTING_SHARE * float(occupancy.sum()) * self.connecting
+
+    @cached_property
     def trapped(self) -> int | None:
         """A start state from which a forbidden pair is unavoidable, or None."""
         if self.kept is self.mdp.allowed:
             # every state has an allowed pair
             return None
+        if self.mdp.horizon == AVERAGE:
+            return None if self.kept.any() else int(np.argmax(self.mdp.start > 0))
         first = self.kept[0] if self.kept.ndim == 3 else self.kept
         stuck = (self.mdp.start > 0) & ~states_of(first)
         return int(np.argmax(stuck)) if stuck.any() else None

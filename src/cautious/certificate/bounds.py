@@ -34,6 +34,7 @@ from cautious.arrays import Array
 from cautious.certificate.finite_horizon import finite_bound
 from cautious.errors import IncompatibleError
 from cautious.models.encodings import EPS, read_only_view
+from cautious.models.horizons import AVERAGE
 from cautious.occupancy import Visits
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk
@@ -223,10 +224,13 @@ def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> fl
     else:
         worst, _ = exact_advantages(problem, linear, v, witness.rest)
         rest = kernels.compensated_dot(mdp.start, witness.rest)[0]
-    worst /= 1 - mdp.discount
     # a reward or a multiplier that is no number proves nothing
     if np.isnan(worst):
         return np.inf
+    if mdp.horizon == AVERAGE:
+        # what leaves a state enters one: the mean of  E[v] - v  is zero, and that of the reward at most the largest
+        return float(worst + 8 * EPS * abs(worst) + SMALLEST_NORMAL)
+    worst /= 1 - mdp.discount
     mean, magnitude = kernels.compensated_dot(mdp.start, v)
     # 16 u: 2 for the dot product, 2 for 1 / (1 - gamma), 3 for these sums, 4 for a start that does not sum to one
     # and whatever products below the smallest normal number lose

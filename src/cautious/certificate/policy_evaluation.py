@@ -14,6 +14,7 @@ from cautious.certificate.twofold import twofold_sum
 from cautious.checks import state_sums_of
 from cautious.models.chains import chain_of
 from cautious.models.encodings import EPS, read_only_view
+from cautious.models.horizons import AVERAGE
 from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.base import never
@@ -47,20 +48,21 @@ def evaluate_return(
 ) -> EvaluatedPolicy | None:
     """The return of a policy by what it is worth in each state, ``values`` (S,); None if that does not tell it exactly.
 
-    That is for discounted problems; with a horizon the occupancy tells.
+    That is for discounted problems and long-run averages; with other horizons the occupancy tells.
 
     For any v, the mean of  r + gamma E[v] - v  over the policy's occupancy lies between the least and the largest
-    entry: where these agree the occupancy need not be known. It is solved for when somebody asks.
+    entry: where these agree the occupancy need not be known. It is solved for when somebody asks. In the long run a
+    policy that takes active pairs where there are any takes no others: without risks, they are all that can last.
     """
-    if problem.mdp.horizon is not None:
+    if problem.mdp.horizon not in (None, AVERAGE):
         return None
-    mdp, horizon, counted = problem.mdp, 1 / (1 - problem.mdp.discount), problem.active_states
+    mdp, horizon, counted = problem.mdp, 1 / problem.mdp.normaliser, problem.active_states
     v, pi, reward = np.where(counted, values, 0.0), read_only_view(policy).ravel(), problem.reward
     # 4 u for each of as many operations as the successors of all actions taken, the actions, and 8 more: see ``bounds``
     least, largest = kernels.policy_advantages(
         *mdp.csr, reward.ravel(), pi, problem.active.ravel(), counted, mdp.discount, v, 2 * EPS
     )
-    first, whole = kernels.compensated_dot(mdp.start, v)
+    first, whole = kernels.compensated_dot(mdp.start, v) if mdp.horizon is None else (0.0, 0.0)
     worth = first + horizon * (least + largest) / 2
     # 16 u: 2 for the dot product, 5 for the horizon and the sums above, 4 for a start that does not sum to one
     error = horizon * (largest - least) / 2 + 8 * EPS * (whole + horizon * max(abs(least), abs(largest)))

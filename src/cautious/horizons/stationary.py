@@ -29,7 +29,7 @@ import scipy.sparse.linalg as spla
 from scipy.sparse.csgraph import connected_components
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.horizons.recurrence import closed_classes
+from cautious.horizons.recurrence import closed_classes, uniform_on
 from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.chains import Chain, chain_of
 from cautious.models.encodings import EPS, read_only_view
@@ -85,6 +85,15 @@ def stationary_occupancy(
         error = LARGEST_ERROR
     occupancy = (marginal / total)[:, None] * policy
     return PolicyOccupancy(np.asarray(occupancy), reached, min(float(error), LARGEST_ERROR))
+
+
+def connecting_occupancy(mdp: MDP, pairs: Mask) -> Array:
+    """The long-run occupancy (S, A) of the uniform policy on the pairs of an end component: mass on each of them."""
+    states = np.flatnonzero(pairs.any(axis=1))
+    table = np.zeros(mdp.shape)
+    part = mdp.restricted(states, pairs[states])
+    table[states] = stationary_occupancy(part, uniform_on(part.allowed)).occupancy
+    return table
 
 
 def _used(matrix: sp.csr_array) -> sp.csr_array:

@@ -27,7 +27,7 @@ from cautious.models.encodings import (
     transition_rows,
     weighted_rows,
 )
-from cautious.models.horizons import Horizon
+from cautious.models.horizons import AVERAGE, Horizon
 from cautious.models.scene import Scene, model_names
 from cautious.models.simulators import Known, TableSimulator
 
@@ -125,6 +125,9 @@ class MDP:
         part.horizon = self.horizon
         part.discount, part.n_states, part.n_actions = self.discount, states.size, self.n_actions
         part.allowed, part.start, part.rewards = allowed, self.start[states], self.rewards[states]
+        if self.horizon == AVERAGE:
+            # it does not matter where these states are entered
+            part.start = np.full(states.size, 1 / states.size)
         pairs = (states[:, None] * self.n_actions + np.arange(self.n_actions)).ravel()
         # rows of pairs that are not allowed become empty
         pointer = self.transitions.indptr
@@ -151,6 +154,14 @@ class MDP:
         seen = copy(self)
         seen.horizon = horizon
         return seen
+
+    def with_start(self, start: Array) -> "MDP":
+        """The same model, in the same memory, with another start distribution (S,)."""
+        other = copy(self)
+        other.start = start
+        # what was found for the other start
+        other.__dict__.pop("visitable", None)
+        return other
 
     @property
     def normaliser(self) -> float:

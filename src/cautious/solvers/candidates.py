@@ -3,14 +3,19 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
 from cautious.horizons.plan import Plan
-from cautious.occupancy import occupancy_policy
+from cautious.models.horizons import AVERAGE
+from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.solvers.base import Candidate
 
+# entries of a policy's row with no more than this carry only noise, which may lead from one closed class to another
+MIN_CHANCE = 1e-6
 # readings of an occupancy, one after the other: states with no more than this share of all mass take the planned action
 MIN_STATE_SHARES = (1e-7, 0.0, 1e-9)
 
@@ -37,4 +42,19 @@ def proposals(problem: Problem, occupancy: Array, witness: Witness, best: Plan) 
     total = float(occupancy.sum())
     for number, floor in enumerate(MIN_STATE_SHARES):
         policy = occupancy_policy(occupancy, greedy, floor * total)
+        if problem.mdp.horizon == AVERAGE:
+            policy = _joined(problem, policy, occupancy)
         yield Candidate(policy, witness if number == 0 else None)
+
+
+def _joined(problem: Problem, policy: Array, occupancy: Array) -> Array:
+    """A policy for the long run whose occupancy is near this one (S, A), however many closed classes that has.
+
+    Noise would decide how often it goes from one class to another: it is left out, every class gets what the occupancy
+    has in it, and a share of all pairs joins the classes.
+    """
+    clear = np.where(policy > MIN_CHANCE, policy, 0.0)
+    clear = problem.completed(clear / np.maximum(clear.sum(axis=-1, keepdims=True), MIN_CHANCE))
+    mass = np.maximum(occupancy, 0.0).sum(axis=-1)
+    begun = policy_occupancy(problem.mdp.with_start(mass / mass.sum()), clear)
+    return problem.completed(occupancy_policy(problem.support.connected(begun.occupancy), problem.default_rows))

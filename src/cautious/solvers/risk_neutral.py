@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from cautious.certificate.bounds import Witness
+from cautious.models.horizons import AVERAGE
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.solvers.base import Candidate, Solver, Target
@@ -32,7 +33,10 @@ class RiskNeutral(Solver):
         for share in (2e-3, 1e-5, 0.0):
             enough = partial(_part, share, target)
             warm = plan(mdp, reward, tolerance=enough, allowed=problem.kept, warm=warm, over=target.over)
-            yield Candidate(warm.policy(mdp.n_actions), Witness(warm.values), values=warm.values)
+            policy = warm.policy(mdp.n_actions)
+            # in the long run, states outside the component that counts have to lead there
+            policy = problem.completed(policy) if mdp.horizon == AVERAGE else policy
+            yield Candidate(policy, Witness(warm.values), values=warm.values)
         if mdp.horizon is not None:
             return
         # rounding may have hidden which action is best: policy iteration in twice the working precision

@@ -22,6 +22,7 @@ from cautious.models.encodings import read_only_view
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
+from cautious.support import CONNECTING_SHARE
 
 MAX_COLUMNS = 400
 KEPT_RECENT_COLUMNS = 20
@@ -65,6 +66,11 @@ class ColumnPool:
         room = max(STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes), STATES_BYTES)
         self.states_kept = max(2, int(room / (8 * math.prod(problem.mdp.occupancy_shape[:-1]))))
         self.solved: tuple[float, Array] | None = None
+        # for long-run averages every behaviour is joined to all others
+        self.connecting = problem.support.connecting
+        joined = np.zeros(problem.mdp.shape) if self.connecting is None else self.connecting
+        self.share = 0.0 if self.connecting is None else CONNECTING_SHARE
+        self.joined_numbers = np.asarray(features @ joined.ravel())
         # whether a mixture is known to clear the floors of all barriers
         self.cleared = False
 
@@ -136,7 +142,7 @@ class ColumnPool:
             assert column.states is not None
             total.ravel()[self._entries(column.actions)] += weights[k] * column.states.ravel()
             self.forget_states(weights)
-        return total
+        return total if self.connecting is None else self.problem.support.connected(total)
 
     def default_policy(self) -> Array:
         """Rows (S, A) for states that a mixture never visits: what the last plan does there."""
@@ -169,10 +175,14 @@ class ColumnPool:
             column.states, column.error = state_sums_of(found.occupancy), found.error
         self.guess = column.states
         if self.tables is not None:
-            return np.array([self._expected(table, column) for table in self.tables])
+            return self._joined(np.array([self._expected(table, column) for table in self.tables]))
         assert column.states is not None
         pairs = (self.every * mdp.n_actions + actions).ravel()
-        return np.asarray(self.features @ np.bincount(pairs, column.states.ravel(), math.prod(mdp.shape)))
+        return self._joined(np.asarray(self.features @ np.bincount(pairs, column.states.ravel(), math.prod(mdp.shape))))
+
+    def _joined(self, numbers: Array) -> Array:
+        """The numbers (m,) of a behaviour that is joined to all others."""
+        return np.asarray((1 - self.share) * numbers + self.share * self.joined_numbers)
 
     def _quickly(self, column: Column, actions: Indices, guess: Array | None, accuracy: float) -> bool:
         """Solve for a discounted occupancy by one method without a fallback; False where that does not suffice."""
@@ -204,7 +214,10 @@ class ColumnPool:
         return table if self.problem.active_states.all() else self.problem.completed(table)
 
     def _return(self, column: Column) -> float:
-        return self.horizon * self._expected(self.problem.reward, column)
+        paid = self._expected(self.problem.reward, column)
+        if self.connecting is not None:
+            paid = (1 - self.share) * paid + self.share * float(np.vdot(self.connecting, self.problem.reward))
+        return self.horizon * paid
 
     def _expected(self, table: Array, column: Column) -> float:
         """The mean of a table (S, A) under the occupancy of a column."""
