@@ -11,6 +11,7 @@ import numpy as np
 
 from cautious.certificate.bounds import Witness
 from cautious.checks import picked
+from cautious.models.horizons import AVERAGE
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
@@ -41,11 +42,14 @@ class DualNewton(Solver):
 
     name = "dual Newton"
     margin = 0.25
+    every_horizon = True
 
     accepts = frozenset({Structure.ENTROPY, Structure.FEATURES})
 
     def limits(self, problem: Problem) -> str | None:
-        """Needs an entropy of pairs; takes features beside it."""
+        """Needs an entropy of pairs; takes features beside it; discounted for ever, or long-run averages."""
+        if problem.mdp.horizon not in (None, AVERAGE):
+            return "needs a problem that goes on for ever"
         entropies = problem.parts.entropies
         if any(term.risk.on_states for term in entropies):
             return "takes entropies of pairs only"

@@ -9,7 +9,8 @@ u = multipliers / tau and B = gamma P - E,
     gradient  (1-gamma) xi + B' y,      Newton matrix  B' diag(y) B.
 
 (phi does not change along constants; leaving out the rank-one term of its Hessian fixes that direction and gives the
-same step, because the gradient sums to zero.) Prices of features (``Prices``) are further variables.
+same step, because the gradient sums to zero. For long-run averages gamma is 1 and the factor in tau is too: B then vanishes
+along constants, and conjugate gradients never leave the space in which their right-hand side lies.) Prices of features (``Prices``) are further variables.
 
 Two changes make Newton's steps long. The policy moves in the exponents, where a state that lacks mass by a factor f
 asks for log f and not for f - 1: so y enters the matrix with the *logarithmic mean* of the mass a state has and the
@@ -117,9 +118,10 @@ class Dual:
         self.n_actions = problem.mdp.n_actions
         n_pairs = problem.active.size
         self.flow = (np.arange(0, n_pairs + 1, self.n_actions), *problem.mdp.csr, self.gamma)
+        # nothing flows in from the start where nothing is discounted
         self.xi = (1 - self.gamma) * problem.mdp.start
         self.caution = sum(term.weight for term in problem.parts.entropies)
-        self.tau = self.caution * (1 - self.gamma)
+        self.tau = self.caution * problem.mdp.normaliser
         self.prices = Prices(problem, self.caution, shared_data.features)
         reward = problem.reward[problem.active]
         least, most = float(reward.min()), float(reward.max())
@@ -155,7 +157,7 @@ class Dual:
         own = -float(prices.floor[bar] @ prices.omega[bar])
         # the line below a logarithm: -log x >= 1 + log w - w x
         own -= float(np.sum(kept * (1 + np.log(prices.omega[bar] / (kept * prices.size[bar])))))
-        return self.middle / (1 - self.gamma) + self.caution * (point.value + own)
+        return self.middle / self.problem.mdp.normaliser + self.caution * (point.value + own)
 
     def lost(self, point: Point) -> float:
         """What the point loses by prices of rows that are not the worst of their worst case."""
