@@ -8,6 +8,8 @@ from cautious.arrays import Array, Mask
 from cautious.horizons.discounted import plan_discounted
 from cautious.horizons.finite import backward_induction
 from cautious.horizons.plan import Plan
+from cautious.horizons.total import plan_total
+from cautious.models.horizons import TOTAL
 from cautious.models.tabular import MDP
 
 
@@ -28,9 +30,12 @@ def plan(
     has an allowed pair. With the value ``known`` of some policy, it stops when ``upper - known <= tolerance``, or when
     the bounds are close together compared with that difference. It is asked after every sweep whether time is ``over``;
     the bounds hold for the plan that is returned then too. With a finite horizon a plan is exact, and none is needed.
+    Until the end ("total"), the upper bound is infinite if the table pays for never ending.
     """
     allowed = mdp.allowed if allowed is None else allowed
     if isinstance(mdp.horizon, int):
         return backward_induction(mdp, reward, np.broadcast_to(allowed, (mdp.horizon, *mdp.shape)))
     rule = tolerance if callable(tolerance) else lambda _: tolerance
+    if mdp.horizon == TOTAL:
+        return plan_total(mdp, reward, allowed, rule, warm, known, over)
     return plan_discounted(mdp, reward, allowed, rule, warm, known, over)

@@ -27,6 +27,7 @@ from cautious.models.encodings import (
     transition_rows,
     weighted_rows,
 )
+from cautious.models.ends import Ending, ended_states, find_ending
 from cautious.models.horizons import Horizon
 from cautious.models.scene import Scene, model_names
 from cautious.models.simulators import Known, TableSimulator
@@ -70,6 +71,7 @@ class MDP:
 
     # what a problem asks of the model: None (discounted, for ever), a number of steps, "average" or "total"
     horizon: Horizon = None
+    _last_ending: tuple[Mask, Ending] | None = None
 
     def __init__(
         self,
@@ -287,6 +289,29 @@ class MDP:
         """States (S,) that some policy visits from the start, using only these pairs (S, A)."""
         indptr, indices, _ = self.csr
         return reach(indptr, indices, read_only_view(allowed).ravel(), self.start > 0)
+
+    @cached_property
+    def ended(self) -> Mask:
+        """States (S,) that are an end: they cannot be left, and nothing is paid there (``models.ends``)."""
+        paying = (self.rewards != 0) | (self.outcome_expectation(np.abs) != 0)
+        return ended_states(self.csr[:2], self.allowed, paying)
+
+    def ending(self, permitted: Mask) -> Ending:
+        """What one can do with these pairs (S, A) if the end is to be certain; the last answer is kept."""
+        if self._last_ending is None or (
+            permitted is not self._last_ending[0] and not np.array_equal(permitted, self._last_ending[0])
+        ):
+            self._last_ending = permitted, find_ending(self.csr[:2], permitted, self.ended, self.start > 0)
+        return self._last_ending[1]
+
+    def ending_pairs(self, permitted: Mask) -> Mask:
+        """The pairs (S, A) with which the end is certain: those of ended states, and permitted ones elsewhere."""
+        kept = self.ending(permitted).pairs | (self.allowed & self.ended[:, None])
+        if np.array_equal(kept, permitted):
+            return permitted
+        # what is kept is an answer to the same question
+        self._last_ending = kept, self.ending(permitted)
+        return kept
 
     @property
     def reward_range(self) -> tuple[float, float]:
