@@ -20,6 +20,7 @@ from cautious.occupancy import uniform_policy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
 from cautious.risks.features import SafeSet, TaskFloors, WorstOf
 from cautious.risks.limits import Limit, bound_limit
+from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
 from cautious.support import Support
 
@@ -66,16 +67,18 @@ class Problem:
         if risk is not None and not isinstance(risk, Risk):
             raise IncompatibleError(f"risk must be a ca.Risk or None, found {type(risk).__name__}")
         caution = as_number("caution", caution, 0.0)
+        if isinstance(constraints, Constraint) or not is_listable(constraints):
+            raise IncompatibleError(
+                f"constraints must be a list like [ca.Exposure(states) <= 0.02], found {type(constraints).__name__}"
+            )
+        measures = [constraint.measure for constraint in constraints if isinstance(constraint, Constraint)]
+        mdp = with_needed_memory(mdp, measures if risk is None else [risk, *measures])
         if mdp.horizon == TOTAL:
             refuse_endless(mdp)
         bound = None if risk is None else risk.bind(mdp)
         if risk is not None:
             _try_out(risk, bound, mdp)
             _refuse_idle_barriers(risk, caution)
-        if isinstance(constraints, Constraint) or not is_listable(constraints):
-            raise IncompatibleError(
-                f"constraints must be a list like [ca.Exposure(states) <= 0.02], found {type(constraints).__name__}"
-            )
         limits = [bound_limit(constraint, mdp) for constraint in constraints]
         for limit in limits:
             _try_out(limit.measure, limit.measure, mdp)

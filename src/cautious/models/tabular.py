@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +34,20 @@ from cautious.models.scene import Scene, model_names
 from cautious.models.simulators import Known, TableSimulator
 
 NEAR_ONE = 1 - 1e-6
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the states of a model with memory are (``models.memory``).
+
+    ``base``: the model without; ``origin`` (S,): its states; ``bits`` (S,): bit k is set where the k-th of the ``sets``
+    of states of ``base`` has been entered.
+    """
+
+    base: "MDP"
+    origin: Indices
+    bits: Indices
+    sets: tuple[Indices, ...]
 
 
 class MDP:
@@ -71,6 +86,7 @@ class MDP:
 
     # what a problem asks of the model: None (discounted, for ever), a number of steps, "average" or "total"
     horizon: Horizon = None
+    memory: Memory | None = None
     _last_ending: tuple[Mask, Ending] | None = None
 
     def __init__(
@@ -340,7 +356,12 @@ class MDP:
         return f"state {state}" if self.state_names is None else f"state {state} ({self.state_names[state]!r})"
 
     def state_indices(self, name: str, states: Any) -> Indices:
-        """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
+        """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped.
+
+        In a model with memory they are those of the model without, and mean its states whatever was before.
+        """
+        if self.memory is not None:
+            return np.flatnonzero(np.isin(self.memory.origin, self.memory.base.state_indices(name, states)))
         return state_indices(name, states, self.n_states, self.state_names)
 
     def simulator(self) -> TableSimulator:
