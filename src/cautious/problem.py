@@ -79,9 +79,11 @@ class Problem:
         if risk is not None:
             _try_out(risk, bound, mdp)
             _refuse_idle_barriers(risk, caution)
+            _refuse_shares(bound, mdp)
         limits = [bound_limit(constraint, mdp) for constraint in constraints]
         for limit in limits:
             _try_out(limit.measure, limit.measure, mdp)
+            _refuse_shares(limit.measure, mdp)
             _refuse_endless_limit(limit, mdp)
         self._set(mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution, limits), None, constraints)
 
@@ -239,6 +241,20 @@ def _refuse_idle_barriers(risk: Risk, caution: float) -> None:
             f"{term.label} with caution 0 requires nothing; a limit that must be kept is a constraint: "
             f"ca.Problem(mdp, constraints=[{example}])"
         )
+
+
+def _refuse_shares(risk: object, mdp: MDP) -> None:
+    """Until an end: risks that are of shares of time have no meaning for visits."""
+    if mdp.horizon != TOTAL or not isinstance(risk, Risk):
+        return
+    for _, term in terms_of(risk):
+        if term.structure in (Structure.SCALAR, Structure.TRANSPORT) or getattr(term, "title", "") == SafeSet.__name__:
+            raise IncompatibleError(
+                f"{term.label} is of the shares of time that a policy spends in pairs of states and actions; until the "
+                'end (horizon="total") occupancies are expected visits, which have no fixed sum. ca.Exposure, '
+                "ca.Return, ca.Reach, ca.PeakExposure, ca.WorstTask, ca.TaskFloors, ca.KL, ca.TotalVariation, "
+                "ca.Quadratic and ca.Entropy can be asked"
+            )
 
 
 def _refuse_endless_limit(limit: Limit, mdp: MDP) -> None:

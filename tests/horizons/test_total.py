@@ -91,7 +91,8 @@ def test_limits_that_cannot_be_kept_are_proved():
     assert solution.certificate.facts["best_alone"][0] == pytest.approx(least, rel=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "loops"), [("KL", False), ("Quadratic", False), ("KL", True), ("Quadratic", True)])
+@pytest.mark.parametrize("kind", ["KL", "Entropy", "TotalVariation", "Quadratic"])
+@pytest.mark.parametrize("loops", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_convex_risks_of_visits_against_cvxpy(kind, loops, seed):
     cp = pytest.importorskip("cvxpy")
@@ -99,13 +100,17 @@ def test_convex_risks_of_visits_against_cvxpy(kind, loops, seed):
     pairs, equations, right = flow_equations(mdp, [10, 11])
     prior = np.where(mdp.allowed, 0.1, 0.0)
     prior[-2:] = 0.0
-    prior /= prior.sum()
     x = cp.Variable(pairs.size, nonneg=True)
     near = prior.ravel()[pairs]
-    risk = cp.sum(cp.kl_div(x, near) + x - near) if kind == "KL" else 0.5 * cp.sum_squares(x - near)
+    risk = {
+        "KL": cp.sum(cp.kl_div(x, near)),
+        "Entropy": -cp.sum(cp.entr(x)),
+        "TotalVariation": 0.5 * cp.norm1(x - near),
+        "Quadratic": 0.5 * cp.sum_squares(x - near),
+    }[kind]
     problem = cp.Problem(cp.Maximize(mdp.rewards.ravel()[pairs] @ x - 0.5 * risk), [equations @ x == right])
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    risk = ca.KL(prior) if kind == "KL" else ca.Quadratic(prior)
+    risk = ca.Entropy() if kind == "Entropy" else getattr(ca, kind)(prior)
     solution = ca.solve(ca.Problem(mdp, risk, 0.5, horizon="total"))
     assert solution.objective == pytest.approx(problem.value, rel=2e-6, abs=2e-6)
     assert solution.status is ca.Status.SOLVED

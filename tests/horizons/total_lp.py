@@ -32,7 +32,7 @@ def random_total_model(seed, n_states=12, n_actions=3, loops=True):
 
 
 def flow_equations(mdp, ended):
-    """Rows and right sides of  outflow - inflow = start  in the states that are not ended; pairs of the others are 0."""
+    """Rows and right sides of  outflow - inflow = start  in the states that are not ended; other pairs are 0."""
     counted = np.flatnonzero(~np.isin(np.arange(mdp.n_states), ended))
     pairs = np.flatnonzero((mdp.allowed & np.isin(np.arange(mdp.n_states), counted)[:, None]).ravel())
     leaving = sp.csr_array(

@@ -174,8 +174,8 @@ class Reach(LinearMeasure):
 
     Needs ``horizon="total"``, or a number of steps and discount 1. Every state from the first one on counts, with that
     after the last decision. If the states can be left and entered again, the problem is solved in a model that
-    remembers whether they were, ``solution.mdp``. Its states are named "x" and "x (after Reach)", and the rows of policy
-    and occupancy are those of its states.
+    remembers whether they were, ``solution.mdp``. Its states are named "x" and "x (after Reach)", and the rows of
+    policy and occupancy are those of its states.
 
     Examples
     --------
@@ -234,7 +234,8 @@ def with_needed_memory(mdp: MDP, risks: Sequence[Risk]) -> MDP:
     for measure in measures:
         states = measure.to_remember(mdp) if isinstance(measure, Reach) else None
         if states is not None and not any(np.array_equal(states, known) for _, known in sets):
-            sets.append((measure.label, states))
+            same = sum(name.startswith(measure.label) for name, _ in sets)
+            sets.append((f"{measure.label} {same + 1}" if same else measure.label, states))
     if not sets:
         return mdp
     if len(sets) > MAX_REMEMBERED_SETS:
