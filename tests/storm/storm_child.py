@@ -5,7 +5,7 @@
     {"work": "best", "discount": 0.9, "direction": "max"}   max or min over policies of the discounted reward
     {"work": "limited", "discount": 0.9, "direction": "max", "unsafe": [...], "limit": 0.1}    at most this exposure
     {"work": "label", "name": "goal"}                       the states with a label
-    {"work": "total", "direction": "max"}                   max or min of the undiscounted reward; "inf" if there is none
+    {"work": "total", "direction": "max"}                   max or min of the undiscounted reward; "inf" without bound
     {"work": "total", "direction": "min", "ends": [...]}    the same over policies that come to these states
     {"work": "reach", "direction": "max", "goal": [...]}    max or min of the probability to come to these states
     {"work": "multi", "direction": "max", "goal": [...], "bound": ">=0.95"}    reward and such a probability together
@@ -113,9 +113,7 @@ def undiscounted(model, **states):
         for state in own:
             labels.add_label_to_state(label, state)
     paid = models.SparseRewardModel[float](optional_state_action_reward_vector=rewards_of(model))
-    return models.SparseMdp[float](
-        models.SparseModelComponents[float](model.transition_matrix, labels, {"r": paid})
-    )
+    return models.SparseMdp[float](models.SparseModelComponents[float](model.transition_matrix, labels, {"r": paid}))
 
 
 def sound(model, precision=PRECISION):

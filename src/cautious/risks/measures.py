@@ -229,7 +229,7 @@ class Reach(LinearMeasure):
 def with_needed_memory(mdp: MDP, risks: Sequence[Risk]) -> MDP:
     """The model that these unbound risks and measures need: it remembers what ``Reach`` of some states asks for."""
     terms = [term for risk in risks for _, term in terms_of(risk)]
-    measures = [measure for term in terms if isinstance(term, LinearMeasure) for _, measure in _terms(term)]
+    measures = [measure for term in terms if isinstance(term, LinearMeasure) for _, measure in parts_of(term)]
     sets: list[tuple[str, Indices]] = []
     for measure in measures:
         states = measure.to_remember(mdp) if isinstance(measure, Reach) else None
