@@ -19,12 +19,13 @@ from cautious._core.certificate import flow_balance, pair_occupancy
 from cautious.arrays import Array, Mask
 from cautious.checks import as_policy, first_bad, state_sums_of
 from cautious.errors import InputError
+from cautious.horizons.expected_visits import expected_visits
 from cautious.horizons.finite import occupancy_over_time
 from cautious.horizons.stationary import stationary_occupancy
 from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.chains import Chain, chain_of
 from cautious.models.encodings import EPS, read_only_view
-from cautious.models.horizons import AVERAGE
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 
 MAX_ERROR = 0.5
@@ -100,6 +101,8 @@ def policy_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Arra
         return occupancy_over_time(mdp, np.broadcast_to(policy, mdp.occupancy_shape))
     if mdp.horizon == AVERAGE:
         return stationary_occupancy(mdp, policy, accuracy, guess)
+    if mdp.horizon == TOTAL:
+        return expected_visits(mdp, policy, accuracy, guess)
     system = _Balance(mdp, policy)
     # an error of one would accept the zero vector as an answer
     found = system.solved(min(accuracy, MAX_ERROR) * (1 - mdp.discount) / 2 - system.row_sum_error, guess)

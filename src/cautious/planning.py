@@ -10,7 +10,8 @@ from cautious.horizons.discounted import plan_discounted
 from cautious.horizons.finite import backward_induction
 from cautious.horizons.plan import Plan
 from cautious.horizons.recurrence import recurrent_part
-from cautious.models.horizons import AVERAGE
+from cautious.horizons.total import plan_total
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 
 
@@ -32,6 +33,7 @@ def plan(
     the bounds are close together compared with that difference. It is asked after every sweep whether time is ``over``;
     the bounds hold for the plan that is returned then too. With a finite horizon a plan is exact, and none is needed.
     For long-run averages, ``allowed`` are pairs of one end component, and values are relative ones.
+    Until the end ("total"), the upper bound is infinite if the table pays for never ending.
     """
     if mdp.horizon == AVERAGE and allowed is None:
         allowed = recurrent_part(mdp, mdp.allowed)
@@ -41,4 +43,6 @@ def plan(
     rule = tolerance if callable(tolerance) else lambda _: tolerance
     if mdp.horizon == AVERAGE:
         return plan_average(mdp, reward, allowed, rule, warm, known, over)
+    if mdp.horizon == TOTAL:
+        return plan_total(mdp, reward, allowed, rule, warm, known, over)
     return plan_discounted(mdp, reward, allowed, rule, warm, known, over)

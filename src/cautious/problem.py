@@ -11,14 +11,16 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.checks import as_number, is_listable, states_of
 from cautious.errors import IncompatibleError, InputError, shown
+from cautious.horizons.total import refuse_endless, refuse_endless_gain
 from cautious.horizons.visits import over_time
 from cautious.models.encodings import LARGEST_RETURN
-from cautious.models.horizons import AVERAGE, Horizon, as_horizon
+from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
-from cautious.risks.features import SafeSet, TaskFloors
+from cautious.risks.features import SafeSet, TaskFloors, WorstOf
 from cautious.risks.limits import Limit, bound_limit
+from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
 from cautious.support import Support
 
@@ -65,17 +67,24 @@ class Problem:
         if risk is not None and not isinstance(risk, Risk):
             raise IncompatibleError(f"risk must be a ca.Risk or None, found {type(risk).__name__}")
         caution = as_number("caution", caution, 0.0)
-        bound = None if risk is None else risk.bind(mdp)
-        if risk is not None:
-            _try_out(risk, bound, mdp)
-            _refuse_idle_barriers(risk, caution)
         if isinstance(constraints, Constraint) or not is_listable(constraints):
             raise IncompatibleError(
                 f"constraints must be a list like [ca.Exposure(states) <= 0.02], found {type(constraints).__name__}"
             )
+        measures = [constraint.measure for constraint in constraints if isinstance(constraint, Constraint)]
+        mdp = with_needed_memory(mdp, measures if risk is None else [risk, *measures])
+        if mdp.horizon == TOTAL:
+            refuse_endless(mdp)
+        bound = None if risk is None else risk.bind(mdp)
+        if risk is not None:
+            _try_out(risk, bound, mdp)
+            _refuse_idle_barriers(risk, caution)
+            _refuse_shares(bound, mdp)
         limits = [bound_limit(constraint, mdp) for constraint in constraints]
         for limit in limits:
             _try_out(limit.measure, limit.measure, mdp)
+            _refuse_shares(limit.measure, mdp)
+            _refuse_endless_limit(limit, mdp)
         self._set(mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution, limits), None, constraints)
         if mdp.horizon == AVERAGE:
             # a model in which the start matters in the long run is refused before any work
@@ -235,6 +244,28 @@ def _refuse_idle_barriers(risk: Risk, caution: float) -> None:
             f"{term.label} with caution 0 requires nothing; a limit that must be kept is a constraint: "
             f"ca.Problem(mdp, constraints=[{example}])"
         )
+
+
+def _refuse_shares(risk: object, mdp: MDP) -> None:
+    """Until an end: risks that are of shares of time have no meaning for visits."""
+    if mdp.horizon != TOTAL or not isinstance(risk, Risk):
+        return
+    for _, term in terms_of(risk):
+        if term.structure in (Structure.SCALAR, Structure.TRANSPORT) or getattr(term, "title", "") == SafeSet.__name__:
+            raise IncompatibleError(
+                f"{term.label} is of the shares of time that a policy spends in pairs of states and actions; until the "
+                'end (horizon="total") occupancies are expected visits, which have no fixed sum. ca.Exposure, '
+                "ca.Return, ca.Reach, ca.PeakExposure, ca.WorstTask, ca.TaskFloors, ca.KL, ca.TotalVariation, "
+                "ca.Quadratic and ca.Entropy can be asked"
+            )
+
+
+def _refuse_endless_limit(limit: Limit, mdp: MDP) -> None:
+    """Until an end: a linear measure must not be met better and better by going on for ever."""
+    if mdp.horizon != TOTAL or not isinstance(limit.measure, WorstOf):
+        return
+    for row in limit.measure.features.toarray():
+        refuse_endless_gain(mdp, np.where(mdp.allowed, -row.reshape(mdp.shape), 0.0), f"the numbers of {limit.label}")
 
 
 def _without_limits(terms: Sequence[tuple[float, Risk]]) -> list[tuple[float, Risk]]:

@@ -11,7 +11,7 @@ from cautious.checks import states_of
 from cautious.horizons.finite import active_over_time, kept_over_time
 from cautious.horizons.recurrence import recurrent_part
 from cautious.horizons.stationary import connecting_occupancy
-from cautious.models.horizons import AVERAGE
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Risk
@@ -44,11 +44,16 @@ class Support:
 
     @cached_property
     def kept(self) -> Mask:
-        """The largest set of permitted pairs with which one can go on for ever, or until the horizon."""
+        """The largest set of permitted pairs with which one can go on for ever, or until the horizon.
+
+        Until an end, those with which that is certain, and all pairs of ended states, where nothing counts.
+        """
         if isinstance(self.mdp.horizon, int):
             return kept_over_time(self.mdp, self.permitted)
         if self.mdp.horizon == AVERAGE:
             return recurrent_part(self.mdp, self.permitted)
+        if self.mdp.horizon == TOTAL:
+            return self.mdp.ending_pairs(self.permitted)
         if self.permitted is self.mdp.allowed or np.array_equal(self.permitted, self.mdp.allowed):
             return self.mdp.allowed
         if self.mdp.discount == 0:
@@ -64,6 +69,8 @@ class Support:
             return active_over_time(self.mdp, self.kept)
         if self.mdp.horizon == AVERAGE:
             return self.kept
+        if self.mdp.horizon == TOTAL:
+            return self.mdp.ending(self.kept).pairs & self.mdp.reachable(self.kept)[:, None]
         if self.mdp.discount == 0:
             counts = self.mdp.start > 0
         else:

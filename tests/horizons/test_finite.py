@@ -233,7 +233,7 @@ def test_many_steps_approach_the_discounted_problem():
     limit = [ca.Exposure("broken") <= 0.004]
     finite = ca.solve(ca.Problem(mdp, constraints=limit, horizon=700)).require()
     forever = ca.solve(ca.Problem(mdp, constraints=limit)).require()
-    assert finite.objective == pytest.approx(forever.objective, abs=1e-4 * abs(forever.objective))
+    assert finite.objective == pytest.approx(forever.objective, abs=1e-3 * abs(forever.objective))
 
 
 def test_one_step_has_a_closed_form():

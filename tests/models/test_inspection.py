@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import cautious as ca
-from cautious.models.inspection import end_components
+from cautious.models.ends import components_of
 
 
 def random_model(seed, n_states=5, n_actions=2):
@@ -44,7 +44,7 @@ def components_by_definition(mdp):
 @pytest.mark.parametrize("seed", range(60))
 def test_end_components(seed):
     mdp = random_model(seed)
-    label = end_components(mdp)
+    label = components_of(mdp.csr[:2], mdp.allowed).number
     found = [set(np.flatnonzero(label == number).tolist()) for number in np.unique(label[label >= 0])]
     assert sorted(found, key=min) == sorted(components_by_definition(mdp), key=min)
     inspection = ca.inspect_model(mdp)

@@ -4,6 +4,11 @@
                                                            (Storm's own export) and the explicit files
     {"work": "best", "discount": 0.9, "direction": "max"}   max or min over policies of the discounted reward
     {"work": "limited", "discount": 0.9, "direction": "max", "unsafe": [...], "limit": 0.1}    at most this exposure
+    {"work": "label", "name": "goal"}                       the states with a label
+    {"work": "total", "direction": "max"}                   max or min of the undiscounted reward; "inf" without bound
+    {"work": "total", "direction": "min", "ends": [...]}    the same over policies that come to these states
+    {"work": "reach", "direction": "max", "goal": [...]}    max or min of the probability to come to these states
+    {"work": "multi", "direction": "max", "goal": [...], "bound": ">=0.95"}    reward and such a probability together
     {"work": "read", "path": ...}                           the model of a UMB file that we wrote
 
 Storm does not discount: rows are multiplied by gamma, and the rest goes to an absorbing state "dead".
@@ -98,6 +103,54 @@ def discounted(model, discount, unsafe=()):
     return models.SparseMdp[float](models.SparseModelComponents[float](builder.build(), labels, structures))
 
 
+def undiscounted(model, **states):
+    """The model with rewards "r", and a label for each set of states."""
+    labels = models.StateLabeling(model.nr_states)
+    labels.add_label("init")
+    labels.add_label_to_state("init", model.initial_states[0])
+    for label, own in states.items():
+        labels.add_label(label)
+        for state in own:
+            labels.add_label_to_state(label, state)
+    paid = models.SparseRewardModel[float](optional_state_action_reward_vector=rewards_of(model))
+    return models.SparseMdp[float](models.SparseModelComponents[float](model.transition_matrix, labels, {"r": paid}))
+
+
+def sound(model, precision=PRECISION):
+    environment = environments.default(model)
+    settings = environment.solver().min_max()
+    settings.precision = stormpy.Rational(precision)
+    settings.relative_termination_criterion = True
+    settings.maximal_number_of_iterations = 10**6
+    return environment
+
+
+def asked(model, query, environment):
+    (one,) = stormpy.parse_properties(query)
+    found = stormpy.model_checking(model, one, environment=environment)
+    value = float(found.get_value(model.initial_states[0]))
+    return value if abs(value) < float("inf") else "inf"
+
+
+def total(model, direction, ends=None):
+    made = undiscounted(model, end=ends or [])
+    path = "C" if ends is None else 'F "end"'
+    return asked(made, f'R{{"r"}}{direction}=? [{path}]', sound(made))
+
+
+def reach(model, direction, goal):
+    made = undiscounted(model, goal=goal)
+    return asked(made, f'P{direction}=? [F "goal"]', sound(made))
+
+
+def multi(model, direction, goal, bound):
+    made = undiscounted(model, goal=goal)
+    environment = stormpy.Environment()
+    environment.modelchecker().multi().precision = stormpy.Rational(1e-9)
+    environment.solver().min_max().precision = stormpy.Rational(1e-11)
+    return asked(made, f'multi(R{{"r"}}{direction}=? [C], P{bound} [F "goal"])', environment)
+
+
 def best(model, discount, direction):
     made = discounted(model, discount)
     # value iteration with sound bounds: policy iteration goes round in circles on the minimum of two_dice
@@ -134,6 +187,14 @@ def main():
                 answer = [model.nr_states, model.nr_choices, model.nr_transitions]
             elif work == "best":
                 answer = best(model, request["discount"], request["direction"])
+            elif work == "label":
+                answer = [int(state) for state in model.labeling.get_states(request["name"])]
+            elif work == "total":
+                answer = total(model, request["direction"], request.get("ends"))
+            elif work == "reach":
+                answer = reach(model, request["direction"], request["goal"])
+            elif work == "multi":
+                answer = multi(model, request["direction"], request["goal"], request["bound"])
             elif work == "limited":
                 answer = limited(model, request["discount"], request["direction"], request["unsafe"], request["limit"])
             else:

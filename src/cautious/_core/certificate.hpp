@@ -65,6 +65,34 @@ double largest_advantage(Rows<I> p, In<double> r, In<double> size, In<bool> acti
     return worst;
 }
 
+// The largest r + E[v] - v over the active pairs as r + E[v - v(s)], each raised by what rounding can hide: a pair that
+// pays nothing and leads to states with the very same multiplier is exactly zero. NaN if one is not finite.
+template <class I>
+double largest_rise(Rows<I> p, In<double> r, In<double> size, In<bool> active, In<double> v, double unit) {
+    i64 n_actions = evenly(r.size, v.size);
+    REQUIRE(n_actions > 0 && r.size == p.count() && size.size == r.size && active.size == r.size);
+    double worst = -INFINITE;
+    for (i64 s = 0, row = 0; s < v.size; ++s) {
+        for (i64 a = 0; a < n_actions; ++a, ++row) {
+            if (!active[row]) continue;
+            double total = 0.0, magnitude = 0.0;
+            for (i64 k = p.first(row); k < p.last(row); ++k) {
+                double part = p.data[k] * (v[p.indices[k]] - v[s]);
+                total += part;
+                magnitude += std::abs(part);
+            }
+            double operations = static_cast<double>(p.length(row)) + 8.0;
+            double noise = unit * operations * (std::abs(size[row]) + magnitude);
+            // products below the smallest normal number lose their digits
+            if (magnitude > 0.0) noise += operations * std::numeric_limits<double>::min();
+            double advantage = r[row] + total + noise;
+            if (!std::isfinite(advantage)) return NOT_A_NUMBER;
+            worst = std::max(worst, advantage);
+        }
+    }
+    return worst;
+}
+
 // A sum in twice the working precision: its rounded value, and what rounding lost.
 struct Twofold {
     double value = 0.0, lost = 0.0;
@@ -324,6 +352,9 @@ inline const Kernel kernels[] = {
     kernel<largest_advantage<i32>, largest_advantage<i64>>(
         "largest_advantage", "indptr indices data r size active gamma v unit",
         "The largest r + gamma E[v] - v over the active pairs, raised by what rounding can hide; NaN if not finite."),
+    kernel<largest_rise<i32>, largest_rise<i64>>(
+        "largest_rise", "indptr indices data r size active v unit",
+        "The largest r + E[v] - v over the active pairs, by differences of v, raised by what rounding can hide."),
     kernel<policy_advantages<i32>, policy_advantages<i64>>(
         "policy_advantages", "indptr indices data r pi active counted gamma v unit",
         "Least and largest r_pi + gamma E_pi[v] - v of a policy over the counted states, moved outwards."),

@@ -16,6 +16,19 @@ def largest_advantage(
 ) -> float:
     """The largest r + gamma E[v] - v over the active pairs, raised by what rounding can hide; NaN if not finite."""
 
+def largest_rise(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    r: Array,
+    size: Array,
+    active: Mask,
+    v: Array,
+    unit: float,
+    /,
+) -> float:
+    """The largest r + E[v] - v over the active pairs, by differences of v, raised by what rounding can hide."""
+
 def policy_advantages(
     indptr: Codes | Indices,
     indices: Codes | Indices,

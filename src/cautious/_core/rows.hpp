@@ -168,6 +168,120 @@ Buffer<i64> duplicate_actions(Rows<I> p, In<double> reward, In<double> pay, In<b
     return count;
 }
 
+// Strongly connected components of the states, by the pairs that are `inside` (Tarjan's algorithm with its own stack).
+template <class I>
+struct StrongComponents {
+    const Pattern<I>& p;
+    i64 n_actions;
+    const bool* inside;
+    i64 *component, *order, *low, *row, *entry, *path, *open;
+    i64 n_components = 0, n_seen = 0, path_size = 0, open_size = 0;
+
+    void enter(i64 s) {
+        order[s] = low[s] = ++n_seen;
+        row[s] = s * n_actions;
+        entry[s] = p.first(row[s]);
+        path[path_size++] = s;
+        open[open_size++] = s;
+    }
+    // The next successor of s, or -1 when there are no more.
+    i64 next(i64 s) {
+        for (; row[s] < (s + 1) * n_actions; ++row[s]) {
+            if (!inside[row[s]]) continue;
+            i64 k = std::max<i64>(entry[s], p.first(row[s]));
+            if (k < p.last(row[s])) {
+                entry[s] = k + 1;
+                return p.indices[k];
+            }
+        }
+        return -1;
+    }
+    void leave(i64 s) {
+        --path_size;
+        if (path_size > 0) low[path[path_size - 1]] = std::min(low[path[path_size - 1]], low[s]);
+        if (low[s] != order[s]) return;
+        for (i64 j = -1; j != s;) {
+            j = open[--open_size];
+            component[j] = n_components;
+        }
+        ++n_components;
+    }
+    void from(i64 first) {
+        enter(first);
+        while (path_size > 0) {
+            i64 s = path[path_size - 1], j = next(s);
+            if (j < 0)
+                leave(s);
+            else if (order[j] == 0)
+                enter(j);
+            else if (component[j] < 0)
+                low[s] = std::min(low[s], order[j]);
+        }
+    }
+};
+
+// The number of the maximal end component of each state (S,), -1 for states in none. Pairs that may leave the strongly
+// connected component of their state are dropped until there are none; `inside` (S*A,) are those that are left.
+template <class I>
+Buffer<i64> end_components(Pattern<I> p, In<bool> allowed, Out<bool> inside, i64 n_states) {
+    i64 n_actions = evenly(allowed.size, n_states);
+    REQUIRE(n_actions > 0 && allowed.size == p.count() && inside.size == allowed.size);
+    Buffer<i64> component(n_states, -1), order(n_states), low(n_states), row(n_states), entry(n_states);
+    Buffer<i64> path(n_states), open(n_states);
+    REQUIRE_MEMORY(component, order, low, row, entry, path, open);
+    std::copy(allowed.begin(), allowed.end(), inside.data);
+    for (bool changed = true; changed;) {
+        changed = false;
+        std::fill(component.data, component.data + n_states, -1);
+        std::fill(order.data, order.data + n_states, 0);
+        StrongComponents<I> graph{p,        n_actions,  inside.data, component.data, order.data,
+                                  low.data, row.data,   entry.data,  path.data,      open.data};
+        for (i64 s = 0; s < n_states; ++s)
+            if (order[s] == 0) graph.from(s);
+        for (i64 pair = 0; pair < inside.size; ++pair) {
+            for (i64 k = p.first(pair); inside[pair] && k < p.last(pair); ++k) {
+                if (component[p.indices[k]] == component[pair / n_actions]) continue;
+                inside[pair] = false;
+                changed = true;
+            }
+        }
+    }
+    for (i64 s = 0; s < n_states; ++s) {
+        const bool* own = inside.data + s * n_actions;
+        if (!std::any_of(own, own + n_actions, [](bool pair) { return pair; })) component[s] = -1;
+    }
+    return component;
+}
+
+// An action (S,) for each state that leads towards one of the `ended` states, by the fewest possible steps: a policy of
+// these actions ends with certainty if allowed pairs never lead to a state without such an action. It is -1 in ended
+// states, and in those from which allowed pairs cannot lead to one.
+template <class I>
+Buffer<i64> ending_actions(Pattern<I> p, In<bool> allowed, In<bool> ended) {
+    i64 n_states = ended.size, n_actions = evenly(allowed.size, n_states), top = 0, done = 0;
+    REQUIRE(n_actions > 0 && allowed.size == p.count());
+    Buffer<i64> action(n_states, -1), first(n_states + 1, 0), queue(n_states), from(p.indices.size);
+    REQUIRE_MEMORY(action, first, queue, from);
+    // the pairs that lead to each state
+    for (i64 row = 0; row < allowed.size; ++row)
+        for (i64 k = p.first(row); allowed[row] && k < p.last(row); ++k) ++first[p.indices[k]];
+    for (i64 s = 0, total = 0; s <= n_states; ++s) first[s] = total += first[s];
+    for (i64 row = allowed.size - 1; row >= 0; --row)
+        for (i64 k = p.first(row); allowed[row] && k < p.last(row); ++k) from[--first[p.indices[k]]] = row;
+    for (i64 s = 0; s < n_states; ++s)
+        if (ended[s]) queue[top++] = s;
+    while (done < top) {
+        i64 j = queue[done++];
+        for (i64 k = first[j]; k < first[j + 1]; ++k) {
+            i64 s = from[k] / n_actions;
+            if (ended[s] || action[s] >= 0) continue;
+            action[s] = from[k] - s * n_actions;
+            queue[top++] = s;
+        }
+    }
+    return action;
+}
+
 inline const Kernel kernels[] = {
     kernel<reach<i32>, reach<i64>>("reach", "indptr indices allowed start",
                                    "States (S,) that allowed pairs can reach from the start states."),
@@ -183,6 +297,12 @@ inline const Kernel kernels[] = {
         "Whether rows are positive, sum to one, and are empty where not allowed."),
     kernel<absorbing_states<i32>, absorbing_states<i64>>("absorbing_states", "indptr indices allowed n_states",
                                                          "States (S,) that nothing leaves."),
+    kernel<end_components<i32>, end_components<i64>>(
+        "end_components", "indptr indices allowed inside n_states",
+        "The number of the maximal end component of each state, -1 for none; and the pairs inside."),
+    kernel<ending_actions<i32>, ending_actions<i64>>(
+        "ending_actions", "indptr indices allowed ended",
+        "Actions (S,) that lead towards ended states; -1 where there is none."),
     kernel<duplicate_actions<i32>, duplicate_actions<i64>>(
         "duplicate_actions", "indptr indices data reward pay allowed n_states",
         "How many states have two actions that lead to and pay the same: (A, A)."),

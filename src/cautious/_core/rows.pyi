@@ -53,6 +53,25 @@ def absorbing_states(
 ) -> Mask:
     """States (S,) that nothing leaves."""
 
+def end_components(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    allowed: Mask,
+    inside: Mask,
+    n_states: int,
+    /,
+) -> Indices:
+    """The number of the maximal end component of each state, -1 for none; and the pairs inside."""
+
+def ending_actions(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    allowed: Mask,
+    ended: Mask,
+    /,
+) -> Indices:
+    """Actions (S,) that lead towards ended states; -1 where there is none."""
+
 def duplicate_actions(
     indptr: Codes | Indices,
     indices: Codes | Indices,

@@ -32,9 +32,10 @@ import scipy.sparse as sp
 from cautious._core import certificate as kernels
 from cautious.arrays import Array
 from cautious.certificate.finite_horizon import finite_bound
+from cautious.certificate.total import total_bound
 from cautious.errors import IncompatibleError
 from cautious.models.encodings import EPS, read_only_view
-from cautious.models.horizons import AVERAGE
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.occupancy import Visits
 from cautious.problem import Problem
 from cautious.risks.base import Cut, Risk
@@ -214,6 +215,8 @@ def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> fl
     if v.shape != (mdp.n_states,):
         return np.inf
     v = np.where(problem.active_states, v, 0.0)
+    if mdp.horizon == TOTAL:
+        return total_bound(mdp, active, linear.reward, linear.reward if linear.size is None else linear.size, v)
     reward = read_only_view(linear.reward).ravel()
     size = reward if linear.size is None else read_only_view(linear.size).ravel()
     if witness.rest is None:

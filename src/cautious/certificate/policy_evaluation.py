@@ -112,6 +112,9 @@ def _worth(
     found: Visits,
     by_values: bool = False,
 ) -> EvaluatedPolicy:
+    if not np.isfinite(found.error):
+        # a policy that never ends is worth minus infinity
+        return EvaluatedPolicy(policy, found, -np.inf, 0.0, -np.inf, 0.0)
     expected, error = _expected_return(problem, policy, found)
     clear = _clear_of_floors(problem, found)
     risk, slopes, errors = _risk(problem, found, hints, over) if clear else (np.inf, (), [])

@@ -26,7 +26,6 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
-from scipy.sparse.csgraph import connected_components
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.horizons.recurrence import closed_classes, uniform_on
@@ -49,9 +48,7 @@ SMALL_ERROR = 1e-11
 LARGEST_ERROR = 2.0
 
 
-def stationary_occupancy(
-    mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array | None = None
-) -> PolicyOccupancy:
+def stationary_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array | None = None) -> PolicyOccupancy:
     """The long-run occupancy (S, A) of a checked policy (S, A), with an ``error`` of at most ``accuracy`` if possible.
 
     ``guess`` (S,) is an approximation of the state marginal; it need not be good. ``reached`` marks all states the

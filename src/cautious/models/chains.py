@@ -96,6 +96,12 @@ class Chain:
                 break
         return x, size
 
+    def missing_inflow(self, right: Array, x: Array) -> Array:
+        """right + P_pi' x - x, (S,)."""
+        residual = np.empty(self.n_states)
+        chains.missing_flow(*self.arrays, 1.0, right, read_only_view(x), residual)
+        return residual
+
     def missing(self, discount: float, right: Array, x: Array) -> Array:
         """right + discount P_pi x - x, (S,)."""
         swept = np.empty(self.n_states)

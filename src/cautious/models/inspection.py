@@ -1,22 +1,16 @@
-"""``inspect_model``: what a model is, and what about it is odd.
-
-A maximal end component is a largest set of states, with actions for each, that an agent can stay in for ever while
-every state of it can reach every other. Found by splitting into strongly connected components and dropping the actions
-that leave them, until none does.
-"""
+"""``inspect_model``: what a model is, and what about it is odd."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from cautious._core.rows import absorbing_states, duplicate_actions
 from cautious.arrays import Mask
 from cautious.errors import IncompatibleError
 from cautious.models.encodings import read_only_view
+from cautious.models.ends import components_of
 from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP, NEAR_ONE
 
@@ -112,7 +106,7 @@ def inspect_model(mdp: MDP) -> Inspection:
     lengths = np.diff(rows.indptr)[used.ravel()]
     indptr, indices, _ = mdp.csr
     still = absorbing_states(indptr, indices, read_only_view(used).ravel(), mdp.n_states)
-    components = end_components(mdp)
+    components = components_of(mdp.csr[:2], mdp.allowed).number
     sizes = np.bincount(components[components >= 0])
     sizes = sizes[sizes > 0]
     arrays = (rows.data, rows.indices, rows.indptr, mdp.rewards, mdp.allowed, mdp.start, mdp.outcome_rewards)
@@ -150,25 +144,6 @@ def _figures_of_log(logged: LoggedMDP) -> dict[str, Any]:
         int(logged.counts[state, action]),
     )
     return {"n_rows": int(logged.counts.sum()), "least_tried": least, "rewards_seen": logged.rewards_seen}
-
-
-def end_components(mdp: MDP) -> Any:
-    """The number of the maximal end component of each state (S,); -1 for states in none."""
-    indptr, indices, _ = mdp.csr
-    pair = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-    state, kept = pair // mdp.n_actions, mdp.allowed.ravel().copy()
-    while True:
-        # pairs that may leave the strongly connected component of their state are dropped, until there are none
-        edges = kept[pair]
-        places = (state[edges], indices[edges])
-        graph = sp.coo_array((np.ones(places[0].size, np.int8), places), shape=(mdp.n_states, mdp.n_states))
-        component = connected_components(graph, connection="strong")[1]
-        leaving = edges & (component[state] != component[indices])
-        if not leaving.any():
-            break
-        kept[pair[leaving]] = False
-    alive = kept.reshape(mdp.shape).any(axis=1)
-    return np.where(alive, component, -1)
 
 
 def _suspicions(mdp: MDP, still: Mask) -> Iterator[str]:

@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,11 +28,26 @@ from cautious.models.encodings import (
     transition_rows,
     weighted_rows,
 )
+from cautious.models.ends import Ending, ended_states, find_ending
 from cautious.models.horizons import AVERAGE, Horizon
 from cautious.models.scene import Scene, model_names
 from cautious.models.simulators import Known, TableSimulator
 
 NEAR_ONE = 1 - 1e-6
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the states of a model with memory are (``models.memory``).
+
+    ``base``: the model without; ``origin`` (S,): its states; ``bits`` (S,): bit k is set where the k-th of the ``sets``
+    of states of ``base`` has been entered.
+    """
+
+    base: "MDP"
+    origin: Indices
+    bits: Indices
+    sets: tuple[Indices, ...]
 
 
 class MDP:
@@ -70,6 +86,8 @@ class MDP:
 
     # what a problem asks of the model: None (discounted, for ever), a number of steps, "average" or "total"
     horizon: Horizon = None
+    memory: Memory | None = None
+    _last_ending: tuple[Mask, Ending] | None = None
 
     def __init__(
         self,
@@ -299,6 +317,29 @@ class MDP:
         indptr, indices, _ = self.csr
         return reach(indptr, indices, read_only_view(allowed).ravel(), self.start > 0)
 
+    @cached_property
+    def ended(self) -> Mask:
+        """States (S,) that are an end: they cannot be left, and nothing is paid there (``models.ends``)."""
+        paying = (self.rewards != 0) | (self.outcome_expectation(np.abs) != 0)
+        return ended_states(self.csr[:2], self.allowed, paying)
+
+    def ending(self, permitted: Mask) -> Ending:
+        """What one can do with these pairs (S, A) if the end is to be certain; the last answer is kept."""
+        if self._last_ending is None or (
+            permitted is not self._last_ending[0] and not np.array_equal(permitted, self._last_ending[0])
+        ):
+            self._last_ending = permitted, find_ending(self.csr[:2], permitted, self.ended, self.start > 0)
+        return self._last_ending[1]
+
+    def ending_pairs(self, permitted: Mask) -> Mask:
+        """The pairs (S, A) with which the end is certain: those of ended states, and permitted ones elsewhere."""
+        kept = self.ending(permitted).pairs | (self.allowed & self.ended[:, None])
+        if np.array_equal(kept, permitted):
+            return permitted
+        # what is kept is an answer to the same question
+        self._last_ending = kept, self.ending(permitted)
+        return kept
+
     @property
     def reward_range(self) -> tuple[float, float]:
         """Smallest and largest reward that can be paid."""
@@ -326,7 +367,12 @@ class MDP:
         return f"state {state}" if self.state_names is None else f"state {state} ({self.state_names[state]!r})"
 
     def state_indices(self, name: str, states: Any) -> Indices:
-        """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
+        """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped.
+
+        In a model with memory they are those of the model without, and mean its states whatever was before.
+        """
+        if self.memory is not None:
+            return np.flatnonzero(np.isin(self.memory.origin, self.memory.base.state_indices(name, states)))
         return state_indices(name, states, self.n_states, self.state_names)
 
     def simulator(self) -> TableSimulator:

@@ -5,10 +5,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cautious.models.horizons import TOTAL
 from cautious.models.tabular import MDP
 from cautious.risks.base import UnboundRisk
 from cautious.risks.priors import resolve_prior
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
+from cautious.risks.separable_visits import EntropicVisits, HalfL1Visits, HalfSquaresVisits
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,8 @@ class KL(UnboundRisk):
 
     def bind(self, mdp: MDP) -> EntropicRisk:
         """The divergence in this model."""
-        return EntropicRisk(resolve_prior("KL.prior", self.prior, mdp), mdp.shape, "KL")
+        kind = EntropicVisits if mdp.horizon == TOTAL else EntropicRisk
+        return kind(resolve_prior("KL.prior", self.prior, mdp), mdp.shape, "KL")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Entropy(UnboundRisk):
 
     def bind(self, mdp: MDP) -> EntropicRisk:
         """The negative entropy in this model."""
+        if mdp.horizon == TOTAL:
+            return EntropicVisits(np.ones(mdp.shape), mdp.shape, "Entropy", relative=0)
         return EntropicRisk(np.ones(mdp.shape), mdp.shape, "Entropy")
 
 
@@ -77,7 +82,8 @@ class TotalVariation(UnboundRisk):
 
     def bind(self, mdp: MDP) -> HalfL1:
         """The distance in this model."""
-        return HalfL1(resolve_prior("TotalVariation.prior", self.prior, mdp), mdp.shape, "TotalVariation")
+        kind = HalfL1Visits if mdp.horizon == TOTAL else HalfL1
+        return kind(resolve_prior("TotalVariation.prior", self.prior, mdp), mdp.shape, "TotalVariation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,4 +106,5 @@ class Quadratic(UnboundRisk):
 
     def bind(self, mdp: MDP) -> HalfSquares:
         """The distance in this model."""
-        return HalfSquares(resolve_prior("Quadratic.prior", self.prior, mdp), mdp.shape, "Quadratic")
+        kind = HalfSquaresVisits if mdp.horizon == TOTAL else HalfSquares
+        return kind(resolve_prior("Quadratic.prior", self.prior, mdp), mdp.shape, "Quadratic")

@@ -1,4 +1,4 @@
-"""Linear measures of an occupancy: the share of time in some states, and the return of another reward table.
+"""Linear measures of an occupancy: time in some states, the return of another reward table, a chance to be somewhere.
 
 A measure can be a risk, or the left side of a constraint. Sums and multiples of linear measures, with weights of either
 sign, are linear measures.
@@ -12,12 +12,18 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from cautious.arrays import Array
-from cautious.checks import as_number
+from cautious.arrays import Array, Indices, Mask
+from cautious.checks import as_number, first_bad
+from cautious.errors import IncompatibleError, InputError
 from cautious.models.encodings import check_magnitude, reward_moments
+from cautious.models.horizons import TOTAL
+from cautious.models.memory import is_entered_again, lifted_pairs, with_memory
 from cautious.models.tabular import MDP
-from cautious.risks.base import Constraint, Risk, Sum, UnboundRisk
-from cautious.risks.features import WorstOf, indicators
+from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
+from cautious.risks.features import PeakExposure, SafeSet, WorstOf, indicators
+
+# each set doubles the states, at most
+MAX_REMEMBERED_SETS = 3
 
 
 class LinearMeasure(UnboundRisk):
@@ -35,11 +41,17 @@ class LinearMeasure(UnboundRisk):
 
     def table(self, mdp: MDP) -> Array:
         """(S, A): the row, or what is counted per step where the measure is a return."""
-        return np.asarray(self.feature(mdp).toarray()).reshape(mdp.shape)
+        return np.asarray(self.row(mdp).toarray()).reshape(mdp.shape)
+
+    def row(self, mdp: MDP) -> sp.csr_array:
+        """The feature, also in a model with memory, where it is that of the model without."""
+        if mdp.memory is None:
+            return self.feature(mdp)
+        return sp.csr_array(self.feature(mdp.memory.base)[:, lifted_pairs(mdp.memory, mdp.n_actions)])
 
     def bind(self, mdp: MDP) -> WorstOf:
         """The measure in this model: the largest of one number."""
-        return WorstOf(self.feature(mdp), (self.label,), mdp.shape, self.label)
+        return WorstOf(self.row(mdp), (self.label,), mdp.shape, self.label)
 
     def __add__(self, other: Risk) -> "Sum | Combination":  # type: ignore[override]
         if isinstance(other, LinearMeasure):
@@ -76,9 +88,13 @@ class Combination(LinearMeasure):
         parts = [measure.label if weight == 1 else f"{weight:g}*{measure.label}" for weight, measure in self.terms]
         return " + ".join(parts)
 
+    def row(self, mdp: MDP) -> sp.csr_array:
+        """The weighted sum of the rows."""
+        return self.feature(mdp)
+
     def feature(self, mdp: MDP) -> sp.csr_array:
         """The weighted sum of the rows."""
-        rows = [weight * measure.feature(mdp) for weight, measure in self.terms]
+        rows = [weight * measure.row(mdp) for weight, measure in self.terms]
         total = sum(rows[1:], start=rows[0])
         check_magnitude(self.label, np.asarray(total.data))
         return sp.csr_array(total)
@@ -110,9 +126,7 @@ class Exposure(LinearMeasure):
     @property
     def label(self) -> str:
         """With the states, where they are few and named."""
-        names = [self.states] if isinstance(self.states, str) else self.states
-        few = isinstance(names, Sequence) and len(names) <= 3 and all(isinstance(name, str) for name in names)
-        return f"Exposure({', '.join(names)})" if few and names else "Exposure"
+        return _with_states("Exposure", self.states)
 
     def feature(self, mdp: MDP) -> sp.csr_array:
         """One on all pairs of the states."""
@@ -141,10 +155,133 @@ class Return(LinearMeasure):
 
     def table(self, mdp: MDP) -> Array:
         """The expected rewards."""
+        if mdp.memory is not None:
+            return self.table(mdp.memory.base)[mdp.memory.origin]
         table, _ = reward_moments(self.rewards, mdp.transitions, mdp.n_states, mdp.n_actions, name="Return.rewards")
         check_magnitude("Return.rewards", table, 1 / mdp.normaliser)
+        if mdp.horizon == TOTAL:
+            _refuse_paid_ends(mdp, table)
         return np.asarray(np.where(mdp.allowed, table, 0.0))
 
     def feature(self, mdp: MDP) -> sp.csr_array:
         """The table over the normaliser, 1 - discount where the problem is discounted."""
         return sp.csr_array(self.table(mdp).reshape(1, -1) / mdp.normaliser)
+
+
+@dataclass(frozen=True, eq=False)
+class Reach(LinearMeasure):
+    """The probability of ever entering ``states``: indices, a mask, or state names.
+
+    Needs ``horizon="total"``, or a number of steps and discount 1. Every state from the first one on counts, with that
+    after the last decision. If the states can be left and entered again, the problem is solved in a model that
+    remembers whether they were, ``solution.mdp``. Its states are named "x" and "x (after Reach)", and the rows of
+    policy and occupancy are those of its states.
+
+    Examples
+    --------
+    >>> import numpy as np, cautious as ca
+    >>> forward, risky = [[0, 1, 0], [0, 0, 1], [0, 0, 1]], [[0, 0, 1], [0, 0, 1], [0, 0, 1]]
+    >>> mdp = ca.MDP([np.array(forward), np.array(risky)], [[0, 3], [1, 1], [0, 0]], 1.0, start=[1, 0, 0])
+    >>> solution = ca.solve(ca.Problem(mdp, constraints=[ca.Reach([1]) >= 0.25], horizon="total"))
+    >>> round(solution.expected_return, 4), round(solution.constraints[0].price, 4)
+    (2.5, 2.0)
+    """
+
+    summary = "the probability of ever entering the given states"
+    fields_in_files: ClassVar = {"states": "states"}
+
+    states: Any
+
+    @property
+    def label(self) -> str:
+        """With the states, where they are few and named."""
+        return _with_states("Reach", self.states)
+
+    def row(self, mdp: MDP) -> sp.csr_array:
+        """In a model with memory of the states: to enter the part where they have been entered."""
+        if mdp.memory is not None:
+            own = mdp.memory.base.state_indices("Reach.states", self.states)
+            for number, states in enumerate(mdp.memory.sets):
+                if np.array_equal(own, states):
+                    return _entering(mdp, mdp.memory.bits >> number & 1 == 1)
+        return self.feature(mdp)
+
+    def feature(self, mdp: MDP) -> sp.csr_array:
+        """The chance to step into the states from outside, and the share of the start inside."""
+        states = mdp.state_indices("Reach.states", self.states)
+        return _entering(mdp, np.isin(np.arange(mdp.n_states), states))
+
+    def to_remember(self, mdp: MDP) -> Indices | None:
+        """The states, sorted, if they can be left and entered again; refuses problems that have no such probability."""
+        if not isinstance(mdp.horizon, int) and mdp.horizon != TOTAL:
+            raise IncompatibleError(
+                f'{self.label} is a probability until some time: give the problem horizon="total", or a number of steps'
+            )
+        if mdp.discount != 1:
+            raise IncompatibleError(
+                f"{self.label} does not discount, and the discount of the model is {mdp.discount:g}; make the model "
+                "with discount=1"
+            )
+        states = mdp.state_indices("Reach.states", self.states)
+        return states if is_entered_again(mdp, states) else None
+
+
+def with_needed_memory(mdp: MDP, risks: Sequence[Risk]) -> MDP:
+    """The model that these unbound risks and measures need: it remembers what ``Reach`` of some states asks for."""
+    terms = [term for risk in risks for _, term in terms_of(risk)]
+    measures = [measure for term in terms if isinstance(term, LinearMeasure) for _, measure in parts_of(term)]
+    sets: list[tuple[str, Indices]] = []
+    for measure in measures:
+        states = measure.to_remember(mdp) if isinstance(measure, Reach) else None
+        if states is not None and not any(np.array_equal(states, known) for _, known in sets):
+            same = sum(name.startswith(measure.label) for name, _ in sets)
+            sets.append((f"{measure.label} {same + 1}" if same else measure.label, states))
+    if not sets:
+        return mdp
+    if len(sets) > MAX_REMEMBERED_SETS:
+        raise IncompatibleError(
+            f"{len(sets)} different sets in ca.Reach can be left and entered again; the model has to remember each, "
+            f"and at most {MAX_REMEMBERED_SETS} are supported"
+        )
+    other = next((term for term in terms if not isinstance(term, LinearMeasure | SafeSet | PeakExposure)), None)
+    if other is not None and other.structure is not Structure.SCALAR:
+        raise IncompatibleError(
+            f"{sets[0][0]} needs a model that remembers whether its states were entered, and {other.label} is not "
+            "available there; ca.Exposure, ca.Return, ca.SafeSet, ca.PeakExposure, ca.Variance and ca.CVaR are"
+        )
+    return with_memory(mdp, sets)
+
+
+def _entering(mdp: MDP, inside: Mask) -> sp.csr_array:
+    """(1, S*A): the probability to enter these states (S,), which are not entered twice."""
+    chance = np.where(inside[:, None], 0.0, mdp.expect_next(inside.astype(np.float64))) / mdp.normaliser
+    already = float(mdp.start[inside].sum())
+    if already > 0 and mdp.horizon == TOTAL:
+        # whoever does not start at an end comes to one: a constant is a multiple of the chance to step into one
+        going = float(mdp.start[~mdp.ended].sum())
+        if going == 0:
+            raise InputError("every start state is an end already")
+        ending = mdp.expect_next(mdp.ended.astype(np.float64))
+        chance = chance + np.where(mdp.ended[:, None], 0.0, already / going * ending)
+    elif already > 0:
+        # occupancies sum to one
+        chance = chance + already
+    return sp.csr_array(np.where(mdp.allowed, chance, 0.0).reshape(1, -1))
+
+
+def _refuse_paid_ends(mdp: MDP, table: Array) -> None:
+    """Until an end: what is paid for ever there has no total."""
+    paid = mdp.ended[:, None] & mdp.allowed & (table != 0)
+    if paid.any():
+        state, action = first_bad(paid)
+        raise InputError(
+            f"Return.rewards pays {table[state, action]:g} in {mdp.state_label(state)}, which is an end of the model, "
+            "for ever; pay on the way there"
+        )
+
+
+def _with_states(kind: str, states: Any) -> str:
+    """The name of a measure with its states, where they are few and named."""
+    names = [states] if isinstance(states, str) else states
+    few = isinstance(names, Sequence) and len(names) <= 3 and all(isinstance(name, str) for name in names)
+    return f"{kind}({', '.join(names)})" if few and names else kind

@@ -9,6 +9,7 @@ from cautious.arrays import Array
 from cautious.checks import as_distribution, as_floats, check_nonnegative, sum_tolerance
 from cautious.episodes.demonstrations import Demonstrations
 from cautious.errors import IncompatibleError, InputError
+from cautious.models.horizons import TOTAL
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy, policy_occupancy
 
@@ -27,7 +28,7 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
     """The prior as a distribution over pairs (S, A) or over states (S,), told apart by shape.
 
     (S, A) summing to one is an occupancy; (S, A) with every row summing to one is a policy, whose occupancy in this
-    model is used, as is that of a Solution.
+    model is used, as is that of a Solution. Until the end ("total"), any other table is one of visits.
     """
     if isinstance(prior, Demonstrations):
         return _demonstrated(name, prior, mdp)
@@ -36,6 +37,9 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
         return policy_occupancy(mdp, _solution_policy(name, prior, mdp)).pairs
     array = as_floats(name, prior)
     tolerance = sum_tolerance(getattr(prior, "dtype", np.float64))
+    if mdp.horizon == TOTAL and array.shape == (mdp.n_states,):
+        check_nonnegative(name, array)
+        return array
     if array.shape == (mdp.n_states,):
         return as_distribution(name, prior, (mdp.n_states,), "(S,)")
     if array.shape != mdp.shape:
@@ -44,6 +48,8 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
     if np.all(np.abs(array.sum(axis=1) - 1) <= tolerance):
         _require_transitions(name, mdp)
         return policy_occupancy(mdp, check_policy(mdp, prior)).pairs
+    if mdp.horizon == TOTAL:
+        return array
     total = float(array.sum())
     if abs(total - 1) > tolerance:
         raise InputError(

@@ -3,7 +3,7 @@
 from cautious.risks.base import UnboundRisk
 from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
-from cautious.risks.measures import Exposure, Return
+from cautious.risks.measures import Exposure, Reach, Return
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.wasserstein import Wasserstein
 
@@ -22,6 +22,7 @@ PUBLIC_RISKS: dict[str, type[UnboundRisk]] = {
         CVaR,
         Entropy,
         Exposure,
+        Reach,
         Return,
     )
 }

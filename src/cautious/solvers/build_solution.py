@@ -14,6 +14,7 @@ from cautious.arrays import Array
 from cautious.certificate.bounds import Certificate, Cover, Witness, conflict_bound, requirements
 from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_policy
 from cautious.horizons.plan import Plan
+from cautious.models.horizons import TOTAL
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
@@ -181,24 +182,30 @@ def infeasible_by_forbidden_pairs(problem: Problem, target: Target) -> Solution:
     state = problem.trapped
     assert state is not None
     label = problem.mdp.state_label(state)
-    table = problem.permitted.astype(np.float64)
-    best = plan(problem.mdp, table)
-    policy = best.policy(problem.mdp.n_actions)
-    closest = evaluate_policy(problem, policy)
+    closest, share = _longest_permitted(problem)
     outcome = Outcome(Status.INFEASIBLE, evaluated=closest, steps=1)
-    share = min(1.0, problem.mdp.normaliser * best.upper)
     forbidding = [term.risk for term in problem.parts.all if term.risk.permitted() is not None]
     names = [risk.label if isinstance(risk, Limit) else f"{risk.label}: prior" for risk in forbidding]
     words = [risk.label if isinstance(risk, Limit) else f"{risk.label} where its prior is 0" for risk in forbidding]
-    statement = (
-        f"From {label} every policy uses a forbidden pair ({', '.join(words)}); at most {share:.9g} of the "
-        "time can be spent on permitted pairs."
-    )
+    statement = f"From {label} every policy uses a forbidden pair ({', '.join(words)})"
+    if problem.mdp.horizon != TOTAL:
+        statement += f"; at most {share:.9g} of the time can be spent on permitted pairs."
+    else:
+        statement += ", or may never end."
     limits = [risk for risk in forbidding if isinstance(risk, Limit)]
     alone = [best_alone(problem, limit, target, dispatch) for limit in limits]
     reachable = alone[0] if len(alone) == len(forbidding) == 1 else share
     facts = {"requirements": names, "state": state, "best_reachable": reachable, "best_alone": alone}
     return _no_value(problem, target, outcome, Status.INFEASIBLE, "infeasible", statement, facts)
+
+
+def _longest_permitted(problem: Problem) -> tuple[EvaluatedPolicy, float]:
+    """The policy that spends most time on permitted pairs, and the share of it; until an end, any policy that ends."""
+    mdp = problem.mdp
+    if mdp.horizon == TOTAL:
+        return evaluate_policy(problem, np.eye(mdp.n_actions)[mdp.ending(mdp.allowed).actions]), 0.0
+    best = plan(mdp, problem.permitted.astype(np.float64))
+    return evaluate_policy(problem, best.policy(mdp.n_actions)), min(1.0, mdp.normaliser * best.upper)
 
 
 def _undecided(problem: Problem, target: Target, outcome: Outcome, names: list[str]) -> Solution:

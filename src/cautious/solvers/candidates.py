@@ -8,7 +8,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
 from cautious.horizons.plan import Plan
-from cautious.models.horizons import AVERAGE
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
@@ -18,6 +18,8 @@ from cautious.solvers.base import Candidate
 MIN_CHANCE = 1e-6
 # readings of an occupancy, one after the other: states with no more than this share of all mass take the planned action
 MIN_STATE_SHARES = (1e-7, 0.0, 1e-9)
+# by how much visits are raised, one after the other
+VISIT_GROWTHS = (1e-5, 1e-4, 1e-3)
 
 
 def adjusted_reward(problem: Problem, witnesses: Sequence[Any]) -> Array:
@@ -29,10 +31,24 @@ def adjusted_reward(problem: Problem, witnesses: Sequence[Any]) -> Array:
     return reward
 
 
-def prove(problem: Problem, witnesses: Sequence[Any], tolerance: float) -> tuple[Witness, Plan]:
-    """The tightest multipliers for given lines: those of the best plan for the adjusted reward."""
+def prove(
+    problem: Problem, witnesses: Sequence[Any], tolerance: float, occupancy: Array | None = None
+) -> tuple[Witness, Plan]:
+    """The tightest multipliers for given lines: those of the best plan for the adjusted reward.
+
+    Until an end, the best visits make going round and round worth exactly nothing, which no bound follows from. Lines
+    that touch at slightly more visits than those of the ``occupancy`` make it cost something.
+    """
     adjusted = adjusted_reward(problem, witnesses)
     found = plan(problem.mdp, adjusted, tolerance=tolerance, allowed=problem.kept)
+    if problem.mdp.horizon == TOTAL and occupancy is not None:
+        for growth in VISIT_GROWTHS:
+            if np.isfinite(found.upper):
+                break
+            more = np.where(problem.active, (1 + growth) * occupancy + growth * float(occupancy.mean()), 0.0)
+            witnesses = [risk.witness_at(more, problem.active) for _, risk in problem.terms]
+            adjusted = adjusted_reward(problem, witnesses)
+            found = plan(problem.mdp, adjusted, tolerance=tolerance, allowed=problem.kept)
     return Witness(found.values, tuple(witnesses)), found
 
 

@@ -19,6 +19,7 @@ from cautious.checks import state_sums_of
 from cautious.horizons.plan import Plan
 from cautious.models.chains import DeterministicChains
 from cautious.models.encodings import read_only_view
+from cautious.models.horizons import TOTAL
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
@@ -58,6 +59,8 @@ class ColumnPool:
         self.last: Plan | None = None
         self.guess: Array | None = None
         self.spreads = _spreads(features)
+        if problem.mdp.horizon == TOTAL:
+            self.spreads = np.array([np.abs(row.data).max(initial=0.0) for row in features])
         self.every = np.arange(problem.mdp.n_states)
         self.small_integer = np.uint8 if problem.mdp.n_actions <= 256 else np.int32
         self._reward_range = _range(problem)
@@ -254,8 +257,11 @@ class ColumnPoolCache:
 
 
 def _range(problem: Problem) -> float:
-    """Largest minus smallest reward of the pairs in use."""
+    """Largest minus smallest reward of the pairs in use; with zero, where occupancies have different sums."""
     used = problem.reward[problem.active_pairs]
+    if problem.mdp.horizon == TOTAL:
+        # an error need not sum to zero
+        return 2 * float(np.abs(used).max(initial=0.0))
     return float(np.ptp(used)) if used.size else 0.0
 
 

@@ -21,6 +21,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from cautious.arrays import Array, Mask
 from cautious.checks import states_of
+from cautious.models.horizons import TOTAL
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
 from cautious.runtime.clock import Clock
@@ -84,14 +85,15 @@ class ConeProgram:
 
     def _objective_scale(self, pairs: Any) -> float:
         reward = self.reward.ravel()[pairs]
-        spread = float(reward.max() - reward.min())
+        spread = float(np.abs(reward).max() if self.mdp.horizon == TOTAL else reward.max() - reward.min())
         heaviest = max((weight for weight, _ in self.terms), default=0.0)
         return max(spread, self.mdp.normaliser * heaviest, 1e-300)
 
     def _costs(self, pairs: Any, scale: float, size: float, weights: Sequence[float]) -> tuple[Array, Array]:
         reward = self.reward.ravel()[pairs]
-        # a constant added to every reward changes nothing but the digits lost
-        on_pairs = -(reward - reward.mean()) / scale
+        # where occupancies have a fixed sum, a constant added to every reward changes nothing but the digits lost
+        middle = 0.0 if self.mdp.horizon == TOTAL else float(reward.mean())
+        on_pairs = -(reward - middle) / scale
         own_cost, own_square = [], []
         for (_, form), weight in zip(self.terms, weights, strict=True):
             if form.linear is not None:

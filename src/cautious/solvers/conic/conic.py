@@ -63,7 +63,7 @@ class ConicProgram(Solver):
             if answer is None:
                 return
             allowance = target.allowance(problem.expected_return(answer.occupancy))
-            witness, best = prove(problem, answer.witnesses, 1e-3 * allowance)
+            witness, best = prove(problem, answer.witnesses, 1e-3 * allowance, answer.occupancy)
             readings = proposals(problem, answer.occupancy, witness, best)
             yield next(readings)
             pairs = zip(present, answer.witnesses, strict=True)

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
-from cautious.models.horizons import AVERAGE
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 
 
@@ -14,12 +14,13 @@ def flow_rows(mdp: MDP, active: Mask) -> tuple[sp.csr_array, Array]:
     if isinstance(mdp.horizon, int):
         return _over_time(mdp, active)
     pairs, states = np.flatnonzero(active), states_of(active)
+    share = 1.0 if mdp.horizon == TOTAL else 1 - mdp.discount
     flow = _leaving(mdp, pairs) - mdp.discount * mdp.transitions[pairs].T
     if mdp.horizon == AVERAGE:
         # what balances everywhere else balances at the last state too; the sum is not implied by the start
         rows = sp.vstack([sp.csr_array(flow[states])[:-1], np.ones((1, pairs.size))])
         return sp.csr_array(rows), np.append(np.zeros(int(states.sum()) - 1), 1.0)
-    return sp.csr_array(flow[states]), (1 - mdp.discount) * mdp.start[states]
+    return sp.csr_array(flow[states]), share * mdp.start[states]
 
 
 def _leaving(mdp: MDP, pairs: Indices) -> sp.csr_array:

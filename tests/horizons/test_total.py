@@ -1,0 +1,116 @@
+"""Until the end, undiscounted: against all deterministic policies in exact arithmetic, and other solvers."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from total_by_hand import TinyModel
+from total_lp import best_by_lp, flow_equations, random_total_model
+
+import cautious as ca
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_all_deterministic_policies(block):
+    seen = {"solved": 0, "refused": 0}
+    for seed in range(50 * block, 50 * (block + 1)):
+        model = TinyModel(seed)
+        ended, mdp = model.ended(), model.mdp()
+        assert set(np.flatnonzero(mdp.ended)) == ended, seed
+        totals = [model.total(policy, ended) for policy in model.policies()]
+        best = max((total for total in totals if total is not None), default=None)
+        if best is None or model.endless(ended):
+            words = "no policy comes to an end" if best is None else "has no largest value"
+            with pytest.raises(ca.InputError, match=words):
+                ca.Problem(mdp, horizon="total")
+            seen["refused"] += 1
+            continue
+        solution = ca.solve(ca.Problem(mdp, horizon="total"), tolerance=1e-8)
+        assert solution.status is ca.Status.SOLVED, (seed, solution.status)
+        assert solution.objective == pytest.approx(float(best), rel=1e-8, abs=1e-8), seed
+        assert Fraction(solution.upper_bound) >= best, seed
+        assert np.all(solution.occupancy[sorted(ended)] == 0), seed
+        balance = mdp.start + mdp.flow_into(solution.occupancy) - solution.occupancy.sum(axis=1)
+        assert np.abs(np.delete(balance, sorted(ended))).max(initial=0.0) < 1e-9, seed
+        seen["solved"] += 1
+    assert min(seen.values()) > 0
+
+
+def indicator(mdp, states):
+    row = np.zeros(mdp.shape)
+    row[states] = 1.0
+    return row
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_limits_against_a_linear_program(seed, loops):
+    mdp = random_total_model(seed, loops=loops)
+    other = -np.random.default_rng(seed + 99).uniform(0, 1, mdp.shape)
+    other[-2:] = 0.0
+    ended, visits, entering = [10, 11], indicator(mdp, [2, 3]), mdp.expect_next(np.eye(12)[11])
+    entering[-2:] = 0.0
+    free = ca.solve(ca.Problem(mdp, horizon="total")).require().occupancy
+    assert float(np.sum(free * mdp.rewards)) == pytest.approx(best_by_lp(mdp, ended)[0], rel=1e-6)
+
+    def limit(row, sign):
+        """Half way between what the best policy does, and the most or the least that can be done."""
+        return 0.5 * (float(np.sum(free * row)) + sign * best_by_lp(mdp, ended, reward=sign * row)[0])
+
+    bounds = [limit(visits, -1), limit(other, 1), limit(entering, 1)]
+    constraints = [
+        ca.Exposure([2, 3]) <= bounds[0],
+        ca.Return(other) >= bounds[1],
+        ca.Reach([11]) >= bounds[2],
+        ca.Reach([10]) <= 1 - bounds[2],
+    ]
+    rows, right = [visits, -other, -entering], [bounds[0], -bounds[1], -bounds[2]]
+    for chosen in ([0], [1], [2], [3], [0, 1, 2]):
+        # the two ends exclude each other: to enter one is not to enter the other
+        places = [min(k, 2) for k in chosen]
+        expected = best_by_lp(mdp, ended, [rows[k] for k in places], [right[k] for k in places])
+        solution = ca.solve(ca.Problem(mdp, constraints=[constraints[k] for k in chosen], horizon="total"))
+        if expected is None:
+            assert solution.status is ca.Status.INFEASIBLE
+            continue
+        assert solution.status is ca.Status.SOLVED, (solution, expected)
+        assert solution.expected_return == pytest.approx(expected[0], rel=2e-6, abs=2e-6)
+        assert solution.upper_bound >= expected[0] - 1e-9
+        for row, price in zip(solution.constraints, expected[1], strict=True):
+            assert row.slack >= 0
+            assert row.price == pytest.approx(price, rel=1e-3, abs=1e-3)
+
+
+def test_limits_that_cannot_be_kept_are_proved():
+    mdp = random_total_model(0)
+    ended = [10, 11]
+    least = -best_by_lp(mdp, ended, reward=-indicator(mdp, [2, 3]))[0]
+    wanted = ca.Exposure([2, 3]) <= 0.99 * least
+    solution = ca.solve(ca.Problem(mdp, constraints=[wanted], horizon="total"))
+    assert solution.status is ca.Status.INFEASIBLE
+    assert solution.certificate.facts["best_alone"][0] == pytest.approx(least, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["KL", "Entropy", "TotalVariation", "Quadratic"])
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_convex_risks_of_visits_against_cvxpy(kind, loops, seed):
+    cp = pytest.importorskip("cvxpy")
+    mdp = random_total_model(seed, loops=loops)
+    pairs, equations, right = flow_equations(mdp, [10, 11])
+    prior = np.where(mdp.allowed, 0.1, 0.0)
+    prior[-2:] = 0.0
+    x = cp.Variable(pairs.size, nonneg=True)
+    near = prior.ravel()[pairs]
+    risk = {
+        "KL": cp.sum(cp.kl_div(x, near)),
+        "Entropy": -cp.sum(cp.entr(x)),
+        "TotalVariation": 0.5 * cp.norm1(x - near),
+        "Quadratic": 0.5 * cp.sum_squares(x - near),
+    }[kind]
+    problem = cp.Problem(cp.Maximize(mdp.rewards.ravel()[pairs] @ x - 0.5 * risk), [equations @ x == right])
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    risk = ca.Entropy() if kind == "Entropy" else getattr(ca, kind)(prior)
+    solution = ca.solve(ca.Problem(mdp, risk, 0.5, horizon="total"))
+    assert solution.objective == pytest.approx(problem.value, rel=2e-6, abs=2e-6)
+    assert solution.status is ca.Status.SOLVED
