@@ -72,7 +72,8 @@ def test_brute_force_over_all_deterministic_policies(block):
         _, raw = tiny(seed)
         choices = [np.flatnonzero(row) for row in raw.allowed]
         size = np.prod([len(one) for one in choices])
-        steps = 3 if size**3 <= 64 else 2 if size**2 <= 300 else 1
+        most = 64 if seed % 5 == 0 else 16
+        steps = max((t for t in (2, 3) if size**t <= most), default=1)
         reward = [[Fraction(float(x)) for x in row] for row in raw.mean_reward]
         best = None
         for actions in itertools.product(itertools.product(*choices), repeat=steps):
@@ -281,9 +282,9 @@ def test_a_users_own_risk():
 def test_a_policy_as_prior_is_used_at_every_step():
     raw = random_model(np.random.default_rng(6), "tiny", masks=False)
     policy = random_policy(np.random.default_rng(7), raw)
-    problem = ca.Problem(raw.mdp(), ca.KL(policy), 1e6, horizon=4)
-    solution = ca.solve(problem).require()
-    assert solution.risk == pytest.approx(0, abs=1e-6)
+    solution = ca.solve(ca.Problem(raw.mdp(), ca.KL(policy), 1e3, horizon=4)).require()
+    assert solution.risk == pytest.approx(0, abs=1e-3)
+    assert solution.policy == pytest.approx(np.broadcast_to(policy, solution.policy.shape), abs=0.2)
 
 
 def test_what_a_horizon_must_be():
