@@ -61,7 +61,7 @@ class Problem:
     ) -> None:
         if not isinstance(mdp, MDP):
             raise IncompatibleError(f"a problem needs a ca.MDP as its model, found {type(mdp).__name__}")
-        mdp = mdp.with_horizon(as_horizon(horizon, mdp.discount))
+        mdp = mdp.with_horizon(as_horizon(horizon, mdp.discount, mdp.shape))
         if isinstance(risk, type) and issubclass(risk, Risk):
             raise IncompatibleError(f"risk is the class {risk.__name__}; make one: ca.{risk.__name__}(...)")
         if risk is not None and not isinstance(risk, Risk):

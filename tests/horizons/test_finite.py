@@ -303,6 +303,12 @@ def test_what_a_horizon_must_be():
     assert ca.solve(ca.Problem(mdp, horizon=np.int64(7))).objective == pytest.approx(7)
 
 
+def test_a_horizon_that_no_memory_holds_is_refused_before_any_work():
+    mdp = ca.MDP(np.full((1000, 1, 1000), 1e-3), np.zeros((1000, 1)), discount=1.0)
+    with pytest.raises(ca.MemoryLimitError, match="horizon is 10,000,000: .* 1,000 states and 1 actions"):
+        ca.Problem(mdp, horizon=10**7)
+
+
 def test_the_model_is_not_written_out_for_every_step():
     rows = sp.csr_array(sp.csr_array(sp.eye_array(2000))[np.repeat(np.arange(2000), 3)])
     mdp = ca.MDP(rows, np.zeros((2000, 3)), discount=1.0)

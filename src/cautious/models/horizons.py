@@ -11,17 +11,21 @@
 import numbers
 from typing import Any, Literal
 
+import psutil
+
 from cautious.checks import as_count
-from cautious.errors import InputError, shown
+from cautious.errors import InputError, MemoryLimitError, shown
 
 Horizon = int | Literal["average", "total"] | None
 AVERAGE, TOTAL = "average", "total"
 # more steps than any policy over time could be stored for
 MAX_STEPS = 10**7
+# tables (T, S, A) that a solve holds at least
+TABLES_OVER_TIME = 4
 
 
-def as_horizon(horizon: Any, discount: float) -> Horizon:
-    """A horizon that goes with this discount."""
+def as_horizon(horizon: Any, discount: float, shape: tuple[int, int]) -> Horizon:
+    """A horizon that goes with this discount, and with states and actions (S, A) of this number."""
     if horizon is None:
         if discount == 1:
             raise InputError(
@@ -40,4 +44,11 @@ def as_horizon(horizon: Any, discount: float) -> Horizon:
         return horizon  # type: ignore[return-value]
     if isinstance(horizon, bool) or not isinstance(horizon, numbers.Integral):
         raise InputError(f'horizon is {shown(horizon)}; it must be None, a number of steps, "average" or "total"')
-    return as_count("horizon", horizon, 1, MAX_STEPS)
+    steps = as_count("horizon", horizon, 1, MAX_STEPS)
+    needed, memory = 8 * TABLES_OVER_TIME * steps * shape[0] * shape[1], psutil.virtual_memory().total
+    if needed > memory:
+        raise MemoryLimitError(
+            f"horizon is {steps:,}: policies and occupancies of so many steps take about {needed / 1e9:,.3g} GB for "
+            f"{shape[0]:,} states and {shape[1]:,} actions, and this machine has {memory / 1e9:,.3g} GB"
+        )
+    return steps
