@@ -1,4 +1,4 @@
-"""Where a policy spends its time, and how far the exact answer can be from that.
+"""Where a policy spends its discounted time, and how far the exact answer can be from that.
 
 The state marginal of a policy solves  x = (1-gamma) start + gamma P' x.  Any x~ is away from it, in the 1-norm, by at
 most  |residual of x~|_1 / (1-gamma),  because P' does not increase the 1-norm. Floating point finds x~; the residual is

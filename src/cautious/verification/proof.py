@@ -16,9 +16,9 @@ import numpy as np
 
 from cautious.verification.claim import Box, Claim, Limit, PricedLimit
 from cautious.verification.exact import Integers
-from cautious.verification.flow import ExactModel
+from cautious.verification.horizons import exact_model, occupancy_of
 from cautious.verification.lines import Line
-from cautious.verification.occupancy import Occupancy, occupancy
+from cautious.verification.occupancy import Occupancy
 from cautious.verification.risks import KINDS, Barrier, Kind
 from cautious.verification.scalars import SCALARS, ScalarKind, covers, widened
 
@@ -42,12 +42,15 @@ class Proof:
         for risk in self.convex.values():
             mask = risk.permitted()
             permitted &= True if mask is None else mask
+        # limits that leave pairs out: with more room these come back
+        self.forbids: list[bool] = []
         for limit, risks in zip(claim.limits, self.limited, strict=True):
-            for risk in risks:
-                bound = _single_bound(limit) if len(risks) == 1 else None
-                for mask in risk.permitted_below(bound):
-                    permitted &= mask
-        self.exact = ExactModel(claim.model, permitted)
+            bound = _single_bound(limit) if len(risks) == 1 else None
+            masks = [mask for risk in risks for mask in risk.permitted_below(bound)]
+            self.forbids.append(any(np.any(claim.model.allowed & ~mask) for mask in masks))
+            for mask in masks:
+                permitted &= mask
+        self.exact = exact_model(claim.model, permitted)
         self.scalars: dict[int, ScalarKind] = {
             number: SCALARS[term.kind](term, self.exact) for number, term in terms if term.kind in SCALARS
         }
@@ -59,7 +62,7 @@ class Proof:
     @cached_property
     def occupancy(self) -> Occupancy:
         """Of the delivered policy."""
-        return occupancy(self.claim.model, self.claim.policy)
+        return occupancy_of(self.claim.model, self.claim.policy)
 
     def missed(self) -> list[str]:
         """The names of the limits that the policy is not proved to keep."""
@@ -77,11 +80,25 @@ class Proof:
             total += Fraction(term.weight) * value
         return total <= Fraction(limit.bound)
 
+    def underpriced(self) -> list[str]:
+        """The names of the limits of which one more unit may add more than the claimed price, as far as is proved.
+
+        Beside scalars the price is that of one box, and of a limit that leaves pairs out no price is part of the proof.
+        """
+        if self.scalars:
+            return []
+        return [
+            limit.name
+            for box in self.claim.boxes
+            for limit, priced, forbids in zip(self.claim.limits, box.limits, self.forbids, strict=True)
+            if not forbids and not priced.price <= limit.price
+        ]
+
     def objective(self) -> Number:
         """What the policy reaches at least."""
         d = self.occupancy
         numerator, denominator = self.exact.reward(d.rows)
-        reached = self.exact.horizon * d.mean(numerator, denominator, self.exact.reward_bits)[0]
+        reached = self.exact.length * d.mean(numerator, denominator, self.exact.reward_bits)[0]
         for number, risk in (self.convex | self.scalars).items():
             value = risk.value(d)
             if value is None:
@@ -108,9 +125,9 @@ class Proof:
             lines[number] = scalar.line(low, high, float(at))
         reward, intercept = self.exact.reward_above, Fraction(0)
         for number, line in lines.items():
-            reward = line.taken_from(reward, (1 - self.exact.gamma) * self.price(number))
+            reward = line.taken_from(reward, self.price(number) / self.exact.length)
             intercept += self.price(number) * line.intercept
-        reward, less = self._priced_out(reward, box.limits, 1 - self.exact.gamma)
+        reward, less = self._priced_out(reward, box.limits, 1 / self.exact.length)
         return self.exact.greatest_return(reward, box.multipliers, box.rest) - intercept - less
 
     def _priced_out(
@@ -145,7 +162,7 @@ class Proof:
             slope, factor = risk.minus_sum(self.exact, claimed.weights[used : used + count])
             reward, used = Line(slope, Fraction(0), factor).taken_from(reward, Fraction(1)), used + count
         reward, less = self._priced_out(reward, claimed.limits, Fraction(1))
-        most = (1 - self.exact.gamma) * self.exact.greatest_return(reward, claimed.multipliers)
+        most = self.exact.greatest_return(reward, claimed.multipliers) / self.exact.length
         return (
             most
             - less

@@ -2,7 +2,8 @@
 
 ``line`` turns what a witness says, ``given``, into a ``Line``. Any numbers give a line that is valid; bad ones give a
 line far below the risk. ``value`` bounds the risk of an ``Occupancy`` from above, for every occupancy within its
-``distance``; None where it may be infinite. With x the occupancy or its state marginal, p the prior, h = 1/(1-gamma):
+``distance``; None where it may be infinite. With x the occupancy or its state marginal, p the prior, h the
+length of the horizon, 1/(1-gamma) without an end:
 
     SafeSet, TaskFloors     - sum_j log(n_j - b_j), n_j linear        -log y >= 1 + log w - w y  for any w > 0
     PeakExposure, WorstTask  max_j n_j, n_j linear                     sum_j w_j n_j             for weights of sum one
@@ -14,7 +15,6 @@ line far below the risk. ``value`` bounds the risk of an ``Occupancy`` from abov
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -49,7 +49,7 @@ class Kind(ABC):
 
     def __init__(self, term: Term, model: Model) -> None:
         self.data, self.model = term.data, model
-        self.horizon = 1 / (1 - Fraction(model.discount))
+        self.length = model.length
 
     def permitted(self) -> Mask | None:
         """Pairs (S, A) of finite risk; None if all are."""
@@ -82,7 +82,7 @@ class Numbers(Kind):
         if "task_rewards" in self.data:
             tasks = self.data["task_rewards"]
             bits = bits_of(tasks)
-            return [integers(rows.pick(task), bits) for task in tasks], bits, self.horizon
+            return [integers(rows.pick(task), bits) for task in tasks], bits, self.length
         return [rows.pick(one).astype(np.int64).astype(object) for one in self.sets()], 0, Fraction(1)
 
     def sets(self) -> Any:
@@ -185,31 +185,59 @@ class Worst(Numbers):
         return max(high for _, high in self.means(d))
 
 
-class Linear(Worst):
-    """One number: a sum of shares of time and returns, with weights of either sign."""
+class Linear(Kind):
+    """One number: a sum of shares of time and returns, with weights of either sign.
 
-    def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
-        """One table, of shares and returns alike: the horizon is a fraction, whose denominator is taken out."""
-        total, bits = self._numerators(rows.pick)
-        return [total], bits, Fraction(1, self.horizon.denominator)
+    ``tables`` are (k, S, A), or (k, nnz) by outcome if a reward depends on the next state.
+    """
 
-    def _numerators(self, pick: Callable[[Array], Array]) -> tuple[Integers, int]:
+    def table(self, rows: Rows) -> tuple[Integers, Any, int, Fraction]:
+        """Numerators of 2^-bits over these pairs, denominators, the bits, and the factor of all."""
         weights, given = self.data["weights"], self.data["tables"]
         weight_bits, bits = bits_of(weights), bits_of(given)
+        pick = rows.pick if given.ndim == 3 else rows.entry
         total: Any = 0
         for weight, table, paid in zip(integers(weights, weight_bits), given, self.data["paid"], strict=True):
-            factor = weight * (self.horizon.numerator if paid else self.horizon.denominator)
+            # the length is a fraction, whose denominator is taken out
+            factor = weight * (self.length.numerator if paid else self.length.denominator)
             total = total + factor * integers(pick(table), bits)
-        return total, weight_bits + bits
+        numerators, denominators = (total, 1) if given.ndim == 3 else rows.of_outcomes(total)
+        return numerators, denominators, weight_bits + bits, Fraction(1, self.length.denominator)
+
+    def on_pairs(self, rows: Rows) -> tuple[Integers, Any]:
+        """What a pair would count if all time were spent there: numerators, and positive denominators."""
+        numerators, denominators, bits, factor = self.table(rows)
+        return numerators * factor.numerator, denominators * (factor.denominator << bits)
+
+    def permitted_below(self, bound: Fraction | None) -> list[Mask]:
+        """If no pair is below the bound, only those reach it that have it exactly."""
+        if bound is None:
+            return []
+        rows = Rows(self.model, self.model.allowed)
+        numerators, denominators = self.on_pairs(rows)
+        above = numerators * bound.denominator - denominators * bound.numerator
+        if np.any(above < 0):
+            return []
+        mask = np.zeros(self.model.shape, dtype=np.bool_)
+        mask.ravel()[rows.pairs] = above == 0
+        return [mask]
+
+    def at_most(self, d: Occupancy, bound: Fraction) -> bool:
+        """By the mean, or because no pair that is used exceeds the bound."""
+        numerators, denominators = self.on_pairs(d.rows)
+        above = numerators * bound.denominator - denominators * bound.numerator
+        return bool(np.all(above <= 0)) or super().at_most(d, bound)
 
     def line(self, exact: ExactModel, given: Array) -> Line:
         """The measure itself."""
-        (table,), bits, factor = self.tables(exact.rows)
-        return Line(at_bits(table, bits, exact.bits), Fraction(0), factor)
+        numerators, denominators, bits, factor = self.table(exact.rows)
+        slope = (numerators << exact.bits) // (denominators << bits)
+        return Line(np.asarray(slope, dtype=object), Fraction(0), factor)
 
     def value(self, d: Occupancy) -> Fraction | None:
         """The end of its interval."""
-        return self.means(d)[0][1]
+        numerators, denominators, bits, factor = self.table(d.rows)
+        return factor * d.mean(numerators, denominators, bits)[1]
 
 
 class WorstLoss(Worst):
