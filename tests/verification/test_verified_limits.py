@@ -12,6 +12,8 @@ import cautious as ca
 from random_models import random_model
 
 TINY = Fraction(1, 10**40)
+# the policies of two steps are the square of these
+MAX_POLICIES_OF_A_STEP = 9
 
 
 @pytest.fixture(autouse=True)
@@ -108,8 +110,9 @@ class ExactProblem:
     """A tiny problem with one linear limit in fractions: its optimum mixes at most two deterministic policies."""
 
     def __init__(self, rng, horizon=None):
-        # no row of zeros, and few policies
         self.raw = random_model(rng, "tiny", outcome_rewards=False)
+        while horizon == 2 and np.prod(self.raw.allowed.sum(axis=1)) > MAX_POLICIES_OF_A_STEP:
+            self.raw = random_model(rng, "tiny", outcome_rewards=False)
         self.exact, self.horizon = Exact(self.raw), horizon
         self.length = 1 / (1 - self.exact.gamma)
         if horizon is not None:
@@ -236,3 +239,12 @@ def test_no_false_claim_about_a_limit_is_proved(horizon):
 def test_many_false_claims_about_limits(horizon):
     for seed in range(1000, 1200):
         check_mutations(seed, 20, horizon)
+
+
+@pytest.mark.parametrize("horizon", [None, 1, 3])
+def test_states_that_a_limit_closes_keep_allowed_rows(horizon):
+    allowed = np.array([[True, True], [False, True]])
+    mdp = ca.MDP(np.full((2, 2, 2), [1.0, 0.0]), [[0.0, 1.0], [0.0, 0.0]], 0.9, start=[1.0, 0.0], allowed=allowed)
+    solution = ca.solve(ca.Problem(mdp, constraints=[ca.Exposure([1]) <= 0], horizon=horizon))
+    assert not np.any((solution.policy > 0) & ~allowed)
+    assert ca.verify(solution).proved
