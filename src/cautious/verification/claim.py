@@ -165,6 +165,14 @@ def read_claim(source: Any, header: Mapping[str, Any], arrays: Mapping[str, NDAr
             header["certificate"]["kind"] == "estimated",
             not header["model"].get("known_transitions", True),
         )
+        steps, discount = header.get("horizon"), header["model"]["discount"]
+        power_bits = steps * Fraction(discount).denominator.bit_length() if isinstance(steps, int) else 0
+    if isinstance(steps, str):
+        raise IncompatibleError(f"{source}: solutions with horizon={steps!r} cannot be verified")
+    if power_bits > MAX_POWER_BITS:
+        raise IncompatibleError(
+            f"{source}: exact powers of the discount {discount!r} over {steps} steps are too large to verify"
+        )
     if estimated or sampled:
         raise IncompatibleError(
             f"{source}: it was learned from samples; its statement holds with some probability, and cannot be verified "
@@ -252,7 +260,7 @@ class _Reader:
         return Model(
             shape,
             discount,
-            self.horizon(horizon, discount),
+            None if horizon is None else as_count("horizon", horizon),
             indptr,
             self.whole("model.indices", n_entries, 0, shape[0]),
             probabilities,
@@ -262,19 +270,6 @@ class _Reader:
             self.floats("model.reward_square", shape) if has_square else None,
             self.floats("model.outcome_rewards", (n_entries,)) if by_outcome else None,
         )
-
-    def horizon(self, given: Any, discount: float) -> int | None:
-        """None, or a number of steps."""
-        if isinstance(given, str):
-            raise IncompatibleError(f"{self.source}: solutions with horizon={given!r} cannot be verified")
-        if given is None:
-            return None
-        steps = as_count("horizon", given)
-        if steps * (Fraction(discount).denominator.bit_length() - 1) > MAX_POWER_BITS:
-            raise IncompatibleError(
-                f"{self.source}: exact powers of the discount {discount!r} over {steps} steps are too large to verify"
-            )
-        return steps
 
     def term(self, prefix: str, model: Model, given: Mapping[str, Any]) -> Term:
         kind = given["kind"]

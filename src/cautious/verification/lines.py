@@ -27,9 +27,10 @@ class Line:
         low, high = _enclosed(price * self.factor)
         if low == high:
             return np.asarray(reward - (low.numerator * self.slope) // low.denominator, dtype=object)
-        # the smaller product of both ends
-        least = np.where(self.slope > 0, low.numerator * high.denominator, high.numerator * low.denominator)
-        return np.asarray(reward - (least * self.slope) // (low.denominator * high.denominator), dtype=object)
+        # both ends over one denominator, and the smaller product
+        ends = np.array([high.numerator * low.denominator, low.numerator * high.denominator], dtype=object)
+        least = ends[np.asarray(self.slope > 0, dtype=np.int64)] * self.slope
+        return np.asarray(reward - least // (low.denominator * high.denominator), dtype=object)
 
 
 def _enclosed(number: Fraction) -> tuple[Fraction, Fraction]:

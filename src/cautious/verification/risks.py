@@ -193,16 +193,19 @@ class Linear(Kind):
 
     def table(self, rows: Rows) -> tuple[Integers, Any, int, Fraction]:
         """Numerators of 2^-bits over these pairs, denominators, the bits, and the factor of all."""
-        weights, given = self.data["weights"], self.data["tables"]
-        weight_bits, bits = bits_of(weights), bits_of(given)
+        weights, given, paid = (self.data[name] for name in ("weights", "tables", "paid"))
+        weight_bits, bits, length = bits_of(weights), bits_of(given), self.length
         pick = rows.pick if given.ndim == 3 else rows.entry
+        # the length is a fraction; where only some of the tables are paid, its denominator is taken out
+        if np.all(paid) or not np.any(paid):
+            per_step, paid_per_step, factor = 1, 1, length if np.all(paid) else Fraction(1)
+        else:
+            per_step, paid_per_step, factor = length.denominator, length.numerator, Fraction(1, length.denominator)
         total: Any = 0
-        for weight, table, paid in zip(integers(weights, weight_bits), given, self.data["paid"], strict=True):
-            # the length is a fraction, whose denominator is taken out
-            factor = weight * (self.length.numerator if paid else self.length.denominator)
-            total = total + factor * integers(pick(table), bits)
+        for weight, table, is_paid in zip(integers(weights, weight_bits), given, paid, strict=True):
+            total = total + weight * (paid_per_step if is_paid else per_step) * integers(pick(table), bits)
         numerators, denominators = (total, 1) if given.ndim == 3 else rows.of_outcomes(total)
-        return numerators, denominators, weight_bits + bits, Fraction(1, self.length.denominator)
+        return numerators, denominators, weight_bits + bits, factor
 
     def on_pairs(self, rows: Rows) -> tuple[Integers, Any]:
         """What a pair would count if all time were spent there: numerators, and positive denominators."""
