@@ -17,7 +17,8 @@ from cautious.arrays import Array, Mask
 from cautious.verification.claim import Model
 from cautious.verification.exact import Integers, bits_of, fraction, integers
 from cautious.verification.flow import ExactModel, Rows, entries_of
-from cautious.verification.occupancy import BITS, Occupancy
+from cautious.verification.occupancy import Occupancy
+from cautious.verification.visits import BITS
 
 
 class FiniteHorizon(ExactModel):
