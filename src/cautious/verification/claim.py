@@ -21,6 +21,7 @@ from cautious.storage import errors_of_file, take, unplain
 
 # distributions are stored as doubles; the file is damaged if their sum misses one by more than this
 SUM_TOLERANCE = 1e-9
+AVERAGE, TOTAL = "average", "total"
 SCALAR_KINDS = ("Variance", "CVaR")
 # exact powers of a discount grow with the steps; beyond this many bits they would take minutes
 MAX_POWER_BITS = 1 << 18
@@ -50,13 +51,13 @@ class Model:
     """Rows ``s*A + a`` of probabilities by ``indptr``, ``indices`` and ``probabilities``; tables (S, A).
 
     ``outcome_rewards`` has a reward for every probability, if rewards depend on the next state; ``reward_square`` is
-    there if rewards (S, A) are averages with a second moment of their own. ``horizon`` is a number of steps, or None
-    for the discounted problem without an end.
+    there if rewards (S, A) are averages with a second moment of their own. ``horizon`` is a number of steps, "average",
+    "total", or None for the discounted problem without an end.
     """
 
     shape: tuple[int, int]
     discount: float
-    horizon: int | None
+    horizon: int | str | None
     indptr: Indices
     indices: Indices
     probabilities: Array
@@ -68,8 +69,13 @@ class Model:
 
     @cached_property
     def length(self) -> Fraction:
-        """What all steps weigh together: an occupancy sums to one, and its returns are so many times its means."""
+        """What all steps weigh together: the returns of an occupancy are so many times its means.
+
+        An occupancy sums to one, but for that of "total", which counts visits.
+        """
         gamma = Fraction(self.discount)
+        if isinstance(self.horizon, str):
+            return Fraction(1)
         if self.horizon is None:
             return 1 / (1 - gamma)
         return Fraction(self.horizon) if gamma == 1 else (1 - gamma**self.horizon) / (1 - gamma)
@@ -77,7 +83,12 @@ class Model:
     @property
     def policy_shape(self) -> tuple[int, ...]:
         """(S, A), or (T, S, A) for T steps."""
-        return self.shape if self.horizon is None else (self.horizon, *self.shape)
+        return (self.horizon, *self.shape) if isinstance(self.horizon, int) else self.shape
+
+    @property
+    def counts_visits(self) -> bool:
+        """Whether occupancies are expected visits, without a fixed sum."""
+        return self.horizon == TOTAL
 
     @property
     def multiplier_shape(self) -> tuple[int, ...]:
@@ -167,7 +178,7 @@ def read_claim(source: Any, header: Mapping[str, Any], arrays: Mapping[str, NDAr
         )
         steps, discount = header.get("horizon"), header["model"]["discount"]
         power_bits = steps * Fraction(discount).denominator.bit_length() if isinstance(steps, int) else 0
-    if isinstance(steps, str):
+    if isinstance(steps, str) and steps not in (AVERAGE, TOTAL):
         raise IncompatibleError(f"{source}: solutions with horizon={steps!r} cannot be verified")
     if power_bits > MAX_POWER_BITS:
         raise IncompatibleError(
@@ -256,11 +267,12 @@ class _Reader:
         rewards, by_outcome = self.floats("model.rewards", shape), "model.outcome_rewards" in self.arrays
         with np.errstate(over="ignore"):
             has_square = not by_outcome and not np.array_equal(self.take("model.reward_square"), rewards**2)
-        discount = as_number("discount", header["discount"], 0.0, 1.0, open_ends=")" if horizon is None else "")
+        lowest = 1.0 if isinstance(horizon, str) else 0.0
+        discount = as_number("discount", header["discount"], lowest, 1.0, open_ends=")" if horizon is None else "")
         return Model(
             shape,
             discount,
-            None if horizon is None else as_count("horizon", horizon),
+            as_count("horizon", horizon) if isinstance(horizon, int) else horizon,
             indptr,
             self.whole("model.indices", n_entries, 0, shape[0]),
             probabilities,
@@ -334,6 +346,11 @@ class _Reader:
                 return self.floats(place, (len(given), *model.shape))
             case "floors" | "lengths" | "weights":
                 return self.floats(place, (given.size,))
+            case _ if model.counts_visits:
+                # a prior of visits has no fixed sum
+                prior = self.floats(place, (n,) if given.ndim == 1 else model.shape)
+                check_nonnegative(place, prior)
+                return prior
             case _:
                 return self.distributions(place, (n,) if given.ndim == 1 else model.shape, axis=None)
 

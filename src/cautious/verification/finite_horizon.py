@@ -72,7 +72,7 @@ def occupancy_over_time(model: Model, policy: Array) -> Occupancy:
 
 def _n_steps(model: Model) -> int:
     """The steps that count."""
-    assert model.horizon is not None
+    assert isinstance(model.horizon, int)
     return model.horizon if model.discount > 0 else 1
 
 

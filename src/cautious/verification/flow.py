@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.verification.claim import Model
-from cautious.verification.exact import Integers, bits_of, ceil_ratio, dot, fraction, integers
+from cautious.verification.exact import Integers, Number, bits_of, ceil_ratio, dot, fraction, integers
 
 # tables are rounded at 2^-(bits of the rewards) times 2^-GUARD, and never coarser than 2^-LEAST_BITS
 GUARD, LEAST_BITS = 96, 256
@@ -108,7 +108,7 @@ class ExactModel(ABC):
         return np.asarray(ceil_ratio(numerator << (self.bits - self.reward_bits), denominator), dtype=object)
 
     @abstractmethod
-    def greatest_return(self, reward: Integers, *multipliers: Array) -> Fraction:
+    def greatest_return(self, reward: Integers, *multipliers: Array) -> Number:
         """What no policy earns from a reward of the active pairs, given as integers of 2^-``bits``.
 
         The multipliers are the sum of what is given; any numbers prove something, so they may be rounded.

@@ -31,7 +31,8 @@ class Occupancy:
         """Of a table of fractions, numerators of 2^-bits: the ends of an interval with the exact occupancy's mean."""
         # quotients on a finer grid, rounded both ways
         below, above = (numerator << self.bits) // denominator, ceil_ratio(numerator << self.bits, denominator)
-        largest = fraction(max(abs(int(np.min(below))), abs(int(np.max(above)))), bits + self.bits)
+        most = max(abs(int(np.min(below, initial=0))), abs(int(np.max(above, initial=0))))
+        largest = fraction(most, bits + self.bits)
         low, high = (fraction(dot(self.mass, table), bits + 2 * self.bits) for table in (below, above))
         return low - largest * self.distance, high + largest * self.distance
 

@@ -15,15 +15,12 @@ from math import inf
 import numpy as np
 
 from cautious.verification.claim import Box, Claim, Limit, PricedLimit
-from cautious.verification.exact import Integers
+from cautious.verification.exact import Integers, Number
 from cautious.verification.horizons import exact_model, occupancy_of
 from cautious.verification.lines import Line
 from cautious.verification.occupancy import Occupancy
 from cautious.verification.risks import KINDS, Barrier, Kind
 from cautious.verification.scalars import SCALARS, ScalarKind, covers, widened
-
-# exact, or an infinity
-Number = Fraction | float
 
 
 class Proof:
@@ -60,8 +57,8 @@ class Proof:
         return Fraction(self.claim.caution) * Fraction(self.claim.terms[number].weight)
 
     @cached_property
-    def occupancy(self) -> Occupancy:
-        """Of the delivered policy."""
+    def occupancy(self) -> Occupancy | None:
+        """Of the delivered policy; None if it is not known."""
         return occupancy_of(self.claim.model, self.claim.policy)
 
     def missed(self) -> list[str]:
@@ -70,9 +67,12 @@ class Proof:
         return [limit.name for limit, risks in pairs if not self._kept(limit, risks)]
 
     def _kept(self, limit: Limit, risks: list[Kind]) -> bool:
+        d = self.occupancy
+        if d is None:
+            return False
         if len(risks) == 1:
-            return risks[0].at_most(self.occupancy, _single_bound(limit))
-        values = [risk.value(self.occupancy) for risk in risks]
+            return risks[0].at_most(d, _single_bound(limit))
+        values = [risk.value(d) for risk in risks]
         total = Fraction(0)
         for term, value in zip(limit.terms, values, strict=True):
             if value is None:
@@ -97,6 +97,8 @@ class Proof:
     def objective(self) -> Number:
         """What the policy reaches at least."""
         d = self.occupancy
+        if d is None:
+            return -inf
         numerator, denominator = self.exact.reward(d.rows)
         reached = self.exact.length * d.mean(numerator, denominator, self.exact.reward_bits)[0]
         for number, risk in (self.convex | self.scalars).items():
@@ -117,7 +119,7 @@ class Proof:
             return inf
         return max(self._box_bound(box, sides) for box, sides in zip(boxes, ranges, strict=True))
 
-    def _box_bound(self, box: Box, sides: list[tuple[Fraction, Fraction]]) -> Fraction:
+    def _box_bound(self, box: Box, sides: list[tuple[Fraction, Fraction]]) -> Number:
         lines: dict[int, Line] = {}
         for number, convex in self.convex.items():
             lines[number] = convex.line(self.exact, box.lines[number])
@@ -146,7 +148,7 @@ class Proof:
                 reward, less = line.taken_from(reward, unit * cost), less + cost * line.intercept
         return reward, less
 
-    def conflict(self) -> Fraction | None:
+    def conflict(self) -> Number | None:
         """What no policy exceeds of the weighted sum of what is required; None without a proof."""
         barriers = [risk for risk in self.convex.values() if isinstance(risk, Barrier)]
         floors, claimed = [floor for risk in barriers for floor in risk.floors], self.claim.conflict

@@ -74,7 +74,33 @@ class Kind(ABC):
         """A number that the risk does not exceed."""
 
 
-class Numbers(Kind):
+class LinearKind(Kind):
+    """Risks of numbers that are linear in the occupancy: what single pairs say of a bound on them.
+
+    A number is given by what each pair counts: numerators and positive denominators.
+    """
+
+    def only_at(self, rows: Rows, numerators: Integers, denominators: Any, bound: Fraction) -> Mask | None:
+        """The only pairs (S, A) that can be used with a number of at most ``bound``; None if others can make up for it.
+
+        If no pair is below the bound, all time is spent where it is met exactly. Visits have no fixed sum: a number
+        that is never negative can be zero only where nothing is counted.
+        """
+        above = numerators * bound.denominator - denominators * bound.numerator
+        if np.any(numerators < 0) or bound > 0 if self.model.counts_visits else np.any(above < 0):
+            return None
+        mask = np.zeros(self.model.shape, dtype=np.bool_)
+        mask.ravel()[rows.pairs] = above <= 0
+        return mask
+
+    def nowhere_above(self, numerators: Integers, denominators: Any, bound: Fraction) -> bool:
+        """Whether what is counted at any pair keeps the mean, or the sum over all visits, within the bound."""
+        if self.model.counts_visits:
+            return bound >= 0 and bool(np.all(numerators <= 0))
+        return bool(np.all(numerators * bound.denominator <= denominators * bound.numerator))
+
+
+class Numbers(LinearKind):
     """Risks of m numbers, factor * <table_j, d>."""
 
     def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
@@ -145,26 +171,23 @@ class Worst(Numbers):
 
     def permitted_below(self, bound: Fraction | None) -> list[Mask]:
         """A number that no pair brings below the bound reaches it with those pairs alone that have it exactly."""
-        masks = []
-        for table, factor in self.on_pairs(Rows(self.model, self.model.allowed)):
-            if bound is not None and factor * int(np.min(table)) >= bound:
-                mask = np.zeros(self.model.shape, dtype=np.bool_)
-                mask[self.model.allowed] = [factor * int(number) <= bound for number in table]
-                masks.append(mask)
-        return masks
+        if bound is None:
+            return []
+        rows = Rows(self.model, self.model.allowed)
+        found = [self.only_at(rows, *one, bound) for one in self.on_pairs(rows)]
+        return [mask for mask in found if mask is not None]
 
     def at_most(self, d: Occupancy, bound: Fraction) -> bool:
         """By the means, or because the numbers exceed the bound at none of the pairs that are used."""
-        pairs = self.on_pairs(d.rows)
         return all(
-            high <= bound or factor * int(np.max(table)) <= bound
-            for (_, high), (table, factor) in zip(self.means(d), pairs, strict=True)
+            high <= bound or self.nowhere_above(*one, bound)
+            for (_, high), one in zip(self.means(d), self.on_pairs(d.rows), strict=True)
         )
 
-    def on_pairs(self, rows: Rows) -> list[tuple[Integers, Fraction]]:
-        """The tables of the numbers over these pairs, and the factor of each."""
+    def on_pairs(self, rows: Rows) -> list[tuple[Integers, int]]:
+        """What each of these pairs counts of every number."""
         tables, bits, factor = self.tables(rows)
-        return [(table, factor / (1 << bits)) for table in tables]
+        return [(factor.numerator * table, factor.denominator << bits) for table in tables]
 
     def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
         """Losses, so minus the returns of tasks."""
@@ -185,7 +208,7 @@ class Worst(Numbers):
         return max(high for _, high in self.means(d))
 
 
-class Linear(Kind):
+class Linear(LinearKind):
     """One number: a sum of shares of time and returns, with weights of either sign.
 
     ``tables`` are (k, S, A), or (k, nnz) by outcome if a reward depends on the next state.
@@ -208,28 +231,21 @@ class Linear(Kind):
         return numerators, denominators, weight_bits + bits, factor
 
     def on_pairs(self, rows: Rows) -> tuple[Integers, Any]:
-        """What a pair would count if all time were spent there: numerators, and positive denominators."""
+        """What each of these pairs counts."""
         numerators, denominators, bits, factor = self.table(rows)
-        return numerators * factor.numerator, denominators * (factor.denominator << bits)
+        return factor.numerator * numerators, denominators * (factor.denominator << bits)
 
     def permitted_below(self, bound: Fraction | None) -> list[Mask]:
         """If no pair is below the bound, only those reach it that have it exactly."""
         if bound is None:
             return []
         rows = Rows(self.model, self.model.allowed)
-        numerators, denominators = self.on_pairs(rows)
-        above = numerators * bound.denominator - denominators * bound.numerator
-        if np.any(above < 0):
-            return []
-        mask = np.zeros(self.model.shape, dtype=np.bool_)
-        mask.ravel()[rows.pairs] = above == 0
-        return [mask]
+        mask = self.only_at(rows, *self.on_pairs(rows), bound)
+        return [] if mask is None else [mask]
 
     def at_most(self, d: Occupancy, bound: Fraction) -> bool:
         """By the mean, or because no pair that is used exceeds the bound."""
-        numerators, denominators = self.on_pairs(d.rows)
-        above = numerators * bound.denominator - denominators * bound.numerator
-        return bool(np.all(above <= 0)) or super().at_most(d, bound)
+        return super().at_most(d, bound) or self.nowhere_above(*self.on_pairs(d.rows), bound)
 
     def line(self, exact: ExactModel, given: Array) -> Line:
         """The measure itself."""

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 from cautious import storage
 from cautious.errors import IncompatibleError
 from cautious.verification.claim import Claim, read_claim
-from cautious.verification.exact import working_precision
-from cautious.verification.proof import Number, Proof
+from cautious.verification.exact import Number, working_precision
+from cautious.verification.proof import Proof
 
 
 @runtime_checkable

@@ -38,6 +38,11 @@ class StateVisits:
     distance: Fraction
 
 
+def units(states: Mask) -> Integers:
+    """One for each of these states (S,), in units of 2^-BITS."""
+    return np.asarray(states.astype(np.int64).astype(object) << BITS, dtype=object)
+
+
 class PolicyChain:
     """The chain of a policy (S, A) on the states ``inside`` (S,); ``rows`` are the pairs that it uses there.
 
@@ -100,7 +105,7 @@ class PolicyChain:
     @cached_property
     def steps(self) -> Integers | None:
         """Numbers of steps w (S,), in units of 2^-STEP_BITS; None if the visits are not proved to be finite."""
-        ones = np.where(self.inside, 1 << BITS, 0).astype(object)
+        ones = units(self.inside)
         found = self.solved(ones, transposed=True)
         if found is None:
             return None
