@@ -57,10 +57,10 @@ def _numbers(rng, header, arrays):
 def _policy(rng, header, arrays):
     policy, allowed = arrays["policy"], arrays["model.allowed"]
     other = rng.exponential(size=policy.shape) * allowed
-    states = rng.random(len(policy)) < rng.choice([0.3, 1.0])
+    states = rng.random(policy.shape[:-1]) < rng.choice([0.3, 1.0])
     share = min(1.0, _size(rng))
-    mixed = (1 - share) * policy + share * other / other.sum(axis=1, keepdims=True)
-    arrays["policy"] = np.where(states[:, None], mixed / mixed.sum(axis=1, keepdims=True), policy)
+    mixed = (1 - share) * policy + share * other / other.sum(axis=-1, keepdims=True)
+    arrays["policy"] = np.where(states[..., None], mixed / mixed.sum(axis=-1, keepdims=True), policy)
 
 
 def _witness(rng, header, arrays):

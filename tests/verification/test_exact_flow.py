@@ -9,7 +9,7 @@ from test_exact_arithmetic import Exact
 
 import cautious as ca
 from cautious.verification.claim import read_claim
-from cautious.verification.flow import ExactModel
+from cautious.verification.flow import Discounted
 from cautious.verification.occupancy import occupancy
 from random_models import random_case, random_model, random_policy
 
@@ -49,7 +49,7 @@ def test_no_policy_exceeds_the_bound_of_any_multipliers(seed):
     model, exact = model_of(raw.mdp()), Exact(raw)
     best = exact.best_value([int(np.argmax(row)) for row in raw.allowed])
     values = ca.solve(ca.Problem(raw.mdp())).multipliers
-    whole = ExactModel(model, model.allowed)
+    whole = Discounted(model, model.allowed)
     for size in (0.0, 1e-12, 1e-3, 10.0):
         multipliers = values + size * rng.normal(size=values.size)
         assert whole.greatest_return(whole.reward_above, multipliers) >= best
@@ -60,8 +60,8 @@ def test_no_policy_exceeds_the_bound_of_any_multipliers(seed):
 def test_usable_pairs_are_those_that_the_problem_finds(seed):
     rng = np.random.default_rng(seed)
     problem = random_case(rng, ["KL states" if seed % 2 else "KL"]).problem()
-    found = ExactModel(model_of(problem.mdp), problem.permitted)
-    assert np.array_equal(found.kept, problem.kept)
+    found = Discounted(model_of(problem.mdp), problem.permitted)
+    assert np.array_equal(found.first, problem.kept)
     assert np.array_equal(found.active, problem.active)
     assert found.trapped == problem.trapped
 
@@ -76,8 +76,8 @@ def test_a_trap_at_the_end_of_a_long_way_is_found():
     mdp = ca.MDP(transitions, np.zeros((n, 2)), 0.9, start=np.eye(n)[0])
     permitted = np.ones((n, 2), dtype=bool)
     permitted[-1] = False
-    found = ExactModel(model_of(mdp), permitted)
-    assert np.argwhere(found.kept).tolist() == [[0, 0]]
+    found = Discounted(model_of(mdp), permitted)
+    assert np.argwhere(found.first).tolist() == [[0, 0]]
     assert found.trapped is None
     permitted[0, 0] = False
-    assert ExactModel(model_of(mdp), permitted).trapped == 0
+    assert Discounted(model_of(mdp), permitted).trapped == 0

@@ -16,6 +16,7 @@ from cautious.arrays import Array
 from cautious.certificate.bounds import Box, Conflict, Cover, Witness
 from cautious.checks import state_sums_of
 from cautious.errors import IncompatibleError
+from cautious.models.encodings import row_of_entries
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Constraint, Risk, terms_of
@@ -40,7 +41,9 @@ class StoredProof:
 
 
 def stored_proof(problem: Problem, witness: Witness | Cover | Conflict | None, occupancy: Array) -> StoredProof:
-    """The problem and what the upper bound rests on; ``occupancy`` (S, A) is that of the delivered policy."""
+    """The problem and what the upper bound rests on; ``occupancy`` (S, A) is that of the delivered policy, summed over
+    the steps of a finite horizon.
+    """
     header: dict[str, Any] = {"caution": problem.caution, "terms": [], "limits": [], "boxes": 0, "conflict": False}
     arrays: dict[str, Any] = {}
     for number, (weight, unbound, bound) in enumerate(_terms(problem)):
@@ -120,9 +123,8 @@ def _data(unbound: Any, bound: Any, mdp: MDP, occupancy: Array) -> tuple[dict[st
             return {}, {"task_rewards": _floats(unbound.task_rewards)}
         case LinearMeasure():
             weights, measures = zip(*parts_of(unbound), strict=True)
-            tables = np.array([measure.table(mdp) for measure in measures])
             paid = np.array([measure.is_return for measure in measures])
-            return {}, {"weights": np.array(weights), "tables": tables, "paid": paid}
+            return {}, {"weights": np.array(weights), "tables": _tables(measures, mdp), "paid": paid}
         case CVaR():
             return {"level": float(unbound.level)}, {}
         case Wasserstein():
@@ -132,6 +134,16 @@ def _data(unbound: Any, bound: Any, mdp: MDP, occupancy: Array) -> tuple[dict[st
             return {}, {}
         case _:
             return {}, {"prior": bound.prior}
+
+
+def _tables(measures: Sequence[LinearMeasure], mdp: MDP) -> Array:
+    """What measures count: (k, S, A), or (k, nnz) by outcome if one depends on it, because means round."""
+    outcomes = [measure.by_outcome(mdp) for measure in measures]
+    if all(one is None for one in outcomes):
+        return np.array([measure.table(mdp) for measure in measures])
+    rows = row_of_entries(mdp.transitions)
+    pairs = zip(measures, outcomes, strict=True)
+    return np.array([measure.table(mdp).ravel()[rows] if one is None else one for measure, one in pairs])
 
 
 def _floats(given: Any) -> Array:
@@ -193,7 +205,7 @@ def _conflict(problem: Problem, conflict: Conflict) -> dict[str, Any]:
     arrays: dict[str, Any] = {"conflict.weights": weights[:place], "conflict.multipliers": conflict.multipliers}
     for number, term in enumerate(problem.parts.limits):
         limit = term.risk
-        given = conflict.limits.get(term.number, limit.simple_witness(problem.active))
+        given = conflict.limits.get(term.number, limit.simple_witness(problem.active_pairs))
         if limit.barrier is not None:
             size = limit.barrier.floors.size
             given, place = limit.witness_of(weights[place : place + size]), place + size

@@ -49,6 +49,10 @@ class LinearMeasure(UnboundRisk):
             return self.feature(mdp)
         return sp.csr_array(self.feature(mdp.memory.base)[:, lifted_pairs(mdp.memory, mdp.n_actions)])
 
+    def by_outcome(self, mdp: MDP) -> Array | None:
+        """What is counted for every stored transition (nnz,), where that depends on the next state."""
+        return None
+
     def bind(self, mdp: MDP) -> WorstOf:
         """The measure in this model: the largest of one number."""
         return WorstOf(self.row(mdp), (self.label,), mdp.shape, self.label)
@@ -162,6 +166,10 @@ class Return(LinearMeasure):
         if mdp.horizon == TOTAL:
             _refuse_paid_ends(mdp, table)
         return np.asarray(np.where(mdp.allowed, table, 0.0))
+
+    def by_outcome(self, mdp: MDP) -> Array | None:
+        """The rewards, if they were given by outcome."""
+        return reward_moments(self.rewards, mdp.transitions, *mdp.shape, name="Return.rewards")[1]
 
     def feature(self, mdp: MDP) -> sp.csr_array:
         """The table over the normaliser, 1 - discount where the problem is discounted."""

@@ -5,7 +5,10 @@ from functools import partial
 
 import numpy as np
 
+from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
+from cautious.checks import states_of
+from cautious.horizons.plan import Plan
 from cautious.models.horizons import AVERAGE
 from cautious.planning import plan
 from cautious.problem import Problem
@@ -33,15 +36,21 @@ class RiskNeutral(Solver):
         for share in (2e-3, 1e-5, 0.0):
             enough = partial(_part, share, target)
             warm = plan(mdp, reward, tolerance=enough, allowed=problem.kept, warm=warm, over=target.over)
-            policy = warm.policy(mdp.n_actions)
-            # in the long run, states outside the component that counts have to lead there
-            policy = problem.completed(policy) if mdp.horizon == AVERAGE else policy
-            yield Candidate(policy, Witness(warm.values), values=warm.values)
+            yield Candidate(_with_kept_rows(problem, warm), Witness(warm.values), values=warm.values)
         if mdp.horizon is not None:
             return
         # rounding may have hidden which action is best: policy iteration in twice the working precision
         best, advantages = exact_optimum(problem, reward, np.zeros(mdp.n_states) if warm is None else warm.values)
         yield Candidate(problem.completed(np.eye(mdp.n_actions)[np.argmax(advantages, axis=1)]), best)
+
+
+def _with_kept_rows(problem: Problem, found: Plan) -> Array:
+    """The policy of a plan, which names any action where limits leave none; there it takes the documented rows."""
+    policy, usable = found.policy(problem.mdp.n_actions), states_of(problem.kept)
+    if problem.mdp.horizon == AVERAGE:
+        # in the long run, states outside the component that counts have to lead there
+        return problem.completed(policy)
+    return policy if usable.all() else np.where(usable[..., None], policy, problem.default_rows)
 
 
 def _part(share: float, target: Target, objective: float) -> float:

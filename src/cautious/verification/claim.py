@@ -7,6 +7,8 @@ one may rely on shapes and ranges.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,10 @@ from cautious.storage import errors_of_file, take, unplain
 
 # distributions are stored as doubles; the file is damaged if their sum misses one by more than this
 SUM_TOLERANCE = 1e-9
+AVERAGE, TOTAL = "average", "total"
 SCALAR_KINDS = ("Variance", "CVaR")
+# exact powers of a discount grow with the steps; beyond this many bits they would take minutes
+MAX_POWER_BITS = 1 << 18
 # the data of each kind of risk: its arrays, and the ranges of its numbers
 ARRAYS: dict[str, tuple[str, ...]] = {
     "SafeSet": ("states",),
@@ -46,11 +51,13 @@ class Model:
     """Rows ``s*A + a`` of probabilities by ``indptr``, ``indices`` and ``probabilities``; tables (S, A).
 
     ``outcome_rewards`` has a reward for every probability, if rewards depend on the next state; ``reward_square`` is
-    there if rewards (S, A) are averages with a second moment of their own.
+    there if rewards (S, A) are averages with a second moment of their own. ``horizon`` is a number of steps, "average",
+    "total", or None for the discounted problem without an end.
     """
 
     shape: tuple[int, int]
     discount: float
+    horizon: int | str | None
     indptr: Indices
     indices: Indices
     probabilities: Array
@@ -59,6 +66,34 @@ class Model:
     rewards: Array
     reward_square: Array | None
     outcome_rewards: Array | None
+
+    @cached_property
+    def length(self) -> Fraction:
+        """What all steps weigh together: the returns of an occupancy are so many times its means.
+
+        An occupancy sums to one, but for that of "total", which counts visits.
+        """
+        gamma = Fraction(self.discount)
+        if isinstance(self.horizon, str):
+            return Fraction(1)
+        if self.horizon is None:
+            return 1 / (1 - gamma)
+        return Fraction(self.horizon) if gamma == 1 else (1 - gamma**self.horizon) / (1 - gamma)
+
+    @property
+    def policy_shape(self) -> tuple[int, ...]:
+        """(S, A), or (T, S, A) for T steps."""
+        return (self.horizon, *self.shape) if isinstance(self.horizon, int) else self.shape
+
+    @property
+    def counts_visits(self) -> bool:
+        """Whether occupancies are expected visits, without a fixed sum."""
+        return self.horizon == TOTAL
+
+    @property
+    def multiplier_shape(self) -> tuple[int, ...]:
+        """(S,), or (T, S) for T steps."""
+        return self.policy_shape[:-1]
 
 
 @dataclass(frozen=True)
@@ -72,11 +107,12 @@ class Term:
 
 @dataclass(frozen=True)
 class Limit:
-    """The weighted sum of the terms must be at most ``bound``."""
+    """The weighted sum of the terms must be at most ``bound``; ``price`` is what the solution says of it."""
 
     name: str
     bound: float
     terms: tuple[Term, ...]
+    price: float
 
 
 @dataclass(frozen=True)
@@ -91,8 +127,8 @@ class PricedLimit:
 class Box:
     """A witness for the policies whose best scalars lie between ``lows`` and ``highs`` (m,); without scalars, for all.
 
-    The multipliers are the exact sum of ``multipliers`` and ``rest``, both (S,); ``lines`` has, by the number of each
-    term that is not scalar, what describes an affine function below it; ``limits`` the same of the limits.
+    The multipliers are the exact sum of ``multipliers`` and ``rest``, both (S,) or (T, S); ``lines`` has, by the number
+    of each term that is not scalar, what describes an affine function below it; ``limits`` the same of the limits.
     """
 
     lows: Array
@@ -106,7 +142,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Conflict:
-    """``weights`` of the barriers' requirements, ``multipliers`` (S,), and the limits with their prices."""
+    """``weights`` of the barriers' requirements, ``multipliers`` (S,) or (T, S), and the limits with their prices."""
 
     weights: Array
     multipliers: Array
@@ -139,6 +175,14 @@ def read_claim(source: Any, header: Mapping[str, Any], arrays: Mapping[str, NDAr
         estimated, sampled = (
             header["certificate"]["kind"] == "estimated",
             not header["model"].get("known_transitions", True),
+        )
+        steps, discount = header.get("horizon"), header["model"]["discount"]
+        power_bits = steps * Fraction(discount).denominator.bit_length() if isinstance(steps, int) else 0
+    if isinstance(steps, str) and steps not in (AVERAGE, TOTAL):
+        raise IncompatibleError(f"{source}: solutions with horizon={steps!r} cannot be verified")
+    if power_bits > MAX_POWER_BITS:
+        raise IncompatibleError(
+            f"{source}: exact powers of the discount {discount!r} over {steps} steps are too large to verify"
         )
     if estimated or sampled:
         raise IncompatibleError(
@@ -181,18 +225,17 @@ class _Reader:
         return array
 
     def claim(self, header: Mapping[str, Any], proof: Mapping[str, Any]) -> Claim:
-        model = self.model(header["model"])
+        model = self.model(header["model"], header.get("horizon"))
         terms = tuple(self.term(f"proof.term{number}.", model, term) for number, term in enumerate(proof["terms"]))
-        given = enumerate(proof.get("limits", []))
-        limits = tuple(self.limit(f"proof.limit{number}.", model, limit) for number, limit in given)
-        policy = self.distributions("policy", model.shape)
+        limits = self.limits(model, proof.get("limits", []), unplain(header.get("constraints", [])))
+        policy = self.distributions("policy", model.policy_shape)
         if np.any((policy > 0) & ~model.allowed):
             raise InputError("the policy uses a pair that is not allowed")
         conflict = None
         if proof["conflict"]:
             weights = self.floats("proof.conflict.weights", (self.take("proof.conflict.weights").size,))
             priced = [self.priced(f"proof.conflict.limit{j}.", limit, model, 1) for j, limit in enumerate(limits)]
-            multipliers = self.floats("proof.conflict.multipliers", model.shape[:1])
+            multipliers = self.floats("proof.conflict.multipliers", model.multiplier_shape)
             conflict = Conflict(weights, multipliers, tuple(one[0] for one in priced))
         names = ("objective", "upper_bound", "gap", "tolerance")
         return Claim(
@@ -209,7 +252,7 @@ class _Reader:
             **{name: float(unplain(header[name])) for name in names},
         )
 
-    def model(self, header: Mapping[str, Any]) -> Model:
+    def model(self, header: Mapping[str, Any], horizon: Any) -> Model:
         shape = as_count("n_states", header["n_states"]), as_count("n_actions", header["n_actions"])
         n_pairs, n_entries = shape[0] * shape[1], self.take("model.probabilities").size
         indptr = self.whole("model.indptr", n_pairs + 1, 0, n_entries + 1)
@@ -224,9 +267,12 @@ class _Reader:
         rewards, by_outcome = self.floats("model.rewards", shape), "model.outcome_rewards" in self.arrays
         with np.errstate(over="ignore"):
             has_square = not by_outcome and not np.array_equal(self.take("model.reward_square"), rewards**2)
+        lowest = 1.0 if isinstance(horizon, str) else 0.0
+        discount = as_number("discount", header["discount"], lowest, 1.0, open_ends=")" if horizon is None else "")
         return Model(
             shape,
-            as_number("discount", header["discount"], 0.0, 1.0, open_ends=")"),
+            discount,
+            as_count("horizon", horizon) if isinstance(horizon, int) else horizon,
             indptr,
             self.whole("model.indices", n_entries, 0, shape[0]),
             probabilities,
@@ -260,12 +306,25 @@ class _Reader:
             check_shape(f"{prefix}prior", arrays["prior"], model.shape[:1], "(S,)")
         return Term(kind, as_number("weight", given["weight"], 0.0, open_ends="("), data | arrays)
 
-    def limit(self, prefix: str, model: Model, given: Mapping[str, Any]) -> Limit:
+    def limits(self, model: Model, given: Any, rows: Any) -> tuple[Limit, ...]:
+        """The limits of the problem; ``rows`` are what the solution says of them."""
+        if len(rows) != len(given):
+            raise InputError(f"the solution has {len(rows)} constraints, and its proof {len(given)} limits")
+        return tuple(
+            self.limit(f"proof.limit{number}.", model, limit, row)
+            for number, (limit, row) in enumerate(zip(given, rows, strict=True))
+        )
+
+    def limit(self, prefix: str, model: Model, given: Mapping[str, Any], row: Mapping[str, Any]) -> Limit:
         terms = tuple(self.term(f"{prefix}term{number}.", model, term) for number, term in enumerate(given["terms"]))
         scalar = next((term.kind for term in terms if term.kind in SCALAR_KINDS), None)
         if scalar is not None or not terms:
             raise InputError(f"{prefix}terms: a limit needs convex risks, found {scalar or 'none'}")
-        return Limit(str(given["name"]), as_number("bound", given["bound"]), terms)
+        name, bound = str(given["name"]), as_number("bound", given["bound"])
+        # a limit from below is stored as one from above of minus its measure
+        if row["name"] != name or float(row["bound"]) not in (bound, -bound):
+            raise InputError(f"the constraint {row['name']!r} is not the limit {name!r} of the proof")
+        return Limit(name, bound, terms, float(row["price"]))
 
     def array(self, prefix: str, name: str, model: Model) -> Any:
         """Data of a risk, by its role."""
@@ -281,10 +340,17 @@ class _Reader:
                 return as_mask(place, given, (len(given), n), "(m, S)")
             case "paid":
                 return as_mask(place, given, (given.size,), "(k,)")
+            case "tables" if given.ndim == 2:
+                return self.floats(place, (len(given), model.indices.size))
             case "task_rewards" | "tables":
                 return self.floats(place, (len(given), *model.shape))
             case "floors" | "lengths" | "weights":
                 return self.floats(place, (given.size,))
+            case _ if model.counts_visits:
+                # a prior of visits has no fixed sum
+                prior = self.floats(place, (n,) if given.ndim == 1 else model.shape)
+                check_nonnegative(place, prior)
+                return prior
             case _:
                 return self.distributions(place, (n,) if given.ndim == 1 else model.shape, axis=None)
 
@@ -304,7 +370,7 @@ class _Reader:
         scalars = sum(term.kind in SCALAR_KINDS for term in terms)
         lows, highs, at = (self.floats(f"proof.boxes.{name}", (count, scalars)) for name in ("lows", "highs", "at"))
         multipliers, rest = (
-            self.floats(f"proof.boxes.{name}", (count, model.shape[0])) for name in ("multipliers", "rest")
+            self.floats(f"proof.boxes.{name}", (count, *model.multiplier_shape)) for name in ("multipliers", "rest")
         )
         lines = {
             number: self.floats(f"proof.boxes.line{number}", (count, *_line_shape(term, model)))

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from cautious.errors import InputError, MissingExtraError
 
+# exact, or an infinity
+Number = Fraction | float
 # an array of Python integers
 Integers = NDArray[np.object_]
 MANTISSA = 53

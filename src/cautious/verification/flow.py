@@ -1,4 +1,4 @@
-"""A model in exact arithmetic: which pairs can be used, and what no policy earns.
+"""A model in exact arithmetic: which pairs can be used, and what no policy earns; discounted, without an end.
 
 Distributions are stored as doubles, whose sum misses one by rounding. The start, every row of transitions and every row
 of a policy stand for the exact multiple whose sum is one.
@@ -8,6 +8,7 @@ For any multipliers v (S,) and every occupancy d,  <d, r> / (1-gamma)  is at mos
     <start, v> + max over the pairs that can be used of ( r + gamma E[v] - v ) / (1-gamma).
 """
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.verification.claim import Model
-from cautious.verification.exact import Integers, bits_of, ceil_ratio, dot, fraction, integers
+from cautious.verification.exact import Integers, Number, bits_of, ceil_ratio, dot, fraction, integers
 
 # tables are rounded at 2^-(bits of the rewards) times 2^-GUARD, and never coarser than 2^-LEAST_BITS
 GUARD, LEAST_BITS = 96, 256
@@ -30,7 +31,7 @@ class Rows:
         self.model = model
         self.pairs: Indices = np.flatnonzero(mask)
         self.states: Indices = self.pairs // model.shape[1]
-        self.entries, self.starts, self.owner = _entries(model, self.pairs)
+        self.entries, self.starts, self.owner = entries_of(model, self.pairs)
         self.next_states = model.indices[self.entries]
 
     @cached_property
@@ -51,12 +52,16 @@ class Rows:
         """Expectation of a number given per entry: numerators and denominators."""
         return self.sums(self.chances * numbers), self.totals
 
+    def entry(self, numbers: Any) -> Any:
+        """Numbers (nnz,) of the stored entries, at those of these pairs."""
+        return numbers[self.entries]
+
     def pick(self, table: Any) -> Any:
         """The entries of a table (S, A), or (S,) for the state of each pair, at these pairs."""
         return table[self.states] if table.ndim == 1 else table.ravel()[self.pairs]
 
 
-def _entries(model: Model, pairs: Indices) -> tuple[Indices, Indices, Indices]:
+def entries_of(model: Model, pairs: Indices) -> tuple[Indices, Indices, Indices]:
     """The stored entries of some pairs, where those of each pair start, and which of the pairs each belongs to."""
     lengths = model.indptr[pairs + 1] - model.indptr[pairs]
     starts = np.cumsum(lengths) - lengths
@@ -64,28 +69,30 @@ def _entries(model: Model, pairs: Indices) -> tuple[Indices, Indices, Indices]:
     return (model.indptr[pairs] - starts)[owner] + np.arange(owner.size), starts, owner
 
 
-class ExactModel:
-    """The model, and the pairs ``permitted`` (S, A) by the risks; tables are integers of 2^-``bits``."""
+class ExactModel(ABC):
+    """The model, and the pairs ``permitted`` (S, A) by the risks; tables are integers of 2^-``bits``.
 
-    def __init__(self, model: Model, permitted: Mask) -> None:
-        self.model = model
-        self.gamma, self.horizon = Fraction(model.discount), 1 / (1 - Fraction(model.discount))
+    ``active`` (S, A): the pairs that an occupancy of finite risk can use. ``first`` (S, A): those it can use to start.
+    """
+
+    active: Mask
+    first: Mask
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.gamma, self.length = model, Fraction(model.discount), model.length
         paid = [model.rewards] if model.outcome_rewards is None else [model.outcome_rewards]
         self.reward_bits = bits_of(*paid)
         self.bits = max(LEAST_BITS, self.reward_bits + GUARD)
-        self.kept = _kept(model, permitted)
-        states = reachable(model, self.kept)
-        self.active: Mask = self.kept & states[:, None]
 
     @cached_property
     def rows(self) -> Rows:
-        """The pairs that an occupancy of finite risk can use."""
+        """The active pairs."""
         return Rows(self.model, self.active)
 
     @property
     def trapped(self) -> int | None:
         """A start state that every policy leaves by a pair that is not permitted, or meets such a pair later."""
-        stuck = (self.model.start > 0) & ~self.kept.any(axis=1)
+        stuck = (self.model.start > 0) & ~self.first.any(axis=1)
         return int(np.argmax(stuck)) if stuck.any() else None
 
     def reward(self, rows: Rows) -> tuple[Integers, Integers]:
@@ -100,21 +107,38 @@ class ExactModel:
         numerator, denominator = self.reward(self.rows)
         return np.asarray(ceil_ratio(numerator << (self.bits - self.reward_bits), denominator), dtype=object)
 
-    def greatest_return(self, reward: Integers, *multipliers: Array) -> Fraction:
+    @abstractmethod
+    def greatest_return(self, reward: Integers, *multipliers: Array) -> Number:
         """What no policy earns from a reward of the active pairs, given as integers of 2^-``bits``.
 
         The multipliers are the sum of what is given; any numbers prove something, so they may be rounded.
         """
-        rows, v = self.rows, np.sum([integers(part, self.bits) for part in multipliers], axis=0)
-        numerator, denominator = self.gamma.numerator, self.gamma.denominator
-        ahead = ceil_ratio(numerator * rows.sums(rows.chances * v[rows.next_states]), denominator * rows.totals)
-        worst = int(np.max(reward + ahead - v[rows.states]))
-        return self.start_mean(v, self.bits) + fraction(worst, self.bits) * self.horizon
+
+    def ahead(self, values: Integers) -> Integers:
+        """gamma E[values] of the active pairs, rounded up; values (S,) are integers."""
+        rows, gamma = self.rows, self.gamma
+        sums = gamma.numerator * rows.sums(rows.chances * values[rows.next_states])
+        return np.asarray(ceil_ratio(sums, gamma.denominator * rows.totals), dtype=object)
 
     def start_mean(self, values: Integers, bits: int) -> Fraction:
         """Of values (S,) over the start distribution."""
         start = integers(self.model.start, bits_of(self.model.start))
         return fraction(dot(start, values), bits) / int(start.sum())
+
+
+class Discounted(ExactModel):
+    """Without an end."""
+
+    def __init__(self, model: Model, permitted: Mask) -> None:
+        super().__init__(model)
+        self.first = _kept(model, permitted)
+        self.active = self.first & reachable(model, self.first)[:, None]
+
+    def greatest_return(self, reward: Integers, *multipliers: Array) -> Fraction:
+        """See the module's text."""
+        v = np.sum([integers(part, self.bits) for part in multipliers], axis=0)
+        worst = int(np.max(reward + self.ahead(v) - v[self.rows.states]))
+        return self.start_mean(v, self.bits) + fraction(worst, self.bits) * self.length
 
 
 def _kept(model: Model, permitted: Mask) -> Mask:
@@ -138,7 +162,7 @@ def reachable(model: Model, pairs: Mask) -> Mask:
     n_actions = model.shape[1]
     while new.size:
         rows = (new[:, None] * n_actions + np.arange(n_actions))[pairs[new]]
-        ahead = np.unique(model.indices[_entries(model, rows)[0]])
+        ahead = np.unique(model.indices[entries_of(model, rows)[0]])
         new = ahead[~found[ahead]]
         found[new] = True
     return found

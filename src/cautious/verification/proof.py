@@ -15,15 +15,12 @@ from math import inf
 import numpy as np
 
 from cautious.verification.claim import Box, Claim, Limit, PricedLimit
-from cautious.verification.exact import Integers
-from cautious.verification.flow import ExactModel
+from cautious.verification.exact import Integers, Number
+from cautious.verification.horizons import exact_model, occupancy_of
 from cautious.verification.lines import Line
-from cautious.verification.occupancy import Occupancy, occupancy
+from cautious.verification.occupancy import Occupancy
 from cautious.verification.risks import KINDS, Barrier, Kind
 from cautious.verification.scalars import SCALARS, ScalarKind, covers, widened
-
-# exact, or an infinity
-Number = Fraction | float
 
 
 class Proof:
@@ -42,12 +39,15 @@ class Proof:
         for risk in self.convex.values():
             mask = risk.permitted()
             permitted &= True if mask is None else mask
+        # limits that leave pairs out: with more room these come back
+        self.forbids: list[bool] = []
         for limit, risks in zip(claim.limits, self.limited, strict=True):
-            for risk in risks:
-                bound = _single_bound(limit) if len(risks) == 1 else None
-                for mask in risk.permitted_below(bound):
-                    permitted &= mask
-        self.exact = ExactModel(claim.model, permitted)
+            bound = _single_bound(limit) if len(risks) == 1 else None
+            masks = [mask for risk in risks for mask in risk.permitted_below(bound)]
+            self.forbids.append(any(np.any(claim.model.allowed & ~mask) for mask in masks))
+            for mask in masks:
+                permitted &= mask
+        self.exact = exact_model(claim.model, permitted)
         self.scalars: dict[int, ScalarKind] = {
             number: SCALARS[term.kind](term, self.exact) for number, term in terms if term.kind in SCALARS
         }
@@ -57,9 +57,9 @@ class Proof:
         return Fraction(self.claim.caution) * Fraction(self.claim.terms[number].weight)
 
     @cached_property
-    def occupancy(self) -> Occupancy:
-        """Of the delivered policy."""
-        return occupancy(self.claim.model, self.claim.policy)
+    def occupancy(self) -> Occupancy | None:
+        """Of the delivered policy; None if it is not known."""
+        return occupancy_of(self.claim.model, self.claim.policy)
 
     def missed(self) -> list[str]:
         """The names of the limits that the policy is not proved to keep."""
@@ -67,9 +67,12 @@ class Proof:
         return [limit.name for limit, risks in pairs if not self._kept(limit, risks)]
 
     def _kept(self, limit: Limit, risks: list[Kind]) -> bool:
+        d = self.occupancy
+        if d is None:
+            return False
         if len(risks) == 1:
-            return risks[0].at_most(self.occupancy, _single_bound(limit))
-        values = [risk.value(self.occupancy) for risk in risks]
+            return risks[0].at_most(d, _single_bound(limit))
+        values = [risk.value(d) for risk in risks]
         total = Fraction(0)
         for term, value in zip(limit.terms, values, strict=True):
             if value is None:
@@ -77,11 +80,27 @@ class Proof:
             total += Fraction(term.weight) * value
         return total <= Fraction(limit.bound)
 
+    def underpriced(self) -> list[str]:
+        """The names of the limits of which one more unit may add more than the claimed price, as far as is proved.
+
+        Beside scalars the price is that of one box, and of a limit that leaves pairs out no price is part of the proof.
+        """
+        if self.scalars:
+            return []
+        return [
+            limit.name
+            for box in self.claim.boxes
+            for limit, priced, forbids in zip(self.claim.limits, box.limits, self.forbids, strict=True)
+            if not forbids and not priced.price <= limit.price
+        ]
+
     def objective(self) -> Number:
         """What the policy reaches at least."""
         d = self.occupancy
+        if d is None:
+            return -inf
         numerator, denominator = self.exact.reward(d.rows)
-        reached = self.exact.horizon * d.mean(numerator, denominator, self.exact.reward_bits)[0]
+        reached = self.exact.length * d.mean(numerator, denominator, self.exact.reward_bits)[0]
         for number, risk in (self.convex | self.scalars).items():
             value = risk.value(d)
             if value is None:
@@ -100,7 +119,7 @@ class Proof:
             return inf
         return max(self._box_bound(box, sides) for box, sides in zip(boxes, ranges, strict=True))
 
-    def _box_bound(self, box: Box, sides: list[tuple[Fraction, Fraction]]) -> Fraction:
+    def _box_bound(self, box: Box, sides: list[tuple[Fraction, Fraction]]) -> Number:
         lines: dict[int, Line] = {}
         for number, convex in self.convex.items():
             lines[number] = convex.line(self.exact, box.lines[number])
@@ -108,9 +127,9 @@ class Proof:
             lines[number] = scalar.line(low, high, float(at))
         reward, intercept = self.exact.reward_above, Fraction(0)
         for number, line in lines.items():
-            reward = line.taken_from(reward, (1 - self.exact.gamma) * self.price(number))
+            reward = line.taken_from(reward, self.price(number) / self.exact.length)
             intercept += self.price(number) * line.intercept
-        reward, less = self._priced_out(reward, box.limits, 1 - self.exact.gamma)
+        reward, less = self._priced_out(reward, box.limits, 1 / self.exact.length)
         return self.exact.greatest_return(reward, box.multipliers, box.rest) - intercept - less
 
     def _priced_out(
@@ -129,7 +148,7 @@ class Proof:
                 reward, less = line.taken_from(reward, unit * cost), less + cost * line.intercept
         return reward, less
 
-    def conflict(self) -> Fraction | None:
+    def conflict(self) -> Number | None:
         """What no policy exceeds of the weighted sum of what is required; None without a proof."""
         barriers = [risk for risk in self.convex.values() if isinstance(risk, Barrier)]
         floors, claimed = [floor for risk in barriers for floor in risk.floors], self.claim.conflict
@@ -145,7 +164,7 @@ class Proof:
             slope, factor = risk.minus_sum(self.exact, claimed.weights[used : used + count])
             reward, used = Line(slope, Fraction(0), factor).taken_from(reward, Fraction(1)), used + count
         reward, less = self._priced_out(reward, claimed.limits, Fraction(1))
-        most = (1 - self.exact.gamma) * self.exact.greatest_return(reward, claimed.multipliers)
+        most = self.exact.greatest_return(reward, claimed.multipliers) / self.exact.length
         return (
             most
             - less

@@ -2,7 +2,8 @@
 
 ``line`` turns what a witness says, ``given``, into a ``Line``. Any numbers give a line that is valid; bad ones give a
 line far below the risk. ``value`` bounds the risk of an ``Occupancy`` from above, for every occupancy within its
-``distance``; None where it may be infinite. With x the occupancy or its state marginal, p the prior, h = 1/(1-gamma):
+``distance``; None where it may be infinite. With x the occupancy or its state marginal, p the prior, h the
+length of the horizon, 1/(1-gamma) without an end:
 
     SafeSet, TaskFloors     - sum_j log(n_j - b_j), n_j linear        -log y >= 1 + log w - w y  for any w > 0
     PeakExposure, WorstTask  max_j n_j, n_j linear                     sum_j w_j n_j             for weights of sum one
@@ -14,7 +15,6 @@ line far below the risk. ``value`` bounds the risk of an ``Occupancy`` from abov
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -49,7 +49,7 @@ class Kind(ABC):
 
     def __init__(self, term: Term, model: Model) -> None:
         self.data, self.model = term.data, model
-        self.horizon = 1 / (1 - Fraction(model.discount))
+        self.length = model.length
 
     def permitted(self) -> Mask | None:
         """Pairs (S, A) of finite risk; None if all are."""
@@ -74,7 +74,33 @@ class Kind(ABC):
         """A number that the risk does not exceed."""
 
 
-class Numbers(Kind):
+class LinearKind(Kind):
+    """Risks of numbers that are linear in the occupancy: what single pairs say of a bound on them.
+
+    A number is given by what each pair counts: numerators and positive denominators.
+    """
+
+    def only_at(self, rows: Rows, numerators: Integers, denominators: Any, bound: Fraction) -> Mask | None:
+        """The only pairs (S, A) that can be used with a number of at most ``bound``; None if others can make up for it.
+
+        If no pair is below the bound, all time is spent where it is met exactly. Visits have no fixed sum: a number
+        that is never negative can be zero only where nothing is counted.
+        """
+        above = numerators * bound.denominator - denominators * bound.numerator
+        if np.any(numerators < 0) or bound > 0 if self.model.counts_visits else np.any(above < 0):
+            return None
+        mask = np.zeros(self.model.shape, dtype=np.bool_)
+        mask.ravel()[rows.pairs] = above <= 0
+        return mask
+
+    def nowhere_above(self, numerators: Integers, denominators: Any, bound: Fraction) -> bool:
+        """Whether what is counted at any pair keeps the mean, or the sum over all visits, within the bound."""
+        if self.model.counts_visits:
+            return bound >= 0 and bool(np.all(numerators <= 0))
+        return bool(np.all(numerators * bound.denominator <= denominators * bound.numerator))
+
+
+class Numbers(LinearKind):
     """Risks of m numbers, factor * <table_j, d>."""
 
     def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
@@ -82,7 +108,7 @@ class Numbers(Kind):
         if "task_rewards" in self.data:
             tasks = self.data["task_rewards"]
             bits = bits_of(tasks)
-            return [integers(rows.pick(task), bits) for task in tasks], bits, self.horizon
+            return [integers(rows.pick(task), bits) for task in tasks], bits, self.length
         return [rows.pick(one).astype(np.int64).astype(object) for one in self.sets()], 0, Fraction(1)
 
     def sets(self) -> Any:
@@ -145,26 +171,23 @@ class Worst(Numbers):
 
     def permitted_below(self, bound: Fraction | None) -> list[Mask]:
         """A number that no pair brings below the bound reaches it with those pairs alone that have it exactly."""
-        masks = []
-        for table, factor in self.on_pairs(Rows(self.model, self.model.allowed)):
-            if bound is not None and factor * int(np.min(table)) >= bound:
-                mask = np.zeros(self.model.shape, dtype=np.bool_)
-                mask[self.model.allowed] = [factor * int(number) <= bound for number in table]
-                masks.append(mask)
-        return masks
+        if bound is None:
+            return []
+        rows = Rows(self.model, self.model.allowed)
+        found = [self.only_at(rows, *one, bound) for one in self.on_pairs(rows)]
+        return [mask for mask in found if mask is not None]
 
     def at_most(self, d: Occupancy, bound: Fraction) -> bool:
         """By the means, or because the numbers exceed the bound at none of the pairs that are used."""
-        pairs = self.on_pairs(d.rows)
         return all(
-            high <= bound or factor * int(np.max(table)) <= bound
-            for (_, high), (table, factor) in zip(self.means(d), pairs, strict=True)
+            high <= bound or self.nowhere_above(*one, bound)
+            for (_, high), one in zip(self.means(d), self.on_pairs(d.rows), strict=True)
         )
 
-    def on_pairs(self, rows: Rows) -> list[tuple[Integers, Fraction]]:
-        """The tables of the numbers over these pairs, and the factor of each."""
+    def on_pairs(self, rows: Rows) -> list[tuple[Integers, int]]:
+        """What each of these pairs counts of every number."""
         tables, bits, factor = self.tables(rows)
-        return [(table, factor / (1 << bits)) for table in tables]
+        return [(factor.numerator * table, factor.denominator << bits) for table in tables]
 
     def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
         """Losses, so minus the returns of tasks."""
@@ -185,31 +208,55 @@ class Worst(Numbers):
         return max(high for _, high in self.means(d))
 
 
-class Linear(Worst):
-    """One number: a sum of shares of time and returns, with weights of either sign."""
+class Linear(LinearKind):
+    """One number: a sum of shares of time and returns, with weights of either sign.
 
-    def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
-        """One table, of shares and returns alike: the horizon is a fraction, whose denominator is taken out."""
-        total, bits = self._numerators(rows.pick)
-        return [total], bits, Fraction(1, self.horizon.denominator)
+    ``tables`` are (k, S, A), or (k, nnz) by outcome if a reward depends on the next state.
+    """
 
-    def _numerators(self, pick: Callable[[Array], Array]) -> tuple[Integers, int]:
-        weights, given = self.data["weights"], self.data["tables"]
-        weight_bits, bits = bits_of(weights), bits_of(given)
+    def table(self, rows: Rows) -> tuple[Integers, Any, int, Fraction]:
+        """Numerators of 2^-bits over these pairs, denominators, the bits, and the factor of all."""
+        weights, given, paid = (self.data[name] for name in ("weights", "tables", "paid"))
+        weight_bits, bits, length = bits_of(weights), bits_of(given), self.length
+        pick = rows.pick if given.ndim == 3 else rows.entry
+        # the length is a fraction; where only some of the tables are paid, its denominator is taken out
+        if np.all(paid) or not np.any(paid):
+            per_step, paid_per_step, factor = 1, 1, length if np.all(paid) else Fraction(1)
+        else:
+            per_step, paid_per_step, factor = length.denominator, length.numerator, Fraction(1, length.denominator)
         total: Any = 0
-        for weight, table, paid in zip(integers(weights, weight_bits), given, self.data["paid"], strict=True):
-            factor = weight * (self.horizon.numerator if paid else self.horizon.denominator)
-            total = total + factor * integers(pick(table), bits)
-        return total, weight_bits + bits
+        for weight, table, is_paid in zip(integers(weights, weight_bits), given, paid, strict=True):
+            total = total + weight * (paid_per_step if is_paid else per_step) * integers(pick(table), bits)
+        numerators, denominators = (total, 1) if given.ndim == 3 else rows.of_outcomes(total)
+        return numerators, denominators, weight_bits + bits, factor
+
+    def on_pairs(self, rows: Rows) -> tuple[Integers, Any]:
+        """What each of these pairs counts."""
+        numerators, denominators, bits, factor = self.table(rows)
+        return factor.numerator * numerators, denominators * (factor.denominator << bits)
+
+    def permitted_below(self, bound: Fraction | None) -> list[Mask]:
+        """If no pair is below the bound, only those reach it that have it exactly."""
+        if bound is None:
+            return []
+        rows = Rows(self.model, self.model.allowed)
+        mask = self.only_at(rows, *self.on_pairs(rows), bound)
+        return [] if mask is None else [mask]
+
+    def at_most(self, d: Occupancy, bound: Fraction) -> bool:
+        """By the mean, or because no pair that is used exceeds the bound."""
+        return super().at_most(d, bound) or self.nowhere_above(*self.on_pairs(d.rows), bound)
 
     def line(self, exact: ExactModel, given: Array) -> Line:
         """The measure itself."""
-        (table,), bits, factor = self.tables(exact.rows)
-        return Line(at_bits(table, bits, exact.bits), Fraction(0), factor)
+        numerators, denominators, bits, factor = self.table(exact.rows)
+        slope = (numerators << exact.bits) // (denominators << bits)
+        return Line(np.asarray(slope, dtype=object), Fraction(0), factor)
 
     def value(self, d: Occupancy) -> Fraction | None:
         """The end of its interval."""
-        return self.means(d)[0][1]
+        numerators, denominators, bits, factor = self.table(d.rows)
+        return factor * d.mean(numerators, denominators, bits)[1]
 
 
 class WorstLoss(Worst):

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 from cautious import storage
 from cautious.errors import IncompatibleError
 from cautious.verification.claim import Claim, read_claim
-from cautious.verification.exact import working_precision
-from cautious.verification.proof import Number, Proof
+from cautious.verification.exact import Number, working_precision
+from cautious.verification.proof import Proof
 
 
 @runtime_checkable
@@ -107,6 +107,7 @@ def verify_claim(claim: Claim) -> Verification:
         text = f"Not proved. The solution claims no finite bounds (status {claim.status})."
         return Verification(False, objective, upper_bound, gap, -inf, text)
     doubts = [f"The policy is not proved to keep {name}." for name in proof.missed()]
+    doubts += [f"One more unit of {name} may be worth more than its claimed price." for name in proof.underpriced()]
     doubts += _doubts(claim, objective, upper_bound, gap)
     margin = -_difference(gap, Fraction(claim.gap))
     text = (
