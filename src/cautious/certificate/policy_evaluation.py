@@ -48,7 +48,7 @@ def evaluate_return(
     """The return of a policy by what it is worth in each state, ``values`` (S,); None if that does not tell it exactly.
 
     For any v, the mean of  r + gamma E[v] - v  over the policy's occupancy lies between the least and the largest
-    entry: where these agree the occupancy need not be known. It is solved for when somebody asks.
+    entry: where these agree the occupancy need not be known. It is solved for when it is first asked for.
     """
     mdp, horizon, counted = problem.mdp, 1 / (1 - problem.mdp.discount), problem.active_states
     v, pi, reward = np.where(counted, values, 0.0), read_only_view(policy).ravel(), problem.reward
@@ -218,7 +218,7 @@ def _return_by_values(problem: Problem, policy: Array, reached: Mask, linear: Li
 
 
 def _clear_of_floors(problem: Problem, found: Visits) -> bool:
-    """Whether every barrier and every limit is kept by more than rounding can fake."""
+    """Whether every barrier and every limit is kept by more than the rounding errors."""
     d, barriers = found.occupancy, [term.risk for term in problem.parts.barriers]
     return all(np.all(risk.slack(d) > 2 * risk.slack_errors(d, found.error)) for risk in barriers) and all(
         term.risk.is_kept(d, found.error) for term in problem.parts.limits

@@ -15,7 +15,7 @@ MIN_STATE_SHARES = (1e-7, 0.0, 1e-9)
 
 
 def adjusted_reward(problem: Problem, witnesses: Sequence[Any]) -> Array:
-    """r - (1-gamma) sum of weight * slope: what a risk-neutral planner must be paid to behave like this."""
+    """r - (1-gamma) sum of weight * slope: the reward under which a risk-neutral planner behaves like this."""
     reward = problem.reward
     for (weight, risk), given in zip(problem.terms, witnesses, strict=True):
         slope = risk.cut(given, problem.active).slope

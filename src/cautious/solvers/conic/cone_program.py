@@ -3,8 +3,8 @@
     minimise   -<d, r> / scale  +  sum_k weight_k (1-gamma) / scale * risk_k(d)
     such that  d >= 0 on the active pairs,   outflow - gamma inflow = (1-gamma) xi   at the active states.
 
-Inside, d is multiplied by the number of active states, so that a typical entry is of size one. Nothing that comes
-back is believed: policies are read off, and every bound is recomputed by the certificate.
+Inside, d is multiplied by the number of active states, so that a typical entry is of size one. No bound of
+Clarabel is used: policies are read off its answer, and every bound is recomputed by the certificate.
 """
 
 from collections.abc import Sequence
