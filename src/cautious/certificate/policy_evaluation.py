@@ -94,7 +94,8 @@ def evaluate_policy(
             return found
         if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
             return worth(found.occupancy, by_values=True)
-        accuracy *= max(0.5 * room / found.error, 1e-6)
+        # the solve may have done better than it was asked to
+        accuracy = min(accuracy, found.occupancy.error) * max(0.5 * room / found.error, 1e-6)
         states = state_sums_of(found.occupancy.occupancy)
 
 
