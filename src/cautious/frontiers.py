@@ -20,7 +20,7 @@ from cautious.solvers.base import Callback, Progress, Workspace
 from cautious.solvers.solve import Request, answer, answer_ready, ready
 from cautious.status import DEFAULT_TOLERANCE, Status
 
-# cautions of a frontier that nobody chose: how many, and how far on both sides of the middle one
+# default cautions of a frontier: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5
 
 
@@ -152,7 +152,7 @@ def _default_cautions(problem: Problem, request: Request) -> Sequence[float]:
         return lost / saved if np.isfinite(saved) and saved > 0 and lost > 0 else 0.0
 
     rate = rate_of(safest) or max(1.0, abs(top))
-    # where policies tie for the safest, one that forgot the return says nothing about what safety costs
+    # of several safest policies the one with the largest return counts: it shows what safety costs
     minding = rate_of(answer(problem.with_caution(rate * 10.0**DECADES), quietly))
     if 0 < minding < rate / 10:
         rate = minding

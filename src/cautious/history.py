@@ -8,7 +8,7 @@ from cautious.arrays import Array
 
 @dataclass(frozen=True)
 class History:
-    """One row per report: ``samples`` drawn so far and, of the policy at that moment, what was then believed.
+    """One row per report: ``samples`` drawn so far and the estimates for the policy of that moment.
 
     ``objective``, ``risk`` and ``gap`` are estimates (NaN where none was made); ``violation`` is the 1-norm by which
     the learner's occupancy misses the balance of flows.

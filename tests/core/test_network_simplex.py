@@ -13,7 +13,7 @@ COST, FLOW = range(2)
 def random_tree(rng, n):
     """``parent`` and ``order`` of a tree whose numbers are shuffled."""
     label = rng.permutation(n)
-    parent = np.full(n, kernels.NOBODY)
+    parent = np.full(n, kernels.NO_NODE)
     for i in range(1, n):
         parent[label[i]] = label[rng.integers(i)]
     return parent, label
@@ -21,7 +21,7 @@ def random_tree(rng, n):
 
 def children(links, i):
     found, child = [], links[i, CHILD]
-    while child != kernels.NOBODY:
+    while child != kernels.NO_NODE:
         found.append(int(child))
         child = links[child, NEXT]
     return found
@@ -30,7 +30,7 @@ def children(links, i):
 def check_tree(links, carried, scale):
     """Children and parents agree, every node is reached once, and potentials are those of the arcs."""
     n = len(links)
-    (root,) = np.flatnonzero(links[:, PARENT] == kernels.NOBODY)
+    (root,) = np.flatnonzero(links[:, PARENT] == kernels.NO_NODE)
     seen, waiting = [], [int(root)]
     while waiting:
         i = waiting.pop()

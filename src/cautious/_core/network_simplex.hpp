@@ -12,7 +12,7 @@
 
 namespace cautious::network_simplex {
 
-inline constexpr i64 NOBODY = -1;
+inline constexpr i64 NO_NODE = -1;
 // the row of `carried` that holds the potentials
 inline constexpr i64 PI = 2;
 
@@ -37,27 +37,27 @@ struct Tree {
     // Make a node the first child of another.
     void attach(i64 i, i64 parent) const {
         i64 child = node[parent].child;
-        node[i].parent = parent, node[i].next = child, node[i].previous = NOBODY;
+        node[i].parent = parent, node[i].next = child, node[i].previous = NO_NODE;
         node[parent].child = i;
-        if (child != NOBODY) node[child].previous = i;
+        if (child != NO_NODE) node[child].previous = i;
     }
     // Take a node from its parent's children.
     void detach(i64 i) const {
         i64 before = node[i].previous, after = node[i].next;
-        (before == NOBODY ? node[node[i].parent].child : node[before].next) = after;
-        if (after != NOBODY) node[after].previous = before;
+        (before == NO_NODE ? node[node[i].parent].child : node[before].next) = after;
+        if (after != NO_NODE) node[after].previous = before;
     }
-    // The next node of the part of the tree below `top`, parents first; NOBODY after the last.
+    // The next node of the part of the tree below `top`, parents first; NO_NODE after the last.
     i64 after(i64 i, i64 top) const {
-        if (node[i].child != NOBODY) return node[i].child;
+        if (node[i].child != NO_NODE) return node[i].child;
         for (; i != top; i = node[i].parent)
-            if (node[i].next != NOBODY) return node[i].next;
-        return NOBODY;
+            if (node[i].next != NO_NODE) return node[i].next;
+        return NO_NODE;
     }
     // Depths and potentials of `top` and of what is below it, from its parent's; how many nodes that were.
     i64 update_below(i64 top) const {
         i64 count = 0;
-        for (i64 i = top; i != NOBODY; i = after(i, top), ++count) {
+        for (i64 i = top; i != NO_NODE; i = after(i, top), ++count) {
             i64 parent = node[i].parent;
             node[i].depth = node[parent].depth + 1;
             pi[i] = pi[parent] + (node[i].upward ? cost[i] : -cost[i]);
@@ -89,16 +89,16 @@ inline bool is_tree(Matrix<i64> links) {
     for (i64 i = 0; i < n; ++i) {
         auto [parent, child, next, previous, depth, upward] = node[i];
         for (i64 other : {parent, child, next, previous})
-            if (other < NOBODY || other >= n) return false;
-        if (child != NOBODY && (node[child].parent != i || node[child].previous != NOBODY)) return false;
-        if (parent == NOBODY) {
+            if (other < NO_NODE || other >= n) return false;
+        if (child != NO_NODE && (node[child].parent != i || node[child].previous != NO_NODE)) return false;
+        if (parent == NO_NODE) {
             roots += 1;
-            if (depth != 0 || next != NOBODY || previous != NOBODY) return false;
+            if (depth != 0 || next != NO_NODE || previous != NO_NODE) return false;
             continue;
         }
         if (depth < 1 || depth >= n || node[parent].depth != depth - 1) return false;
-        if (next != NOBODY && (node[next].parent != parent || node[next].previous != i)) return false;
-        if ((previous == NOBODY ? node[parent].child : node[previous].next) != i) return false;
+        if (next != NO_NODE && (node[next].parent != parent || node[next].previous != i)) return false;
+        if ((previous == NO_NODE ? node[parent].child : node[previous].next) != i) return false;
     }
     return roots == 1;
 }
@@ -117,7 +117,7 @@ inline std::tuple<Buffer<i64>, Buffer<double>> tree_with_flow(In<i64> parent, In
     i64 n = order.size;
     REQUIRE(n > 0 && parent.size == n && length.size == n && supply.size == n);
     Buffer<bool> seen(n, false);
-    auto links = Buffer<i64>::table(n, 6, NOBODY);
+    auto links = Buffer<i64>::table(n, 6, NO_NODE);
     auto carried = Buffer<double>::table(3, n, 0.0);
     REQUIRE_MEMORY(seen, links, carried);
     REQUIRE(is_order(parent, order, seen));
@@ -130,18 +130,18 @@ inline std::tuple<Buffer<i64>, Buffer<double>> tree_with_flow(In<i64> parent, In
         tree.flow[i] = std::abs(tree.flow[i]);
     }
     tree.node[order[0]].depth = 0;
-    for (i64 i = tree.node[order[0]].child; i != NOBODY; i = tree.node[i].next) tree.update_below(i);
+    for (i64 i = tree.node[order[0]].child; i != NO_NODE; i = tree.node[i].next) tree.update_below(i);
     return {std::move(links), std::move(carried)};
 }
 
-// The arc of the tree that blocks more flow along an arc from tail to head; NOBODY if none does.
+// The arc of the tree that blocks more flow along an arc from tail to head; NO_NODE if none does.
 struct Blocking {
-    i64 out = NOBODY, join = NOBODY;
+    i64 out = NO_NODE, join = NO_NODE;
     double amount = INFINITE;
     bool below_head = false;
 
     Blocking(const Tree& tree, i64 a, i64 b) {
-        i64 out_b = NOBODY;
+        i64 out_b = NO_NODE;
         double amount_b = INFINITE;
         while (a != b) {
             if (tree.node[a].depth >= tree.node[b].depth) {
@@ -162,7 +162,7 @@ struct Blocking {
 // tree blocks: costs are negative around a cycle then, or flows are no longer numbers.
 inline i64 exchange(const Tree& tree, i64 tail, i64 head, double cost) {
     Blocking blocking(tree, tail, head);
-    if (blocking.out == NOBODY) return 0;
+    if (blocking.out == NO_NODE) return 0;
     for (i64 i = tail; i != blocking.join; i = tree.node[i].parent)
         tree.flow[i] += tree.node[i].upward ? -blocking.amount : blocking.amount;
     for (i64 i = head; i != blocking.join; i = tree.node[i].parent)
@@ -193,7 +193,7 @@ inline double rounding_error(const Tree& tree, i64 a, i64 b) {
 }
 
 // The first entry of a row with the largest gain  potential - distance - price  if that is more than `best`, which it
-// replaces; else NOBODY.
+// replaces; else NO_NODE.
 inline i64 best_entry(In<double> distance, const double* prices, double potential, double& best) {
     using V = Vec<LANES>;
     i64 j = 0;
@@ -202,7 +202,7 @@ inline i64 best_entry(In<double> distance, const double* prices, double potentia
         most = larger(V::all(potential) - V::load(distance.data + j) - V::load(prices + j), most);
     double gain = most.largest();
     for (; j < distance.size; ++j) gain = std::max(gain, potential - distance[j] - prices[j]);
-    if (!(gain > best)) return NOBODY;
+    if (!(gain > best)) return NO_NODE;
     best = gain;
     for (j = 0; potential - distance[j] - prices[j] != gain; ++j) {
     }
@@ -215,7 +215,7 @@ struct Arc {
 };
 
 // Exchanges until none of `count` candidates pays; false if the budget ran out. search() looks at the next `searched`
-// of them, which takes `work`, and returns the best arc, with tail NOBODY if none pays.
+// of them, which takes `work`, and returns the best arc, with tail NO_NODE if none pays.
 template <class Search>
 bool improve(const Tree& tree, i64 count, i64 searched, i64 work, i64 budget, Search search) {
     i64 quiet = 0;
@@ -223,7 +223,7 @@ bool improve(const Tree& tree, i64 count, i64 searched, i64 work, i64 budget, Se
         Arc best = search();
         quiet += searched;
         budget -= work;
-        if (best.tail == NOBODY || !(best.gain > rounding_error(tree, best.tail, best.head))) continue;
+        if (best.tail == NO_NODE || !(best.gain > rounding_error(tree, best.tail, best.head))) continue;
         i64 nodes = exchange(tree, best.tail, best.head, best.cost);
         budget -= nodes;
         if (nodes > 0) quiet = 0;
@@ -242,10 +242,10 @@ inline bool improve_plan(Matrix<const double> distance, Matrix<i64> links, Matri
     Tree tree(links, carried);
     i64 at = 0;
     return improve(tree, n, rows, std::max<i64>(1, rows * m), budget, [&] {
-        Arc best{NOBODY, NOBODY, 0.0, tolerance};
+        Arc best{NO_NODE, NO_NODE, 0.0, tolerance};
         for (i64 row = 0; row < rows; ++row) {
             i64 j = best_entry(distance.row(at), tree.pi + n, tree.pi[at], best.gain);
-            if (j != NOBODY) best.tail = at, best.head = n + j, best.cost = distance(at, j);
+            if (j != NO_NODE) best.tail = at, best.head = n + j, best.cost = distance(at, j);
             at = at + 1 < n ? at + 1 : 0;
         }
         return best;
@@ -262,7 +262,7 @@ inline bool improve_flow(In<i64> tail, In<i64> head, In<double> length, Matrix<i
     Tree tree(links, carried);
     i64 at = 0;
     return improve(tree, tail.size, block, block, budget, [&] {
-        Arc best{NOBODY, NOBODY, 0.0, tolerance};
+        Arc best{NO_NODE, NO_NODE, 0.0, tolerance};
         for (i64 k = 0; k < block; ++k) {
             double gain = tree.pi[tail[at]] - tree.pi[head[at]] - length[at];
             if (gain > best.gain) best = {tail[at], head[at], length[at], gain};
@@ -277,12 +277,12 @@ inline std::tuple<double, double> tree_cost(Matrix<i64> links, Matrix<double> ca
     i64 n = links.rows, count = 0;
     REQUIRE(fit_together(links, carried) && supply.size == n);
     REQUIRE(is_tree(links));
-    REQUIRE(0 <= root && root < n && links(root, 0) == NOBODY);
+    REQUIRE(0 <= root && root < n && links(root, 0) == NO_NODE);
     Buffer<i64> order(n);
     Buffer<double> net(n);
     REQUIRE_MEMORY(order, net);
     Tree tree(links, carried);
-    for (i64 i = root; i != NOBODY; i = tree.after(i, root)) order[count++] = i;
+    for (i64 i = root; i != NO_NODE; i = tree.after(i, root)) order[count++] = i;
     std::copy(supply.begin(), supply.end(), net.data);
     double total = 0.0, against = 0.0;
     for (i64 k = n - 1; k > 0; --k) {
@@ -306,7 +306,7 @@ inline const Kernel kernels[] = {
                       "What supplies cost on the tree, and how much of them would go against its arcs."),
 };
 
-inline constexpr Constant constants[] = {{"NOBODY", NOBODY}, {"PI", PI}};
+inline constexpr Constant constants[] = {{"NO_NODE", NO_NODE}, {"PI", PI}};
 
 inline const Subject listed =
     subject("network_simplex", "Cheapest flows without capacities: the primal network simplex on a spanning tree.",

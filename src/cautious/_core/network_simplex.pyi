@@ -2,7 +2,7 @@
 
 from cautious.arrays import Array, Indices
 
-NOBODY: int
+NO_NODE: int
 PI: int
 def tree_flow(
     parent: Indices,

@@ -1,8 +1,8 @@
 """Certificates: how much better than the delivered policy any policy could be, from the unscaled data alone.
 
-Nothing here believes a solver. A solver sends a policy and a *witness*; this file and ``policy_evaluation`` recompute
+Nothing here relies on a solver. A solver sends a policy and a *witness*; this file and ``policy_evaluation`` recompute
 everything else with NumPy, SciPy and loops of their own (``_core/certificate.hpp``). The occupancy of the policy comes
-from ``occupancy.py``, which solvers use too, and is believed only as far as its measured residual goes.
+from ``occupancy.py``, which solvers use too; its error is bounded by a residual that is measured here.
 
 Upper bound of a convex problem. For any lines  risk_k(d) >= <u_k, d> + b_k  and any multipliers v (S,),
 
@@ -162,7 +162,7 @@ def first_order_bound(
         return np.inf
     linear = linear_problem(problem, reward, terms, witness.cuts, size)
     bound = _plan_bound(problem, linear, witness) + linear.constant
-    # a witness that proves nothing must not slip through a comparison
+    # every comparison with nan is false: a witness that proves nothing has an infinite bound
     return np.inf if np.isnan(bound) else bound
 
 
@@ -265,7 +265,7 @@ def _cover_bound(problem: Problem, cover: Cover) -> float:
     for box in cover.boxes:
         line = box_line(problem, box)
         bound = first_order_bound(problem, box.witness, line.reward, convex, line.size) + line.constant
-        # a box that proves nothing must not slip through the comparison
+        # as above, for a box
         worst = np.inf if np.isnan(bound) else max(worst, bound)
     return worst
 

@@ -51,7 +51,7 @@ def evaluate_return(
     That is for discounted problems and long-run averages; with other horizons the occupancy tells.
 
     For any v, the mean of  r + gamma E[v] - v  over the policy's occupancy lies between the least and the largest
-    entry: where these agree the occupancy need not be known. It is solved for when somebody asks. In the long run a
+    entry: where these agree the occupancy need not be known. It is solved for when it is first asked for. In the long run a
     policy that takes active pairs where there are any takes no others: without risks, they are all that can last.
     """
     if problem.mdp.horizon not in (None, AVERAGE):
@@ -100,7 +100,8 @@ def evaluate_policy(
             return found
         if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
             return worth(found.occupancy, by_values=True)
-        accuracy *= max(0.5 * room / found.error, 1e-6)
+        # the solve may have done better than it was asked to
+        accuracy = min(accuracy, found.occupancy.error) * max(0.5 * room / found.error, 1e-6)
         states = state_sums_of(found.occupancy.occupancy)
 
 
@@ -229,7 +230,7 @@ def _return_by_values(problem: Problem, policy: Array, reached: Mask, linear: Li
 
 
 def _clear_of_floors(problem: Problem, found: Visits) -> bool:
-    """Whether every barrier and every limit is kept by more than rounding can fake."""
+    """Whether every barrier and every limit is kept by more than the rounding errors."""
     d, barriers = found.pairs, [term.risk for term in problem.parts.barriers]
     return all(np.all(risk.slack(d) > 2 * risk.slack_errors(d, found.error)) for risk in barriers) and all(
         term.risk.is_kept(d, found.error) for term in problem.parts.limits

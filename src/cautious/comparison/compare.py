@@ -175,7 +175,7 @@ def solver_row(problem: Problem, solver: Solver, request: Request) -> Comparison
     """One of our exact methods."""
 
     def run() -> dict[str, Any]:
-        # bound anew: what a risk remembers of an earlier run would help the next one
+        # bound anew: what the bound risk has cached would help the next method
         fresh = Problem(problem.mdp, problem.unbound_risk, problem.caution, problem.constraints)
         started = time.perf_counter()
         solution = answer(fresh, request, solvers=[solver])

@@ -70,7 +70,7 @@ class Run(Resumable, ABC):
 
     @abstractmethod
     def point(self) -> Point:
-        """What is believed now."""
+        """The present estimates, as a row of the history."""
 
     @abstractmethod
     def result(self) -> Result:

@@ -242,7 +242,7 @@ class MDP:
         self.require_unchanged()
 
     def require_unchanged(self) -> None:
-        """Refuse arrays that somebody has changed since the model was made."""
+        """Refuse arrays that were changed after the model was made."""
         if self._as_given != self._looked_over():
             raise InputError(
                 "the transitions were changed after the model was made: it shares them with the matrix it was given; "

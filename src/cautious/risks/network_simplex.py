@@ -56,7 +56,7 @@ def _improved_plan(
     n, m = distance.shape
     hub, largest = n + m, float(distance.max())
     parent = np.full(hub + 1, hub)
-    parent[hub] = kernels.NOBODY
+    parent[hub] = kernels.NO_NODE
     order, balance = np.arange(hub, -1, -1), _plan_balance(supply, demand)
     links, carried = kernels.tree_with_flow(parent, order, np.full(hub + 1, largest), balance)
     rows, gain = min(PRICED_ROWS, n), MIN_RELATIVE_GAIN * largest

@@ -54,7 +54,7 @@ def over_pieces(n: int, threads: int, work: Callable[[int, int], object]) -> Non
     try:
         work(edges[0], edges[1])
     finally:
-        # nobody may still write into the arrays when this returns
+        # no thread may still write into the arrays when this returns
         problems = [other.exception() for other in others]
     for problem in problems:
         if problem is not None:

@@ -1,1 +1,1 @@
-"""Solvers: one file per structure of risk, one loop for all of them."""
+"""Solvers: one file or folder per method, one loop for all of them."""

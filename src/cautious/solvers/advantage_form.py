@@ -3,8 +3,8 @@
 With the optimal values v of the model without risk, <d, r> / (1-gamma) = <xi, v> + <d, a> / (1-gamma) for every
 occupancy d, where a = r + gamma E[v] - v is at most zero. These advantages are given to the solvers instead of the
 rewards, and none below a bound that lies far beyond the slopes of the risk: a pair that costs so much is hardly used,
-and what it costs exactly would only spoil the scaling of the solvers' equations. Rewards are raised by this, never
-lowered, so that a witness proves as much in the original problem; policies are evaluated there.
+and its exact cost would only worsen the scaling of the solvers' equations. Rewards are raised by this, never lowered,
+so that a witness proves as much in the original problem; policies are evaluated there.
 """
 
 from dataclasses import dataclass

@@ -104,7 +104,7 @@ class Start:
 class Target:
     """What a run is asked for: the relative tolerance, or an ``absolute`` one, and the clock it runs by.
 
-    ``watched``: somebody wants to hear of candidates that cannot end the run.
+    ``watched``: there is a callback, to which candidates that cannot end the run are reported as well.
     """
 
     tolerance: float

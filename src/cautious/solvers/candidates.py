@@ -23,7 +23,7 @@ VISIT_GROWTHS = (1e-5, 1e-4, 1e-3)
 
 
 def adjusted_reward(problem: Problem, witnesses: Sequence[Any]) -> Array:
-    """r - normaliser * sum of weight * slope: what a risk-neutral planner must be paid to behave like this."""
+    """r - normaliser * sum of weight * slope: the reward under which a risk-neutral planner behaves like this."""
     reward = problem.reward
     for (weight, risk), given in zip(problem.terms, witnesses, strict=True):
         slope = risk.cut(given, problem.active_pairs).slope

@@ -212,7 +212,7 @@ class _Newton:
         right[m:] += plan.weight @ (self.inverse * right_g) - too_much_f
         self.both = self._solved(right)
         if centre > 0:
-            # the direction to no gap at all only says where the centre is
+            # the predictor, towards a gap of zero, only determines the centring
             self.both += self._solved(right - self.matrix @ self.both)
         df = self.both[m:]
         self.dg = self.inverse * (right_g + df @ plan.weight)

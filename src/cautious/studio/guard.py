@@ -1,9 +1,9 @@
-"""Who gets in: nobody without the token, nobody from another site, on every route and the WebSocket.
+"""Access control: every route and the WebSocket refuse requests without the token and those from other sites.
 
 The token comes once in the address and is then kept in a cookie that scripts cannot read and other sites cannot send.
 Browsers send cookies of a host to all its ports, so that of any other server on this computer would get it. Therefore
 everything lies in a folder whose name nobody else can know, and the cookie is for that folder only.
-Host and Origin are compared with the addresses of this server: a name that somebody else's DNS points here, and a page
+Host and Origin are compared with the addresses of this server: a name that a foreign DNS server points here, and a page
 of somebody else's, are refused before anything else is looked at.
 """
 

@@ -43,7 +43,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A term in the words of ``_core/algorithm_1.hpp``: ``rows`` (m, S*A), ``numbers`` (m, 2)."""
+    """A term as ``_core/algorithm_1.hpp`` takes it: ``rows`` (m, S*A), ``numbers`` (m, 2)."""
 
     kind: int
     on_states: bool

@@ -84,7 +84,7 @@ def meet_floors(
             yield _closest(pool, carried, ERROR_SHARE * abs(worst), conflict)
             return
         weights = rows.normalised(mixture.prices)
-        # prices below rounding would only blur the proof
+        # prices below rounding would only weaken the proof
         weights = np.where(weights < MIN_FLOOR_WEIGHT, 0.0, weights) / scale
         every[bar] = weights
         rough = ERROR_SHARE * min(gap, ERROR_SHARE)

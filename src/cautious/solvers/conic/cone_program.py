@@ -6,8 +6,8 @@
 What another horizon asks of the flow is in ``flow_rows``. With a finite horizon there is a d_t for every step, and
 risks see their sum.
 
-Inside, d is multiplied by the number of active states, so that a typical entry is of size one. Nothing that comes
-back is believed: policies are read off, and every bound is recomputed by the certificate.
+Inside, d is multiplied by the number of active states, so that a typical entry is of size one. No bound of
+Clarabel is used: policies are read off its answer, and every bound is recomputed by the certificate.
 """
 
 from collections.abc import Sequence

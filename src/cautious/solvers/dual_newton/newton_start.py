@@ -136,7 +136,7 @@ def _planned(dual: Dual, point: Point, target: Target) -> StartingPoint:
     """Planning for the reward that makes a marginal even, and again for the marginal of its policy where that pays.
 
     It pays at low temperatures, where the plan is nearly the answer. Elsewhere the policies of two such rounds
-    differ, and Newton's method would have to take back the certainty of the second.
+    differ, and the second would be too close to deterministic for a start.
     """
     problem = dual.problem
     base = (point.ell + np.repeat(point.u, problem.mdp.n_actions)).reshape(problem.active.shape)

@@ -1,4 +1,4 @@
-"""Risks in the words of the interior point method: entries, curvatures, and variables paired with multipliers.
+"""Risks in the form that the interior point method takes: entries, curvatures, and variables paired with multipliers.
 
 Everything is in the method's units: y = n d with n active states, so that a typical entry is of size one, and the
 objective times (1-gamma) n / scale. ``weight`` of a term is caution * (1-gamma) / scale.

@@ -134,7 +134,7 @@ class Search:
 
     def unbalanced(self, imbalance: Array) -> float:
         """What an imbalance of flow is worth."""
-        # a constant in v only speaks of the total mass, which the policy mends by itself
+        # a constant in v only answers to the total mass, which a policy read off the occupancy normalises
         relative = self.v - float(self.part.inflow @ self.v) / (1 - self.part.gamma)
         return abs(float(relative @ imbalance))
 
