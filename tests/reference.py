@@ -154,7 +154,8 @@ def solve_convex(raw, terms, caution, solver, extra_reward=None, constant=0.0):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         problem.solve(solver=solver, **options)
-    assert problem.status in ("optimal", "optimal_inaccurate"), problem.status
+    if problem.status not in ("optimal", "optimal_inaccurate"):
+        raise cp.SolverError(f"{solver}: {problem.status}")
     shift = centre / (1 - raw.discount) + constant
     policy = read_policy(raw, terms, np.maximum(d.value, 0))
     found = occupancy(raw, policy)

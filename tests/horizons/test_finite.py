@@ -305,7 +305,7 @@ def test_what_a_horizon_must_be():
 
 def test_a_horizon_that_no_memory_holds_is_refused_before_any_work():
     mdp = ca.MDP(np.full((1000, 1, 1000), 1e-3), np.zeros((1000, 1)), discount=1.0)
-    with pytest.raises(ca.MemoryLimitError, match="horizon is 10,000,000: .* 1,000 states and 1 actions"):
+    with pytest.raises(ca.MemoryLimitError, match=r"horizon is 10,000,000: .* 1,000 states and 1 actions"):
         ca.Problem(mdp, horizon=10**7)
 
 

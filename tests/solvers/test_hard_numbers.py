@@ -107,6 +107,13 @@ def test_numbers_beyond_double_precision_are_refused(risk, size):
         ca.Problem(mdp, risk(size))
 
 
+@pytest.mark.parametrize("bound", [1e308, -1e308])
+def test_limits_beyond_double_precision_are_refused(bound):
+    mdp = ca.MDP(TWO, [[0.0, 1.0], [2.0, -1.0]], 0.9)
+    with pytest.raises(ca.InputError, match="double precision"):
+        ca.Problem(mdp, constraints=[ca.KL(np.full((2, 2), 0.25)) <= bound])
+
+
 @pytest.mark.parametrize("size", [1e300, -1e300, 1e155, -1e30])
 @pytest.mark.parametrize("name", all_risks(ca.MDP(np.ones((1, 2, 1)), [[0, -10]], discount=0.9)))
 def test_huge_numbers_end_in_an_answer(name, size, capfd):
@@ -131,6 +138,57 @@ def test_a_witness_still_proves_its_bound_when_the_solver_has_gone_on(name):
         certificate = ca.solve(problem, tolerance=1e-9).certificate
         if isinstance(certificate.witness, Witness | Cover):
             assert upper_bound(problem, certificate.witness) <= certificate.upper_bound
+
+
+@pytest.mark.parametrize("caution", [1.0, 30.0])
+@pytest.mark.parametrize("slack", [1e-4, 1e-6])
+@pytest.mark.parametrize("discount", [0.9999, 0.99999])
+def test_narrow_barriers_near_a_discount_of_one(discount, slack, caution):
+    """An occupancy is known up to rounding / (1 - discount), which such a slack magnifies; values tell more."""
+    rng = np.random.default_rng(17)
+    transitions, rewards = rng.dirichlet(np.ones(6), size=(6, 3)), rng.integers(-1, 2, (6, 3)).astype(float)
+    mdp = ca.MDP(transitions, rewards, discount)
+    inside = np.zeros((6, 3))
+    inside[:2] = 1.0
+    most = (1 - discount) * ca.solve(ca.Problem(ca.MDP(transitions, inside, discount))).objective
+    found = ca.solve(ca.Problem(mdp, ca.SafeSet([0, 1], 1 - most + slack), caution))
+    assert found.status is ca.Status.SOLVED
+    # a floor from below and one from above: the return of this task stays in a narrow band
+    task = rng.normal(size=(6, 3))
+    here = float(np.sum(found.occupancy * task)) / (1 - discount)
+    room = slack / (1 - discount)
+    band = ca.TaskFloors(np.array([task, -task]), [here - room, -here - room])
+    kept = ca.solve(ca.Problem(mdp, band, caution))
+    assert kept.status is ca.Status.SOLVED
+    assert kept.gap < 1e-6 * max(1.0, abs(kept.objective))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_largest_exposures_with_much_caution_near_a_discount_of_one(seed):
+    """The exposure's error times the caution was more than the tolerance."""
+    rng = np.random.default_rng(seed)
+    costs = -1e3 * rng.random((8, 30)) * (rng.random((8, 30)) < 0.7)
+    costs[:, 0] = 0.0
+    mdp = ca.MDP(np.eye(8)[rng.integers(8, size=(8, 30))], costs, 0.9999)
+    assert ca.solve(ca.Problem(mdp, ca.PeakExposure([[0, 2, 4, 6, 7]]), 1e7)).status is ca.Status.SOLVED
+
+
+def test_tangents_at_the_only_policy():
+    """Slopes of a barrier were less exact than the policy: a gap of 2.7 where there is no choice."""
+    rows = np.array([[0.45, 0.5, 0.05], [0.24, 0.14, 0.62], [0.18, 0.51, 0.31]])
+    mdp = ca.MDP(rows.reshape(3, 1, 3), np.zeros((3, 1)), 0.99, start=[1, 0, 0])
+    tasks = np.array([[-27.0, 10.7, 82.7], [68.8, 41.9, 106.7]]).reshape(2, 3, 1)
+    floors = np.einsum("jsa,sa->j", tasks, ca.solve(ca.Problem(mdp)).occupancy) * 100 - 0.02
+    risk = ca.TaskFloors(tasks, floors) + 0.06 * ca.TotalVariation([0.13, 0.5, 0.37])
+    assert ca.solve(ca.Problem(mdp, risk, 190.0)).status is ca.Status.SOLVED
+
+
+@pytest.mark.filterwarnings("error")
+def test_slopes_beyond_double_precision_warn_nobody():
+    """Beside a slack of nothing a solver may send infinite weights; they prove nothing."""
+    rows = np.array([[0.01, 0.69, 0.3], [0.84, 0.08, 0.08], [0.0, 0.0, 1.0]])
+    mdp = ca.MDP(rows.reshape(3, 1, 3), [[-1.7e4], [-0.07], [-1400.0]], 0.999, start=[0, 0, 1])
+    assert not np.isfinite(ca.solve(ca.Problem(mdp, ca.SafeSet([1], 1.0), 708.0)).objective)
 
 
 def test_distance_at_a_kink_has_an_error():

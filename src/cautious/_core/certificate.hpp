@@ -110,8 +110,9 @@ struct Twofold {
     double total() const { return value + lost; }
 };
 
-// r + gamma E[v + rest] of a row in twice the working precision. `doubt` grows by what is still unknown: the rounding
-// of the lost parts, and that of the stored chances, which may be off their sum and each off what was given.
+// r + gamma E[v + rest] of a row in twice the working precision, with chances that sum to one exactly. `doubt` grows by
+// what is still unknown: the rounding of the lost parts, and that of the stored chances, each of which may be off what
+// was given; what all of them are off together is known from their sum.
 template <class I>
 Twofold exact_worth(const Rows<I>& p, i64 row, double r, double gamma, In<double> v, In<double> rest, double unit,
                     double& doubt) {
@@ -125,13 +126,14 @@ Twofold exact_worth(const Rows<I>& p, i64 row, double r, double gamma, In<double
         magnitude += std::abs(often * v[p.indices[k]]);
         small += std::abs(often * given);
     }
+    chance.add(-1.0);
+    double middle = mean.total(), excess = chance.total() * middle, apart = 0.0;
+    mean.lost -= excess;
     worth.add_product(gamma, mean.value);
     worth.lost += gamma * mean.lost;
     worth.add(r);
-    chance.add(-1.0);
-    double middle = mean.total(), apart = 0.0;
     for (i64 k = p.first(row); k < p.last(row); ++k) apart += p.data[k] * std::abs(v[p.indices[k]] - middle);
-    doubt += unit * operations * (unit * operations * magnitude + small) + std::abs(chance.total() * middle);
+    doubt += unit * operations * (unit * operations * magnitude + small + std::abs(excess));
     doubt += unit * apart;
     return worth;
 }
@@ -192,7 +194,9 @@ std::tuple<double, double> exact_policy_advantages(Rows<I> p, In<double> r, In<d
             unknown += pi[row] * not_known;
         }
         chance.add(-1.0);
-        unknown += unit * operations * unit * operations * magnitude + std::abs(chance.total() * mean.total());
+        double excess = chance.total() * mean.total();
+        unknown += unit * operations * (unit * operations * magnitude + std::abs(excess));
+        mean.lost -= excess;
         mean.add(-v[s]);
         mean.add(-rest[s]);
         out[s] = mean.total();

@@ -18,6 +18,8 @@ from cautious.models.horizons import AVERAGE
 from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.base import never
+from cautious.risks.features import FeatureRisk
+from cautious.risks.limits import Limit
 
 # of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
 OCCUPANCY_ERROR_SHARE, RETURN_ERROR_SHARE = 0.02, 0.002
@@ -51,8 +53,8 @@ def evaluate_return(
     That is for discounted problems and long-run averages; with other horizons the occupancy tells.
 
     For any v, the mean of  r + gamma E[v] - v  over the policy's occupancy lies between the least and the largest
-    entry: where these agree the occupancy need not be known. It is solved for when it is first asked for. In the long run a
-    policy that takes active pairs where there are any takes no others: without risks, they are all that can last.
+    entry: where these agree the occupancy need not be known. It is solved for when it is first asked for. In the long
+    run a policy that takes active pairs where there are any takes no others: without risks, they are all that can last.
     """
     if problem.mdp.horizon not in (None, AVERAGE):
         return None
@@ -116,12 +118,17 @@ def _worth(
     if not np.isfinite(found.error):
         # a policy that never ends is worth minus infinity
         return EvaluatedPolicy(policy, found, -np.inf, 0.0, -np.inf, 0.0)
+    # values in twice the working precision are those of discounted problems
+    by_values &= problem.mdp.horizon is None
     expected, error = _expected_return(problem, policy, found)
-    clear = _clear_of_floors(problem, found)
-    risk, slopes, errors = _risk(problem, found, hints, over) if clear else (np.inf, (), [])
+    numbers = _numbers_by_values(problem, policy, found) if by_values else {}
+    clear = _clear_of_floors(problem, found, numbers)
+    risk, slopes, errors = _risk(problem, found, hints, over, numbers) if clear else (np.inf, (), [])
+    if not clear and not by_values and _may_be_clear(problem, found):
+        # a more exact look may find that every floor is kept
+        error = np.inf
     # values do not help where the error is that of the convex risks
     convex_error = sum(errors[term.number] for term in problem.parts.without_scalars) if errors else 0.0
-    by_values &= problem.mdp.horizon is None
     if by_values and error > convex_error:
         other = _return_by_values(problem, policy, found.reached, LinearProblem(problem.reward, 0.0, None))
         expected, error = other if other[1] < error else (expected, error)
@@ -160,14 +167,25 @@ def _objective_by_values(
 
 
 def _risk(
-    problem: Problem, found: Visits, hints: Mapping[int, Any], over: Callable[[], bool]
+    problem: Problem,
+    found: Visits,
+    hints: Mapping[int, Any],
+    over: Callable[[], bool],
+    numbers: Mapping[int, tuple[Array, Array]],
 ) -> tuple[float, tuple[Array, ...], list[float]]:
     """The risk of an occupancy, the gradients of its terms, and how far each weighted term can be off.
 
-    There are no gradients and errors where the risk is infinite.
+    There are no gradients and errors where the risk is infinite; ``numbers`` are those of ``_numbers_by_values``.
     """
     risk, slopes, errors, d = 0.0, [], [], found.pairs
     for number, (weight, term) in enumerate(problem.terms):
+        if number in numbers and isinstance(term, FeatureRisk):
+            known, off = numbers[number]
+            value, slope = term.outer(known), term.outer_gradient(known)
+            risk += weight / problem.caution * value
+            errors.append(weight * (term.outer_error(known, off) + 4 * EPS * abs(value)))
+            slopes.append(slope)
+            continue
         value, slope = term.value_and_gradient(d, hints.get(number), over)
         if slope is None:
             return np.inf, (), []
@@ -229,9 +247,55 @@ def _return_by_values(problem: Problem, policy: Array, reached: Mask, linear: Li
     return worth, error
 
 
-def _clear_of_floors(problem: Problem, found: Visits) -> bool:
+def _numbers_by_values(problem: Problem, policy: Array, found: Visits) -> dict[int, tuple[Array, Array]]:
+    """The numbers (m,) of barriers, worst cases and linear limits, and how far each can be off, by the terms' numbers.
+
+    Each number is a return, so that values tell it in twice the working precision. Where a floor is near, or the
+    caution is large, an occupancy does not suffice.
+    """
+    known: dict[int, tuple[Array, Array]] = {}
+    for number, (_, term) in enumerate(problem.terms):
+        risk = term.measure if isinstance(term, Limit) and term.linear else term
+        if not isinstance(risk, FeatureRisk):
+            continue
+        d = found.occupancy
+        numbers, errors = risk.numbers(d), risk.number_errors(d, found.error)
+        # the features were divided by 1 - gamma, and the products below round
+        rounding = 8 * EPS * np.asarray(abs(risk.features) @ np.ravel(d))
+        for j in range(numbers.size):
+            row = np.asarray(risk.features[[j]].toarray()).reshape(problem.mdp.shape)
+            worth, off = _return_by_values(problem, policy, found.reached, LinearProblem(row, 0.0, None))
+            share = 1 - problem.mdp.discount
+            if share * off + rounding[j] < errors[j]:
+                numbers[j], errors[j] = share * worth, share * off + rounding[j]
+        known[number] = numbers, errors
+    return known
+
+
+def _clear_of_floors(problem: Problem, found: Visits, known: Mapping[int, tuple[Array, Array]]) -> bool:
     """Whether every barrier and every limit is kept by more than the rounding errors."""
-    d, barriers = found.pairs, [term.risk for term in problem.parts.barriers]
-    return all(np.all(risk.slack(d) > 2 * risk.slack_errors(d, found.error)) for risk in barriers) and all(
-        term.risk.is_kept(d, found.error) for term in problem.parts.limits
-    )
+    for term in problem.parts.barriers:
+        numbers, errors = known.get(term.number) or _numbers(term.risk, found)
+        if not np.all(numbers - term.risk.floors > 2 * term.risk.with_floors(errors)):
+            return False
+    for limit in problem.parts.limits:
+        if limit.number in known:
+            kept = limit.risk.is_kept_by(*known[limit.number])
+        else:
+            kept = limit.risk.is_kept(found.pairs, found.error)
+        if not kept:
+            return False
+    return True
+
+
+def _may_be_clear(problem: Problem, found: Visits) -> bool:
+    """Whether no barrier and no linear limit is certainly broken."""
+    for risk in problem.parts.requirements:
+        numbers, errors = _numbers(risk, found)
+        if np.any(numbers - risk.floors < -2 * risk.with_floors(errors)):
+            return False
+    return True
+
+
+def _numbers(risk: FeatureRisk, found: Visits) -> tuple[Array, Array]:
+    return risk.numbers(found.pairs), risk.number_errors(found.pairs, found.error)

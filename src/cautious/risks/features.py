@@ -41,6 +41,14 @@ class FeatureRisk(ConicRisk):
     def outer(self, numbers: Array) -> float:
         """The risk as a function of its numbers (m,)."""
 
+    @abstractmethod
+    def outer_gradient(self, numbers: Array) -> Array:
+        """The gradient (S, A) at an occupancy with these numbers (m,)."""
+
+    @abstractmethod
+    def outer_error(self, numbers: Array, errors: Array) -> float:
+        """How far the risk can be off, if its numbers (m,) are known up to these errors (m,)."""
+
     @property
     def sign(self) -> int:
         """1 where the risk rises with its numbers, -1 where it falls."""
@@ -49,6 +57,14 @@ class FeatureRisk(ConicRisk):
     def value(self, d: Array) -> float:
         """The risk of the numbers of d."""
         return self.outer(self.numbers(d))
+
+    def gradient(self, d: Array) -> Array:
+        """At the numbers of d."""
+        return self.outer_gradient(self.numbers(d))
+
+    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+        """By the errors of the numbers."""
+        return self.outer_error(self.numbers(d), self.number_errors(d, distance))
 
     @property
     def label(self) -> str:
@@ -107,9 +123,9 @@ class LogBarrier(FeatureRisk):
         slack = numbers - self.floors
         return float(-np.log(slack).sum()) if np.all(slack > 0) else np.inf
 
-    def gradient(self, d: Array) -> Array:
+    def outer_gradient(self, numbers: Array) -> Array:
         """- sum_j f_j / slack_j."""
-        return -self.weighted(1 / self.slack(d))
+        return -self.weighted(1 / (numbers - self.floors))
 
     def saturated_gradient(self, d: Array, least: Array) -> Array:
         """The gradient with every slack taken as at least this (m,), so that it stays bounded."""
@@ -117,11 +133,15 @@ class LogBarrier(FeatureRisk):
 
     def slack_errors(self, d: Array, distance: float) -> Array:
         """How far each slack of d can be off; (m,)."""
-        return self.number_errors(d, distance) + 2 * EPS * np.abs(self.floors)
+        return self.with_floors(self.number_errors(d, distance))
 
-    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+    def with_floors(self, errors: Array) -> Array:
+        """How far slacks can be off (m,), if the numbers are known up to these errors (m,)."""
+        return np.asarray(errors + 2 * EPS * np.abs(self.floors))
+
+    def outer_error(self, numbers: Array, errors: Array) -> float:
         """Each logarithm by itself: opposite requirements may cancel in the slope, their errors add up."""
-        slack, error = self.slack(d), self.slack_errors(d, distance)
+        slack, error = numbers - self.floors, self.with_floors(errors)
         if not np.all(error < slack):
             return np.inf
         return float(np.log1p(error / (slack - error)).sum()) + 4 * EPS * float(np.abs(np.log(slack)).sum())
@@ -182,13 +202,16 @@ class WorstOf(FeatureRisk):
         """The largest number."""
         return float(numbers.max())
 
-    def gradient(self, d: Array) -> Array:
+    def outer_gradient(self, numbers: Array) -> Array:
         """The first feature that attains it."""
-        return self.weighted(self.witness_at(d, d > 0))
+        return self.weighted(self._first(numbers))
 
     def witness_at(self, d: Array, active: Mask) -> Array:
         """All weight on the first number that attains the maximum."""
-        return np.asarray(np.eye(len(self.names))[int(np.argmax(self.numbers(d)))])
+        return self._first(self.numbers(d))
+
+    def _first(self, numbers: Array) -> Array:
+        return np.asarray(np.eye(len(self.names))[int(np.argmax(numbers))])
 
     def simple_witness(self, active: Mask) -> Array:
         """Equal weights."""
@@ -200,9 +223,9 @@ class WorstOf(FeatureRisk):
         w = w / w.sum() if w.sum() > 0 else np.full(w.size, 1 / w.size)
         return Cut(self.weighted(w), 0.0, self.weighted_size(w), 0.0)
 
-    def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
+    def outer_error(self, numbers: Array, errors: Array) -> float:
         """The largest error of a number: near d another one may be the largest."""
-        return float(self.number_errors(d, distance).max())
+        return float(errors.max())
 
     def epigraph(self, active: Mask) -> Epigraph:
         """One number t with f_j d <= t for all j."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import IncompatibleError, InputError
-from cautious.models.encodings import EPS
+from cautious.models.encodings import EPS, check_magnitude
 from cautious.models.tabular import MDP
 from cautious.risks.base import Constraint, Cut, Risk, Structure, terms_of
 from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
@@ -84,6 +84,10 @@ class Limit(Risk):
             # 8 u: 2 for the product and the sum, the rest for more terms
             error += weight * risk.value_error(d, part, slope, distance) + 4 * EPS * abs(weight * part)
         return value + error <= self.bound
+
+    def is_kept_by(self, numbers: Array, errors: Array) -> bool:
+        """The same of a linear limit, by its numbers (m,) and how far each can be off."""
+        return bool(np.all(numbers + errors + 4 * EPS * np.abs(numbers) <= self.bound))
 
     def cut(self, witness: Any, active: Mask) -> Cut:
         """price * ( <u, d> + b - bound ), by the lines of the measure."""
@@ -158,6 +162,7 @@ def bound_limit(constraint: object, mdp: MDP) -> Limit:
         raise IncompatibleError(
             f"constraints must hold comparisons like ca.Exposure(states) <= 0.02, found {type(constraint).__name__}"
         )
+    check_magnitude(f"the limit of {constraint.measure.label}", np.array(constraint.bound))
     measure = constraint.measure.bind(mdp)
     for _, risk in terms_of(measure):
         if risk.structure is Structure.SCALAR or not risk.convex:

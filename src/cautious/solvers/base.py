@@ -235,14 +235,30 @@ class Outcome:
         self._take_conflict(problem, candidate)
 
     def refine(self, problem: Problem) -> None:
-        """Bound anew with the best multipliers for the lines of the witness, in twice the working precision."""
+        """Bound anew with the best multipliers for the lines of the witness, in twice the working precision.
+
+        Also with the tangents of barriers at the best policy, which a solver may know less exactly than the policy.
+        """
         if self.witness is None or problem.mdp.horizon is not None:
             return
         with np.errstate(all="ignore"):
-            better = refined(problem, self.witness)
-        bound = judged(problem, better)
-        if bound < self.upper:
-            self.upper, self.witness = bound, better
+            for witness in (self.witness, self._with_tangents(problem, self.witness)):
+                better = refined(problem, witness)
+                bound = judged(problem, better)
+                if bound < self.upper:
+                    self.upper, self.witness = bound, better
+
+    def _with_tangents(self, problem: Problem, witness: Witness | Cover) -> Witness | Cover:
+        """The witness with the lines of barriers at the best policy."""
+        best = self.evaluated
+        if best is None or not isinstance(witness, Witness) or len(witness.cuts) != len(problem.terms):
+            return witness
+        cuts = list(witness.cuts)
+        for term in problem.parts.barriers:
+            slack = term.risk.slack(best.occupancy.occupancy)
+            if np.all(slack > 0):
+                cuts[term.number] = 1 / slack
+        return replace(witness, cuts=tuple(cuts))
 
     def _take_conflict(self, problem: Problem, candidate: Candidate) -> None:
         if candidate.conflict is None:
@@ -256,9 +272,11 @@ class Outcome:
 
 def judged(problem: Problem, witness: Witness | Cover) -> float:
     """The bound that ends a run: of all policies, or first order only where no more can be had."""
-    if problem.only_stationary and isinstance(witness, Witness):
-        return first_order_bound(problem, witness, problem.reward, problem.terms)
-    return upper_bound(problem, witness)
+    # a witness that overflows proves nothing
+    with np.errstate(all="ignore"):
+        if problem.only_stationary and isinstance(witness, Witness):
+            return first_order_bound(problem, witness, problem.reward, problem.terms)
+        return upper_bound(problem, witness)
 
 
 def _quietly(candidates: Iterator[Candidate]) -> Iterator[Candidate]:

@@ -329,3 +329,12 @@ def test_wrong_constraints(case):
     with pytest.raises(ca.CautiousError, match=None) as raised:
         call(machine())
     assert message in str(raised.value)
+
+
+def test_a_divergence_that_no_policy_has_is_infeasible():
+    """Its best value alone is infinite too; looking for it ended in an error."""
+    mdp = ca.MDP(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0.9)
+    found = ca.solve(ca.Problem(mdp, constraints=[ca.KL([1.0, 0.0]) <= 0.5, ca.Exposure([0]) <= 0.9]))
+    assert found.status is ca.Status.INFEASIBLE
+    assert found.certificate.facts["best_alone"] == [np.inf]
+    assert found.constraints[0].value == np.inf

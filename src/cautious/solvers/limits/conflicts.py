@@ -49,6 +49,9 @@ def best_alone(problem: Problem, limit: Limit, target: Target, dispatch: Dispatc
     """The best value of a limit's measure over all policies, as the user counts it."""
     terms = terms_of(limit.measure)
     alone = problem.part(np.zeros(problem.mdp.shape), terms, own_support=True)
+    if alone.trapped is not None:
+        # infinite for every policy
+        return limit.sign * np.inf
     own = replace(_own(target), tolerance=ALONE_TOLERANCE)
     # no minus zero
     return -limit.sign * dispatch(alone, own).objective + 0.0
