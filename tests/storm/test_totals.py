@@ -140,7 +140,7 @@ def test_totals_and_probabilities_together(storm, tmp_path, name, direction, goa
     expected = storm.ask(work="multi", direction=direction, goal=goal, bound=bound)
     limit = float(bound[2:])
     constraint = ca.Reach(goal) >= limit if bound[0] == ">" else ca.Reach(goal) <= limit
-    solution = ca.solve(ca.Problem(mdp, constraints=[constraint], horizon="total"), tolerance=1e-7)
+    solution = ca.solve(ca.Problem(mdp, constraints=[constraint], horizon="total"))
     assert sign * solution.require().expected_return == pytest.approx(expected, rel=1e-6, abs=1e-6)
     assert solution.constraints[0].slack >= 0
 
