@@ -26,8 +26,8 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
 from cautious.horizons.discounted import plan_discounted
 from cautious.horizons.plan import Plan
-from cautious.horizons.recurrence import closed_classes, pair_graph
-from cautious.models.chains import Chain, DeterministicChains
+from cautious.horizons.recurrence import closed_classes, pair_graph, uniform_on
+from cautious.models.chains import Chain, DeterministicChains, chain_of
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, pieces, threads_for
@@ -43,8 +43,13 @@ FIRST_ROUNDS, MAX_ROUNDS, MAX_POLICY_ROUNDS = 8, 300, 200
 ROUNDS_PER_SOLVE = 40
 # discounts of the plans that policy iteration starts from, and how precise these are, as a share of all values
 START_DISCOUNTS, START_PRECISION = (0.999, 0.99999), 1e-3
-# how close bounds must be, as a share of what they prove beyond a known value
-MAX_WIDTH_SHARE = 0.2
+# how precisely the soonest way to a reference state is found, as a share of what being there is worth
+REACH_PRECISION = 1e-6
+# how close bounds must be, as a share of the range of rewards: a rough plan may be as good, but where it has not found
+# out what is best it may stay for so long that nobody can tell where it is in the long run
+PRECISION = 1e-9
+# policy iteration is given up where a policy takes bounds so many times farther apart
+MAX_WIDTH_GROWTH = 100.0
 
 
 def plan_average(
@@ -68,6 +73,32 @@ def plan_average(
     actions, values = np.argmax(mdp.allowed, axis=1), np.zeros(mdp.n_states)
     actions[states], values[states] = found.actions, found.values
     return Plan(actions, values, found.lower, found.upper, found.sweeps)
+
+
+def quickly_mixing(mdp: MDP, reward: Array, allowed: Mask, plan: Plan, slack: float) -> Plan:
+    """A plan that is worth less by ``slack`` at most, and whose chain soon gets to one of few states.
+
+    Where many actions are as good, a plan may lead to one corner here and to another there, and the chain may take
+    longer from one to the other than any computation can follow. A policy whose actions all have an advantage of at
+    least L has a gain of at least L: among these actions, those are taken that lead to a reference state soonest.
+    """
+    inside, values = states_of(allowed), plan.values
+    advantage = np.where(allowed, reward + mdp.expect_next(values) - values[:, None], -np.inf)
+    least = float(advantage.max(axis=1)[inside].min()) - slack
+    near = np.asarray(advantage >= least)
+    states = np.flatnonzero(inside)
+    part = mdp.restricted(states, near[states])
+    chain = chain_of(part, uniform_on(part.allowed))
+    goal = np.zeros(part.shape)
+    goal[references(closed_classes(chain.matrix), _mass(chain))] = 1.0
+    part.discount, part.horizon = START_DISCOUNTS[0], None
+    enough = REACH_PRECISION / (1 - part.discount)
+    found = plan_discounted(part, goal, part.allowed, lambda _: enough, None, -np.inf, None)
+    actions = plan.actions.copy()
+    actions[states] = found.actions
+    size = float(np.abs(values).max(initial=0.0)) + float(np.abs(reward[allowed]).max())
+    rounding = 4 * EPS * (mdp.widest_row + 4) * size
+    return Plan(actions, values, least - rounding, plan.upper, plan.sweeps + found.sweeps)
 
 
 class _Search:
@@ -153,10 +184,8 @@ class _Search:
         swept -= (swept.max() + swept.min()) / 2
         if width < self.best.upper - self.best.lower:
             self.best = Plan(actions.copy(), swept.copy(), low, high)
-        # bounds of different sweeps hold together
         left, enough = self.best.upper - self.known, self.tolerance((low + high) / 2)
-        wanted = enough if np.isinf(left) else MAX_WIDTH_SHARE * left
-        self.target = max(wanted, 4 * rounding)
+        self.target = max(min(enough, PRECISION * (self.largest_reward - self.least_reward)), 4 * rounding)
         done = width <= self.target or left <= enough or (self.over is not None and self.over())
         return swept, width, changed, done
 
@@ -198,7 +227,7 @@ class _Search:
 
     def by_policies(self, values: Array, actions: Indices) -> bool:
         """Policy iteration; False where the equations of a policy resist, or rounding ends the progress."""
-        last_width = np.inf
+        first, last_width = self.best.upper - self.best.lower, np.inf
         for _ in range(MAX_POLICY_ROUNDS):
             found = self.solved(values, actions)
             if found is None:
@@ -206,7 +235,7 @@ class _Search:
             values, width, changed, done = self.improve(found, actions)
             if done:
                 return True
-            if changed == 0 and not width < 0.5 * last_width:
+            if (changed == 0 and not width < 0.5 * last_width) or width > MAX_WIDTH_GROWTH * first:
                 return False
             last_width = width
         return False

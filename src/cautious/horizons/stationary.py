@@ -42,6 +42,8 @@ KRYLOV_REDUCTION, POOR_REDUCTION = 1e-10, 0.1
 # a chain whose parts exchange no transition more likely than this is nearly decomposable
 RARE_CHANCES = (1e-6, 1e-9, 1e-3)
 MAX_PARTS = 24
+# how much heavier than the reference state another state may be
+MAX_MASS_RATIO = 100.0
 # an error from which on parts are looked for, unless more was allowed
 SMALL_ERROR = 1e-11
 # no two distributions are farther apart
@@ -237,13 +239,18 @@ class _Classes:
 
     def solved(self, accuracy: float, guess: Array | None) -> tuple[Array, Array]:
         """Stationary distributions (n,), each class summing to one, and the error of each class (C,)."""
-        first = self._first(guess)
+        first = self._first()
         self.reference = _heaviest(self.label, first, self.count)
         single = np.bincount(self.label, minlength=self.count) == 1
         if single.all():
             return np.ones(self.n), np.zeros(self.count)
-        x = self._stationary(self.reference, first)
-        x = self._normalised(x)
+        known = first if guess is None or not np.all(guess[self.reference] > 0) else np.maximum(guess, 0.0)
+        x = self._normalised(self._stationary(self.reference, known))
+        heavier = _heaviest(self.label, x, self.count)
+        if np.any(x[heavier] > MAX_MASS_RATIO * x[self.reference]):
+            # times to a state that is hardly ever visited would say little
+            self.reference = heavier
+            x = self._normalised(self._stationary(self.reference, x))
         errors = self._errors(x)
         worst = max(accuracy, SMALL_ERROR)
         for chance in RARE_CHANCES:
@@ -259,10 +266,8 @@ class _Classes:
                     x, errors = candidate, found
         return x, errors
 
-    def _first(self, guess: Array | None) -> Array:
+    def _first(self) -> Array:
         """A rough idea of the distributions (n,)."""
-        if guess is not None and np.all(np.bincount(self.label, np.maximum(guess, 0.0), self.count) > 0):
-            return self._normalised(np.maximum(guess, 0.0))
         x, backwards = self._normalised(np.ones(self.n)), sp.csr_array(self.matrix.T)
         for _ in range(FIRST_STEPS):
             x = STAYING_SHARE * x + (1 - STAYING_SHARE) * np.asarray(backwards @ x)

@@ -16,10 +16,11 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices
 from cautious.checks import state_sums_of
+from cautious.horizons.average import quickly_mixing
 from cautious.horizons.plan import Plan
 from cautious.models.chains import DeterministicChains
 from cautious.models.encodings import read_only_view
-from cautious.models.horizons import TOTAL
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
@@ -28,6 +29,9 @@ from cautious.support import CONNECTING_SHARE
 MAX_COLUMNS = 400
 KEPT_RECENT_COLUMNS = 20
 STATES_SHARE, STATES_BYTES = 0.5, 32e6
+
+# an error from which on the chain of a column counts as too slow, and one that nothing can be done with
+MAX_SLOW_ERROR, MAX_COLUMN_ERROR = 1e-7, 0.5
 
 Accuracy = float | Callable[[Plan], float]
 
@@ -117,8 +121,18 @@ class ColumnPool:
             problem.mdp, priced, tolerance=tolerance, allowed=problem.kept, warm=self.last, known=known, over=over
         )
         self.last = found
+        wanted = accuracy(found) if callable(accuracy) else accuracy
         column = Column(found.actions.astype(self.small_integer), None, np.inf)
-        numbers = self._evaluate(column, accuracy(found) if callable(accuracy) else accuracy)
+        numbers = self._evaluate(column, wanted)
+        if problem.mdp.horizon == AVERAGE and column.error > max(wanted, MAX_SLOW_ERROR):
+            # another column that is about as good, and whose chain does not take for ever
+            slack = max(found.upper - found.lower, wanted * self.sensitivity(prices))
+            other = quickly_mixing(problem.mdp, priced, problem.kept, found, slack)
+            faster = Column(other.actions.astype(self.small_integer), None, np.inf)
+            better = self._evaluate(faster, wanted)
+            column, numbers = (faster, better) if faster.error < column.error else (column, numbers)
+            if column.error >= MAX_COLUMN_ERROR and self.columns:
+                return found
         self.columns.append(column)
         self.returns = np.append(self.returns, self._return(column))
         self.numbers = np.concatenate([self.numbers, numbers[:, None]], axis=1)
