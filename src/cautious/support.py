@@ -14,10 +14,13 @@ from cautious.risks.base import Risk
 
 
 class Support:
-    """What follows from a model and the risks that count in it, whatever their weights and the rewards are."""
+    """What follows from a model and the risks that count in it, whatever their weights and the rewards are.
 
-    def __init__(self, mdp: MDP, risks: Sequence[Risk]) -> None:
-        self.mdp, self.risks = mdp, tuple(risks)
+    ``pairs`` (S, A) are the only ones that may be used, if they are given.
+    """
+
+    def __init__(self, mdp: MDP, risks: Sequence[Risk], pairs: Mask | None = None) -> None:
+        self.mdp, self.risks, self.pairs = mdp, tuple(risks), pairs
 
     def is_of(self, risks: Sequence[Risk]) -> bool:
         """Whether these are the same risks."""
@@ -27,6 +30,7 @@ class Support:
     def permitted(self) -> Mask:
         """Pairs (S, A) that exist and have finite risk."""
         masks = [mask for risk in self.risks if (mask := risk.permitted()) is not None]
+        masks += [] if self.pairs is None else [self.pairs]
         if not masks:
             return self.mdp.allowed
         return np.asarray(np.logical_and.reduce([self.mdp.allowed, *masks]), dtype=np.bool_)

@@ -10,6 +10,7 @@ import numpy as np
 from cautious._core import certificate as kernels
 from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import TABLE_ROUNDING, LinearProblem, scalar_lines
+from cautious.certificate.exact_limits import exactly_kept
 from cautious.certificate.twofold import twofold_sum
 from cautious.checks import state_sums_of
 from cautious.models.chains import chain_of
@@ -107,7 +108,7 @@ def _worth(
     by_values: bool = False,
 ) -> EvaluatedPolicy:
     expected, error = _expected_return(problem, policy, found)
-    clear = _clear_of_floors(problem, found)
+    clear = _clear_of_floors(problem, policy, found)
     risk, slopes, errors = _risk(problem, found, hints, over) if clear else (np.inf, (), [])
     # values do not help where the error is that of the convex risks
     convex_error = sum(errors[term.number] for term in problem.parts.without_scalars) if errors else 0.0
@@ -217,9 +218,13 @@ def _return_by_values(problem: Problem, policy: Array, reached: Mask, linear: Li
     return worth, error
 
 
-def _clear_of_floors(problem: Problem, found: Visits) -> bool:
-    """Whether every barrier and every limit is kept by more than rounding can fake."""
+def _clear_of_floors(problem: Problem, policy: Array, found: Visits) -> bool:
+    """Whether every barrier and every limit is kept by more than rounding can fake, or, of a small model, exactly."""
     d, barriers = found.occupancy, [term.risk for term in problem.parts.barriers]
-    return all(np.all(risk.slack(d) > 2 * risk.slack_errors(d, found.error)) for risk in barriers) and all(
-        term.risk.is_kept(d, found.error) for term in problem.parts.limits
-    )
+    if not all(np.all(risk.slack(d) > 2 * risk.slack_errors(d, found.error)) for risk in barriers):
+        return False
+    for term in problem.parts.limits:
+        least, largest = term.risk.slack_range(d, found.error)
+        if largest < 0 or (least < 0 and not exactly_kept(problem.mdp, policy, found.reached, term.risk)):
+            return False
+    return True

@@ -199,6 +199,8 @@ def _undecided(problem: Problem, target: Target, outcome: Outcome, names: list[s
     status = outcome.status if interrupted else Status.UNDECIDED
     about = ", ".join(names) if names else "the risk's domain"
     statement = f"No policy with a finite objective was found, and none is excluded, for: {about}."
+    if problem.limits and not interrupted:
+        statement += " Limits that leave no more room than rounding errors need more: 1e-9 of their size is enough."
     return _no_value(problem, target, outcome, status, "undecided", statement, {"requirements": names})
 
 

@@ -15,6 +15,7 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.limits import Limit
 from cautious.solvers.base import Candidate, Outcome, Solver, Target
+from cautious.solvers.limits.touching_limits import touching_limits
 
 Dispatch = Callable[[Problem, Target], Outcome]
 
@@ -40,14 +41,25 @@ class LinearLimits(Solver):
         return None if all(limit.linear for limit in problem.limits) else "has limits that are not linear"
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """The answer of the problem with barriers; once more with smaller weights if that does not suffice."""
-        n_rows = sum(risk.floors.size for risk in problem.parts.requirements)
+        """The answer of the problem with barriers; once more with smaller weights, then where limits touch."""
         for factor in WEIGHT_FACTORS:
-            weight = factor * BARRIER_SHARE * target.allowance(0.0) / max(n_rows, 1)
-            absolute = None if target.absolute is None else INNER_GAP_SHARE * target.absolute
-            inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
-            outcome = self.dispatch(_with_barriers(problem, weight), inner)
-            yield _lifted(problem, weight, outcome)
+            yield self._with_barriers(problem, factor, target)[0]
+        touching = touching_limits(problem, target)
+        if touching is None or touching.rest.trapped is not None:
+            return
+        found, upper = self._with_barriers(touching.rest, 1.0, target)
+        if isinstance(found.witness, Witness):
+            found = replace(found, witness=touching.lift(found.witness, upper, target))
+        yield replace(found, conflict=None)
+
+    def _with_barriers(self, problem: Problem, factor: float, target: Target) -> tuple[Candidate, float]:
+        """The answer with barriers, as a proposal for the problem with limits, and the upper bound of the former."""
+        n_rows = sum(risk.floors.size for risk in problem.parts.requirements)
+        weight = factor * BARRIER_SHARE * target.allowance(0.0) / max(n_rows, 1)
+        absolute = None if target.absolute is None else INNER_GAP_SHARE * target.absolute
+        inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
+        outcome = self.dispatch(_with_barriers(problem, weight), inner)
+        return _lifted(problem, weight, outcome), outcome.upper
 
 
 def _with_barriers(problem: Problem, weight: float) -> Problem:
