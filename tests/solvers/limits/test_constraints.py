@@ -335,7 +335,7 @@ def test_wrong_constraints(case):
 def test_a_bound_that_is_the_best_reachable_value(seed):
     """The best policies of the limit's own row keep it: kept exactly, or out of reach by less than rounding."""
     _, mdp, _ = small_model(400 + seed)
-    states = [int(np.argmax(mdp.start)), mdp.n_states - 1]
+    states = sorted({int(np.argmax(mdp.start)), mdp.n_states - 1})
     row = np.zeros(mdp.shape)
     row[states] = 1
     least = linear_program(mdp, -row, None, None).fun
