@@ -36,6 +36,9 @@ Threads = Annotated[int | None, typer.Option(help="At most this many. Default: a
 MemoryLimit = Annotated[
     str | None, typer.Option(help="What may be added to the memory in use, such as 500MB or 2GB. Default: no limit.")
 ]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="The best policy that takes one action in every state.")
+]
 ReportFile = Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")]
 SolutionFile = Annotated[Path | None, typer.Option(help="Save the solution (.npz).")]
 WithWitness = Annotated[

@@ -20,6 +20,7 @@ def solve(
     time_limit: shared.TimeLimit = None,
     threads: shared.Threads = None,
     memory_limit: shared.MemoryLimit = None,
+    deterministic: shared.Deterministic = False,
     options: problems.ModelOptions = problems.NO_OPTIONS,
     report: shared.ReportFile = None,
     out: shared.SolutionFile = None,
@@ -44,7 +45,13 @@ def solve(
         asked = problems.read_problem(problem, options, risk, caution)
         bar.show("solving")
         solution = ca.solve(
-            asked, tolerance, time_limit, callback=bar, threads=threads, memory_limit=shared.as_bytes(memory_limit)
+            asked,
+            tolerance,
+            time_limit,
+            callback=bar,
+            threads=threads,
+            memory_limit=shared.as_bytes(memory_limit),
+            deterministic=deterministic,
         )
         if report is not None:
             bar.show(f"writing {report}")
