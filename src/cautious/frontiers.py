@@ -1,4 +1,4 @@
-"""``ca.frontier``: solutions along caution, each a warm start for the next."""
+"""``ca.frontier``: solutions along caution, or along the bound of a limit, each a warm start for the next."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,9 @@ POINTS, DECADES = 9, 1.5
 
 
 class Frontier(list[Solution]):
-    """Solutions in the order of their caution; a plain list with a table, a plot and a report.
+    """Solutions in the order of their caution or limit; a plain list with a table, a plot and a report.
+
+    ``over_limit``: the points differ in the bound of their only constraint, not in their caution.
 
     Examples
     --------
@@ -35,18 +37,29 @@ class Frontier(list[Solution]):
     ([0.0, 10.0], ['SOLVED', 'SOLVED'])
     """
 
+    def __init__(self, solutions: Iterable[Solution] = (), over_limit: bool = False) -> None:
+        super().__init__(solutions)
+        self.over_limit = over_limit
+
     @property
     def cautions(self) -> list[float]:
         """The caution of each solution."""
         return [solution.caution for solution in self]
 
+    @property
+    def limits(self) -> list[float]:
+        """The bound of the only constraint of each solution; empty along caution."""
+        return [solution.constraints[0].bound for solution in self] if self.over_limit else []
+
     def table(self) -> list[dict[str, Any]]:
         """One row per solution: caution, expected return, risk, objective, gap, status.
 
+        Over a limit the rows begin with the limit, the value of the measure and the price of one more unit of room.
         At caution 0 the risk of the policy is shown too, although it plays no part in the objective.
         """
         return [
-            {
+            self._limit_columns(solution)
+            | {
                 "caution": solution.caution,
                 "expected_return": solution.expected_return,
                 "risk": solution.policy_risk,
@@ -57,22 +70,37 @@ class Frontier(list[Solution]):
             for solution in self
         ]
 
+    def _limit_columns(self, solution: Solution) -> dict[str, Any]:
+        if not self.over_limit:
+            return {}
+        (row,) = solution.constraints
+        return {"limit": row.bound, "value": row.value, "price": row.price}
+
     def plot(self) -> Any:
-        """Expected return against risk, as a matplotlib figure (extra ``plot``)."""
+        """Expected return against risk, or against the limit, as a matplotlib figure (extra ``plot``)."""
+        if self.over_limit:
+            from cautious.report.limit_page import plot_limits
+
+            return plot_limits(self)
         from cautious.report.plots import plot_frontier
 
         return plot_frontier(self)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page that compares the solutions (extra ``plot``)."""
-        from cautious.report.frontier_page import write_overview
+        if self.over_limit:
+            from cautious.report.limit_page import write_limit_page
 
-        write_overview(self, path)
+            write_limit_page(self, path)
+        else:
+            from cautious.report.frontier_page import write_overview
+
+            write_overview(self, path)
 
 
 def frontier(
     mdp: MDP,
-    risk: Risk,
+    risk: Risk | None = None,
     cautions: Iterable[float] | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
     time_limit_seconds: float | None = None,
@@ -82,13 +110,15 @@ def frontier(
     threads: int | None = None,
     memory_limit: float | None = None,
     constraints: Sequence[Constraint] = (),
+    limits: Iterable[float] | None = None,
+    caution: float = 1.0,
 ) -> Frontier:
-    """Solve a problem for several cautions, from small to large.
+    """Solve a problem for several cautions, from small to large; or for several bounds of one limit.
 
     Parameters
     ----------
     mdp, risk
-        As in ``ca.Problem``.
+        As in ``ca.Problem``; a risk is needed unless there are ``limits``.
     cautions
         At least 0; by default eight values around the exchange rate between return and risk in this model, and 0
         where the risk-neutral policy has a finite risk.
@@ -96,6 +126,8 @@ def frontier(
         As in ``ca.solve``, for each point; a callback that returns True ends the frontier with that point.
     constraints
         As in ``ca.Problem``; every point keeps them.
+    limits
+        Bounds of the only constraint, which replace its own; the points then differ in these, at one ``caution``.
 
     Examples
     --------
@@ -103,7 +135,16 @@ def frontier(
     >>> points = ca.frontier(ca.worlds.maze(), ca.Variance(), cautions=[0, 10])
     >>> points[0].expected_return > points[1].expected_return
     True
+    >>> machine, broken = ca.worlds.machine_replacement(), ca.Exposure("broken")
+    >>> points = ca.frontier(machine, constraints=[broken <= 0], limits=[0.002, 0.004])
+    >>> points.limits, points[0].objective < points[1].objective
+    ([0.002, 0.004], True)
     """
+    if limits is not None:
+        if cautions is not None:
+            raise InputError("a frontier is along cautions or along limits; give one of them, and caution= with limits")
+        request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
+        return _over_limit(mdp, risk, caution, constraints, limits, request)
     if not isinstance(risk, Risk):
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
@@ -129,12 +170,38 @@ def frontier(
     return points
 
 
-def _checked(cautions: Iterable[float]) -> list[float]:
-    if not is_listable(cautions):
-        raise InputError(f"cautions must be a sequence of numbers, found {shown(cautions)}")
-    values = [as_number(f"cautions[{i}]", value, 0.0) for i, value in enumerate(cautions)]
+def _over_limit(
+    mdp: MDP,
+    risk: Risk | None,
+    caution: float,
+    constraints: Sequence[Constraint],
+    limits: Iterable[float],
+    request: Request,
+) -> Frontier:
+    """Solutions along the bound of the only constraint, from small to large."""
+    values = _checked(limits, "limits", -np.inf)
+    if len(constraints) != 1 or not isinstance(constraints[0], Constraint):
+        raise InputError(
+            f"limits are bounds of one constraint, and constraints has {len(constraints)}; give one, such as "
+            "constraints=[ca.Exposure(states) <= 0.02]"
+        )
+    points, before, clock = Frontier(over_limit=True), None, Clock(None)
+    with Interruption(clock):
+        for bound in values:
+            problem = Problem(mdp, risk, caution, [replace(constraints[0], bound=bound)])
+            before = answer(problem, request, before)
+            points.append(before)
+            if clock.stop_requested or before.status is Status.STOPPED:
+                break
+    return points
+
+
+def _checked(numbers: Iterable[float], name: str = "cautions", least: float = 0.0) -> list[float]:
+    if not is_listable(numbers):
+        raise InputError(f"{name} must be a sequence of numbers, found {shown(numbers)}")
+    values = [as_number(f"{name}[{i}]", value, least) for i, value in enumerate(numbers)]
     if not values:
-        raise InputError("cautions is empty; give at least one")
+        raise InputError(f"{name} is empty; give at least one")
     return sorted(set(values))
 
 

@@ -124,6 +124,12 @@ class Problem:
         inner._set(self.mdp, self.unbound_risk, risk, 1.0, reward, terms, None if own_support else self.support)
         return inner
 
+    def on_pairs(self, pairs: Mask, terms: Sequence[tuple[float, Risk]]) -> "Problem":
+        """The same model and rewards with fewer terms, and with these pairs (S, A) only."""
+        inner = self.part(self.reward, terms)
+        inner.support = Support(self.mdp, [risk for _, risk in terms], self.permitted & pairs)
+        return inner
+
     def in_model(
         self, mdp: MDP, reward: Array, terms: Sequence[tuple[float, Risk]], support: Support | None = None
     ) -> "Problem":

@@ -238,6 +238,11 @@ class Solution:
                 "this solution comes from a file that was saved without its witness; solve the problem again, or ask "
                 "for a file written by solution.save(path, witness=True)"
             )
+        if "nodes" in self.certificate.facts:
+            raise IncompatibleError(
+                "the bound of this solution holds for deterministic policies; it rests on a search, which is not part "
+                "of a file, and cannot be verified"
+            )
         return stored_proof(self.problem, self.certificate.witness, self.certificate.visits.pairs)
 
 

@@ -25,10 +25,12 @@ class Support:
 
     With a finite horizon, ``kept``, ``active`` and ``default_rows`` are (T, S, A), and ``active_states`` is (T, S). For
     long-run averages, the pairs that count are those of the one end component, whatever leads there.
+
+    ``pairs`` (S, A) are the only ones that may be used, if they are given.
     """
 
-    def __init__(self, mdp: MDP, risks: Sequence[Risk]) -> None:
-        self.mdp, self.risks = mdp, tuple(risks)
+    def __init__(self, mdp: MDP, risks: Sequence[Risk], pairs: Mask | None = None) -> None:
+        self.mdp, self.risks, self.pairs = mdp, tuple(risks), pairs
 
     def is_of(self, risks: Sequence[Risk]) -> bool:
         """Whether these are the same risks."""
@@ -38,6 +40,7 @@ class Support:
     def permitted(self) -> Mask:
         """Pairs (S, A) that exist and have finite risk."""
         masks = [mask for risk in self.risks if (mask := risk.permitted()) is not None]
+        masks += [] if self.pairs is None else [self.pairs]
         if not masks:
             return self.mdp.allowed
         return np.asarray(np.logical_and.reduce([self.mdp.allowed, *masks]), dtype=np.bool_)

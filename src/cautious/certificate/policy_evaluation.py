@@ -10,6 +10,7 @@ import numpy as np
 from cautious._core import certificate as kernels
 from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import TABLE_ROUNDING, LinearProblem, scalar_lines
+from cautious.certificate.exact_limits import exactly_kept
 from cautious.certificate.twofold import twofold_sum
 from cautious.checks import state_sums_of
 from cautious.models.chains import chain_of
@@ -122,7 +123,7 @@ def _worth(
     by_values &= problem.mdp.horizon is None
     expected, error = _expected_return(problem, policy, found)
     numbers = _numbers_by_values(problem, policy, found) if by_values else {}
-    clear = _clear_of_floors(problem, found, numbers)
+    clear = _clear_of_floors(problem, policy, found, numbers)
     risk, slopes, errors = _risk(problem, found, hints, over, numbers) if clear else (np.inf, (), [])
     if not clear and not by_values and _may_be_clear(problem, found):
         # a more exact look may find that every floor is kept
@@ -272,18 +273,17 @@ def _numbers_by_values(problem: Problem, policy: Array, found: Visits) -> dict[i
     return known
 
 
-def _clear_of_floors(problem: Problem, found: Visits, known: Mapping[int, tuple[Array, Array]]) -> bool:
-    """Whether every barrier and every limit is kept by more than the rounding errors."""
+def _clear_of_floors(problem: Problem, policy: Array, found: Visits, known: Mapping[int, tuple[Array, Array]]) -> bool:
+    """Whether every barrier and every limit is kept by more than the rounding errors, or, of a small model, exactly."""
     for term in problem.parts.barriers:
         numbers, errors = known.get(term.number) or _numbers(term.risk, found)
         if not np.all(numbers - term.risk.floors > 2 * term.risk.with_floors(errors)):
             return False
     for limit in problem.parts.limits:
-        if limit.number in known:
-            kept = limit.risk.is_kept_by(*known[limit.number])
-        else:
-            kept = limit.risk.is_kept(found.pairs, found.error)
-        if not kept:
+        if limit.number in known and limit.risk.is_kept_by(*known[limit.number]):
+            continue
+        least, largest = limit.risk.slack_range(found.pairs, found.error)
+        if largest < 0 or (least < 0 and not exactly_kept(problem.mdp, policy, found.reached, limit.risk)):
             return False
     return True
 

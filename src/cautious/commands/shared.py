@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from cautious import ConstraintValue, Solution
+    from cautious import Solution
     from cautious.report.text_tables import Table
 
 SOLVED, WRONG_INPUT, INFEASIBLE, LIMIT, INTERRUPTED = 0, 2, 3, 4, 130
@@ -35,6 +35,9 @@ TimeLimit = Annotated[float | None, typer.Option(help="Seconds after which the b
 Threads = Annotated[int | None, typer.Option(help="At most this many. Default: all cores where that pays.")]
 MemoryLimit = Annotated[
     str | None, typer.Option(help="What may be added to the memory in use, such as 500MB or 2GB. Default: no limit.")
+]
+Deterministic = Annotated[
+    bool, typer.Option("--deterministic", help="The best policy that takes one action in every state.")
 ]
 ReportFile = Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")]
 SolutionFile = Annotated[Path | None, typer.Option(help="Save the solution (.npz).")]
@@ -163,19 +166,13 @@ def print_table(table: "Table") -> None:
 
 def print_solution(solution: "Solution") -> None:
     """Its figures, and what the policy does in the states it visits most."""
+    from cautious.report.limit_words import limit_words
     from cautious.report.text_tables import busiest_table, solution_table
 
     print_table(solution_table(solution))
     for row in solution.constraints:
-        typer.echo(_constraint_line(row))
+        typer.echo(limit_words(row, solution.mdp, solution.gap))
     print_table(busiest_table(solution))
-
-
-def _constraint_line(row: "ConstraintValue") -> str:
-    """What became of a constraint, and what one more unit of room is worth."""
-    kept = "kept" if row.slack >= 0 else "NOT kept"
-    worth = f"; one more unit of room is worth {row.price:.6g}" if math.isfinite(row.price) else ""
-    return f"{row.name}: {row.value:.6g}, {kept}{worth}"
 
 
 def print_files(written: Mapping[str, Path | None]) -> None:

@@ -20,6 +20,7 @@ def solve(
     time_limit: shared.TimeLimit = None,
     threads: shared.Threads = None,
     memory_limit: shared.MemoryLimit = None,
+    deterministic: shared.Deterministic = False,
     options: problems.ModelOptions = problems.NO_OPTIONS,
     report: shared.ReportFile = None,
     out: shared.SolutionFile = None,
@@ -44,7 +45,13 @@ def solve(
         asked = problems.read_problem(problem, options, risk, caution)
         bar.show("solving")
         solution = ca.solve(
-            asked, tolerance, time_limit, callback=bar, threads=threads, memory_limit=shared.as_bytes(memory_limit)
+            asked,
+            tolerance,
+            time_limit,
+            callback=bar,
+            threads=threads,
+            memory_limit=shared.as_bytes(memory_limit),
+            deterministic=deterministic,
         )
         if report is not None:
             bar.show(f"writing {report}")
@@ -65,6 +72,7 @@ def solve(
 def frontier(
     problem: problems.ProblemName,
     cautions: Annotated[str | None, typer.Option(help="Comma-separated, such as 0,1,10. Default: chosen.")] = None,
+    limits: Annotated[str | None, typer.Option(help="Bounds of the only constraint, such as .01,.02,.05.")] = None,
     risk: shared.RiskText = None,
     tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
     time_limit: shared.TimeLimit = None,
@@ -76,25 +84,30 @@ def frontier(
     quiet: shared.Quiet = False,
     as_json: shared.AsJson = False,
 ) -> None:
-    """Trade expected return against risk: one problem, many cautions.
+    """Trade expected return against risk: one problem, many cautions; or many bounds of its only constraint.
 
     Example: cautious frontier maze --cautions 0,1,10 --report frontier.html
+
+    Example: cautious frontier examples/limits.toml --limits 0.002,0.004,0.01
     """
     import cautious as ca
     from cautious.frontiers import POINTS
     from cautious.report.frontier_page import write_overview
+    from cautious.report.limit_page import limits_table, plot_limits, write_limit_page
     from cautious.report.plots import plot_frontier, save_figure
     from cautious.report.text_tables import frontier_table
 
     shared.check_outputs([], [plot, report])
     expected = "numbers separated by commas, such as 0,1,10"
     wanted = None if cautions is None else shared.numbers_in("--cautions", cautions, expected)
-    with SolveBar(quiet or as_json, points=POINTS if wanted is None else len(wanted)) as bar:
+    bounds = None if limits is None else shared.numbers_in("--limits", limits, "numbers such as .01,.02,.05")
+    count = len(bounds) if bounds is not None else POINTS if wanted is None else len(wanted)
+    with SolveBar(quiet or as_json, points=count) as bar:
         bar.show(f"reading {problem}")
         asked = problems.read_problem(problem, options, risk)
-        if asked.unbound_risk is None:
+        if asked.unbound_risk is None and bounds is None:
             raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
-        bar.show("choosing cautions" if wanted is None else "solving")
+        bar.show("choosing cautions" if wanted is None and bounds is None else "solving")
         points = ca.frontier(
             asked.mdp,
             asked.unbound_risk,
@@ -105,16 +118,18 @@ def frontier(
             threads=threads,
             memory_limit=shared.as_bytes(memory_limit),
             constraints=asked.constraints,
+            limits=bounds,
+            caution=asked.caution,
         )
         if plot is not None:
-            save_figure(plot_frontier(points), plot)
+            save_figure((plot_frontier if bounds is None else plot_limits)(points), plot)
         if report is not None:
             bar.show(f"writing {report}")
-            write_overview(points, report, command=shared.this_command())
+            (write_overview if bounds is None else write_limit_page)(points, report, command=shared.this_command())
     if as_json:
         shared.print_json([shared.summary(one) | {"risk": shared.plain(one.policy_risk)} for one in points])
     else:
-        shared.print_table(frontier_table(points))
+        shared.print_table(frontier_table(points) if bounds is None else limits_table(points))
         shared.print_files({"plot": plot, "report": report})
     raise typer.Exit(max((shared.exit_code(one) for one in points), default=0))
 

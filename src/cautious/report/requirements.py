@@ -10,16 +10,23 @@ from cautious.certificate.bounds import requirements
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.report.accuracy import shares_of_time
+from cautious.report.limit_words import (
+    is_idle,
+    is_share,
+    is_tight,
+    measure_text,
+    measure_words,
+    price_of_room,
+    sense_words,
+)
 from cautious.report.text_tables import Table, busiest_states
-from cautious.report.words import is_counted, number, percent, short, state_name
+from cautious.report.words import amount, is_counted, number, percent, short, state_name
 from cautious.solution import Solution
 from cautious.status import Status
 
 MAX_STATES_NAMED = 6
 MAX_SENTENCES = 4
 MAX_STATES_OUTSIDE = 3
-# relative to the bound
-SMALLEST_SHOWN_SLACK = 1e-6
 
 
 @dataclass(frozen=True)
@@ -99,18 +106,21 @@ def requirements_table(asked: Iterable[Requirement], mdp: MDP) -> Table:
 
 
 def constraints_table(solution: Solution) -> Table:
-    """Each constraint, what the policy reaches, the slack, and what one more unit of room is worth.
+    """Each limit, what the policy reaches, the slack, and what more room is worth.
 
     A slack below a millionth of the bound is shown as 0, and so is the price of a larger one if both together are
     within the gap.
     """
     rows = []
     for one in solution.constraints:
-        tight = abs(one.slack) <= SMALLEST_SHOWN_SLACK * max(abs(one.bound), abs(one.value))
-        idle = not tight and 0 <= one.slack * one.price <= solution.gap
-        price = number(0.0 if idle else one.price, 6) if np.isfinite(one.price) else ""
-        rows.append((one.name, number(one.value, 6), "0" if tight else number(one.slack, 3), price))
-    return Table("", ("constraint", "reached", "slack", "price"), tuple(rows))
+        price = 0.0 if is_idle(one, solution.gap) else price_of_room(one)
+        room = "percentage point" if is_share(one) else "unit"
+        worth = f"{amount(price, solution.mdp, 6)} per {room}" if np.isfinite(price) else ""
+        limit = f"{measure_words(one)} {sense_words(one)} {measure_text(one, one.bound)}"
+        rows.append(
+            (limit, measure_text(one, one.value), "0" if is_tight(one) else measure_text(one, one.slack), worth)
+        )
+    return Table("", ("limit", "reached", "slack", "more room is worth"), tuple(rows))
 
 
 def requirement_words(solution: Solution, *, with_reached: bool = True) -> list[str]:

@@ -162,7 +162,7 @@ def _header(solution: Solution, comparison: NeutralComparison | None) -> str:
 def _constraints(solution: Solution) -> str:
     if not solution.constraints:
         return ""
-    note = "The price is what one more unit of room adds to the objective, at most."
+    note = "What more room is worth is a bound: it adds no more than that to the objective."
     return pieces.section("The limits", pieces.table(constraints_table(solution)), pieces.paragraphs([note], "soft"))
 
 

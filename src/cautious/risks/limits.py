@@ -37,13 +37,17 @@ class LimitWitness:
 
 @dataclass(frozen=True)
 class Limit(Risk):
-    """``measure`` is bound to a model; ``sign`` is -1 where the user wrote ``>=``, and then both are negated."""
+    """``measure`` is bound to a model; ``sign`` is -1 where the user wrote ``>=``, and then both are negated.
+
+    ``source`` is the measure as it was written.
+    """
 
     measure: Risk
     bound: float
     sign: int
     name: str
     allowed: Mask
+    source: Risk
     structure = Structure.LIMIT
     smooth = False
 
@@ -66,27 +70,33 @@ class Limit(Risk):
         return np.zeros_like(d)
 
     def value_and_gradient(self, d: Array, hint: Any = None, over: Any = None) -> tuple[float, Array | None]:
-        """The value 0 at any occupancy, kept or not: ``is_kept`` decides, with the error of the occupancy."""
+        """The value 0 at any occupancy, kept or not: that is decided by ``slack_range``."""
         return 0.0, np.zeros_like(d)
 
     def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
-        """None: see ``is_kept``."""
+        """None: see ``slack_range``."""
         return 0.0
 
-    def is_kept(self, d: Array, distance: float) -> bool:
-        """Whether every occupancy at most ``distance`` from d in the 1-norm keeps the limit, in exact arithmetic."""
+    def slack_range(self, d: Array, distance: float) -> tuple[float, float]:
+        """The least and the largest slack, rounding included, of occupancies at most ``distance`` from d in the 1-norm.
+
+        Minus infinity where the measure is infinite.
+        """
         value, error = 0.0, 0.0
         for weight, risk in terms_of(self.measure):
             part, slope = risk.value_and_gradient(d)
             if slope is None:
-                return False
+                return -np.inf, -np.inf
             value += weight * part
             # 8 u: 2 for the product and the sum, the rest for more terms
             error += weight * risk.value_error(d, part, slope, distance) + 4 * EPS * abs(weight * part)
-        return value + error <= self.bound
+        slack = self.bound - value
+        # 2 u for the difference, 2 for what is added to it
+        error += 2 * EPS * (abs(slack) + error)
+        return slack - error, slack + error
 
     def is_kept_by(self, numbers: Array, errors: Array) -> bool:
-        """The same of a linear limit, by its numbers (m,) and how far each can be off."""
+        """Whether a linear limit is kept by more than rounding, by its numbers (m,) and how far each can be off."""
         return bool(np.all(numbers + errors + 4 * EPS * np.abs(numbers) <= self.bound))
 
     def cut(self, witness: Any, active: Mask) -> Cut:
@@ -170,6 +180,7 @@ def bound_limit(constraint: object, mdp: MDP) -> Limit:
     if not terms_of(measure):
         raise InputError(f"{constraint!r}: every weight of the measure is zero")
     if constraint.sense == "<=":
-        return Limit(measure, constraint.bound, 1, repr(constraint), mdp.allowed)
+        return Limit(measure, constraint.bound, 1, repr(constraint), mdp.allowed, constraint.measure)
     assert isinstance(measure, WorstOf)
-    return Limit(replace(measure, features=-measure.features), -constraint.bound, -1, repr(constraint), mdp.allowed)
+    negated = replace(measure, features=-measure.features)
+    return Limit(negated, -constraint.bound, -1, repr(constraint), mdp.allowed, constraint.measure)

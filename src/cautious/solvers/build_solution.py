@@ -23,6 +23,7 @@ from cautious.solution import Solution
 from cautious.solvers.base import Outcome, Target, run
 from cautious.solvers.choose import dispatch
 from cautious.solvers.column_generation.phase_one import PhaseOne
+from cautious.solvers.deterministic.branch_and_bound import Search
 from cautious.solvers.limits.conflicts import best_alone, explained
 from cautious.solvers.limits.constraint_values import constraint_values
 from cautious.status import Status
@@ -55,6 +56,44 @@ def build_solution(problem: Problem, target: Target, outcome: Outcome) -> Soluti
         witness=outcome.witness,
     )
     multipliers, adjusted = _prices(problem, target, outcome.witness, best)
+    return _solution(problem, target, outcome, outcome.method, outcome.status, best, certificate, multipliers, adjusted)
+
+
+def build_deterministic(problem: Problem, target: Target, search: Search) -> Solution:
+    """What a search over deterministic policies found, and that none is better by more than the gap."""
+    best, relaxed = search.best, search.relaxed
+    if not np.isfinite(relaxed.objective):
+        return build_solution(problem, target, relaxed)
+    assert relaxed.evaluated is not None
+    facts: dict[str, Any] = {
+        "checked": "upper bounds of all nodes of a search over deterministic policies",
+        "nodes": search.nodes,
+        "mixed_bound": relaxed.bound,
+    }
+    outcome = Outcome(Status.SOLVED, "branch and bound", best, steps=search.nodes)
+    if best is None:
+        outcome.evaluated = relaxed.evaluated
+        outcome.status = Status.INFEASIBLE if search.ended else target.clock.ended
+        if outcome.status is Status.SOLVED:
+            outcome.status = Status.UNDECIDED
+        kind = "infeasible" if search.ended else "undecided"
+        mixing = f"; policies that mix actions reach {relaxed.objective:.9g}"
+        proved = "No deterministic policy" if search.ended else "Before the search ended no deterministic policy"
+        statement = f"{proved} was found that meets all requirements{mixing}."
+        if search.ended:
+            statement = f"No deterministic policy meets all requirements{mixing}."
+        facts["requirements"] = [limit.label for limit in problem.limits]
+        return _no_value(problem, target, outcome, outcome.status, kind, statement, facts)
+    upper = float(np.nextafter(max(search.upper, best.objective) + best.error, np.inf))
+    gap = upper - best.objective
+    if gap > target.allowance(best.objective):
+        outcome.status = target.clock.ended if target.clock.over else Status.STEP_LIMIT
+    statement = (
+        f"No deterministic policy is better than this one by more than {gap:.3g}; policies that mix actions reach "
+        f"{relaxed.objective:.9g}."
+    )
+    certificate = Certificate("global", statement, upper, gap, best.occupancy, best.error, facts)
+    multipliers, adjusted = _prices(problem, target, relaxed.witness, relaxed.evaluated)
     return _solution(problem, target, outcome, outcome.method, outcome.status, best, certificate, multipliers, adjusted)
 
 
@@ -215,6 +254,8 @@ def _undecided(problem: Problem, target: Target, outcome: Outcome, names: list[s
     status = outcome.status if interrupted else Status.UNDECIDED
     about = ", ".join(names) if names else "the risk's domain"
     statement = f"No policy with a finite objective was found, and none is excluded, for: {about}."
+    if problem.limits and not interrupted:
+        statement += " Limits that leave no more room than rounding errors need more: 1e-9 of their size is enough."
     return _no_value(problem, target, outcome, status, "undecided", statement, {"requirements": names})
 
 

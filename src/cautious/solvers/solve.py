@@ -7,7 +7,7 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-from cautious.checks import as_count, as_number, as_seed
+from cautious.checks import as_count, as_flag, as_number, as_seed
 from cautious.errors import IncompatibleError
 from cautious.problem import Problem
 from cautious.runtime.clock import Clock
@@ -16,8 +16,9 @@ from cautious.runtime.memory import MemoryWatch
 from cautious.runtime.threads import use_threads
 from cautious.solution import Solution
 from cautious.solvers.base import Callback, Solver, Start, Target, Workspace
-from cautious.solvers.build_solution import build_solution, infeasible_by_forbidden_pairs
+from cautious.solvers.build_solution import build_deterministic, build_solution, infeasible_by_forbidden_pairs
 from cautious.solvers.choose import dispatch
+from cautious.solvers.deterministic.branch_and_bound import branch_and_bound
 from cautious.status import DEFAULT_TOLERANCE
 
 
@@ -31,11 +32,13 @@ class Request:
     callback: Callback | None = None
     threads: int | None = None
     memory_limit: float | None = None
+    deterministic: bool = False
 
     def check(self) -> "Request":
         """This request, if every part of it makes sense."""
         as_number("tolerance", self.tolerance, 0.0, 1.0, open_ends="(")
         as_seed(self.seed)
+        as_flag("deterministic", self.deterministic)
         if self.callback is not None and not callable(self.callback):
             raise IncompatibleError(f"callback must be callable or None, found {type(self.callback).__name__}")
         if self.time_limit_seconds is not None:
@@ -56,6 +59,7 @@ def solve(
     *,
     threads: int | None = None,
     memory_limit: float | None = None,
+    deterministic: bool = False,
 ) -> Solution:
     """The best policy of a problem with a known model, and a proof of how good it is.
 
@@ -76,6 +80,9 @@ def solve(
     memory_limit
         Bytes that may be added to what the process holds. Methods that need more are not tried; if none is left, a
         ``MemoryLimitError`` says so before any work; a run that grows beyond it ends with its best policy so far.
+    deterministic
+        Look for the best policy that takes one action in every state. The gap then bounds what another deterministic
+        policy could gain; it closes where a search can do so, which is in small models, or with few limits.
 
     Examples
     --------
@@ -85,7 +92,8 @@ def solve(
     >>> solution.status.name, solution.certificate.kind
     ('SOLVED', 'global')
     """
-    return answer(problem, Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit))
+    request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit, deterministic)
+    return answer(problem, request)
 
 
 def answer(
@@ -134,6 +142,8 @@ def answer_ready(
     with clock.memory, Interruption(clock):
         if problem.trapped is not None:
             return infeasible_by_forbidden_pairs(problem, target)
+        if request.deterministic and not problem.neutral:
+            return build_deterministic(problem, target, branch_and_bound(problem, target, request.callback))
         return build_solution(problem, target, dispatch(problem, target, request.callback, solvers))
 
 

@@ -338,3 +338,39 @@ def test_a_divergence_that_no_policy_has_is_infeasible():
     assert found.status is ca.Status.INFEASIBLE
     assert found.certificate.facts["best_alone"] == [np.inf]
     assert found.constraints[0].value == np.inf
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_bound_that_is_the_best_reachable_value(seed):
+    """The best policies of the limit's own row keep it: kept exactly, or out of reach by less than rounding."""
+    _, mdp, _ = small_model(400 + seed)
+    states = sorted({int(np.argmax(mdp.start)), mdp.n_states - 1})
+    row = np.zeros(mdp.shape)
+    row[states] = 1
+    least = linear_program(mdp, -row, None, None).fun
+    model = ca.MDP(mdp.transitions, np.zeros(mdp.shape), mdp.discount, mdp.start, allowed=mdp.allowed)
+    best = ca.solve(ca.Problem(model, ca.Exposure(states)), tolerance=1e-12).risk
+    assert best == pytest.approx(least, abs=1e-9)
+    for bound in (best, np.nextafter(best, 2)):
+        found = ca.solve(ca.Problem(mdp, constraints=[ca.Exposure(states) <= bound]))
+        if found.status is not ca.Status.SOLVED:
+            assert found.status in (ca.Status.INFEASIBLE, ca.Status.UNDECIDED)
+            continue
+        wanted = linear_program(mdp, mdp.rewards / (1 - mdp.discount), [row.ravel()], [least + 1e-9])
+        assert found.objective == pytest.approx(-wanted.fun, rel=1e-4, abs=1e-4)
+        exact = exact_occupancy(mdp, found.policy)
+        assert sum(sum(exact[s]) for s in states) <= Fraction(float(bound))
+
+
+def test_the_best_return_first_and_then_another():
+    """Limits at the best value leave the ties of the first aim to the second."""
+    transitions = np.zeros((3, 2, 3))
+    transitions[0, 0, 1] = transitions[0, 1, 2] = transitions[1:, :, 0] = 1
+    first, second = np.array([[0.0, 0], [1, 1], [1, 1]]), np.array([[0.0, 0], [3, 4], [0, 0]])
+    mdp = ca.MDP(transitions, second, 0.5, [1, 0, 0])
+    # every policy has the first return 2/3, and the double is just below that
+    assert Fraction(2 / 3) < Fraction(2, 3)
+    found = ca.solve(ca.Problem(mdp, constraints=[ca.Return(first) >= 2 / 3])).require()
+    assert found.objective == pytest.approx(8 / 3)
+    assert ca.solve(ca.Problem(mdp, constraints=[ca.Return(first) >= np.nextafter(2 / 3, 1)])).objective == -np.inf
+    assert ca.solve(ca.Problem(mdp, constraints=[ca.Return(first) >= 1])).status is ca.Status.INFEASIBLE

@@ -27,7 +27,7 @@ def constraint_values(
     rows = []
     for term in problem.parts.limits:
         limit, price = term.risk, prices[term.number]
-        if limit.forbids and np.isfinite(outcome.objective):
+        if limit.forbids and np.isfinite(outcome.objective) and outcome.witness is not None:
             price = _forbidding_price(problem, limit, outcome, target, dispatch)
         value, bound = limit.sign * float(limit.measure.value(d)), limit.sign * limit.bound
         rows.append(ConstraintValue(limit.name, value, bound, limit.sign * (bound - value), price))
@@ -35,7 +35,7 @@ def constraint_values(
 
 
 def _prices(problem: Problem, outcome: Outcome, d: Array) -> dict[int, float]:
-    """The prices of the limits by the number of their term; infinite for those of a conflict."""
+    """The prices of the limits by the number of their term; infinite for those of a conflict, and without a witness."""
     conflict, witness = outcome.conflict, outcome.witness
     if conflict is not None:
         return _conflict_prices(problem, conflict)

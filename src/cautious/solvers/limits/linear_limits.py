@@ -19,6 +19,7 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.limits import Limit
 from cautious.solvers.base import Candidate, Outcome, Solver, Target
+from cautious.solvers.limits.touching_limits import touching_limits
 
 Dispatch = Callable[[Problem, Target], Outcome]
 
@@ -47,16 +48,30 @@ class LinearLimits(Solver):
         return None if all(limit.linear for limit in problem.limits) else "has limits that are not linear"
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """The answer of the problem with barriers; again with smaller weights while that does not suffice."""
-        n_rows = sum(risk.floors.size for risk in problem.parts.requirements)
+        """The answer of the problem with barriers; again with smaller weights, then where limits touch."""
         allowances = [factor * target.allowance(0.0) for factor in WEIGHT_FACTORS]
         first = target.allowance(_objective_without_limits(problem))
         for allowance in [first, *allowances] if first > 2 * allowances[0] else allowances:
-            weight = BARRIER_SHARE * allowance / max(n_rows, 1)
-            absolute = None if target.absolute is None else INNER_GAP_SHARE * target.absolute
-            inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
-            outcome = self.dispatch(_with_barriers(problem, weight), inner)
-            yield _lifted(problem, weight, outcome)
+            yield self._with_barriers(problem, allowance, target)[0]
+        touching = touching_limits(problem, target) if problem.mdp.horizon is None else None
+        if touching is None or touching.rest.trapped is not None:
+            return
+        found, upper = self._with_barriers(touching.rest, allowances[0], target)
+        if isinstance(found.witness, Witness):
+            found = replace(found, witness=touching.lift(found.witness, upper, target))
+        yield replace(found, conflict=None)
+
+    def _with_barriers(self, problem: Problem, allowance: float, target: Target) -> tuple[Candidate, float]:
+        """The answer with barriers, as a proposal for the problem with limits, and the upper bound of the former.
+
+        ``allowance`` is about the gap that is allowed.
+        """
+        n_rows = sum(risk.floors.size for risk in problem.parts.requirements)
+        weight = BARRIER_SHARE * allowance / max(n_rows, 1)
+        absolute = None if target.absolute is None else INNER_GAP_SHARE * target.absolute
+        inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
+        outcome = self.dispatch(_with_barriers(problem, weight), inner)
+        return _lifted(problem, weight, outcome), outcome.upper
 
 
 def _objective_without_limits(problem: Problem) -> float:

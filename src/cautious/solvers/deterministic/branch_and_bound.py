@@ -1,0 +1,202 @@
+"""The best deterministic policy: branch and bound on the states where the best policy mixes actions.
+
+A node is a set of state-action pairs. The best policy on these pairs, mixed or not, is at least as good as the best
+deterministic one: its upper bound holds for both. Where it mixes actions in a state, one child keeps only the most
+likely of them there, and the other child all but that one. A node is closed when its bound is no better than the best
+deterministic policy found, when its best policy is deterministic, or when no policy on its pairs keeps the limits.
+
+Every node proposes two deterministic policies: the likeliest actions of its best policy, and the best actions at the
+prices of the risks and limits.
+"""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from cautious.arrays import Array, Indices, Mask
+from cautious.certificate.bounds import Witness, linear_problem
+from cautious.certificate.exact_limits import MAX_STATES, exactly_kept
+from cautious.certificate.policy_evaluation import EvaluatedPolicy, evaluate_policy
+from cautious.planning import plan
+from cautious.problem import Problem
+from cautious.solvers.base import Outcome, Progress, Target, Workspace
+from cautious.solvers.choose import dispatch
+
+Callback = Callable[[Progress], object]
+
+MAX_NODES = 3000
+# of the allowed gap: the precision of nodes, and what a node must promise beyond the best policy found
+NODE_GAP_SHARE, MIN_GAIN_SHARE = 0.3, 0.5
+# an action with a larger share is the only one of its state
+MAX_SHARE = 1 - 1e-9
+
+
+@dataclass(order=True)
+class _Node:
+    """Ordered by what no policy on its pairs exceeds, the most promising first."""
+
+    minus_upper: float
+    number: int
+    pairs: Mask = field(compare=False)
+    policy: Array | None = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Search:
+    """``best``: the best deterministic policy found, if any; ``upper``: what no deterministic policy exceeds.
+
+    ``relaxed`` is the outcome without the restriction. ``ended``: every node was closed.
+    """
+
+    best: EvaluatedPolicy | None
+    upper: float
+    relaxed: Outcome
+    nodes: int
+    ended: bool
+
+
+def branch_and_bound(problem: Problem, target: Target, callback: Callback | None = None) -> Search:
+    """Search until the gap is within the target's, every node is closed, or a limit is reached."""
+    return _Search(problem, target, callback).run()
+
+
+class _Search:
+    def __init__(self, problem: Problem, target: Target, callback: Callback | None) -> None:
+        self.problem, self.target, self.callback = problem, target, callback
+        self.best: EvaluatedPolicy | None = None
+        # the largest bound of the closed nodes
+        self.closed, self.nodes = -np.inf, 0
+        self.open: list[_Node] = []
+
+    def run(self) -> Search:
+        everything = np.array(self.problem.permitted)
+        relaxed = self._outcome(everything)
+        node: _Node | None = self._node(everything, relaxed)
+        while node is not None or self.open:
+            if node is None:
+                node = heapq.heappop(self.open)
+            if self._over() or self._solved(-node.minus_upper):
+                heapq.heappush(self.open, node)
+                break
+            node = self._branched(node)
+        upper = max([self.closed, self._value, *(-node.minus_upper for node in self.open)])
+        return Search(self.best, upper, relaxed, self.nodes, not self.open)
+
+    @property
+    def _value(self) -> float:
+        return -np.inf if self.best is None else self.best.objective
+
+    def _over(self) -> bool:
+        return self.nodes >= MAX_NODES or self.target.clock.over
+
+    def _solved(self, upper: float) -> bool:
+        """Whether the most promising of all open nodes promises no more than the allowed gap."""
+        highest = max([upper, self.closed, *(-node.minus_upper for node in self.open[:1])])
+        return highest - self._value <= MIN_GAIN_SHARE * self.target.allowance(self._value)
+
+    def _outcome(self, pairs: Mask) -> Outcome:
+        """The best policy on these pairs."""
+        self.nodes += 1
+        narrowed = self.problem.on_pairs(pairs, self.problem.terms)
+        if narrowed.trapped is not None:
+            return Outcome(upper=-np.inf)
+        absolute = None if self.target.absolute is None else NODE_GAP_SHARE * self.target.absolute
+        tolerance = NODE_GAP_SHARE * self.target.tolerance
+        inner = replace(self.target, tolerance=tolerance, absolute=absolute, start=None, workspace=Workspace())
+        found = dispatch(narrowed, inner)
+        if found.conflict is not None:
+            found.upper = -np.inf
+        elif np.isfinite(found.objective):
+            found.upper = found.bound
+        self._propose(narrowed, pairs, found)
+        return found
+
+    def _propose(self, narrowed: Problem, pairs: Mask, found: Outcome) -> None:
+        """Two deterministic policies near the best one on some pairs."""
+        if found.evaluated is None:
+            return
+        mixed = found.evaluated.policy
+        self._take(np.argmax(np.where(pairs, mixed + 1e-12, -1.0), axis=1))
+        if isinstance(found.witness, Witness) and len(found.witness.cuts) == len(narrowed.terms) > 0:
+            priced = linear_problem(narrowed, narrowed.reward, narrowed.terms, found.witness.cuts).reward
+            room = self.target.allowance(found.objective)
+            self._take(plan(narrowed.mdp, priced, tolerance=room, allowed=narrowed.kept, over=self.target.over).actions)
+
+    def _take(self, actions: Indices) -> None:
+        policy = np.eye(self.problem.mdp.n_actions)[actions]
+        # states that are never visited may have no usable pair
+        chosen = np.where(np.any((policy > 0) & self.problem.mdp.allowed, axis=1)[:, None], policy, self._first_actions)
+        if not self.problem.usable(chosen):
+            return
+        found = evaluate_policy(self.problem, chosen)
+        if found.objective - found.error > self._value - (0.0 if self.best is None else self.best.error):
+            self.best = found
+        if self.callback is not None:
+            upper = max([found.objective, *(-node.minus_upper for node in self.open)])
+            seconds = self.target.clock.seconds
+            told = Progress(self.nodes, seconds, self._value, upper, upper - self._value, "branch and bound")
+            self.target.clock.stop_requested |= self.callback(told) is True
+
+    @property
+    def _first_actions(self) -> Array:
+        rows: Array = np.eye(self.problem.mdp.n_actions)[np.argmax(self.problem.default_rows, axis=1)]
+        return rows
+
+    def _node(self, pairs: Mask, found: Outcome) -> _Node | None:
+        """An open node, or None for one that is closed."""
+        if not found.upper > self._value + MIN_GAIN_SHARE * self.target.allowance(self._value):
+            self.closed = max(self.closed, found.upper)
+            return None
+        policy = None if found.evaluated is None else found.evaluated.policy
+        return _Node(-found.upper, self.nodes, pairs, policy)
+
+    def _branched(self, node: _Node) -> _Node | None:
+        """The child with the likeliest action, to go on with; the other one is put aside."""
+        if -node.minus_upper <= self._value + MIN_GAIN_SHARE * self.target.allowance(self._value):
+            self.closed = max(self.closed, -node.minus_upper)
+            return None
+        place = self._mixed_state(node)
+        if place is None:
+            # one policy is left, and it was proposed
+            self.closed = max(self.closed, self._value if self._misses_a_limit(node) else -node.minus_upper)
+            return None
+        state, action = place
+        only, without = node.pairs.copy(), node.pairs.copy()
+        only[state], without[state, action] = False, False
+        only[state, action] = True
+        other = self._node(without, self._outcome(without))
+        if other is not None:
+            heapq.heappush(self.open, other)
+        return self._node(only, self._outcome(only))
+
+    def _misses_a_limit(self, node: _Node) -> bool:
+        """Whether the only policy of a node certainly misses a limit."""
+        if node.policy is None:
+            return False
+        found = evaluate_policy(self.problem, node.policy).occupancy
+        d, small = found.occupancy, np.count_nonzero(found.reached) <= MAX_STATES
+        for limit in self.problem.limits:
+            least, largest = limit.slack_range(d, found.error)
+            undecided = least < 0 and not (small and exactly_kept(self.problem.mdp, node.policy, found.reached, limit))
+            if largest < 0 or (undecided and small and limit.linear):
+                return True
+        return False
+
+    def _mixed_state(self, node: _Node) -> tuple[int, int] | None:
+        """The state where most time goes to other actions than the likeliest, and the latter; None without a choice.
+
+        Where no policy is known, or the policy does not mix and is still no match for its bound, any choice.
+        """
+        narrowed = self.problem.on_pairs(node.pairs, self.problem.terms)
+        choice = np.count_nonzero(narrowed.active, axis=1) > 1
+        if not choice.any():
+            return None
+        if node.policy is None:
+            state = int(np.argmax(choice))
+            return state, int(np.argmax(narrowed.active[state]))
+        d = evaluate_policy(self.problem, node.policy).occupancy.occupancy
+        spread = np.where(choice & (node.policy.max(axis=1) <= MAX_SHARE), d.sum(axis=1) - d.max(axis=1), -1.0)
+        state = int(np.argmax(spread)) if spread.max() > 0 else int(np.argmax(np.where(choice, d.sum(axis=1), -1.0)))
+        return state, int(np.argmax(np.where(narrowed.active[state], node.policy[state], -1.0)))
