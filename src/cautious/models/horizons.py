@@ -41,3 +41,12 @@ def as_horizon(horizon: Any, discount: float) -> Horizon:
     if isinstance(horizon, bool) or not isinstance(horizon, numbers.Integral):
         raise InputError(f'horizon is {shown(horizon)}; it must be None, a number of steps, "average" or "total"')
     return as_count("horizon", horizon, 1, MAX_STEPS)
+
+
+def require_discounting(what: str, discount: float) -> None:
+    """Refuse discount 1 where returns are discounted, for ever."""
+    if discount == 1:
+        raise InputError(
+            f"{what} works with returns that are discounted for ever, and the discount is 1; give one below 1, or "
+            'solve a known model with a horizon: ca.Problem(mdp, horizon=24), horizon="average" or horizon="total"'
+        )
