@@ -73,10 +73,3 @@ def test_predict_counts_the_steps_of_each_environment(solution):
 def test_a_risk_that_plays_no_part_is_that_of_all_steps():
     solution = ca.solve(ca.Problem(ca.worlds.queue(), ca.PeakExposure([[0]]), caution=0.0, horizon=4))
     assert solution.policy_risk == pytest.approx(solution.occupancy[:, 0].sum())
-
-
-def test_proofs_with_a_horizon_are_not_written_yet(solution, tmp_path):
-    with pytest.raises(ca.IncompatibleError, match="proofs with horizon=6 cannot be written or verified yet"):
-        solution.save(tmp_path / "six.npz", witness=True)
-    with pytest.raises(ca.IncompatibleError, match="proofs with horizon=6"):
-        ca.verify(solution)

@@ -227,7 +227,7 @@ class Solution:
         model_header, model_arrays = model_to_storage(self.mdp)
         header = {
             "model": model_header,
-            "horizon": self.horizon,
+            "horizon": self.mdp.horizon,
             "status": self.status.name,
             "certificate": {name: _storage.plain(getattr(self.certificate, name)) for name in _PROVED},
             "risk_label": self.risk_label,
@@ -257,7 +257,7 @@ class Solution:
                 "this solution comes from a file that was saved without its witness; solve the problem again, or ask "
                 "for a file written by solution.save(path, witness=True)"
             )
-        return stored_proof(self.problem, self.certificate.witness, self.occupancy)
+        return stored_proof(self.problem, self.certificate.witness, self.certificate.visits.pairs)
 
 
 _NUMBERS = ("objective", "expected_return", "risk", "upper_bound", "gap", "caution", "tolerance", "seconds")
@@ -280,16 +280,12 @@ def load(path: str | os.PathLike[str]) -> Solution:
     model_arrays = {name.removeprefix("model."): a for name, a in arrays.items() if name.startswith("model.")}
     try:
         mdp = model_from_storage(path, header["model"], model_arrays)
-        # files of earlier versions are discounted ones
-        with _storage.errors_of_file(path):
-            mdp = mdp.with_horizon(as_horizon(header.get("horizon"), mdp.discount))
-        shapes = {"policy": mdp.occupancy_shape, "occupancy": mdp.occupancy_shape, "adjusted_reward": mdp.shape}
-        shapes |= {"multipliers": mdp.occupancy_shape[:-1], "reached": mdp.shape[:1]}
+        mdp = mdp.with_horizon(as_horizon(header.get("horizon"), mdp.discount))
         certificate = {key: _storage.unplain(value) for key, value in header["certificate"].items()}
         numbers: dict[str, Any] = {name: float(_storage.unplain(header[name])) for name in _NUMBERS}
         tables: dict[str, Any] = {name: _storage.take(path, arrays, name) for name in _TABLES}
         for name, table in tables.items():
-            expected = shapes[name]
+            expected = _shape_of(name, mdp)
             dtype = np.dtype(np.bool_ if name == "reached" else np.float64)
             if table.shape != expected or table.dtype != dtype:
                 found = f"has shape {table.shape} and dtype {table.dtype}"
@@ -314,6 +310,15 @@ def load(path: str | os.PathLike[str]) -> Solution:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{path}: the solution's header is incomplete or damaged ({error!r})") from None
+
+
+def _shape_of(table: str, mdp: MDP) -> tuple[int, ...]:
+    """Policies, occupancies and multipliers have a first axis of steps with a finite horizon."""
+    if table == "reached":
+        return (mdp.n_states,)
+    if table == "adjusted_reward":
+        return mdp.shape
+    return mdp.occupancy_shape[:-1] if table == "multipliers" else mdp.occupancy_shape
 
 
 def _proof(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> StoredProof | None:

@@ -41,11 +41,6 @@ class StoredProof:
 
 def stored_proof(problem: Problem, witness: Witness | Cover | Conflict | None, occupancy: Array) -> StoredProof:
     """The problem and what the upper bound rests on; ``occupancy`` (S, A) is that of the delivered policy."""
-    if problem.mdp.horizon is not None:
-        raise IncompatibleError(
-            f"proofs with horizon={problem.mdp.horizon!r} cannot be written or verified yet, only discounted ones; the "
-            "certificate of the solution holds as it stands, and solution.save(path) writes the rest"
-        )
     header: dict[str, Any] = {"caution": problem.caution, "terms": [], "limits": [], "boxes": 0, "conflict": False}
     arrays: dict[str, Any] = {}
     for number, (weight, unbound, bound) in enumerate(_terms(problem)):
