@@ -14,7 +14,7 @@ from cautious.errors import IncompatibleError, InputError, shown
 from cautious.horizons.total import refuse_endless, refuse_endless_gain
 from cautious.horizons.visits import over_time
 from cautious.models.encodings import LARGEST_RETURN
-from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon
+from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon, require_room
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
@@ -61,7 +61,8 @@ class Problem:
     ) -> None:
         if not isinstance(mdp, MDP):
             raise IncompatibleError(f"a problem needs a ca.MDP as its model, found {type(mdp).__name__}")
-        mdp = mdp.with_horizon(as_horizon(horizon, mdp.discount, mdp.shape))
+        mdp = mdp.with_horizon(as_horizon(horizon, mdp.discount))
+        require_room(mdp.horizon, mdp.shape)
         if isinstance(risk, type) and issubclass(risk, Risk):
             raise IncompatibleError(f"risk is the class {risk.__name__}; make one: ca.{risk.__name__}(...)")
         if risk is not None and not isinstance(risk, Risk):

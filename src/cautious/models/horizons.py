@@ -24,8 +24,8 @@ MAX_STEPS = 10**7
 TABLES_OVER_TIME = 4
 
 
-def as_horizon(horizon: Any, discount: float, shape: tuple[int, int]) -> Horizon:
-    """A horizon that goes with this discount, and with states and actions (S, A) of this number."""
+def as_horizon(horizon: Any, discount: float) -> Horizon:
+    """A horizon that goes with this discount."""
     if horizon is None:
         if discount == 1:
             raise InputError(
@@ -44,11 +44,26 @@ def as_horizon(horizon: Any, discount: float, shape: tuple[int, int]) -> Horizon
         return horizon  # type: ignore[return-value]
     if isinstance(horizon, bool) or not isinstance(horizon, numbers.Integral):
         raise InputError(f'horizon is {shown(horizon)}; it must be None, a number of steps, "average" or "total"')
-    steps = as_count("horizon", horizon, 1, MAX_STEPS)
-    needed, memory = 8 * TABLES_OVER_TIME * steps * shape[0] * shape[1], psutil.virtual_memory().total
+    return as_count("horizon", horizon, 1, MAX_STEPS)
+
+
+def require_room(horizon: Horizon, shape: tuple[int, int]) -> None:
+    """Refuse more steps than policies of so many states and actions (S, A) can be stored for."""
+    if not isinstance(horizon, int):
+        return
+    needed, memory = 8 * TABLES_OVER_TIME * horizon * shape[0] * shape[1], psutil.virtual_memory().total
     if needed > memory:
         raise MemoryLimitError(
-            f"horizon is {steps:,}: policies and occupancies of so many steps take about {needed / 1e9:,.3g} GB for "
+            f"horizon is {horizon:,}: policies and occupancies of so many steps take about {needed / 1e9:,.3g} GB for "
             f"{shape[0]:,} states and {shape[1]:,} actions, and this machine has {memory / 1e9:,.3g} GB"
         )
-    return steps
+    return as_count("horizon", horizon, 1, MAX_STEPS)
+
+
+def require_discounting(what: str, discount: float) -> None:
+    """Refuse discount 1 where returns are discounted, for ever."""
+    if discount == 1:
+        raise InputError(
+            f"{what} works with returns that are discounted for ever, and the discount is 1; give one below 1, or "
+            'solve a known model with a horizon: ca.Problem(mdp, horizon=24), horizon="average" or horizon="total"'
+        )
