@@ -182,10 +182,10 @@ def _risk(
     for number, (weight, term) in enumerate(problem.terms):
         if number in numbers and isinstance(term, FeatureRisk):
             known, off = numbers[number]
-            value, slope = term.outer(known), term.outer_gradient(known)
+            value = term.outer(known)
             risk += weight / problem.caution * value
             errors.append(weight * (term.outer_error(known, off) + 4 * EPS * abs(value)))
-            slopes.append(slope)
+            slopes.append(term.outer_gradient(known))
             continue
         value, slope = term.value_and_gradient(d, hints.get(number), over)
         if slope is None:

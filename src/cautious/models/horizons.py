@@ -57,7 +57,6 @@ def require_room(horizon: Horizon, shape: tuple[int, int]) -> None:
             f"horizon is {horizon:,}: policies and occupancies of so many steps take about {needed / 1e9:,.3g} GB for "
             f"{shape[0]:,} states and {shape[1]:,} actions, and this machine has {memory / 1e9:,.3g} GB"
         )
-    return as_count("horizon", horizon, 1, MAX_STEPS)
 
 
 def require_discounting(what: str, discount: float) -> None:
