@@ -1,6 +1,7 @@
 """What a policy is worth, by its occupancy and by its values alone."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -111,3 +112,21 @@ def test_advantages_never_hide_a_nan():
     v[3] = np.nan
     table = (*mdp.csr, mdp.rewards.ravel(), policy.ravel(), everything, np.ones(6, dtype=bool), 0.9, v)
     assert np.isnan(certificate.policy_advantages(*table, EPS)).all()
+
+
+def test_an_occupancy_is_never_asked_for_an_accuracy_that_was_reached_before(monkeypatch):
+    mdp = ca.worlds.garnet(n_states=100)
+    rng = np.random.default_rng(1)
+    policy = rng.dirichlet(np.ones(mdp.n_actions), size=mdp.n_states)
+    prior = policy_occupancy(mdp, rng.dirichlet(np.ones(mdp.n_actions), size=mdp.n_states)).occupancy
+    problem, steps = ca.Problem(mdp, ca.KL(0.99 * prior + 0.01 / prior.size), caution=10.0), []
+
+    def solved(mdp, policy, accuracy, states):
+        found = policy_occupancy(mdp, policy, accuracy, states)
+        steps.append((accuracy, found.error))
+        return found
+
+    monkeypatch.setattr(policy_evaluation, "policy_occupancy", solved)
+    policy_evaluation.evaluate_policy(problem, policy, None, lambda _: 1e-7)
+    assert len(steps) > 1
+    assert all(asked < reached for (_, reached), (asked, _) in pairwise(steps))
