@@ -182,18 +182,16 @@ def _risk(
     for number, (weight, term) in enumerate(problem.terms):
         if number in numbers and isinstance(term, FeatureRisk):
             known, off = numbers[number]
-            value = term.outer(known)
-            risk += weight / problem.caution * value
-            errors.append(weight * (term.outer_error(known, off) + 4 * EPS * abs(value)))
-            slopes.append(term.outer_gradient(known))
-            continue
-        value, slope = term.value_and_gradient(d, hints.get(number), over)
-        if slope is None:
-            return np.inf, (), []
+            value, slope, error = term.outer(known), term.outer_gradient(known), term.outer_error(known, off)
+        else:
+            value, given = term.value_and_gradient(d, hints.get(number), over)
+            if given is None:
+                return np.inf, (), []
+            slope, error = given, term.value_error(d, value, given, found.error)
         # without caution only limits are left, whose value is 0
         risk += weight / (problem.caution or 1.0) * value
         # 8 u: 3 for weight, caution and value, the rest for sums of up to five terms; ``value_error`` has room for more
-        errors.append(weight * (term.value_error(d, value, slope, found.error) + 4 * EPS * abs(value)))
+        errors.append(weight * (error + 4 * EPS * abs(value)))
         slopes.append(slope)
     return risk, tuple(slopes), errors
 
