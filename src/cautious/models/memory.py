@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious._core.rows import reach
-from cautious.arrays import Indices
+from cautious.arrays import Array, Indices
 from cautious.models.encodings import read_only_view
 from cautious.models.tabular import MDP, Memory
 
@@ -74,10 +74,22 @@ def with_memory(mdp: MDP, sets: Sequence[tuple[str, Indices]]) -> MDP:
 
 def _outcomes(mdp: MDP, part: sp.csr_array, origin: Indices, own: Indices) -> sp.csr_array:
     """The reward of each outcome, looked up in the model by pair and next state."""
-    table = sp.csr_array((mdp.outcome_rewards, mdp.transitions.indices, mdp.transitions.indptr), mdp.transitions.shape)
-    row = np.repeat(own, np.diff(part.indptr))
-    paid = np.asarray(table[row, origin[part.indices]]).ravel()
+    assert mdp.outcome_rewards is not None
+    paid = _looked_up(mdp, mdp.outcome_rewards, part, origin, own)
     return sp.csr_array((paid, part.indices, part.indptr), part.shape)
+
+
+def lifted_outcomes(mdp: MDP, outcomes: Array) -> Array:
+    """Numbers of the stored transitions of the model without memory (nnz,), for those of the model with memory."""
+    assert mdp.memory is not None
+    own = lifted_pairs(mdp.memory, mdp.n_actions)
+    return _looked_up(mdp.memory.base, outcomes, mdp.transitions, mdp.memory.origin, own)
+
+
+def _looked_up(mdp: MDP, outcomes: Array, part: sp.csr_array, origin: Indices, own: Indices) -> Array:
+    table = sp.csr_array((outcomes, mdp.transitions.indices, mdp.transitions.indptr), mdp.transitions.shape)
+    row = np.repeat(own, np.diff(part.indptr))
+    return np.asarray(table[row, origin[part.indices]]).ravel()
 
 
 def _after(sets: Sequence[tuple[str, Indices]], bits: int) -> str:

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_number, first_bad
 from cautious.errors import IncompatibleError, InputError
-from cautious.models.encodings import check_magnitude, reward_moments
+from cautious.models.encodings import check_magnitude, reward_moments, row_of_entries
 from cautious.models.horizons import TOTAL
-from cautious.models.memory import is_entered_again, lifted_pairs, with_memory
+from cautious.models.memory import is_entered_again, lifted_outcomes, lifted_pairs, with_memory
 from cautious.models.tabular import MDP
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
 from cautious.risks.features import PeakExposure, SafeSet, WorstOf, indicators
@@ -52,6 +52,10 @@ class LinearMeasure(UnboundRisk):
     def by_outcome(self, mdp: MDP) -> Array | None:
         """What is counted for every stored transition (nnz,), where that depends on the next state."""
         return None
+
+    def counted_at_start(self, mdp: MDP) -> Mask:
+        """States (S,) whose share of the start is part of the measure."""
+        return np.zeros(mdp.n_states, np.bool_)
 
     def bind(self, mdp: MDP) -> WorstOf:
         """The measure in this model: the largest of one number."""
@@ -169,6 +173,9 @@ class Return(LinearMeasure):
 
     def by_outcome(self, mdp: MDP) -> Array | None:
         """The rewards, if they were given by outcome."""
+        if mdp.memory is not None:
+            outcomes = self.by_outcome(mdp.memory.base)
+            return None if outcomes is None else lifted_outcomes(mdp, outcomes)
         return reward_moments(self.rewards, mdp.transitions, *mdp.shape, name="Return.rewards")[1]
 
     def feature(self, mdp: MDP) -> sp.csr_array:
@@ -206,18 +213,27 @@ class Reach(LinearMeasure):
         return _with_states("Reach", self.states)
 
     def row(self, mdp: MDP) -> sp.csr_array:
-        """In a model with memory of the states: to enter the part where they have been entered."""
-        if mdp.memory is not None:
-            own = mdp.memory.base.state_indices("Reach.states", self.states)
-            for number, states in enumerate(mdp.memory.sets):
-                if np.array_equal(own, states):
-                    return _entering(mdp, mdp.memory.bits >> number & 1 == 1)
+        """As in any model: a model with memory knows the states by another name."""
         return self.feature(mdp)
 
     def feature(self, mdp: MDP) -> sp.csr_array:
         """The chance to step into the states from outside, and the share of the start inside."""
-        states = mdp.state_indices("Reach.states", self.states)
-        return _entering(mdp, np.isin(np.arange(mdp.n_states), states))
+        return _entering(mdp, self.counted_at_start(mdp))
+
+    def counted_at_start(self, mdp: MDP) -> Mask:
+        """The states; with memory of them, those after which they have been entered."""
+        if mdp.memory is not None:
+            own = mdp.memory.base.state_indices("Reach.states", self.states)
+            for number, states in enumerate(mdp.memory.sets):
+                if np.array_equal(own, states):
+                    return np.asarray(mdp.memory.bits >> number & 1 == 1)
+        return np.isin(np.arange(mdp.n_states), mdp.state_indices("Reach.states", self.states))
+
+    def by_outcome(self, mdp: MDP) -> Array | None:
+        """One for a transition into the states from outside."""
+        inside, rows = self.counted_at_start(mdp), row_of_entries(mdp.transitions)
+        entering = inside[mdp.transitions.indices] & ~inside[rows // mdp.n_actions]
+        return np.asarray(entering, dtype=np.float64)
 
     def to_remember(self, mdp: MDP) -> Indices | None:
         """The states, sorted, if they can be left and entered again; refuses problems that have no such probability."""

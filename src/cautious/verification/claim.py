@@ -25,6 +25,8 @@ AVERAGE, TOTAL = "average", "total"
 SCALAR_KINDS = ("Variance", "CVaR")
 # exact powers of a discount grow with the steps; beyond this many bits they would take minutes
 MAX_POWER_BITS = 1 << 18
+# those that expected visits do not have
+KINDS_OF_SHARES = ("SafeSet", "Wasserstein", *SCALAR_KINDS)
 # the data of each kind of risk: its arrays, and the ranges of its numbers
 ARRAYS: dict[str, tuple[str, ...]] = {
     "SafeSet": ("states",),
@@ -38,7 +40,7 @@ ARRAYS: dict[str, tuple[str, ...]] = {
     "Wasserstein": ("prior", "tree"),
     "Variance": (),
     "CVaR": (),
-    "Linear": ("weights", "tables", "paid"),
+    "Linear": ("weights", "tables", "paid", "starting"),
 }
 NUMBERS = {
     "SafeSet": {"slack": (0.0, 1.0)},
@@ -287,6 +289,8 @@ class _Reader:
         kind = given["kind"]
         if kind not in ARRAYS:
             raise InputError(f"risks of the kind {kind!r} cannot be verified")
+        if model.counts_visits and kind in KINDS_OF_SHARES:
+            raise InputError(f"{kind} is of shares of time, and visits until the end have no fixed sum")
         data = {name: as_number(name, given[name], *ends) for name, ends in NUMBERS.get(kind, {}).items()}
         arrays: dict[str, Any] = {name: self.array(prefix, name, model) for name in ARRAYS[kind]}
         if kind == "Wasserstein" and f"{prefix}distance" in self.arrays:
@@ -299,9 +303,9 @@ class _Reader:
             check_nonnegative(name, arrays.get(name, np.zeros(0)))
         if "floors" in arrays:
             check_shape(f"{prefix}floors", arrays["floors"], arrays["task_rewards"].shape[:1], "one for every task")
-        for name in ("weights", "paid"):
-            if name in arrays:
-                check_shape(f"{prefix}{name}", arrays[name], arrays["tables"].shape[:1], "one for every table")
+        for name in ("weights", "paid", "starting"):
+            if name in arrays and len(arrays[name]) != len(arrays["tables"]):
+                raise InputError(f"{prefix}{name} must have one entry for every table")
         if kind == "Wasserstein":
             check_shape(f"{prefix}prior", arrays["prior"], model.shape[:1], "(S,)")
         return Term(kind, as_number("weight", given["weight"], 0.0, open_ends="("), data | arrays)
@@ -336,7 +340,7 @@ class _Reader:
                 return self.whole(place, given.size, 0, n)
             case "tree":
                 return self.whole(place, given.size, -1, given.size)
-            case "sets":
+            case "sets" | "starting":
                 return as_mask(place, given, (len(given), n), "(m, S)")
             case "paid":
                 return as_mask(place, given, (given.size,), "(k,)")

@@ -21,6 +21,7 @@ from cautious.verification.lines import Line
 from cautious.verification.occupancy import Occupancy
 from cautious.verification.risks import KINDS, Barrier, Kind
 from cautious.verification.scalars import SCALARS, ScalarKind, covers, widened
+from cautious.verification.visit_risks import KINDS_OF_VISITS
 
 
 class Proof:
@@ -29,11 +30,12 @@ class Proof:
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
         terms = list(enumerate(claim.terms))
+        kinds = KINDS_OF_VISITS if claim.model.counts_visits else KINDS
         self.convex: dict[int, Kind] = {
-            number: KINDS[term.kind](term, claim.model) for number, term in terms if term.kind in KINDS
+            number: kinds[term.kind](term, claim.model) for number, term in terms if term.kind in kinds
         }
         self.limited: list[list[Kind]] = [
-            [KINDS[term.kind](term, claim.model) for term in limit.terms] for limit in claim.limits
+            [kinds[term.kind](term, claim.model) for term in limit.terms] for limit in claim.limits
         ]
         permitted = claim.model.allowed.copy()
         for risk in self.convex.values():

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cautious.arrays import Array, Mask
+from cautious.errors import InputError
 from cautious.verification.claim import Model, Term
 from cautious.verification.exact import (
     Integers,
@@ -38,6 +39,7 @@ from cautious.verification.exact import (
 from cautious.verification.flow import ExactModel, Rows
 from cautious.verification.lines import Line
 from cautious.verification.occupancy import Occupancy
+from cautious.verification.total import ended_states
 from cautious.verification.transport import graph_cost, graph_prices, matrix_cost, matrix_prices
 
 SMALLEST_WEIGHT = 1e-300
@@ -209,9 +211,10 @@ class Worst(Numbers):
 
 
 class Linear(LinearKind):
-    """One number: a sum of shares of time and returns, with weights of either sign.
+    """One number: a sum of shares of time, returns and chances to enter states, with weights of either sign.
 
-    ``tables`` are (k, S, A), or (k, nnz) by outcome if a reward depends on the next state.
+    ``tables`` are (k, S, A), or (k, nnz) by outcome if what is counted depends on the next state. ``starting`` (k, S)
+    are states whose share of the start is added.
     """
 
     def table(self, rows: Rows) -> tuple[Integers, Any, int, Fraction]:
@@ -228,7 +231,33 @@ class Linear(LinearKind):
         for weight, table, is_paid in zip(integers(weights, weight_bits), given, paid, strict=True):
             total = total + weight * (paid_per_step if is_paid else per_step) * integers(pick(table), bits)
         numerators, denominators = (total, 1) if given.ndim == 3 else rows.of_outcomes(total)
-        return numerators, denominators, weight_bits + bits, factor
+        bits += weight_bits
+        share = self._share_of_start()
+        if share == 0:
+            return numerators, denominators, bits, factor
+        # a constant is counted at every pair, or where visits come to an end, which happens once
+        ends, over = self._once(rows)
+        share = share / over / factor
+        first, second = share.denominator * rows.totals, (share.numerator << bits) * ends
+        return numerators * first + second * denominators, denominators * first, bits, factor
+
+    def _share_of_start(self) -> Fraction:
+        """What the shares of the start add to the measure."""
+        start = integers(self.model.start, bits_of(self.model.start))
+        shares = [Fraction(int(start[states].sum()), int(start.sum())) for states in self.data["starting"]]
+        weights = map(Fraction, self.data["weights"].tolist())
+        return sum((weight * share for weight, share in zip(weights, shares, strict=True)), Fraction(0))
+
+    def _once(self, rows: Rows) -> tuple[Integers, Fraction]:
+        """What every policy counts of a table over ``rows.totals``: the same number, which is the second."""
+        if not self.model.counts_visits:
+            return rows.totals, Fraction(1)
+        ended, start = ended_states(self.model), integers(self.model.start, bits_of(self.model.start))
+        going = Fraction(int(start[~ended].sum()), int(start.sum()))
+        if going == 0:
+            raise InputError("every start state is an end already")
+        ends = rows.sums(np.where(ended[rows.next_states], rows.chances, 0))
+        return np.where(ended[rows.states], 0, ends), going
 
     def on_pairs(self, rows: Rows) -> tuple[Integers, Any]:
         """What each of these pairs counts."""
