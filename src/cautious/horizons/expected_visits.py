@@ -5,6 +5,9 @@ are e (S,), it is wrong by at most  sum_s |e(s)| w(s)  in the 1-norm, where w(s)
 policy takes from s: it holds for any w >= 1 + P_pi w, and such a w also proves that the policy ends with certainty.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
 from cautious._core.rows import ending_actions
@@ -15,8 +18,8 @@ from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 
 MAX_REFINEMENTS = 8
-# after so many refinements the system is solved by factors
-DIRECT_AFTER = 4
+# residuals of this share of the visits are rounding
+ROUNDING = 16 * EPS
 # one Krylov solve is asked to reduce the residual at most to this share of it: rounding spoils its own estimate
 MIN_RESIDUAL_RATIO = 1e-10
 # numbers of steps need no precision; proved ones are so much larger
@@ -41,28 +44,60 @@ def expected_visits(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array
     steps = _steps(chain, counted, unsure) if _ends(mdp, policy, counted) else None
     if steps is None:
         return PolicyOccupancy(np.zeros(mdp.shape), reached, np.inf)
-    indegree = int(np.bincount(np.asarray(chain.successor), minlength=1).max())
-    states, error, start = np.zeros(mdp.n_states), np.inf, np.where(counted, mdp.start, 0.0)
-    found = states if guess is None else np.where(counted, np.maximum(guess, 0.0), 0.0)
-    for number in range(MAX_REFINEMENTS):
-        residual = chain.missing_inflow(start, found)
-        # what flows into a state is known up to the chances, and the sums of a state round relative to themselves
-        doubt = unsure * (found + np.abs(residual)) + EPS * (indegree + 3) * (2 * found + np.abs(residual))
-        size = float(steps @ (np.abs(residual) + doubt))
-        if not size < error:
-            break
-        slow, states, error = size > 0.5 * error, found, size
-        left = float(np.abs(residual).sum())
-        if error <= accuracy or slow or left == 0:
-            break
-        if number >= DIRECT_AFTER:
-            more = chain.direct(1.0, residual, transposed=True)
-        else:
-            aim = max(0.5 * accuracy / float(steps.max()), MIN_RESIDUAL_RATIO * left)
-            more, _ = chain.krylov(1.0, residual, aim, transposed=True)
-        found = np.where(counted, np.maximum(states + more, 0.0), 0.0)
+    system = _Visits(chain, np.where(counted, mdp.start, 0.0), counted, steps, unsure)
+    states, error = system.solved(guess, accuracy)
     occupancy = np.where(policy > 0, policy * states[:, None], 0.0)
     return PolicyOccupancy(occupancy, reached, error + 2 * EPS * float(states.sum()))
+
+
+@dataclass(frozen=True)
+class _Visits:
+    """The equation  x = start + P' x  on the counted states, with the numbers of ``steps`` (S,) that bound errors."""
+
+    chain: Chain
+    start: Array
+    counted: Mask
+    steps: Array
+    unsure: float
+
+    @cached_property
+    def indegree(self) -> int:
+        """The most entries that lead to one state."""
+        return int(np.bincount(np.asarray(self.chain.successor), minlength=1).max())
+
+    def measured(self, x: Array) -> tuple[Array, float]:
+        """The residual of x (S,), and how far x is from the visits in the 1-norm."""
+        residual = self.chain.missing_inflow(self.start, x)
+        # what flows into a state is known up to the chances, and the sums of a state round relative to themselves
+        doubt = (self.unsure + EPS * (self.indegree + 3)) * (2 * x + np.abs(residual))
+        return residual, float(self.steps @ (np.abs(residual) + doubt))
+
+    def solved(self, guess: Array | None, accuracy: float) -> tuple[Array, float]:
+        """Visits (S,) and their error: from the guess, from nothing, and then by factors, until the error will do."""
+        nothing = np.zeros(self.start.size)
+        best, error = nothing, np.inf
+        for first, by_factors in ((guess, False), (nothing, False), (nothing, True)):
+            if first is None:
+                continue
+            x, last = np.where(self.counted, np.maximum(first, 0.0), 0.0), np.inf
+            for _ in range(MAX_REFINEMENTS):
+                residual, size = self.measured(x)
+                if size < error:
+                    best, error = x, size
+                left = float(np.abs(residual).sum())
+                if error <= accuracy or left <= ROUNDING * float(x.sum()):
+                    return best, error
+                if size > 0.5 * last:
+                    break
+                last = size
+                x = np.where(self.counted, np.maximum(x + self._step(residual, left, accuracy, by_factors), 0.0), 0.0)
+        return best, error
+
+    def _step(self, residual: Array, left: float, accuracy: float, by_factors: bool) -> Array:
+        if by_factors:
+            return self.chain.direct(1.0, residual, transposed=True)
+        aim = max(0.5 * accuracy / float(self.steps.max()), MIN_RESIDUAL_RATIO * left)
+        return self.chain.krylov(1.0, residual, aim, transposed=True)[0]
 
 
 def _until_end(chain: Chain, counted: Mask) -> Chain:
