@@ -97,7 +97,7 @@ class Support:
         """For long-run averages, an occupancy (S, A) with mass on every active pair; see ``connected``."""
         return connecting_occupancy(self.mdp, self.active) if self.mdp.horizon == AVERAGE else None
 
-    def connected(self, occupancy: Array) -> Array:
+    def connected(self, occupancy: Array, share: float = CONNECTING_SHARE) -> Array:
         """An occupancy of which a policy can be read off that has it.
 
         The best occupancy for a long-run average may live on several closed classes, each with its share, and no policy
@@ -105,7 +105,7 @@ class Support:
         """
         if self.connecting is None:
             return occupancy
-        return (1 - CONNECTING_SHARE) * occupancy + CONNECTING_SHARE * float(occupancy.sum()) * self.connecting
+        return (1 - share) * occupancy + share * float(occupancy.sum()) * self.connecting
 
     @cached_property
     def trapped(self) -> int | None:

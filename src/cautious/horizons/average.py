@@ -93,7 +93,7 @@ def quickly_mixing(mdp: MDP, reward: Array, allowed: Mask, plan: Plan, slack: fl
     goal[references(closed_classes(chain.matrix), _mass(chain))] = 1.0
     part.discount, part.horizon = START_DISCOUNTS[0], None
     enough = REACH_PRECISION / (1 - part.discount)
-    found = plan_discounted(part, goal, part.allowed, lambda _: enough, None, -np.inf, None)
+    found = plan_discounted(part, goal, part.allowed, partial(_constant, enough), None, -np.inf, None)
     actions = plan.actions.copy()
     actions[states] = found.actions
     size = float(np.abs(values).max(initial=0.0)) + float(np.abs(reward[allowed]).max())
@@ -157,7 +157,7 @@ class _Search:
             near.discount, near.horizon = gamma, None
             enough = START_PRECISION * spread / (1 - gamma)
             table = self.reward.reshape(self.mdp.shape)
-            plan = plan_discounted(near, table, self.allowed, lambda _, e=enough: e, plan, -np.inf, self.over)
+            plan = plan_discounted(near, table, self.allowed, partial(_constant, enough), plan, -np.inf, self.over)
             self.spent += plan.sweeps
             values, _, _, done = self.improve(plan.values - plan.values.mean(), plan.actions.copy())
             if done or self.by_policies(values, plan.actions.copy()):
@@ -205,7 +205,7 @@ class _Search:
         return False
 
     def nearer(self, values: Array, actions: Indices) -> Array:
-        """Values nearer to the policy's own: lazy passes over its chain, then the best combination of the last steps."""
+        """Values nearer to the policy's own: lazy passes over its chain, then the best mix of the last steps."""
         chain, gain = self.chains.chain(actions)
         n, threads, iterates = self.mdp.n_states, threads_for(chain.chance.size), self.iterates
         last = values
@@ -271,6 +271,11 @@ class _Search:
         changed = actions.copy()
         changed[state] = hits[first] % self.mdp.n_actions
         return changed
+
+
+def _constant(number: float, _: float) -> float:
+    """A tolerance whatever the plan is worth."""
+    return number
 
 
 def _reaches(graph: sp.csr_array, goal: Mask) -> Mask:

@@ -54,15 +54,16 @@ def recurrent_part(mdp: MDP, permitted: Mask) -> Mask:
     Two components, or states from which it cannot be reached, are refused.
     """
     every = mdp.visitable
-    indptr, indices, _ = mdp.csr
     lasting = _lasting(mdp, permitted & every[:, None])
     if not lasting.any():
         return lasting
     graph = pair_graph(mdp, lasting)
     label = closed_classes(graph)
     label[~lasting.any(axis=1)] = -1
-    # states without pairs are closed classes of their own in the graph
-    classes = np.unique(label[label >= 0])
+    # states without pairs are closed classes of their own in the graph; classes in the order of their first states
+    numbers, first = np.unique(label, return_index=True)
+    classes = numbers[np.argsort(first)]
+    classes = classes[classes >= 0]
     inside = label == classes[0]
     if classes.size > 1:
         _refuse(mdp, inside, label == classes[1])
@@ -75,13 +76,14 @@ def recurrent_part(mdp: MDP, permitted: Mask) -> Mask:
         label[~other.any(axis=1)] = -1
         _refuse(mdp, inside, label == label[label >= 0].min())
     _refuse_stray(mdp, inside, every)
-    return pairs
+    return np.asarray(pairs, np.bool_)
 
 
 def _lasting(mdp: MDP, pairs: Mask) -> Mask:
     """The largest set of these pairs with which one can go on for ever."""
     indptr, indices, _ = mdp.csr
-    return np.asarray(keep_safe(indptr, indices, read_only_view(pairs).ravel(), mdp.n_states)).reshape(mdp.shape)
+    kept = keep_safe(indptr, indices, read_only_view(pairs).ravel(), mdp.n_states)
+    return np.array(kept, np.bool_).reshape(mdp.shape)
 
 
 def _refuse_stray(mdp: MDP, inside: Mask, every: Mask) -> None:

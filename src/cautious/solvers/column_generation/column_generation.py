@@ -93,6 +93,9 @@ class _Search:
                 return
             self.last_prices = best.prices
             gap, goal = self.upper - best.value, self._goal(best.value, candidates)
+            if self.pool.costs_much(best.prices, goal):
+                self.pool.separate()
+                continue
             stalled = len(self.gaps) > STALL_CALLS and gap > 0.9 * self.gaps[-STALL_CALLS]
             ended = stalled or len(self.gaps) >= MAX_PLANNING_CALLS or self.target.clock.over
             if gap <= goal or ended:

@@ -30,6 +30,8 @@ MAX_COLUMNS = 400
 KEPT_RECENT_COLUMNS = 20
 STATES_SHARE, STATES_BYTES = 0.5, 32e6
 
+# by what the share that joins behaviours is multiplied where it costs more than this part of a gap, and its least value
+SMALLER_SHARE, MAX_SHARE_COST, SMALLEST_SHARE = 0.1, 0.1, 1e-11
 # an error from which on the chain of a column counts as too slow, and one that nothing can be done with
 MAX_SLOW_ERROR, MAX_COLUMN_ERROR = 1e-7, 0.5
 
@@ -138,6 +140,19 @@ class ColumnPool:
         self.numbers = np.concatenate([self.numbers, numbers[:, None]], axis=1)
         return found
 
+    def costs_much(self, prices: Array, gap: float) -> bool:
+        """Whether the share that joins behaviours may cost a good part of a gap, and can be made smaller."""
+        return self.share > SMALLEST_SHARE and self.share * self.sensitivity(prices) > MAX_SHARE_COST * gap
+
+    def separate(self) -> None:
+        """Join behaviours by a smaller share."""
+        alone = (self.numbers - self.share * self.joined_numbers[:, None]) / (1 - self.share)
+        paid = 0.0 if self.connecting is None else self.horizon * float(np.vdot(self.connecting, self.problem.reward))
+        returns = (self.returns - self.share * paid) / (1 - self.share)
+        self.share *= SMALLER_SHARE
+        self.numbers = np.asarray((1 - self.share) * alone + self.share * self.joined_numbers[:, None])
+        self.returns = np.asarray((1 - self.share) * returns + self.share * paid)
+
     def sharpen(self, weights: Array, accuracy: float) -> bool:
         """Make every column with weight as accurate as this; says whether any number changed."""
         rough = [k for k in np.flatnonzero(weights) if self.columns[k].error > accuracy]
@@ -159,7 +174,7 @@ class ColumnPool:
             assert column.states is not None
             total.ravel()[self._entries(column.actions)] += weights[k] * column.states.ravel()
             self.forget_states(weights)
-        return total if self.connecting is None else self.problem.support.connected(total)
+        return total if self.connecting is None else self.problem.support.connected(total, self.share)
 
     def default_policy(self) -> Array:
         """Rows (S, A) for states that a mixture never visits: what the last plan does there."""

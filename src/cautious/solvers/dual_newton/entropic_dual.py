@@ -9,8 +9,9 @@ u = multipliers / tau and B = gamma P - E,
     gradient  (1-gamma) xi + B' y,      Newton matrix  B' diag(y) B.
 
 (phi does not change along constants; leaving out the rank-one term of its Hessian fixes that direction and gives the
-same step, because the gradient sums to zero. For long-run averages gamma is 1 and the factor in tau is too: B then vanishes
-along constants, and conjugate gradients never leave the space in which their right-hand side lies.) Prices of features (``Prices``) are further variables.
+same step, because the gradient sums to zero. For long-run averages gamma is 1, tau is C, and nothing flows in: B is
+zero along constants, and conjugate gradients stay in the space in which their right-hand side lies.) Prices of features
+(``Prices``) are further variables.
 
 Two changes make Newton's steps long. The policy moves in the exponents, where a state that lacks mass by a factor f
 asks for log f and not for f - 1: so y enters the matrix with the *logarithmic mean* of the mass a state has and the
