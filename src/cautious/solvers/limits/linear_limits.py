@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cautious.certificate.bounds import Witness
+from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.limits import Limit
@@ -23,6 +24,9 @@ Dispatch = Callable[[Problem, Target], Outcome]
 BARRIER_SHARE, INNER_GAP_SHARE = 0.05, 0.8
 # what the weights are multiplied by when the inner problem with the first ones is not solved
 WEIGHT_FACTORS = (1.0, 1e-3)
+# accuracy of the best return as a share of what rewards allow; and by how much the gap that is allowed at this return
+# must exceed that of a small objective, to be worth another try with the latter
+SIZE_ACCURACY, MAX_REPEATED = 1e-3, 1e3
 
 
 @dataclass(frozen=True)
@@ -42,20 +46,30 @@ class LinearLimits(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The answer of the problem with barriers; once more with smaller weights, then where limits touch."""
-        for factor in WEIGHT_FACTORS:
-            yield self._with_barriers(problem, factor, target)[0]
+        horizon = 1 / (1 - problem.mdp.discount)
+        # without a policy yet, the best return says how large the objective is
+        size = horizon * max(float(problem.reward.max()), -float(problem.reward.min()))
+        best = plan(problem.mdp, problem.reward, tolerance=SIZE_ACCURACY * size, allowed=problem.kept, over=target.over)
+        for value in (best.lower, 0.0):
+            for factor in WEIGHT_FACTORS:
+                yield self._with_barriers(problem, factor * target.allowance(value), target)[0]
+            if target.allowance(best.lower) <= MAX_REPEATED * target.allowance(0.0):
+                break
         touching = touching_limits(problem, target)
         if touching is None or touching.rest.trapped is not None:
             return
-        found, upper = self._with_barriers(touching.rest, 1.0, target)
+        found, upper = self._with_barriers(touching.rest, target.allowance(best.lower), target)
         if isinstance(found.witness, Witness):
             found = replace(found, witness=touching.lift(found.witness, upper, target))
         yield replace(found, conflict=None)
 
-    def _with_barriers(self, problem: Problem, factor: float, target: Target) -> tuple[Candidate, float]:
-        """The answer with barriers, as a proposal for the problem with limits, and the upper bound of the former."""
+    def _with_barriers(self, problem: Problem, room: float, target: Target) -> tuple[Candidate, float]:
+        """The answer with barriers, as a proposal for the problem with limits, and the upper bound of the former.
+
+        The barriers lose a share of ``room``.
+        """
         n_rows = sum(risk.floors.size for risk in problem.parts.requirements)
-        weight = factor * BARRIER_SHARE * target.allowance(0.0) / max(n_rows, 1)
+        weight = BARRIER_SHARE * room / max(n_rows, 1)
         absolute = None if target.absolute is None else INNER_GAP_SHARE * target.absolute
         inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
         outcome = self.dispatch(_with_barriers(problem, weight), inner)
