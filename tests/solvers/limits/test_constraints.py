@@ -1,5 +1,6 @@
 """Constraints against linear programs of HiGHS, CVXPY with Clarabel, and exact fractions."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -374,3 +375,23 @@ def test_the_best_return_first_and_then_another():
     assert found.objective == pytest.approx(8 / 3)
     assert ca.solve(ca.Problem(mdp, constraints=[ca.Return(first) >= np.nextafter(2 / 3, 1)])).objective == -np.inf
     assert ca.solve(ca.Problem(mdp, constraints=[ca.Return(first) >= 1])).status is ca.Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("kind", ["linear", "distance"])
+def test_rewards_of_any_size(scale, kind):
+    """The weight of the barriers follows the size of the objective."""
+    rng = np.random.default_rng(79)
+    raw = replace(random_model(rng, "small", masks=False, outcome_rewards=False), discount=0.9999)
+    mdp = replace(raw, rewards=scale * raw.rewards / np.abs(raw.rewards).max()).mdp()
+    neutral = ca.solve(ca.Problem(mdp)).occupancy
+    prior = ca.solve(ca.Problem(mdp, ca.Entropy(), 1e6 * scale + 1e3)).occupancy
+    row = (neutral > prior).astype(float)
+    bound = float(np.sum(row * (neutral + prior)) / 2)
+    states = ca.Return(row * (1 - mdp.discount)) <= bound
+    limits = [states] if kind == "linear" else [states, ca.Quadratic(prior) <= 0.2 * np.sum((neutral - prior) ** 2)]
+    found = ca.solve(ca.Problem(mdp, constraints=limits)).require()
+    assert all(row.slack >= 0 for row in found.constraints)
+    if kind == "linear":
+        wanted = -linear_program(mdp, mdp.rewards / scale, [row.ravel()], [bound]).fun * scale / (1 - mdp.discount)
+        assert found.objective == pytest.approx(wanted, rel=1e-5, abs=1e-6)

@@ -25,10 +25,11 @@ Dispatch = Callable[[Problem, Target], Outcome]
 
 # shares of the allowed gap: what all barriers may lose together, and what the inner problem is solved to
 BARRIER_SHARE, INNER_GAP_SHARE = 0.05, 0.8
-# what the weights are multiplied by when the inner problem with larger ones is not solved; and how well the objective
-# without limits is known
+# what the weights are multiplied by when the inner problem with larger ones is not solved
 WEIGHT_FACTORS = (1.0, 1e-3)
-SCALE_ACCURACY = 0.1
+# relative accuracy of the best return; and by how much the gap that is allowed at this return must exceed that of a
+# small objective, to be worth another try with the latter
+SIZE_ACCURACY, MAX_REPEATED = 0.1, 1e3
 
 
 @dataclass(frozen=True)
@@ -48,41 +49,39 @@ class LinearLimits(Solver):
         return None if all(limit.linear for limit in problem.limits) else "has limits that are not linear"
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """The answer of the problem with barriers; again with smaller weights, then where limits touch."""
-        allowances = [factor * target.allowance(0.0) for factor in WEIGHT_FACTORS]
-        first = target.allowance(_objective_without_limits(problem))
-        for allowance in [first, *allowances] if first > 2 * allowances[0] else allowances:
-            yield self._with_barriers(problem, allowance, target)[0]
+        """The answer of the problem with barriers; once more with smaller weights, then where limits touch."""
+        # without a policy yet, the best return says how large the objective is
+        best = plan(
+            problem.mdp,
+            problem.reward,
+            tolerance=lambda worth: SIZE_ACCURACY * max(1.0, abs(worth)),
+            allowed=problem.kept,
+            over=target.over,
+        )
+        for value in (best.lower, 0.0):
+            for factor in WEIGHT_FACTORS:
+                yield self._with_barriers(problem, factor * target.allowance(value), target)[0]
+            if target.allowance(best.lower) <= MAX_REPEATED * target.allowance(0.0):
+                break
         touching = touching_limits(problem, target) if problem.mdp.horizon is None else None
         if touching is None or touching.rest.trapped is not None:
             return
-        found, upper = self._with_barriers(touching.rest, allowances[0], target)
+        found, upper = self._with_barriers(touching.rest, target.allowance(best.lower), target)
         if isinstance(found.witness, Witness):
             found = replace(found, witness=touching.lift(found.witness, upper, target))
         yield replace(found, conflict=None)
 
-    def _with_barriers(self, problem: Problem, allowance: float, target: Target) -> tuple[Candidate, float]:
+    def _with_barriers(self, problem: Problem, room: float, target: Target) -> tuple[Candidate, float]:
         """The answer with barriers, as a proposal for the problem with limits, and the upper bound of the former.
 
-        ``allowance`` is about the gap that is allowed.
+        The barriers lose a share of ``room``.
         """
         n_rows = sum(risk.floors.size for risk in problem.parts.requirements)
-        weight = BARRIER_SHARE * allowance / max(n_rows, 1)
+        weight = BARRIER_SHARE * room / max(n_rows, 1)
         absolute = None if target.absolute is None else INNER_GAP_SHARE * target.absolute
         inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
         outcome = self.dispatch(_with_barriers(problem, weight), inner)
         return _lifted(problem, weight, outcome), outcome.upper
-
-
-def _objective_without_limits(problem: Problem) -> float:
-    """About what is earned without limits and risks."""
-    found = plan(
-        problem.mdp,
-        problem.reward,
-        tolerance=lambda worth: SCALE_ACCURACY * max(1.0, abs(worth)),
-        allowed=problem.kept,
-    )
-    return found.lower
 
 
 def _with_barriers(problem: Problem, weight: float) -> Problem:

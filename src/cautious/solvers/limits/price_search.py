@@ -81,6 +81,8 @@ class _Search:
         self.scales = np.maximum(np.abs(self.bounds), 1e-3)
         self.columns = _Columns()
         self.start = target.start
+        # of the best mixture so far
+        self.value: float | None = None
         self.workspace = Workspace()
 
     def run(self) -> Iterator[Candidate]:
@@ -145,11 +147,13 @@ class _Search:
         """The best mixture of the columns strictly within the bounds, with the prices of these; None if none is."""
         measures, objectives = np.array(self.columns.measures).T, np.array(self.columns.objectives)
         m, usable = self.bounds.size, np.isfinite(objectives)
-        weight = MASTER_SHARE * self.target.allowance(0.0) / m
+        known = float(objectives[usable].max()) if self.value is None else self.value
+        weight = MASTER_SHARE * self.target.allowance(known) / m
         rows = Rows(np.full(m, weight), -self.bounds, np.full(m, -1, dtype=np.int64), np.zeros(0))
         best = RestrictedMaster(objectives[usable], -measures[:, usable], rows).best()
         if best is None or not np.isfinite(best.value):
             return None
+        self.value = best.value
         every = np.zeros(objectives.size)
         every[usable] = best.weights
         return replace(best, weights=every)
