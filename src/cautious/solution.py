@@ -16,7 +16,7 @@ from cautious.errors import FileError, IncompatibleError, InputError, SolveError
 from cautious.history import History
 from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.formats.own import model_from_storage, model_to_storage
-from cautious.models.horizons import as_horizon
+from cautious.models.horizons import Horizon, as_horizon
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.status import Status
@@ -49,13 +49,14 @@ class Solution:
     objective
         ``expected_return - caution * risk`` of the delivered policy; minus infinity if there is none.
     expected_return, risk
-        Discounted return from the start distribution; the risk, 0 if it plays no part.
+        Return from the start distribution, added up as the horizon says; the risk, 0 if it plays no part.
     upper_bound, gap
         No policy exceeds the bound (none close by, where the certificate is "stationary"); ``upper_bound - objective``.
     policy
-        (S, A): rows that sum to one.
+        (S, A): rows that sum to one; with a finite horizon (T, S, A), a table for each step.
     multipliers, adjusted_reward
-        (S,) and (S, A): the proof, values of a risk-neutral planner and the reward that planner is paid.
+        (S,) and (S, A): the proof, values of a risk-neutral planner and the reward that planner is paid. With a finite
+        horizon the values are (T, S).
     certificate
         What was checked, and by how much.
     mdp
@@ -116,8 +117,17 @@ class Solution:
         return self
 
     @property
+    def horizon(self) -> Horizon:
+        """What was asked: None (discounted, for ever), a number of steps, "average" or "total"."""
+        return self.mdp.horizon
+
+    @property
     def occupancy(self) -> Array:
-        """(S, A), the discounted shares of time, which sum to one; without a risk solved for when first asked for."""
+        """Where the policy spends its time; without a risk solved for when first asked for.
+
+        (S, A), the discounted shares of time, which sum to one. With a finite horizon (T, S, A), step by step; with
+        "average" the shares of time in the long run; with "total" the expected visits, which do not sum to one.
+        """
         return self.certificate.visits.occupancy
 
     @property
@@ -132,7 +142,7 @@ class Solution:
             return self.risk
         if self.problem is None or self.problem.risk is None:
             return None
-        return float(self.problem.risk.value(self.occupancy))
+        return float(self.problem.risk.value(self.certificate.visits.pairs))
 
     def predict(
         self,
@@ -146,8 +156,11 @@ class Solution:
 
         ``observation`` is a state's number or name, or an array or list of them. The action is a number, or an array
         of them, drawn by the policy's chances from ``rng``; a fresh generator by default. ``deterministic=True`` takes
-        the likeliest action instead, which is another policy wherever this one mixes. ``state`` is handed back and
-        ``episode_start`` is ignored: the policy remembers nothing.
+        the likeliest action instead, which is another policy wherever this one mixes.
+
+        With a finite horizon ``state`` is the number of steps taken, None or 0 at the start of an episode; give back
+        the one that was returned. Where ``episode_start`` is true it starts again from 0. Other policies remember
+        nothing: ``state`` is handed back and ``episode_start`` is ignored.
 
         Examples
         --------
@@ -158,7 +171,12 @@ class Solution:
         'repair'
         """
         places = _observed_states(self.mdp, observation)
-        chances = self.policy[places]
+        if isinstance(self.horizon, int):
+            taken = _steps_taken(state, episode_start, places.shape, self.horizon)
+            chances, state = self.policy[taken, places], taken + 1
+            state = int(state) if places.ndim == 0 else state
+        else:
+            chances = self.policy[places]
         if deterministic:
             actions = np.argmax(chances, axis=-1)
         else:
@@ -187,9 +205,10 @@ class Solution:
         return plot_solution(self)
 
     def __repr__(self) -> str:
+        horizon = "" if self.horizon is None else f", horizon={self.horizon!r}"
         return (
             f"Solution({self.status.name}, objective={self.objective:.8g}, gap={self.gap:.2g}, "
-            f"expected_return={self.expected_return:.8g}, risk={self.risk:.8g}, {self.certificate.kind})"
+            f"expected_return={self.expected_return:.8g}, risk={self.risk:.8g}, {self.certificate.kind}{horizon})"
         )
 
     def save(self, path: str | os.PathLike[str], witness: bool = False) -> None:
@@ -327,6 +346,29 @@ def _observed_states(mdp: MDP, observation: Any) -> Indices:
     if bad.any():
         raise InputError(f"observation is {items[first_bad(bad)]}; states are numbered 0 to {mdp.n_states - 1}")
     return items.astype(np.int64)
+
+
+def _steps_taken(state: Any, episode_start: Any, shape: tuple[int, ...], horizon: int) -> Indices:
+    """How many steps of their episodes were taken before these observations; fewer than the policy has."""
+    taken = as_array("state", 0 if state is None else state)
+    if not np.issubdtype(taken.dtype, np.integer):
+        raise InputError(f"state must be the number of steps taken, as predict returned it, found {shown(state)}")
+    begins = as_array("episode_start", False if episode_start is None else episode_start)
+    try:
+        taken, begins = np.broadcast_to(taken, shape), np.broadcast_to(begins, shape)
+    except ValueError:
+        raise InputError(
+            f"state has shape {taken.shape} and episode_start {begins.shape}; expected {shape}, as observation"
+        ) from None
+    taken = np.where(begins.astype(np.bool_), 0, taken).astype(np.int64)
+    bad = (taken < 0) | (taken >= horizon)
+    if bad.any():
+        found = int(taken[first_bad(bad)])
+        raise InputError(
+            f"state says that {found} steps were taken, and the policy has {horizon}; begin an episode with state=None, "
+            "or with episode_start=True"
+        )
+    return taken
 
 
 def _history(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> History | None:
