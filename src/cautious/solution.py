@@ -365,8 +365,8 @@ def _steps_taken(state: Any, episode_start: Any, shape: tuple[int, ...], horizon
     if bad.any():
         found = int(taken[first_bad(bad)])
         raise InputError(
-            f"state says that {found} steps were taken, and the policy has {horizon}; begin an episode with state=None, "
-            "or with episode_start=True"
+            f"state says that {found} steps were taken, and the policy has {horizon}; begin an episode with "
+            "state=None, or with episode_start=True"
         )
     return taken
 

@@ -77,7 +77,7 @@ def test_a_simulator_of_ones_own_passes():
         (broken(start_states=lambda self, n, rng: np.full(n, -1)), "is -1"),
         (broken(reward_range=(1.0, 0.0)), "reward_range"),
         (broken(n_states=2.5), "n_states is 2.5"),
-        (broken(discount=1.0), "discount"),
+        (broken(discount=1.5), "discount"),
         (object(), "no member 'n_states'"),
     ],
 )
@@ -105,7 +105,7 @@ def altered(**members):
         (altered(reward_square=np.zeros((8, 3))), "reward_square is below"),
         (altered(outcome_rewards=np.full(72, 0.5)), "outside reward_range"),
         (altered(outcome_rewards=np.linspace(0, 1, 72)), "against the outcome rewards"),
-        (altered(discount=1.0), "discount"),
+        (altered(discount=1.5), "discount"),
         (altered(allowed=np.zeros((8, 3), dtype=bool)), "allowed action"),
         (object(), "no member"),
     ],

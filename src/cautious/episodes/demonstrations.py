@@ -28,6 +28,7 @@ from cautious.episodes.records import Episode, read_record
 from cautious.episodes.space import Space, space_of
 from cautious.episodes.tables import read_table
 from cautious.errors import IncompatibleError, InputError
+from cautious.models.horizons import require_discounting
 from cautious.models.simulators import Simulator
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
@@ -138,6 +139,7 @@ def demonstrations(
     share = as_number("smoothing", smoothing, 0.0, 1.0, open_ends=")")
     check_choice("at_end", at_end, tuple(FOLLOWS))
     space = space_of(model)
+    require_discounting("ca.demonstrations", space.discount)
     if space.at_end is not None and at_end not in (space.at_end, "cut"):
         raise IncompatibleError(f'at_end is "{at_end}", but the simulator was made with at_end="{space.at_end}"')
     read = _read(episodes, space)

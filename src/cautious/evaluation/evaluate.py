@@ -1,13 +1,7 @@
 """``ca.evaluate``: what a policy earns, episode by episode, next to the exact figures when the model is known.
 
-The return of an episode is G = sum_t gamma^t r_t. Its exact mean is <xi, v> with v the policy's values. Its exact
-variance sums squared surprises: with  delta = r + gamma v(s') - v(s),
-
-    Var G = Var_xi[ v(s_0) ] + <xi, w>,     w(s) = E[ delta^2 + gamma^2 w(s') | s ],
-
-which equals <xi, M> - <xi, v>^2 for the second moment M of the return, without subtracting two large numbers. So w is
-the value of the same policy in a model discounted by gamma^2 that pays delta^2. A variance that rounding alone can make
-is 0: that of the same return every time.
+What is evaluated follows the horizon of the policy: a Solution knows it, and so does a model that a problem with a
+horizon sees. Episodes are simulated as long as the horizon says; where it says nothing, until later steps hardly count.
 """
 
 import math
@@ -21,25 +15,29 @@ from cautious.arrays import Array, Mask
 from cautious.checks import as_array, as_count, as_policy, as_seed, is_listable
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.evaluation.policy_rows import policy_table
+from cautious.evaluation.return_moments import RELATIVE_ROUNDING, return_moments
 from cautious.evaluation.rollouts import roll_out
-from cautious.models.encodings import EPS, row_of_entries, weighted_rows
+from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Simulator, known_of
 from cautious.models.tabular import MDP, state_indices
-from cautious.occupancy import check_policy, policy_occupancy, policy_values
+from cautious.occupancy import check_policy, policy_occupancy
+from cautious.solution import Solution
 
 NEGLIGIBLE_SHARE = 1e-4
 LONGEST_HORIZON = 100_000
 LONGEST_ASKED = 10_000_000
 MOST_EPISODES = 100_000_000
 PERCENTS = (5, 25, 50, 75, 95)
-# values solve their equation within this much of their size, see ``models/chains.py``
-RELATIVE_ROUNDING = 64 * EPS
+# steps of an episode whose mean reward stands for the long run
+STEPS_OF_AVERAGE = 10_000
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What ``ca.evaluate`` returns; returns are discounted sums of rewards.
+    """What ``ca.evaluate`` returns; returns are sums of rewards, discounted if the model is.
+
+    With ``criterion="average"`` the return of an episode is the mean reward of its steps.
 
     Attributes
     ----------
@@ -50,11 +48,16 @@ class Evaluation:
     quantiles
         Of these returns, by percent: 5, 25, 50, 75, 95.
     exposure
-        Share of discounted time simulated in each named set.
+        Share of (discounted) time simulated in each named set; visits, if the criterion is "total".
     exact_mean, exact_variance, exact_exposure
-        The same without simulation and without an end; None for simulators, whose model is not known.
+        The same without simulation, and as the criterion says; None for simulators, whose model is not known. What is
+        earned per step in the long run has no variance: ``exact_variance`` is None.
     horizon, truncation_error
-        Episodes end after so many steps; what lies beyond can change a return by at most this.
+        Episodes end after so many steps; what lies beyond can change a return by at most this. It is 0 if all episodes
+        came to their end, and infinite where nothing bounds the rest.
+    criterion
+        What is evaluated: None is the discounted return for ever, a number the return of so many steps, "average" the
+        reward of a step in the long run, "total" the reward until an absorbing state.
     episodes, seed, discount
         How it was simulated.
 
@@ -81,19 +84,23 @@ class Evaluation:
     exact_mean: float | None = None
     exact_variance: float | None = None
     exact_exposure: dict[str, float] | None = None
+    criterion: Horizon = None
 
     def table(self) -> list[tuple[str, float, float | None]]:
         """Rows (what, simulated, exact) for printing."""
         spread = None if self.exact_variance is None else math.sqrt(self.exact_variance)
+        what = "return"
+        if self.criterion == AVERAGE:
+            what = "reward per step"
         rows: list[tuple[str, float, float | None]] = [
-            ("mean return", self.mean, self.exact_mean),
+            (f"mean {what}", self.mean, self.exact_mean),
             ("standard error of the mean", self.standard_error, None),
-            ("variance of the return", self.variance, self.exact_variance),
-            ("standard deviation of the return", math.sqrt(self.variance), spread),
+            (f"variance of the {what}", self.variance, self.exact_variance),
+            (f"standard deviation of the {what}", math.sqrt(self.variance), spread),
         ]
-        rows += [(f"{percent} % quantile of the return", value, None) for percent, value in self.quantiles.items()]
-        exact = self.exact_exposure or {}
-        rows += [(f"time in {name}", share, exact.get(name)) for name, share in self.exposure.items()]
+        rows += [(f"{percent} % quantile of the {what}", value, None) for percent, value in self.quantiles.items()]
+        exact, spent = self.exact_exposure or {}, "visits to" if self.criterion == TOTAL else "time in"
+        rows += [(f"{spent} {name}", share, exact.get(name)) for name, share in self.exposure.items()]
         return rows
 
     def __repr__(self) -> str:
@@ -105,7 +112,7 @@ def evaluate(
     mdp_or_simulator: MDP | Simulator,
     policy: Any,
     episodes: int = 100,
-    horizon: int | None = None,
+    horizon: Horizon = None,
     seed: int = 0,
     sets: Mapping[str, Any] | Sequence[Any] | None = None,
 ) -> Evaluation:
@@ -116,12 +123,16 @@ def evaluate(
     mdp_or_simulator
         A ``ca.MDP``, or anything with the members of ``ca.Simulator``.
     policy
-        (S, A), rows sum to one; or a Solution. Where the model of a Solution and this one both have names, states and
-        actions are matched by name; an array is taken as it stands.
+        (S, A), rows sum to one; (T, S, A), a table for each step; or a Solution. Where the model of a Solution and this
+        one both have names, states and actions are matched by name; an array is taken as it stands.
     episodes
         How many episodes; at least 2, so that there is a spread.
     horizon
-        Steps per episode; by default the smallest h with gamma^h <= 1e-4.
+        Steps per episode. A Solution of a problem with a horizon is evaluated as that horizon says, and so is a policy
+        in ``problem.mdp``; for a policy of T tables it is T. Elsewhere a discount below 1 means the discounted return
+        for ever, and episodes take by default the smallest h with gamma^h <= 1e-4 steps; with discount 1 the horizon
+        must be given: a number of steps, "average" or "total". Episodes of "average" take 10,000 steps by default,
+        those of "total" all it takes, at most 100,000.
     seed
         Same seed, same bytes.
     sets
@@ -142,46 +153,82 @@ def evaluate(
     (1.0, 0.333333333333)
     """
     episodes, seed = as_count("episodes", episodes, 2, MOST_EPISODES), as_seed(seed)
-    if isinstance(mdp_or_simulator, MDP):
-        mdp: MDP | None = mdp_or_simulator
-        mdp_or_simulator.require_transitions("ca.evaluate")
-        table = check_policy(mdp_or_simulator, policy_table(policy, mdp_or_simulator))
-        simulator: Simulator = mdp_or_simulator.simulator()
-    elif isinstance(mdp_or_simulator, Simulator):
-        mdp, simulator = None, mdp_or_simulator
-        check_members(simulator)
-        # which pairs are allowed only the simulator knows
-        table = as_policy(policy_table(policy, simulator), (simulator.n_states, simulator.n_actions))
-    else:
+    if not isinstance(mdp_or_simulator, Simulator | MDP):
         raise IncompatibleError(
             f"ca.evaluate needs a ca.MDP or a simulator, found {type(mdp_or_simulator).__name__}; "
             "a simulator has n_states, n_actions, discount, reward_range, start_states and sample"
         )
-    gamma = float(simulator.discount)
-    horizon = default_horizon(gamma) if horizon is None else as_count("horizon", horizon, high=LONGEST_ASKED)
+    if isinstance(mdp_or_simulator, MDP):
+        mdp_or_simulator.require_transitions("ca.evaluate")
+        simulator: Simulator = mdp_or_simulator.simulator()
+    else:
+        simulator = mdp_or_simulator
+        check_members(simulator)
+    given, gamma = policy_table(policy, mdp_or_simulator), float(simulator.discount)
+    criterion, length = _criterion(mdp_or_simulator, policy, given, horizon, gamma)
+    mdp = None
+    if isinstance(mdp_or_simulator, MDP):
+        mdp = mdp_or_simulator.with_horizon(criterion)
+        table = check_policy(mdp, given)
+    else:
+        # which pairs are allowed only the simulator knows
+        shape = (simulator.n_states, simulator.n_actions)
+        table = as_policy(given, (length, *shape) if np.ndim(given) == 3 else shape)
     masks = _set_masks(simulator, sets)
-    returns, exposure = roll_out(simulator, table, masks, seed, episodes, horizon)
-    variance = float(returns.var(ddof=1)) if np.ptp(returns) > RELATIVE_ROUNDING * np.abs(returns).max() else 0.0
-    largest = max(abs(bound) for bound in simulator.reward_range)
     exact: dict[str, Any] = {}
     if mdp is not None:
-        states = policy_occupancy(mdp, table).occupancy.sum(axis=1) if masks else np.empty(0)
-        exact["exact_mean"], exact["exact_variance"] = return_variance(mdp, table)
+        exact["exact_mean"], exact["exact_variance"] = return_moments(mdp, table)
+        states = policy_occupancy(mdp, table).pairs.sum(axis=1) if masks else np.empty(0)
         exact["exact_exposure"] = {name: float(states[mask].sum()) for name, mask in masks.items()}
+    ended = mdp.ended if mdp is not None and criterion == TOTAL else None  # type: ignore[attr-defined]
+    played = roll_out(simulator, table, masks, seed, episodes, length, ended)
+    returns = played.returns / length if criterion == AVERAGE else played.returns
+    variance = float(returns.var(ddof=1)) if np.ptp(returns) > RELATIVE_ROUNDING * np.abs(returns).max() else 0.0
+    beyond = 0.0 if isinstance(criterion, int) or played.all_ended else math.inf
+    if criterion is None:
+        beyond = gamma**length * max(abs(bound) for bound in simulator.reward_range) / (1 - gamma)
     return Evaluation(
         mean=float(returns.mean()),
         variance=variance,
         standard_error=math.sqrt(variance / episodes),
         quantiles=dict(zip(PERCENTS, np.percentile(returns, PERCENTS).tolist(), strict=True)),
         returns=returns,
-        exposure=exposure,
-        horizon=horizon,
-        truncation_error=gamma**horizon * largest / (1 - gamma),
+        exposure=played.exposure,
+        horizon=length,
+        truncation_error=beyond,
         episodes=episodes,
         seed=seed,
         discount=gamma,
+        criterion=criterion,
         **exact,
     )
+
+
+def _criterion(model: MDP | Simulator, policy: Any, table: Any, asked: Any, discount: float) -> tuple[Horizon, int]:
+    """What is evaluated, and how many steps an episode has at most."""
+    known = policy.horizon if isinstance(policy, Solution) else None
+    if known is None and isinstance(model, MDP):
+        known = model.horizon
+    if known is None and np.ndim(table) == 3:
+        known = len(table)
+    # with a discount below 1, a number of steps only says when an episode is cut
+    if known is None and (discount == 1 or isinstance(asked, str)):
+        known = as_horizon(asked, discount)
+    known = as_horizon(known, discount)
+    if isinstance(asked, str) and asked != known:
+        raise InputError(f"horizon is {shown(asked)}, and the policy is one for horizon={known!r}; leave it out")
+    steps = None if asked is None or isinstance(asked, str) else as_count("horizon", asked, high=LONGEST_ASKED)
+    if isinstance(known, int):
+        if steps not in (None, known):
+            raise InputError(f"horizon is {steps}, and the policy is one for {known} steps; leave it out")
+        return known, known
+    if known == TOTAL and not isinstance(model, MDP):
+        raise IncompatibleError(
+            'horizon="total" needs a model that is known: a simulator does not say which states end an episode; give '
+            "a number of steps"
+        )
+    usual = {AVERAGE: STEPS_OF_AVERAGE, TOTAL: LONGEST_HORIZON}
+    return known, steps or (default_horizon(discount) if known is None else usual[known])
 
 
 def default_horizon(discount: float) -> int:
@@ -192,24 +239,6 @@ def default_horizon(discount: float) -> int:
     if discount <= NEGLIGIBLE_SHARE:
         return 1
     return min(LONGEST_HORIZON, max(1, math.ceil(math.log(NEGLIGIBLE_SHARE) / math.log(discount) - 1e-9)))
-
-
-def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:
-    """Exact mean and variance of the discounted return of a checked policy, the random start included."""
-    gamma, rows = mdp.discount, mdp.transitions
-    values = policy_values(mdp, policy, mdp.rewards)
-    pairs = row_of_entries(rows)
-    paid = mdp.rewards.ravel()[pairs] if mdp.outcome_rewards is None else mdp.outcome_rewards
-    surprise = paid + gamma * values[rows.indices] - values[pairs // mdp.n_actions]
-    squares = weighted_rows(rows, surprise**2).reshape(mdp.shape)
-    if mdp.outcome_rewards is None:
-        squares = squares + (mdp.reward_square - mdp.rewards**2)
-    mean = float(mdp.start @ values)
-    spread = float(mdp.start @ (values - mean) ** 2)
-    surprises = float(mdp.start @ policy_values(mdp, policy, squares, gamma**2))
-    unsure = RELATIVE_ROUNDING * float(np.abs(paid).max(initial=0.0) + np.abs(values).max())
-    unsure_spread, unsure_surprises = (unsure / (1 - gamma)) ** 2, unsure**2 / (1 - gamma**2)
-    return mean, (spread if spread > unsure_spread else 0.0) + (surprises if surprises > unsure_surprises else 0.0)
 
 
 def _set_masks(simulator: Simulator, sets: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Mask]:

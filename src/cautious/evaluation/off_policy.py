@@ -18,6 +18,7 @@ import numpy as np
 
 from cautious.arrays import Array, Indices
 from cautious.errors import IncompatibleError
+from cautious.models.horizons import require_discounting
 from cautious.models.logged import LoggedMDP
 from cautious.occupancy import check_policy, policy_values
 from cautious.risks.priors import HasPolicy
@@ -101,6 +102,7 @@ def off_policy(logged: LoggedMDP, policy: Any) -> OffPolicy:
     """
     if not isinstance(logged, LoggedMDP):
         raise IncompatibleError(f"ca.off_policy needs a log, ca.from_transitions(...), found {type(logged).__name__}")
+    require_discounting("ca.off_policy", logged.discount)
     table = check_policy(logged, policy.policy if isinstance(policy, HasPolicy) else policy)
     logged_model, policy_model = (
         float(logged.start @ policy_values(logged, each, logged.rewards)) for each in (logged.logging_policy, table)

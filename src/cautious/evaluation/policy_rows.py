@@ -20,7 +20,7 @@ SHOWN_NAMES = 6
 
 
 def policy_table(policy: Any, model: MDP | Simulator) -> Any:
-    """The policy (S, A), not yet checked, in the order of the model's states and actions."""
+    """The policy (S, A) or (T, S, A), not yet checked, in the order of the model's states and actions."""
     if not isinstance(policy, HasPolicy):
         return policy
     if not isinstance(policy, Solution):
@@ -28,8 +28,8 @@ def policy_table(policy: Any, model: MDP | Simulator) -> Any:
     here = model if isinstance(model, MDP) else known_of(model)
     states = _order("states", policy.mdp.state_names, here.state_names)
     actions = _order("actions", policy.mdp.action_names, here.action_names)
-    table = policy.policy if states is None else policy.policy[states]
-    return table if actions is None else table[:, actions]
+    table = policy.policy if states is None else policy.policy[..., states, :]
+    return table if actions is None else table[..., actions]
 
 
 def _order(what: str, made_for: Sequence[str] | None, wanted: Sequence[str] | None) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,34 +12,62 @@ from cautious.models.simulator_checks import checked_sample, checked_states
 from cautious.models.simulators import Simulator
 
 
+@dataclass(frozen=True)
+class Played:
+    """Simulated episodes: their returns (episodes,), and the time in each set, as ``roll_out`` says."""
+
+    returns: Array
+    exposure: dict[str, float]
+    all_ended: bool
+
+
 def roll_out(
-    simulator: Simulator, policy: Array, masks: dict[str, Mask], seed: int, episodes: int, horizon: int
-) -> tuple[Array, dict[str, float]]:
-    """Returns (episodes,) and the share of discounted time in each set; errors name the call, the step and the seed."""
-    returns, time, weight, total = np.zeros(episodes), dict.fromkeys(masks, 0.0), 1.0, 0.0
+    simulator: Simulator,
+    policy: Array,
+    masks: dict[str, Mask],
+    seed: int,
+    episodes: int,
+    horizon: int,
+    ended: Mask | None = None,
+) -> Played:
+    """Episodes of ``horizon`` steps, with the share of discounted time in each set.
+
+    With a mask ``ended`` (S,) of the states that end an episode, they take as long as that takes, at most ``horizon``
+    steps, and visits are counted instead of shares. Errors name the call, the step and the seed.
+    """
+    returns, time, weight, total, all_ended = np.zeros(episodes), dict.fromkeys(masks, 0.0), 1.0, 0.0, False
     for states, rewards in steps(simulator, policy, seed, episodes, horizon):
+        if ended is not None and ended[states].all():
+            all_ended = True
+            break
         for name, mask in masks.items():
-            time[name] += weight * float(np.count_nonzero(mask[states])) / episodes
+            counted = mask[states] if ended is None else mask[states] & ~ended[states]
+            time[name] += weight * float(np.count_nonzero(counted)) / episodes
         returns += weight * rewards
         total += weight
         weight *= float(simulator.discount)
         if weight == 0:
             # discounting has left nothing of later rewards
             break
-    return returns, {name: value / total for name, value in time.items()}
+    if ended is None:
+        time = {name: value / total for name, value in time.items()}
+    return Played(returns, time, all_ended)
 
 
 def steps(
     simulator: Simulator, policy: Array, seed: int, episodes: int, horizon: int
 ) -> Iterator[tuple[Indices, Array]]:
-    """For each step the states (episodes,) before it and the rewards (episodes,) that it pays."""
+    """For each step the states (episodes,) before it and the rewards (episodes,) that it pays.
+
+    A policy (T, S, A) has a table for each step.
+    """
     rng, when = np.random.default_rng(seed), f" (seed {seed})"
-    cumulative = cumulative_rows(policy)
+    cumulative = cumulative_rows(policy) if policy.ndim == 2 else np.empty(0)
     with _noted("start_states", when):
         found: Any = simulator.start_states(episodes, rng)
     states = checked_states(simulator, "start_states", found, episodes, when)
     for step in range(horizon):
-        actions = drawn_actions(cumulative, states, rng)
+        actions = drawn_actions(cumulative_rows(policy[step]) if policy.ndim == 3 else cumulative, states, rng)
         when = f" (step {step}, seed {seed})"
         with _noted("sample", when):
             found = simulator.sample(states, actions, rng)

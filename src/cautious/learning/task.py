@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_count, as_distribution, as_mask, as_number, as_seed
 from cautious.errors import CautiousWarning, IncompatibleError, InputError
+from cautious.models.horizons import require_discounting
 from cautious.models.simulator_checks import check_members, padded
 from cautious.models.simulators import Known, Simulator, TableSimulator, known_of
 from cautious.models.tabular import MDP
@@ -211,6 +212,7 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
 
 def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, seed: int) -> Task:
     """The task, with its numbers and its risk checked."""
+    require_discounting("ca.learn", simulator.discount)
     known = known_of(simulator)
     shape = (int(simulator.n_states), int(simulator.n_actions))
     if known.allowed is None:

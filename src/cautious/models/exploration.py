@@ -118,7 +118,7 @@ def from_function(
         ``outcomes(state, action)`` gives (probability, next state, reward) for everything that can happen. Outcomes
         with the same next state are merged.
     discount
-        In [0, 1).
+        In [0, 1]. With discount 1 a ``ca.Problem`` needs a horizon.
     at_end
         What follows a state without actions: "absorb" stays there and pays 0 forever; "restart" goes on from the
         initial states, with reward 0 for that step. By default such a state is refused.
@@ -150,7 +150,7 @@ def from_function(
     >>> round(solution.expected_return, 2)
     7.01
     """
-    discount = as_number("discount", discount, 0, 1, open_ends=")")
+    discount = as_number("discount", discount, 0, 1)
     for name, function in (("actions", actions), ("outcomes", outcomes), ("callback", callback)):
         if not callable(function) and not (name == "callback" and callback is None):
             raise InputError(f"{name} must be a function, found {shown(function)}")

@@ -49,7 +49,7 @@ def from_gym(
         ``integers``, ``choice``, ``random`` or ``uniform``, the last two used in comparisons only. Anything else is
         refused, never estimated; ``ca.learn(ca.GymSimulator(env, ...))`` learns from samples.
     discount
-        Weight of the next step, in [0, 1).
+        Weight of the next step, in [0, 1]. With discount 1 a ``ca.Problem`` needs a horizon.
     at_end
         What follows ``terminated``: "absorb" leads to one more state, the last one, named "end", which pays 0 forever;
         "restart" leads to a fresh first state. Truncation, such as a time limit, is not an end.
@@ -72,7 +72,7 @@ def from_gym(
     0.542026
     """
     changes = gym_checks.check_environment(env, "from_gym")
-    discount = as_number("discount", discount, 0, 1, open_ends=")")
+    discount = as_number("discount", discount, 0, 1)
     check_choice("at_end", at_end, gym_checks.AT_END)
     if set_state is not None and not callable(set_state):
         raise InputError(f"set_state must be a function of (env, observation), found {shown(set_state)}")

@@ -27,7 +27,7 @@ class GymSimulator:
         With ``Discrete`` observations that are its whole state, and ``Discrete`` actions. It is stepped through its
         wrappers and must not be used elsewhere at the same time.
     discount
-        Weight of the next step, in [0, 1).
+        Weight of the next step, in [0, 1]; ``ca.learn`` needs one below 1.
     at_end
         What follows ``terminated``: "absorb" leads to one more state, the last one, which pays 0 forever; "restart"
         leads to a fresh first state. Truncation, such as a time limit, is not an end: the state goes on.
@@ -56,7 +56,7 @@ class GymSimulator:
         set_state: gym_checks.SetState | None = None,
     ) -> None:
         changes = gym_checks.check_environment(env, "GymSimulator")
-        self.discount = as_number("discount", discount, 0, 1, open_ends=")")
+        self.discount = as_number("discount", discount, 0, 1)
         check_choice("at_end", at_end, gym_checks.AT_END)
         if set_state is not None and not callable(set_state):
             raise InputError(f"set_state must be a function of (env, observation), found {shown(set_state)}")

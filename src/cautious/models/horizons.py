@@ -52,3 +52,12 @@ def as_horizon(horizon: Any, discount: float, shape: tuple[int, int]) -> Horizon
             f"{shape[0]:,} states and {shape[1]:,} actions, and this machine has {memory / 1e9:,.3g} GB"
         )
     return steps
+
+
+def require_discounting(what: str, discount: float) -> None:
+    """Refuse discount 1 where returns are discounted, for ever."""
+    if discount == 1:
+        raise InputError(
+            f"{what} works with returns that are discounted for ever, and the discount is 1; give one below 1, or "
+            'solve a known model with a horizon: ca.Problem(mdp, horizon=24), horizon="average" or horizon="total"'
+        )

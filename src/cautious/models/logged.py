@@ -158,7 +158,7 @@ def from_transitions(
         four names also a list of tuples, a tuple of arrays (n,) or an array (n, 4). Other columns are not read. Rows
         stand in the order of time, at least within an episode.
     discount
-        In [0, 1).
+        In [0, 1]. With discount 1 a ``ca.Problem`` needs a horizon.
     untried
         How to treat pairs that the log never tried; needed when there are any. "forbid": they do not exist; in a
         state that was reached and never left, nothing can be forbidden: it pays the lowest reward for ever, with a
@@ -191,7 +191,7 @@ def from_transitions(
     [[1.0, 0.0], [0.0, 1.0]]
     """
     independent_rows = as_flag("independent_rows", independent_rows)
-    as_number("discount", discount, 0, 1, open_ends=")")
+    as_number("discount", discount, 0, 1)
     if untried is not None:
         check_choice("untried", untried, ("forbid", "pessimistic", "optimistic"))
     if at_end is not None:

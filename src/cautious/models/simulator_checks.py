@@ -74,7 +74,7 @@ def check_members(simulator: "Simulator") -> None:
     """Refuse a simulator whose sizes, discount or reward range cannot be."""
     as_count("simulator.n_states", simulator.n_states)
     as_count("simulator.n_actions", simulator.n_actions)
-    as_number("simulator.discount", simulator.discount, 0, 1, open_ends=")")
+    as_number("simulator.discount", simulator.discount, 0, 1)
     as_reward_range(simulator.reward_range, "simulator.reward_range")
 
 

@@ -156,7 +156,7 @@ class FunctionSimulator:
         Draws one transition. It takes all its randomness from ``rng`` and remembers nothing. For a process pool it
         must be picklable: a function of a module, not a lambda.
     n_states, n_actions, discount
-        Sizes, and the weight of the next step, in [0, 1).
+        Sizes, and the weight of the next step, in [0, 1]; ``ca.learn`` needs one below 1.
     reward_range
         (low, high): the rewards ``step`` can pay. Every reward is checked against it.
     start
@@ -193,7 +193,7 @@ class FunctionSimulator:
         self.step = step
         self.n_states = as_count("n_states", n_states, high=MOST_STATES)
         self.n_actions = as_count("n_actions", n_actions, high=MOST_ACTIONS)
-        self.discount = as_number("discount", discount, 0, 1, open_ends=")")
+        self.discount = as_number("discount", discount, 0, 1)
         self.reward_range = as_reward_range(reward_range)
         with fitting_memory(f"a table of {self.n_states} states and {self.n_actions} actions"):
             self.allowed = as_allowed(allowed, (self.n_states, self.n_actions))

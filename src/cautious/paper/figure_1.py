@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices
-from cautious.evaluation.evaluate import default_horizon, return_variance
+from cautious.evaluation.evaluate import default_horizon
+from cautious.evaluation.return_moments import return_variance
 from cautious.models.tabular import MDP
 from cautious.paper import maze_paths
 from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, interval

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.evaluation.evaluate import return_variance
+from cautious.evaluation.return_moments import return_variance
 from cautious.models.tabular import MDP
 from cautious.paper.evidence import Claim, Interval, Part, Scale, Video, band, interval
 from cautious.paper.maze_training import (

@@ -7,7 +7,8 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.policy_evaluation import evaluate_policy
-from cautious.evaluation.evaluate import evaluate, return_variance
+from cautious.evaluation.evaluate import evaluate
+from cautious.evaluation.return_moments import return_variance
 from cautious.learning.method import Method
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.learning.primal_dual.primal_dual import PrimalDual

@@ -20,7 +20,7 @@ def check_model(mdp: MDP, seed: int = 0) -> None:
     for name in ("n_states", "n_actions", "discount", "start", "allowed", "rewards", "reward_square", "transitions"):
         member(mdp, name)
     n, shape, allowed = mdp.n_states, (mdp.n_states, mdp.n_actions), np.asarray(mdp.allowed)
-    require(0 <= mdp.discount < 1, f"discount is {mdp.discount}; it must be in [0, 1)")
+    require(0 <= mdp.discount <= 1, f"discount is {mdp.discount}; it must be in [0, 1]")
     require(allowed.shape == shape and allowed.any(axis=1).all(), "every state needs an allowed action")
     require(np.all(np.asarray(mdp.start) >= 0), "start has a negative entry")
     close("sum of start", np.sum(mdp.start), 1.0)
@@ -39,13 +39,20 @@ def check_model(mdp: MDP, seed: int = 0) -> None:
     require(np.all(chain.data >= 0), "under(policy) has a negative entry")
     close("row sums of under(policy)", np.asarray(chain.sum(axis=1)), np.ones(n))
     close("under(policy) @ v against expect_next(v)", chain @ v, (policy * ahead).sum(axis=1))
+    mean = np.asarray(mdp.rewards)
+    if mdp.discount < 1:
+        _check_returns(mdp, policy, mean)
+    _check_moments(mdp, mean, rows)
+
+
+def _check_returns(mdp: MDP, policy: Array, mean: Array) -> None:
+    """Occupancy and return of a policy, discounted for ever."""
     occupancy = call("policy_occupancy", policy_occupancy, mdp, policy).occupancy
     close("sum of the occupancy of a random policy", occupancy.sum(), 1.0)
-    close("flow balance of the occupancy of a random policy", flow_residual(mdp, occupancy), np.zeros(n))
-    mean, horizon = np.asarray(mdp.rewards), 1 / (1 - mdp.discount)
+    close("flow balance of the occupancy of a random policy", flow_residual(mdp, occupancy), np.zeros(mdp.n_states))
+    horizon = 1 / (1 - mdp.discount)
     values = mdp.start @ policy_values(mdp, policy, mean)
     close("return by occupancy against return by values", horizon * np.sum(occupancy * mean), values, LOOSE_TOLERANCE)
-    _check_moments(mdp, mean, rows)
 
 
 def _check_moments(mdp: MDP, mean: Array, rows: sp.csr_array) -> None:
@@ -71,7 +78,7 @@ def check_simulator(simulator: Any, seed: int = 0, draws: int = 2000) -> None:
         require(
             isinstance(count, int | np.integer) and count >= 1, f"{name} is {count!r}; expected a whole number >= 1"
         )
-    require(0 <= discount < 1, f"discount is {discount!r}; it must be in [0, 1)")
+    require(0 <= discount <= 1, f"discount is {discount!r}; it must be in [0, 1]")
     span = np.asarray(reward_range, dtype=np.float64)
     require(span.shape == (2,) and np.isfinite(span).all() and span[0] <= span[1], f"reward_range is {reward_range!r}")
     rng = np.random.default_rng(seed)

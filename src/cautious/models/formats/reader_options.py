@@ -42,8 +42,8 @@ def settled_discount(path: Path, given: ReaderOptions, stored: Any) -> float:
     if given.discount is None:
         if stored is None:
             raise InputError(f"{path}: the file does not hold a discount; give one, as in discount=0.95")
-        return as_number("discount", stored, 0, 1, open_ends=")")
-    wanted = as_number("discount", given.discount, 0, 1, open_ends=")")
+        return as_number("discount", stored, 0, 1)
+    wanted = as_number("discount", given.discount, 0, 1)
     if stored is not None and stored != wanted:
         raise InputError(f"{path}: the file holds the discount {stored!r}, and discount={wanted!r} was given")
     return wanted
