@@ -10,6 +10,7 @@ import numpy as np
 from cautious.checks import as_number, is_listable
 from cautious.errors import InputError, shown
 from cautious.horizons.visits import over_time
+from cautious.models.horizons import Horizon
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Constraint, Risk
@@ -82,6 +83,7 @@ def frontier(
     threads: int | None = None,
     memory_limit: float | None = None,
     constraints: Sequence[Constraint] = (),
+    horizon: Horizon = None,
 ) -> Frontier:
     """Solve a problem for several cautions, from small to large.
 
@@ -96,6 +98,8 @@ def frontier(
         As in ``ca.solve``, for each point; a callback that returns True ends the frontier with that point.
     constraints
         As in ``ca.Problem``; every point keeps them.
+    horizon
+        As in ``ca.Problem``.
 
     Examples
     --------
@@ -107,7 +111,8 @@ def frontier(
     if not isinstance(risk, Risk):
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
-    problem, chosen = Problem(mdp, risk, constraints=constraints), None if cautions is None else _checked(cautions)
+    problem = Problem(mdp, risk, constraints=constraints, horizon=horizon)
+    chosen = None if cautions is None else _checked(cautions)
     asked_to_stop = False
 
     def listening(progress: Progress) -> bool:

@@ -213,8 +213,8 @@ def _criterion(model: MDP | Simulator, policy: Any, table: Any, asked: Any, disc
         known = len(table)
     # with a discount below 1, a number of steps only says when an episode is cut
     if known is None and (discount == 1 or isinstance(asked, str)):
-        known = as_horizon(asked, discount)
-    known = as_horizon(known, discount)
+        known = asked
+    known = as_horizon(known, discount, (model.n_states, model.n_actions))
     if isinstance(asked, str) and asked != known:
         raise InputError(f"horizon is {shown(asked)}, and the policy is one for horizon={known!r}; leave it out")
     steps = None if asked is None or isinstance(asked, str) else as_count("horizon", asked, high=LONGEST_ASKED)
