@@ -280,7 +280,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
     model_arrays = {name.removeprefix("model."): a for name, a in arrays.items() if name.startswith("model.")}
     try:
         mdp = model_from_storage(path, header["model"], model_arrays)
-        mdp = mdp.with_horizon(as_horizon(header.get("horizon"), mdp.discount))
+        mdp = mdp.with_horizon(as_horizon(header.get("horizon"), mdp.discount, mdp.shape))
         certificate = {key: _storage.unplain(value) for key, value in header["certificate"].items()}
         numbers: dict[str, Any] = {name: float(_storage.unplain(header[name])) for name in _NUMBERS}
         tables: dict[str, Any] = {name: _storage.take(path, arrays, name) for name in _TABLES}

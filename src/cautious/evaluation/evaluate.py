@@ -180,7 +180,7 @@ def evaluate(
         exact["exact_mean"], exact["exact_variance"] = return_moments(mdp, table)
         states = policy_occupancy(mdp, table).pairs.sum(axis=1) if masks else np.empty(0)
         exact["exact_exposure"] = {name: float(states[mask].sum()) for name, mask in masks.items()}
-    ended = mdp.ended if mdp is not None and criterion == TOTAL else None  # type: ignore[attr-defined]
+    ended = mdp.ended if mdp is not None and criterion == TOTAL else None
     played = roll_out(simulator, table, masks, seed, episodes, length, ended)
     returns = played.returns / length if criterion == AVERAGE else played.returns
     variance = float(returns.var(ddof=1)) if np.ptp(returns) > RELATIVE_ROUNDING * np.abs(returns).max() else 0.0
