@@ -10,6 +10,7 @@ import numpy as np
 from cautious.checks import as_number, is_listable
 from cautious.errors import InputError, shown
 from cautious.horizons.visits import over_time
+from cautious.models.horizons import Horizon
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Constraint, Risk
@@ -112,6 +113,7 @@ def frontier(
     constraints: Sequence[Constraint] = (),
     limits: Iterable[float] | None = None,
     caution: float = 1.0,
+    horizon: Horizon = None,
 ) -> Frontier:
     """Solve a problem for several cautions, from small to large; or for several bounds of one limit.
 
@@ -128,6 +130,8 @@ def frontier(
         As in ``ca.Problem``; every point keeps them.
     limits
         Bounds of the only constraint, which replace its own; the points then differ in these, at one ``caution``.
+    horizon
+        As in ``ca.Problem``.
 
     Examples
     --------
@@ -144,11 +148,12 @@ def frontier(
         if cautions is not None:
             raise InputError("a frontier is along cautions or along limits; give one of them, and caution= with limits")
         request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
-        return _over_limit(mdp, risk, caution, constraints, limits, request)
+        return _over_limit(mdp, risk, caution, constraints, limits, horizon, request)
     if not isinstance(risk, Risk):
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
     request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
-    problem, chosen = Problem(mdp, risk, constraints=constraints), None if cautions is None else _checked(cautions)
+    problem = Problem(mdp, risk, constraints=constraints, horizon=horizon)
+    chosen = None if cautions is None else _checked(cautions)
     asked_to_stop = False
 
     def listening(progress: Progress) -> bool:
@@ -176,6 +181,7 @@ def _over_limit(
     caution: float,
     constraints: Sequence[Constraint],
     limits: Iterable[float],
+    horizon: Horizon,
     request: Request,
 ) -> Frontier:
     """Solutions along the bound of the only constraint, from small to large."""
@@ -188,7 +194,7 @@ def _over_limit(
     points, before, clock = Frontier(over_limit=True), None, Clock(None)
     with Interruption(clock):
         for bound in values:
-            problem = Problem(mdp, risk, caution, [replace(constraints[0], bound=bound)])
+            problem = Problem(mdp, risk, caution, [replace(constraints[0], bound=bound)], horizon)
             before = answer(problem, request, before)
             points.append(before)
             if clock.stop_requested or before.status is Status.STOPPED:

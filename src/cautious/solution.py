@@ -16,7 +16,7 @@ from cautious.errors import FileError, IncompatibleError, InputError, SolveError
 from cautious.history import History
 from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.formats.own import model_from_storage, model_to_storage
-from cautious.models.horizons import Horizon, as_horizon
+from cautious.models.horizons import Horizon, as_horizon, require_room
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.status import Status
@@ -286,6 +286,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
     try:
         mdp = model_from_storage(path, header["model"], model_arrays)
         mdp = mdp.with_horizon(as_horizon(header.get("horizon"), mdp.discount))
+        require_room(mdp.horizon, mdp.shape)
         certificate = {key: _storage.unplain(value) for key, value in header["certificate"].items()}
         numbers: dict[str, Any] = {name: float(_storage.unplain(header[name])) for name in _NUMBERS}
         tables: dict[str, Any] = {name: _storage.take(path, arrays, name) for name in _TABLES}

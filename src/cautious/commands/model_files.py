@@ -29,15 +29,18 @@ def check(
     from cautious.report.text_tables import Table
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        asked = problems.read_problem(problem, options)
+        mdp, asked = problems.read_any(problem, options)
         bar.show("inspecting")
-        found = ca.inspect_model(asked.mdp)
+        found = ca.inspect_model(mdp)
     if as_json:
-        print_json({"problem": problem, "risk": asked.risk_label, "caution": asked.caution} | asdict(found))
+        told = ("none", 1.0) if asked is None else (asked.risk_label, asked.caution)
+        print_json({"problem": problem, "risk": told[0], "caution": told[1]} | asdict(found))
         return
-    note = problems.start_note(problem, options, asked.mdp)
+    note = problems.start_note(problem, options, mdp)
     rows = [(fact, note if fact == "start" and note is not None else value) for fact, value in found.table()]
-    if asked.unbound_risk is not None:
+    if asked is not None and asked.mdp.horizon is not None:
+        rows.append(("horizon", f"{asked.mdp.horizon}"))
+    if asked is not None and asked.unbound_risk is not None:
         rows += [("risk", asked.risk_label), ("caution", f"{asked.caution:g}")]
     print_table(Table(f"{found.title} ({problem})" if found.title else problem, ("fact", "value"), tuple(rows)))
     if not found.suspicions:
@@ -78,7 +81,7 @@ def convert(
     if in_the_way and not force:
         raise FileError(f"{in_the_way[0]} exists; --force overwrites it")
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        mdp = problems.read_problem(problem, options).mdp
+        mdp, _ = problems.read_any(problem, options)
         bar.show(f"writing {out}")
         mdp.save(out)
     sizes = {str(path): path.stat().st_size for path in _files_of(out) if exists(path)}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious import MDP, FileError, InputError, PeakExposure, Problem, SafeSet
+from cautious import MDP, FileError, InputError, PeakExposure, Problem, SafeSet, Solution
 from cautious.arrays import Array, Mask
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.checks import did_you_mean
@@ -26,9 +26,26 @@ def read_policy(path: Path, mdp: MDP) -> Any:
     return array_from_file("--policy", path.name, path.parent, solutions=True)
 
 
+def problem_horizon(policy: Any, mdp: MDP, asked: Any) -> Any:
+    """The horizon of the problem that a policy answers; None leaves it to the problem.
+
+    With a discount below 1, a number of steps says how long episodes are, and not what the policy is for.
+    """
+    if isinstance(policy, Solution):
+        return policy.horizon
+    if np.ndim(policy) == 3:
+        return len(policy)
+    return asked if mdp.discount == 1 or isinstance(asked, str) else None
+
+
 def policy_from_rows(path: Path, mdp: MDP) -> Array:
-    """Rows state, action, probability, matched by name; further columns are ignored, and pairs without a row are 0."""
-    rows = read_columns(path, labels={"state": "state", "action": "action"}, numbers=["probability"])
+    """Rows state, action, probability, matched by name; further columns are ignored, and pairs without a row are 0.
+
+    With a column step, counted from 0, there is a table for every step.
+    """
+    rows = read_columns(
+        path, labels={"state": "state", "action": "action"}, numbers=["probability", "step"], optional=["step"]
+    )
     states = _numbers(rows, "state", [state_name(mdp, state) for state in range(mdp.n_states)])
     actions = _numbers(rows, "action", [action_name(mdp, action) for action in range(mdp.n_actions)])
     chances = rows.numbers["probability"]
@@ -36,15 +53,31 @@ def policy_from_rows(path: Path, mdp: MDP) -> Array:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise rows.refusal(row, f"probability is {chances[row]:g}; it must be from 0 to 1")
-    _, first = np.unique(states * mdp.n_actions + actions, return_index=True)
+    steps = _steps(rows)
+    _, first = np.unique((steps * mdp.n_states + states) * mdp.n_actions + actions, return_index=True)
     if first.size < rows.n_rows:
         row = int(np.setdiff1d(np.arange(rows.n_rows), first)[0])
         pair = f"{action_name(mdp, int(actions[row]))} in {state_name(mdp, int(states[row]))}"
         raise rows.refusal(row, f"{pair} has a row already")
-    policy = np.zeros(mdp.shape)
-    policy[states, actions] = chances
-    _check_states(path, mdp, policy, np.isin(np.arange(mdp.n_states), states))
-    return policy
+    n_steps = int(steps.max(initial=0)) + 1
+    policy, told = np.zeros((n_steps, *mdp.shape)), np.zeros((n_steps, mdp.n_states), np.bool_)
+    policy[steps, states, actions], told[steps, states] = chances, True
+    for step in range(n_steps):
+        when = f", step {step}" if "step" in rows.numbers else ""
+        _check_states(f"{path}{when}", mdp, policy[step], told[step])
+    return policy if "step" in rows.numbers else policy[0]
+
+
+def _steps(rows: Columns) -> Any:
+    """The step (n,) of each row, 0 without such a column."""
+    if "step" not in rows.numbers:
+        return np.zeros(rows.n_rows, np.int64)
+    steps = rows.numbers["step"]
+    wrong = (steps < 0) | (steps != np.floor(steps)) | (steps >= rows.n_rows)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise rows.refusal(row, f"step is {steps[row]:g}; steps are whole numbers, counted from 0 without a gap")
+    return steps.astype(np.int64)
 
 
 def _numbers(rows: Columns, column: str, names: list[str]) -> Any:
@@ -60,7 +93,7 @@ def _numbers(rows: Columns, column: str, names: list[str]) -> Any:
     return rows.numbered(column, column, number)
 
 
-def _check_states(path: Path, mdp: MDP, policy: Array, told: Any) -> None:
+def _check_states(path: str, mdp: MDP, policy: Array, told: Any) -> None:
     if not told.all():
         names = [state_name(mdp, int(state)) for state in np.flatnonzero(~told)]
         raise FileError(f"{path}: no row for {_some(names)}; every state of the model needs its actions")
@@ -80,13 +113,13 @@ def _some(names: list[str]) -> str:
 
 
 def evaluated_risk(problem: Problem, policy: Array) -> tuple[float | None, list[Requirement]]:
-    """The exact risk of a checked policy (S, A), whatever the caution, and the requirements; None without a risk."""
+    """The exact risk of a checked policy, whatever the caution, and the requirements; None without a risk."""
     if problem.risk is None:
         return None, []
     # at caution 0 the risk plays no part, and would not be computed
     counted = problem if problem.caution > 0 else problem.with_caution(1.0)
     found = evaluate_policy(counted, policy)
-    return found.risk, requirements_of(counted, found.occupancy.occupancy)
+    return found.risk, requirements_of(counted, found.occupancy.pairs)
 
 
 def watched_sets(problem: Problem) -> dict[str, Mask]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 GYM = "gym:"
 # advice of the library is Python, such as discount=0.95
-PYTHON_ADVICE = re.compile(r"\b(discount|at_end|start|untried|reward_range)=")
+PYTHON_ADVICE = re.compile(r"\b(discount|at_end|start|untried|reward_range|horizon)=")
 KINDS = {
     "world": "a world",
     "file": "a model file",
@@ -79,20 +79,45 @@ def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_problem(
-    name: str, options: ModelOptions = NO_OPTIONS, risk: str | None = None, caution: float | None = None
+    name: str,
+    options: ModelOptions = NO_OPTIONS,
+    risk: str | None = None,
+    caution: float | None = None,
+    horizon: Any = None,
 ) -> "Problem":
-    """A problem by its name on the command line, with another risk or caution where given."""
+    """A problem by its name on the command line, with another risk, caution or horizon where given."""
     from cautious import Problem
     from cautious.commands.risk_spec import parse_risk
 
-    found = _own_problem(name, options)
-    if risk is None and caution is None:
+    found = _own_problem(name, options, horizon)
+    if risk is None and caution is None and horizon in (None, found.mdp.horizon):
         return found
     chosen: Risk | None = found.unbound_risk if risk is None else parse_risk(risk)
-    return Problem(found.mdp, chosen, found.caution if caution is None else caution, found.constraints)
+    price, ahead = found.caution if caution is None else caution, found.mdp.horizon if horizon is None else horizon
+    return _in_options(lambda: Problem(found.mdp, chosen, price, found.constraints, ahead))
 
 
-def _own_problem(name: str, options: ModelOptions) -> "Problem":
+def read_any(name: str, options: ModelOptions = NO_OPTIONS) -> "tuple[MDP, Problem | None]":
+    """A model and the problem it is part of; None where the name is that of a model, which says nothing of horizons."""
+    from cautious import worlds
+
+    if name in worlds.names() or Path(name).suffix.lower() == ".toml":
+        found = read_problem(name, options)
+        return found.mdp, found
+    return _model(name, options), None
+
+
+def _in_options(make: "Callable[[], Problem]") -> "Problem":
+    """What the library advises in Python is said in options."""
+    from cautious import InputError
+
+    try:
+        return make()
+    except InputError as error:
+        raise type(error)(PYTHON_ADVICE.sub(lambda word: option(word[1]) + " ", str(error))) from None
+
+
+def _own_problem(name: str, options: ModelOptions, horizon: Any) -> "Problem":
     from cautious import InputError, Problem, worlds
     from cautious import read_problem as read_file
 
@@ -103,7 +128,8 @@ def _own_problem(name: str, options: ModelOptions) -> "Problem":
     if name in worlds.names():
         model_table(name, options)
         return worlds.problem(name)
-    return Problem(_model(name, options), None)
+    mdp = _model(name, options)
+    return _in_options(lambda: Problem(mdp, None, horizon=horizon))
 
 
 def model_table(name: str, options: ModelOptions) -> dict[str, Any]:

@@ -30,6 +30,15 @@ RiskText = Annotated[
 ]
 Caution = Annotated[float | None, typer.Option(help="Units of return one unit of risk is worth.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
+HorizonText = Annotated[
+    str | None,
+    typer.Option(
+        "--horizon",
+        metavar="STEPS|average|total",
+        help="How far to look ahead: so many steps, the reward per step in the long run, or all until an absorbing "
+        "state. Default: the problem's own, or discounted for ever.",
+    ),
+]
 Tolerance = Annotated[float, typer.Option(help="Relative gap that counts as solved.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds after which the best policy so far is returned.")]
 Threads = Annotated[int | None, typer.Option(help="At most this many. Default: all cores where that pays.")]
@@ -45,7 +54,10 @@ WithWitness = Annotated[
     bool, typer.Option("--witness", help="Save what the proof rests on too, for cautious verify; needs --out.")
 ]
 PolicyCsv = Annotated[
-    Path | None, typer.Option(help="Write the policy (.csv): state, action, probability, share_of_time.")
+    Path | None,
+    typer.Option(
+        help="Write the policy (.csv): state, action, probability, share_of_time; with a step where it has some."
+    ),
 ]
 
 
@@ -74,6 +86,21 @@ def whole_number(option: str, text: str) -> int:
     if not math.isfinite(number) or number < 1 or number != int(number):
         raise InputError(f"{option} {text!r}: expected a whole number of at least 1, such as 1000000 or 1e6")
     return int(number)
+
+
+def horizon_of(text: str | None) -> Any:
+    """A --horizon: a whole number of steps, or a word that the library checks."""
+    if text is None or text in ("average", "total"):
+        return text
+    from cautious import InputError
+
+    try:
+        return whole_number("--horizon", text)
+    except InputError:
+        raise InputError(
+            f"--horizon {text!r}: expected a number of steps, such as 24, or average (per step, in the long run) or "
+            "total (until an absorbing state)"
+        ) from None
 
 
 def numbers_in(option: str, text: str, expected: str, count: int | None = None) -> list[float]:
@@ -137,8 +164,9 @@ def summary(solution: "Solution") -> dict[str, Any]:
             for row in solution.constraints
         ],
         "certificate": {"kind": solution.certificate.kind, "statement": solution.certificate.statement},
-        "n_states": solution.policy.shape[0],
-        "n_actions": solution.policy.shape[1],
+        "horizon": solution.horizon,
+        "n_states": solution.mdp.n_states,
+        "n_actions": solution.mdp.n_actions,
     }
 
 

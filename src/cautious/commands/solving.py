@@ -16,6 +16,7 @@ def solve(
     problem: problems.ProblemName,
     caution: shared.Caution = None,
     risk: shared.RiskText = None,
+    horizon: shared.HorizonText = None,
     tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
     time_limit: shared.TimeLimit = None,
     threads: shared.Threads = None,
@@ -33,6 +34,8 @@ def solve(
 
     Example: cautious solve maze --caution 10 --report maze.html
 
+    Example: cautious solve machine_replacement --horizon 24
+
     Example: cautious solve gym:FrozenLake-v1 --discount 0.99 --at-end absorb
     """
     import cautious as ca
@@ -42,7 +45,7 @@ def solve(
     shared.check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
         bar.show(f"reading {problem}")
-        asked = problems.read_problem(problem, options, risk, caution)
+        asked = problems.read_problem(problem, options, risk, caution, shared.horizon_of(horizon))
         bar.show("solving")
         solution = ca.solve(
             asked,
@@ -74,6 +77,7 @@ def frontier(
     cautions: Annotated[str | None, typer.Option(help="Comma-separated, such as 0,1,10. Default: chosen.")] = None,
     limits: Annotated[str | None, typer.Option(help="Bounds of the only constraint, such as .01,.02,.05.")] = None,
     risk: shared.RiskText = None,
+    horizon: shared.HorizonText = None,
     tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
     time_limit: shared.TimeLimit = None,
     threads: shared.Threads = None,
@@ -104,7 +108,7 @@ def frontier(
     count = len(bounds) if bounds is not None else POINTS if wanted is None else len(wanted)
     with SolveBar(quiet or as_json, points=count) as bar:
         bar.show(f"reading {problem}")
-        asked = problems.read_problem(problem, options, risk)
+        asked = problems.read_problem(problem, options, risk, horizon=shared.horizon_of(horizon))
         if asked.unbound_risk is None and bounds is None:
             raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
         bar.show("choosing cautions" if wanted is None and bounds is None else "solving")
@@ -120,6 +124,7 @@ def frontier(
             constraints=asked.constraints,
             limits=bounds,
             caution=asked.caution,
+            horizon=asked.mdp.horizon,
         )
         if plot is not None:
             save_figure((plot_frontier if bounds is None else plot_limits)(points), plot)
@@ -145,7 +150,13 @@ def evaluate(
         ),
     ],
     episodes: Annotated[int, typer.Option(help="How many to simulate.")] = 1000,
-    horizon: Annotated[int | None, typer.Option(help="Steps per episode. Default: until 1e-4 is left.")] = None,
+    horizon: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEPS|average|total",
+            help="Steps per episode. Default: those of the policy, or until 1e-4 is left. With discount 1 the horizon.",
+        ),
+    ] = None,
     seed: shared.Seed = 0,
     risk: shared.RiskText = None,
     options: problems.ModelOptions = problems.NO_OPTIONS,
@@ -154,20 +165,24 @@ def evaluate(
 ) -> None:
     """Simulate a saved policy, next to its exact figures and its risk.
 
+    A solution for a horizon is evaluated as that horizon says.
+
     Example: cautious evaluate maze --policy solution.npz --episodes 10000
     """
     import cautious as ca
-    from cautious.commands.policies import evaluated_risk, read_policy, watched_sets
+    from cautious.commands.policies import evaluated_risk, problem_horizon, read_policy, watched_sets
     from cautious.evaluation.policy_rows import policy_table
     from cautious.occupancy import check_policy
     from cautious.report.text_tables import evaluation_table
     from cautious.report.words import number, scene_of
 
     with Bar(f"reading {problem}", quiet or as_json) as bar:
-        asked = problems.read_problem(problem, options, risk)
-        table = check_policy(asked.mdp, policy_table(read_policy(policy, asked.mdp), asked.mdp))
+        steps, mdp = shared.horizon_of(horizon), problems.read_any(problem, options)[0]
+        given = read_policy(policy, mdp)
+        asked = problems.read_problem(problem, options, risk, horizon=problem_horizon(given, mdp, steps))
+        table = check_policy(asked.mdp, policy_table(given, asked.mdp))
         bar.show(f"simulating {episodes:,} episodes")
-        found = ca.evaluate(asked.mdp, table, episodes, horizon, seed, watched_sets(asked))
+        found = ca.evaluate(asked.mdp, table, episodes, steps, seed, watched_sets(asked))
         exact_risk, requirements = evaluated_risk(asked, table)
     unit = scene_of(asked.mdp).reward_unit
     if not as_json:
@@ -181,6 +196,7 @@ def evaluate(
         return
     names = ("mean", "variance", "standard_error", "exact_mean", "exact_variance", "truncation_error", "horizon")
     content: dict[str, Any] = {name: shared.plain(getattr(found, name)) for name in names}
+    content |= {"criterion": found.criterion}
     content |= {"quantiles": found.quantiles, "episodes": found.episodes, "seed": found.seed, "reward_unit": unit}
     content |= {"exposure": found.exposure, "exact_exposure": found.exact_exposure}
     content |= {"risk_label": asked.risk_label, "exact_risk": shared.plain(exact_risk)}
@@ -201,6 +217,7 @@ def compare(
             help="Names of methods or packages, such as 'cautious,CLARABEL,QuantEcon'. Default: all that fit."
         ),
     ] = None,
+    horizon: shared.HorizonText = None,
     samples: Annotated[
         str | None, typer.Option(help="Our learners take part, with so many transitions each, such as 1e6.")
     ] = None,
@@ -221,7 +238,7 @@ def compare(
     from cautious.report.text_tables import Table
 
     with CompareBar(f"reading {problem}", quiet or as_json) as bar:
-        asked = problems.read_problem(problem, options, risk, caution)
+        asked = problems.read_problem(problem, options, risk, caution, shared.horizon_of(horizon))
         found = ca.compare(
             asked,
             None if methods is None else methods.split(","),

@@ -37,6 +37,8 @@ def studio(
         raise InputError(f"--time-limit is {time_limit:g}; it must be a number of seconds above 0 and at most 3600")
     painted = problem in EXAMPLES and not options
     opened = None if painted else read_problem(problem, options)
+    if opened is not None and opened.mdp.horizon is not None:
+        raise InputError(f"{problem} has a horizon, and the studio shows discounted problems only; use cautious solve")
     if opened is not None and opened.constraints:
         raise InputError(f"{problem} has constraints, which the studio does not show; use cautious solve")
     here = Studio(opened, problem, time_limit)

@@ -167,6 +167,8 @@ def _refusal(problem: Problem, name: str) -> str | None:
     if name in roster.EVERY:
         return roster.refusal(problem, name)
     if name in LEARNERS:
+        if problem.mdp.horizon is not None:
+            return "learns discounted returns only"
         return "takes no constraints" if problem.constraints else None
     return _solvers()[name].refusal(problem)
 
@@ -176,7 +178,7 @@ def solver_row(problem: Problem, solver: Solver, request: Request) -> Comparison
 
     def run() -> dict[str, Any]:
         # bound anew: what the bound risk has cached would help the next method
-        fresh = Problem(problem.mdp, problem.unbound_risk, problem.caution, problem.constraints)
+        fresh = Problem(problem.mdp, problem.unbound_risk, problem.caution, problem.constraints, problem.mdp.horizon)
         started = time.perf_counter()
         solution = answer(fresh, request, solvers=[solver])
         return {"seconds": time.perf_counter() - started, "solution": solution}
@@ -248,7 +250,7 @@ class Peers:
         mdp = self.problem.mdp
         if type(mdp) is not MDP:
             # the model of a log holds its log
-            mdp = model_from_storage("model", *model_to_storage(mdp))
+            mdp = model_from_storage("model", *model_to_storage(mdp)).with_horizon(mdp.horizon)
         # a risk that does not count, at caution 0 or weight 0, may hold functions that cannot be sent
         bare = self.problem.in_model(mdp, self.problem.reward, self.problem.terms)
         bare.unbound_risk = None

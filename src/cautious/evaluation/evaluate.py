@@ -180,7 +180,7 @@ def evaluate(
         exact["exact_mean"], exact["exact_variance"] = return_moments(mdp, table)
         states = policy_occupancy(mdp, table).pairs.sum(axis=1) if masks else np.empty(0)
         exact["exact_exposure"] = {name: float(states[mask].sum()) for name, mask in masks.items()}
-    ended = mdp.ended if mdp is not None and criterion == TOTAL else None  # type: ignore[attr-defined]
+    ended = mdp.ended if mdp is not None and criterion == TOTAL else None
     played = roll_out(simulator, table, masks, seed, episodes, length, ended)
     returns = played.returns / length if criterion == AVERAGE else played.returns
     variance = float(returns.var(ddof=1)) if np.ptp(returns) > RELATIVE_ROUNDING * np.abs(returns).max() else 0.0
@@ -213,7 +213,7 @@ def _criterion(model: MDP | Simulator, policy: Any, table: Any, asked: Any, disc
         known = len(table)
     # with a discount below 1, a number of steps only says when an episode is cut
     if known is None and (discount == 1 or isinstance(asked, str)):
-        known = as_horizon(asked, discount)
+        known = asked
     known = as_horizon(known, discount)
     if isinstance(asked, str) and asked != known:
         raise InputError(f"horizon is {shown(asked)}, and the policy is one for horizon={known!r}; leave it out")

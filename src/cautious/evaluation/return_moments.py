@@ -48,7 +48,7 @@ def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:
                 "need not be finite"
             )
         # what happens in states that end an episode is worth nothing
-        going_on = np.where(found.reached & ~mdp.ended, 1.0, 0.0)  # type: ignore[attr-defined]
+        going_on = np.where(found.reached & ~mdp.ended, 1.0, 0.0)
         return _for_ever(mdp, policy * going_on[:, None], 1.0, float(found.occupancy.sum()) + 1)
     return _for_ever(mdp, policy, mdp.discount, 1 / (1 - mdp.discount))
 

@@ -240,7 +240,7 @@ def _draw(mdp: MDP, panels: Mapping[str, Array], theme: Theme) -> Any:
                 axes.plot(x, y, color=colour, linewidth=width, solid_capstyle="round", snap=False, clip_on=False)
         title(axes, name, theme)
         axes.label_outer()
-    draw_time_bar(figure, row, scale, theme)
+    draw_time_bar(figure, row, scale, theme, mdp)
     return figure
 
 

@@ -58,6 +58,8 @@ def missing(name: str) -> str | None:
 
 def refusal(problem: Problem, name: str) -> str | None:
     """Why a solver cannot take a problem; None when it can."""
+    if problem.mdp.horizon is not None:
+        return f"is asked for discounted returns only, and the horizon is {problem.mdp.horizon!r}"
     if owner(name) != CVXPY:
         return None if problem.neutral else "plans without a risk only"
     risks = [risk for _, term in problem.terms for risk in _measured(term)]

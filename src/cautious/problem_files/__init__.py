@@ -1,6 +1,7 @@
 """Problem files: a model, its risks and the caution, in TOML.
 
     caution = 10.0
+    horizon = 24                          # steps; or "average", "total"; without it discounted for ever
 
     [model]
     world = "maze"                        # or: file = "model.tra", gym = "FrozenLake-v1", transitions = "log.csv"

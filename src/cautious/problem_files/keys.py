@@ -12,6 +12,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("names", "rename", "mapping"), ("columns",)),
     **dict.fromkeys(("gamma", "discounting"), ("discount",)),
     **dict.fromkeys(("lambda", "lam", "risk_aversion", "aversion", "penalty"), ("caution", "weight")),
+    **dict.fromkeys(("steps", "n_steps", "periods", "epochs", "months", "time_horizon", "criterion"), ("horizon",)),
     **dict.fromkeys(("model", "example"), ("world",)),
     **dict.fromkeys(("path", "csv", "mdp"), ("file",)),
     **dict.fromkeys(("env", "environment", "gymnasium"), ("gym",)),
@@ -41,6 +42,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 TOP = "at the top of the file, above [model]"
 PLACES: Mapping[str, str] = {
     "caution": TOP,
+    "horizon": TOP,
     **dict.fromkeys(("world", "file", "gym", "transitions", "discount", "start", "at_end", "columns"), "in [model]"),
     **dict.fromkeys(("title", "story", "step", "reward_unit"), "in [model]"),
     **dict.fromkeys(("kind", "weight", "states", "slack", "sets", "prior", "metric", "level", "floors"), "in [risk]"),

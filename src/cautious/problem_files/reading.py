@@ -21,8 +21,9 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     """The problem in a TOML file.
 
     ``[model]`` names a world, a model file, a Gymnasium environment or a table of logged transitions; ``[[risk]]`` the
-    terms of the risk; ``caution`` is 1 by default; ``[[constraints]]`` are limits, ``at_most`` or ``at_least``. Files
-    named in it are relative to its folder. Reports use the words ``title``, ``story``, ``step`` and ``reward_unit`` of
+    terms of the risk; ``caution`` is 1 by default; ``horizon`` a number of steps, "average" or "total",
+    without it returns are discounted for ever; ``[[constraints]]`` are limits, ``at_most`` or ``at_least``. Files named
+    in it are relative to its folder. Reports use the words ``title``, ``story``, ``step`` and ``reward_unit`` of
     ``[model]``; without a title, the name of the model's file.
 
     Examples
@@ -37,13 +38,14 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     source = as_path(path)
     tables = _parse(source)
     try:
-        allow(tables, "the problem file", ("model", "risk", "caution", "constraints"), PLACES)
+        allow(tables, "the problem file", ("model", "risk", "caution", "horizon", "constraints"), PLACES)
         if "model" not in tables:
             raise InputError(f"[model] is missing; it needs one of {', '.join(SOURCES)}")
         mdp = model_of(tables["model"], source.parent)
         caution = as_number("caution", tables.get("caution", 1.0), 0.0)
         constraints = constraints_of(tables.get("constraints", []), source.parent, mdp)
-        return Problem(mdp, risk_of(tables.get("risk"), source.parent, mdp), caution, constraints)
+        risk = risk_of(tables.get("risk"), source.parent, mdp)
+        return Problem(mdp, risk, caution, constraints, tables.get("horizon"))
     except (InputError, IncompatibleError) as error:
         raise FileError(f"{source}: {error}") from None
 

@@ -8,6 +8,7 @@ in this model, so that a coarse tolerance hides nothing.
 import numpy as np
 
 from cautious.arrays import Array
+from cautious.models.horizons import TOTAL
 from cautious.problem import Problem
 from cautious.solution import Solution
 from cautious.status import DEFAULT_TOLERANCE
@@ -48,7 +49,7 @@ def unsure_risk(solution: Solution) -> float:
         return _smaller(solution.gap / solution.caution, RELATIVE_ZERO * _risk_size(solution))
     if solution.problem is None:
         return 0.0
-    return rounding_of_risk(solution.problem, solution.occupancy, solution.certificate.occupancy_error)
+    return rounding_of_risk(solution.problem, solution.certificate.visits.pairs, solution.certificate.occupancy_error)
 
 
 def rounding_of_risk(problem: Problem, occupancy: Array, error: float) -> float:
@@ -59,20 +60,25 @@ def rounding_of_risk(problem: Problem, occupancy: Array, error: float) -> float:
 
 
 def shares_of_time(solution: Solution) -> Array:
-    """Shares of discounted time (S,); 0 where they are below what the tolerance leaves open beside the largest."""
-    mass = solution.occupancy.sum(axis=1)
+    """Shares of time (S,); 0 where they are below what the tolerance leaves open beside the largest.
+
+    Of discounted time, or of what the horizon counts: until an end, of all steps.
+    """
+    mass = solution.certificate.visits.pairs.sum(axis=1)
+    if solution.horizon == TOTAL and mass.any():
+        mass = mass / mass.sum()
     unsure = RELATIVE_ZERO * _smaller(solution.tolerance / DEFAULT_TOLERANCE, 1.0) * float(mass.max())
     return np.where(mass > unsure, mass, 0.0)
 
 
 def _return_size(solution: Solution) -> float:
-    """The trivial bound on the size of a return: max |reward| / (1 - discount)."""
-    return _largest(solution.mdp.rewards) / (1 - solution.mdp.discount)
+    """The trivial bound on the size of a return: max |reward| / (1 - discount), or over what the horizon says."""
+    return _largest(solution.mdp.rewards) / solution.mdp.normaliser
 
 
 def _risk_size(solution: Solution) -> float:
     """The largest entry of the risk's gradient, read off the adjusted reward."""
-    scale = (1 - solution.mdp.discount) * solution.caution
+    scale = solution.mdp.normaliser * solution.caution
     return _largest(solution.mdp.rewards - solution.adjusted_reward) / scale if scale > 0 else 0.0
 
 

@@ -51,7 +51,7 @@ def contributions(solution: Solution) -> Contributions | None:
     if is_neutral(solution) or not np.isfinite(solution.risk) or not solution.mdp.known_transitions:
         return None
     mdp, d = solution.mdp, solution.occupancy
-    scale = (1 - mdp.discount) * solution.caution
+    scale = mdp.normaliser * solution.caution
     gradient = (mdp.rewards - solution.adjusted_reward) / scale
     rounding = np.finfo(np.float64).eps * float(np.abs(mdp.rewards).max()) / scale
     if rounding > MAX_RELATIVE_ROUNDING * max(abs(solution.risk), float(np.ptp(gradient[d > 0]))):
@@ -70,7 +70,7 @@ def price(solution: Solution, state: int) -> float:
 
 def contributions_table(solution: Solution, found: Contributions, count: int = 10) -> Table:
     """The states that add most to the risk, and what a percentage point more time there would cost, where known."""
-    mass, parts, states = solution.occupancy.sum(axis=1), found.shown(solution), found.largest(solution, count)
+    mass, parts, states = shares_of_time(solution), found.shown(solution), found.largest(solution, count)
     headers: tuple[str, ...] = ("state", "share of time", "contribution to the risk")
     rows: list[tuple[str, ...]] = [
         (state_name(solution.mdp, state), percent(float(mass[state])), number(float(parts[state]), 4))

@@ -11,7 +11,7 @@ from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time
 from cautious.report.canvas import Theme, dress
 from cautious.report.text_tables import busiest_states
-from cautious.report.words import number, scene_of, short, state_name
+from cautious.report.words import number, scene_of, short, state_name, time_words
 from cautious.solution import Solution
 
 # with more cells, letters and arrows are smaller than a pen stroke
@@ -53,16 +53,16 @@ def draw_map(axes: Any, solution: Solution, theme: Theme, scale: Any) -> None:
 
     Maps that share a ``scale`` get their one bar from ``draw_time_bar``.
     """
-    colours = _reached_colours(solution, scale.to_rgba(100 * solution.occupancy.sum(axis=1)), theme)
+    colours = _reached_colours(solution, scale.to_rgba(100 * shares_of_time(solution)), theme)
     paint_cells(axes, solution.mdp, colours, theme)
     cells = np.array(scene_of(solution.mdp).cells)
     if len(cells) <= MAX_CELLS_WITH_ARROWS:
         _arrows(axes, solution, cells, _inks(colours))
 
 
-def draw_time_bar(figure: Any, axes: Any, scale: Any, theme: Theme) -> None:
+def draw_time_bar(figure: Any, axes: Any, scale: Any, theme: Theme, mdp: MDP) -> None:
     """The colour bar of a scale of time, beside the axes that use it."""
-    bar = draw_bar(figure, axes, scale, "share of discounted time (%, log scale)", theme)
+    bar = draw_bar(figure, axes, scale, f"share of {time_words(mdp)} (%, log scale)", theme)
     bar.ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     bar.ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
 
@@ -196,11 +196,11 @@ def draw_busiest(axes: Any, solution: Solution, theme: Theme, among: Sequence[So
     axes.barh(places, shares, color=theme.chosen, height=0.7)
     axes.set_yticks(places, [short(state_name(solution.mdp, state)) for state in states], parse_math=False)
     axes.invert_yaxis()
-    axes.set_xlim(0, 115 * max(float(one.occupancy.sum(axis=1).max()) for one in among))
+    axes.set_xlim(0, 115 * float(most.max()))
     for place, share in zip(places, shares, strict=True):
         style = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
         axes.annotate(f"{_short_share(share)} %", (share, place), color=theme.ink, **style)
-    axes.set_xlabel("share of discounted time (%)")
+    axes.set_xlabel(f"share of {time_words(solution.mdp)} (%)")
     others = int(np.count_nonzero(mass > 0)) - int(np.count_nonzero(shares))
     if others > 0:
         axes.set_title(f"the other {others:,} visited states share {_short_share(max(0.0, 100 - sum(shares)))} %")
@@ -211,7 +211,7 @@ def _short_share(percentage: float) -> str:
     return "< 0.01" if 0 < percentage < 0.01 else f"{percentage:.3g}"
 
 
-def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], unit: str, theme: Theme) -> None:
+def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], label: str, theme: Theme) -> None:
     """Histograms of the simulated returns of one or two policies, (name, colour, evaluation), on common bins."""
     edges = np.histogram_bin_edges(np.concatenate([one.returns for *_, one in series]), bins=40)
     for name, colour, one in series:
@@ -221,7 +221,7 @@ def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], unit:
         axes.stairs(share, edges, fill=True, color=colour, alpha=0.30)
         axes.stairs(share, edges, color=colour, linewidth=1.4, label=f"{name} (dashed: mean {number(mean, 4)})")
         axes.axvline(mean, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
-    axes.set(xlabel=f"discounted return of an episode ({unit})", ylabel="share of episodes (%)")
+    axes.set(xlabel=label, ylabel="share of episodes (%)")
     axes.xaxis.label.set_parse_math(False)
     axes.set_ylim(bottom=0)
     legend = axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink, loc="lower left", bbox_to_anchor=(0, 1.0))

@@ -19,6 +19,7 @@ from cautious.regular_files import check_writable
 from cautious.report import pieces, trade_off
 from cautious.report.accuracy import shares_of_time, shown_return
 from cautious.report.canvas import require_matplotlib
+from cautious.report.over_steps import as_one_table
 from cautious.report.plots import plot_behaviour, plot_frontier
 from cautious.report.reproduction_code import frontier_reproduction
 from cautious.report.requirements import requirement_words
@@ -31,7 +32,17 @@ from cautious.report.text_tables import (
     likeliest_actions,
     steps_table,
 )
-from cautious.report.words import amount, fits_grid, is_logged, number, percent, scene_of, state_name, unit_after
+from cautious.report.words import (
+    amount,
+    fits_grid,
+    is_logged,
+    number,
+    percent,
+    return_words,
+    scene_of,
+    state_name,
+    unit_after,
+)
 from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 from cautious.status import Status
@@ -111,6 +122,7 @@ def write_overview(
         raise InputError("a report on a frontier needs at least one solution; this frontier is empty")
     require_matplotlib()
     check_writable(path)
+    solutions = [as_one_table(one) for one in solutions]
     last, found = solutions[-1], runs(solutions)
     title, unit = scene_of(last.mdp).title, unit_after(last.mdp)
     price = f"{number(solutions[0].caution)} to {number(last.caution)}"
@@ -145,17 +157,18 @@ def _answer(solutions: Sequence[Solution], found: Sequence[Run]) -> str:
     if not points:
         return "No policy with a finite risk was found."
     first, last, unit = points[0], points[-1], scene_of(solutions[-1].mdp).reward_unit
+    kind = return_words(solutions[-1].mdp)
     if len(points) == 1 or len(found) == 1:
         where = f"At caution {number(first.caution)}"
         if len(points) > 1:
             where = f"From caution {number(first.caution)} to {number(last.caution)} the policy stays the same:"
         return (
-            f"{where} the expected return is {number(first.expected_return, 4)} ({unit}, discounted), at a risk of "
+            f"{where} the expected return is {number(first.expected_return, 4)} ({unit}, {kind}), at a risk of "
             f"{number(first.risk, 4)}."
         )
     return (
         f"From caution {number(first.caution)} to {number(last.caution)} the expected return goes from "
-        f"{number(first.expected_return, 4)} to {number(last.expected_return, 4)} ({unit}, discounted), and the risk "
+        f"{number(first.expected_return, 4)} to {number(last.expected_return, 4)} ({unit}, {kind}), and the risk "
         f"{solutions[-1].risk_label} from {number(first.risk, 4)} to {number(last.risk, 4)}."
     )
 

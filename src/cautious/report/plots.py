@@ -8,12 +8,17 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.history import History
+from cautious.models.horizons import AVERAGE
+from cautious.models.tabular import MDP
 from cautious.report.canvas import LIGHT, Theme, dress_curves, new_figure, png, title
 from cautious.report.contributions import Contributions
 from cautious.report.drawings import draw_busiest, draw_map, draw_returns, draw_risk_map, draw_time_bar, time_scale
 from cautious.report.graph import draw_graph, flow_graph
+from cautious.report.over_steps import as_one_table
+from cautious.report.schedule import over_steps, step_word
+from cautious.report.step_drawings import draw_actions_over_steps, draw_time_over_steps
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral, point, steady
-from cautious.report.words import fits_grid, is_neutral, number, scene_of
+from cautious.report.words import fits_grid, is_neutral, number, return_words, scene_of
 from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 
@@ -23,6 +28,8 @@ def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
 
     Without a model (learned from samples alone) only the first can be drawn.
     """
+    if isinstance(solution.horizon, int):
+        return plot_over_steps(solution, theme=theme)
     if not solution.mdp.known_transitions:
         return plot_behaviour(solution, theme=theme)
     figure = new_figure(theme, 12, 5)
@@ -37,8 +44,9 @@ def plot_behaviour(solution: Solution, *, among: Sequence[Solution] | None = Non
 
     ``among`` are solutions to compare it with: it is drawn on the scale they share.
     """
+    solution, others = as_one_table(solution), None if among is None else [as_one_table(one) for one in among]
     figure = new_figure(theme, 5.6, _behaviour_height(solution))
-    _draw_behaviour(figure, [figure.subplots()], [solution], [solution] if among is None else among, theme)
+    _draw_behaviour(figure, [figure.subplots()], [solution], others or [solution], theme)
     return figure
 
 
@@ -47,6 +55,7 @@ def plot_side_by_side(
 ) -> Any:
     """The behaviour of several solutions in one row, each named (by default by its caution), on one scale."""
     shown = [f"caution {one.caution:g}" for one in solutions] if names is None else names
+    solutions = [as_one_table(one) for one in solutions]
     figure = new_figure(theme, 4.2 * len(solutions) + 0.8, max(_behaviour_height(one) for one in solutions))
     panels = figure.subplots(1, len(solutions), squeeze=False)[0]
     _draw_behaviour(figure, panels, solutions, solutions, theme)
@@ -57,9 +66,20 @@ def plot_side_by_side(
 
 def plot_graph(solution: Solution, *, theme: Theme = LIGHT) -> Any:
     """The most visited states as a graph: what is done in each, and where that leads."""
+    solution = as_one_table(solution)
     graph = flow_graph(solution)
     figure = new_figure(theme, 5.6, 0.2 + 0.52 * graph.share.size)
     draw_graph(figure.subplots(), solution, graph, theme)
+    return figure
+
+
+def plot_over_steps(solution: Solution, *, theme: Theme = LIGHT) -> Any:
+    """With a finite horizon: what is done in each state at each step, and where the policy is when."""
+    found = over_steps(solution)
+    figure = new_figure(theme, 9.0, 2.8 + 0.26 * found.states.size + 2.6)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.0 + 0.26 * found.states.size, 2.6])
+    draw_actions_over_steps(above, solution, found, theme)
+    draw_time_over_steps(below, solution, found, theme)
     return figure
 
 
@@ -97,8 +117,11 @@ def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
             axes.plot(
                 risks[mask], returns[mask], style, color=theme.chosen if style == "o" else theme.neutral, label=name
             )
+    earned = f"expected discounted return ({unit})"
+    if solutions and solutions[0].horizon is not None:
+        earned = f"expected return ({unit}, {return_words(solutions[0].mdp)})"
     labels = {one.risk_label for one in shown if one.risk_label not in ("none", "")}
-    axes.set(xlabel=f"risk ({' / '.join(sorted(labels)) or 'none'})", ylabel=f"expected discounted return ({unit})")
+    axes.set(xlabel=f"risk ({' / '.join(sorted(labels)) or 'none'})", ylabel=earned)
     axes.xaxis.label.set_parse_math(False)
     axes.yaxis.label.set_parse_math(False)
     axes.margins(0.12)
@@ -210,14 +233,24 @@ def _draw_behaviour(
     scale = time_scale(among)
     for axes, solution in zip(panels, solutions, strict=True):
         draw_map(axes, solution, theme, scale)
-    draw_time_bar(figure, list(panels), scale, theme)
+    draw_time_bar(figure, list(panels), scale, theme, solutions[0].mdp)
 
 
 def _draw_returns(axes: Any, comparison: NeutralComparison, theme: Theme) -> None:
     series = [("this policy", theme.chosen, comparison.chosen)]
     if not is_neutral(comparison.solution):
         series.insert(0, ("risk-neutral policy", theme.neutral, comparison.neutral))
-    draw_returns(axes, series, scene_of(comparison.solution.mdp).reward_unit, theme)
+    draw_returns(axes, series, _returns_label(comparison.solution.mdp), theme)
+
+
+def _returns_label(mdp: MDP) -> str:
+    """What an episode earns, for an axis."""
+    unit = scene_of(mdp).reward_unit
+    if mdp.horizon is None:
+        return f"discounted return of an episode ({unit})"
+    if mdp.horizon == AVERAGE:
+        return f"mean reward per {step_word(mdp)} of a run ({unit})"
+    return f"return of an episode ({unit}, {return_words(mdp)})"
 
 
 def _behaviour_height(solution: Solution) -> float:

@@ -32,6 +32,7 @@ def reproduction(solution: Solution, command: str | None = None) -> str:
         note = DATA_NOTE if "..." in code else ""
     if solution.constraints:
         arguments, note = f"{arguments}, constraints=[...]", DATA_NOTE
+    arguments += _horizon_argument(solution)
     if logged:
         lines = [
             f"logged = ca.from_transitions(..., discount={solution.mdp.discount!r}){LOG_NOTE}",
@@ -51,6 +52,11 @@ def reproduction(solution: Solution, command: str | None = None) -> str:
     return _script(lines, command)
 
 
+def _horizon_argument(solution: Solution) -> str:
+    """In double quotes, as all code on these pages."""
+    return "" if solution.horizon is None else f", horizon={json.dumps(solution.horizon)}"
+
+
 def _method(solution: Solution) -> str:
     """The method by its name, or with its settings where some were chosen."""
     settings = str(solution.certificate.facts.get("settings", ""))
@@ -65,7 +71,9 @@ def frontier_reproduction(solutions: Sequence[Solution], command: str | None = N
     cautions = ", ".join(f"{one.caution!r}" for one in solutions)
     code = _risk_expression(last)
     note = DATA_NOTE if "..." in code else ""
-    call = f"points = ca.frontier(mdp, {code}, [{cautions}], tolerance={last.tolerance!r}){note}"
+    call = (
+        f"points = ca.frontier(mdp, {code}, [{cautions}], tolerance={last.tolerance!r}{_horizon_argument(last)}){note}"
+    )
     return _script([READ.replace("solution.", "points[0]."), call, 'points.report("report.html")'], command)
 
 

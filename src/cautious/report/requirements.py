@@ -20,7 +20,7 @@ from cautious.report.limit_words import (
     sense_words,
 )
 from cautious.report.text_tables import Table, busiest_states
-from cautious.report.words import amount, is_counted, number, percent, short, state_name
+from cautious.report.words import amount, is_counted, number, percent, short, state_name, time_words
 from cautious.solution import Solution
 from cautious.status import Status
 
@@ -88,7 +88,7 @@ def requirements_of(problem: Problem, occupancy: Array) -> list[Requirement]:
 def barrier_requirements(solution: Solution) -> list[Requirement]:
     """The requirements and what this policy reaches; of a loaded solution only what its certificate names."""
     if solution.problem is not None:
-        return requirements_of(solution.problem, solution.occupancy)
+        return requirements_of(solution.problem, solution.certificate.visits.pairs)
     facts = solution.certificate.facts
     columns = (facts.get("requirements", []), facts.get("required", []), facts.get("reached", []))
     return [Requirement(*row) for row in zip(*columns, strict=False)]
@@ -134,7 +134,7 @@ def requirement_words(solution: Solution, *, with_reached: bool = True) -> list[
     for one in asked[:MAX_SENTENCES]:
         text = f"{one.plain_name.capitalize()}: at least {one.limit_text}"
         if one.is_share:
-            text = f"At least {one.limit_text} of the discounted time in {one.states_text(solution.mdp)}"
+            text = f"At least {one.limit_text} of the {time_words(solution.mdp)} in {one.states_text(solution.mdp)}"
         sentences.append(f"{text}; {who}{where}: {one.reached_text}." if with_reached else f"{text}.")
     if len(asked) > MAX_SENTENCES:
         sentences.append(f"{len(asked) - MAX_SENTENCES:,} more requirements are of this kind.")

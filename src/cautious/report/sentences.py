@@ -20,6 +20,7 @@ from cautious.report.words import (
     is_logged,
     is_neutral,
     number,
+    return_words,
     risks_in,
     scene_of,
     state_name,
@@ -53,11 +54,9 @@ VERDICTS = {
 def problem_words(solution: Solution, price: str | None = None) -> list[str]:
     """The problem, a few sentences; ``price`` says what one unit of risk is worth when that varies."""
     mdp, scene = solution.mdp, scene_of(solution.mdp)
-    horizon = 1 / (1 - mdp.discount)
     sentences = [scene.story] if scene.story else []
     sentences.append(
-        f"The model has {mdp.n_states:,} states and {mdp.n_actions:,} actions. With the discount {mdp.discount:g}, "
-        f"what is earned in the next {time_steps(number(horizon, 3), mdp)} or so counts most."
+        f"The model has {mdp.n_states:,} states and {mdp.n_actions:,} actions. {_horizon_words(mdp)}"
         + (f" One step is one {scene.step}." if scene.step != "step" else "")
         + (_start_words(mdp) if mdp.known_transitions else "")
     )
@@ -74,6 +73,21 @@ def problem_words(solution: Solution, price: str | None = None) -> list[str]:
     data = [value for _, risk in ([] if given is None else terms_of(given)) for value in vars(risk).values()]
     priors = [f"The prior: {value.statement}" for value in data if isinstance(value, Demonstrations)]
     return [*sentences, *risk_words(solution.risk_label), *priors]
+
+
+def _horizon_words(mdp: MDP) -> str:
+    """What counts, and for how long."""
+    match mdp.horizon:
+        case None:
+            ahead = time_steps(number(1 / (1 - mdp.discount), 3), mdp)
+            return f"With the discount {mdp.discount:g}, what is earned in the next {ahead} or so counts most."
+        case "average":
+            return f"What counts is the reward per {scene_of(mdp).step or 'step'} in the long run."
+        case "total":
+            return "What counts is the sum of all rewards until an absorbing state ends the episode."
+        case steps:
+            discounted = f", discounted by {mdp.discount:g} a step" if mdp.discount < 1 else ""
+            return f"What counts is what is earned in {time_steps(f'{steps:,}', mdp)}{discounted}; then it is over."
 
 
 def risk_words(label: str) -> list[str]:
@@ -126,7 +140,8 @@ def answer_sentence(solution: Solution, comparison: trade_off.NeutralComparison 
         return (
             "No policy with a finite risk was found, and none is excluded; the policy shown here is the last one tried."
         )
-    text = f"The policy earns {number(shown_return(solution))} ({scene_of(solution.mdp).reward_unit}, discounted)"
+    how = f"{scene_of(solution.mdp).reward_unit}, {return_words(solution.mdp)}"
+    text = f"The policy earns {number(shown_return(solution))} ({how})"
     if not is_neutral(solution):
         text += _risk_clause(solution) + ("" if comparison is None else _neutral_clause(comparison))
     return f"{text}; {_proof_clause(solution)}."

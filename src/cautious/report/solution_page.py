@@ -9,6 +9,7 @@ import os
 import numpy as np
 
 from cautious.errors import InputError
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.scene import END
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
@@ -17,7 +18,8 @@ from cautious.report import pieces, trade_off
 from cautious.report.accuracy import shares_of_time, shown_return, shown_risk
 from cautious.report.canvas import require_matplotlib
 from cautious.report.contributions import contributions, contributions_table
-from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_returns, plot_risk_map
+from cautious.report.over_steps import as_one_table
+from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_over_steps, plot_returns, plot_risk_map
 from cautious.report.reproduction_code import reproduction
 from cautious.report.requirements import (
     barrier_requirements,
@@ -26,6 +28,7 @@ from cautious.report.requirements import (
     requirement_words,
     requirements_table,
 )
+from cautious.report.schedule import schedule_table, step_word
 from cautious.report.sentences import answer_sentence, certificate_words, problem_words, verdict
 from cautious.report.text_tables import busiest_table, changed_states, changes_table, figures_table, steps_table
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral
@@ -37,9 +40,11 @@ from cautious.report.words import (
     is_neutral,
     number,
     percent,
+    return_words,
     scene_of,
     source,
     time_steps,
+    time_words,
     unit_after,
 )
 from cautious.report.writing import write_bytes
@@ -98,12 +103,14 @@ def write_report(
     known = solution if problem is None else _with_problem(solution, problem)
     with leaving_at_once():
         comparison = compare_with_neutral(known, seed=seed) if known.mdp.known_transitions else None
+        every_step, known = known, as_one_table(known)
         sections = [
             _header(known, comparison),
             pieces.section("The problem", pieces.paragraphs([*problem_words(known), *requirement_words(known)])),
             _requirements(known),
             _constraints(known),
             _figures(known, comparison),
+            _over_steps(every_step),
             _behaviour(known, comparison),
             _changes(comparison),
             _contributions(known),
@@ -123,6 +130,7 @@ def _with_problem(solution: Solution, problem: Problem) -> Solution:
     for name, asked, own in (
         ("caution", problem.caution, solution.caution),
         ("shape (S, A)", problem.mdp.shape, solution.mdp.shape),
+        ("horizon", problem.mdp.horizon, solution.horizon),
     ):
         if asked != own:
             raise InputError(f"problem has the {name} {asked}; this solution is of a problem with {own}")
@@ -149,7 +157,11 @@ def _same_model(one: MDP, other: MDP) -> bool:
 
 
 def _header(solution: Solution, comparison: NeutralComparison | None) -> str:
-    facts = [("expected return", amount(shown_return(solution), solution.mdp))]
+    kind = "" if solution.horizon is None else f", {return_words(solution.mdp)}"
+    facts = [(f"expected return{kind}", amount(shown_return(solution), solution.mdp))]
+    if isinstance(solution.horizon, int) and solution.mdp.discount == 1:
+        each = shown_return(solution) / solution.horizon
+        facts.append((f"per {scene_of(solution.mdp).step or 'step'}", amount(each, solution.mdp)))
     if not is_neutral(solution):
         facts += [(f"risk: {solution.risk_label}", number(shown_risk(solution))), ("caution", number(solution.caution))]
     if solution.status is not Status.INFEASIBLE:
@@ -186,16 +198,34 @@ def _figures(solution: Solution, comparison: NeutralComparison | None) -> str:
     computed = "are computed from the model"
     if is_counted(solution):
         computed = "are those of the model that was counted, as if it were the true one"
-    notes = [
-        f"{source(solution).capitalize()} figures {computed}. Simulated ones come from {chosen.episodes:,} episodes of "
-        f"{time_steps(f'{chosen.horizon:,}', mdp)} (seed {chosen.seed}); what lies beyond changes a return by at most "
-        f"{amount(chosen.truncation_error, mdp, 2)}."
-    ]
+    length = time_steps(f"{chosen.horizon:,}", mdp)
+    if solution.horizon == TOTAL:
+        length = f"at most {length}"
+    simulated = f"Simulated ones come from {chosen.episodes:,} episodes of {length} (seed {chosen.seed})"
+    if solution.horizon is None:
+        simulated += f"; what lies beyond changes a return by at most {amount(chosen.truncation_error, mdp, 2)}"
+    notes = [f"{source(solution).capitalize()} figures {computed}. {simulated}."]
     if not is_neutral(solution) and solution.problem is None:
         notes.append(NO_RISK_DATA)
-    if chosen.quantiles[LOW_QUANTILE] < comparison.neutral.quantiles[LOW_QUANTILE]:
+    if solution.horizon != AVERAGE and chosen.quantiles[LOW_QUANTILE] < comparison.neutral.quantiles[LOW_QUANTILE]:
         notes.insert(0, STEPS_NOT_EPISODES)
     return pieces.section(title, table, pieces.paragraphs(notes, "soft"))
+
+
+def _over_steps(solution: Solution) -> str:
+    """With a finite horizon: which action in which state at which step."""
+    if not isinstance(solution.horizon, int):
+        return ""
+    word = step_word(solution.mdp)
+    drawn = pieces.picture(
+        lambda theme: plot_over_steps(solution, theme=theme),
+        f"The main action of each state at each {word}, and the time spent in each state",
+        f"Above, the main action of each state at each {word}; blank where the policy never is at that time. Below, "
+        "the states it is in.",
+    )
+    note = "The sections below show all steps together: how often an action is taken, whenever that is."
+    table = pieces.table(schedule_table(solution))
+    return pieces.section("What is done when", drawn, table, pieces.paragraphs([note], "soft"))
 
 
 def _behaviour(solution: Solution, comparison: NeutralComparison | None) -> str:
@@ -205,8 +235,8 @@ def _behaviour(solution: Solution, comparison: NeutralComparison | None) -> str:
     if on_map:
         alt = "Map of the visited cells with the policy's actions as arrows"
         caption = (
-            "Share of discounted time per cell; walls are grey, cells with next to no visits are blank. Arrows show "
-            "the actions of at least 10 %, longer where they are more likely."
+            f"Share of {time_words(solution.mdp)} per cell; walls are grey, cells with next to no visits are blank. "
+            "Arrows show the actions of at least 10 %, longer where they are more likely."
         ) + _map_letters(solution.mdp)
     drawn = [pieces.picture(lambda theme: plot_behaviour(solution, theme=theme), alt, caption)]
     if comparison is not None:

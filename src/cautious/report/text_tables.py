@@ -11,8 +11,10 @@ from rich.table import Table as RichTable
 
 from cautious.arrays import Array, Indices
 from cautious.evaluation.evaluate import Evaluation
+from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk
+from cautious.report.over_steps import as_one_table
 from cautious.report.trade_off import NeutralComparison, Step
 from cautious.report.words import action_name, is_learned, is_neutral, number, percent, source, state_name, unit_after
 from cautious.solution import Solution
@@ -139,9 +141,11 @@ def figures_table(solution: Solution, comparison: NeutralComparison | None) -> T
     if comparison is not None:
         both = comparison.chosen, comparison.neutral
         own, other = (None if one.exact_variance is None else one.exact_variance**0.5 for one in both)
-        figures.append((f"standard deviation of the return ({kind}){unit}", own, other))
+        what = "mean reward of a run" if solution.horizon == AVERAGE else "return"
+        if own is not None:
+            figures.append((f"standard deviation of the {what} ({kind}){unit}", own, other))
         for level in (5, 50, 95):
-            name = f"{level} % quantile of the return (simulated){unit}"
+            name = f"{level} % quantile of the {what} (simulated){unit}"
             figures.append((name, both[0].quantiles[level], both[1].quantiles[level]))
     if comparison is None or is_neutral(solution):
         return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
@@ -157,7 +161,7 @@ def busiest_states(shares: Array, count: int) -> list[int]:
 
 def busiest_table(solution: Solution, count: int = 10) -> Table:
     """Which states carry most of the occupancy, and what the policy does there."""
-    shares = shares_of_time(solution)
+    shares, solution = shares_of_time(solution), as_one_table(solution)
     rows, running = [], 0.0
     for state in busiest_states(shares, count):
         running += float(shares[state])
@@ -204,7 +208,7 @@ def changed_states(comparison: NeutralComparison) -> list[int]:
 def changes_table(comparison: NeutralComparison, states: Sequence[int]) -> Table:
     """What is done in these states, here and by the risk-neutral policy."""
     solution = comparison.solution
-    mass = solution.occupancy.sum(axis=1)
+    mass = shares_of_time(solution)
     rows = tuple(
         (
             state_name(solution.mdp, state),

@@ -15,9 +15,13 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.evaluation.evaluate import Evaluation, default_horizon, evaluate
+from cautious.models.horizons import AVERAGE
+from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
+from cautious.problem import Problem
 from cautious.report.accuracy import rounding_of_risk, settled, shown_return, shown_risk
+from cautious.report.over_steps import as_one_table, policy_of_all_steps
 from cautious.report.words import is_learned, is_neutral, number
 from cautious.solution import Solution
 from cautious.solvers.solve import Request, answer
@@ -26,6 +30,8 @@ from cautious.status import Status
 EPISODES = 2000
 # for discounts near one the episodes are cut here, and the page says so
 MAX_HORIZON = 5000
+# of a long-run average, so many steps show how much it varies
+STEPS_OF_AVERAGE = 1000
 # time limit of a neighbour, and the time of the solution itself beyond which none is tried
 NEIGHBOUR_SECONDS, MAX_OWN_SECONDS = 4.0, 20.0
 NEIGHBOUR_FACTORS = (0.5, 2.0)
@@ -136,6 +142,8 @@ def neighbours(solution: Solution) -> list[Point]:
 class NeutralComparison:
     """A solution's policy and the risk-neutral one: episodes of both (``chosen``, ``neutral``), return and risk exact.
 
+    Policies and occupancies are (S, A), those of a finite horizon over all steps.
+
     ``neutral_risk`` is None when the solution does not know its problem.
     """
 
@@ -159,17 +167,32 @@ def compare_with_neutral(solution: Solution, episodes: int = EPISODES, seed: int
     """Simulate the solution's policy and the best risk-neutral one, in the solution's model."""
     mdp = solution.mdp
     mdp.require_transitions("a comparison")
-    horizon = min(MAX_HORIZON, default_horizon(mdp.discount))
+    horizon, shown = _episode_steps(mdp), as_one_table(solution)
     chosen = evaluate(mdp, solution.policy, episodes=episodes, horizon=horizon, seed=seed)
     if is_neutral(solution):
-        own = (solution.policy, solution.expected_return, shown_risk(solution), solution.occupancy)
-        return NeutralComparison(solution, chosen, chosen, *own)
-    policy = plan(mdp, mdp.rewards).policy(mdp.n_actions)
+        own = (shown.policy, solution.expected_return, shown_risk(solution), shown.occupancy)
+        return NeutralComparison(shown, chosen, chosen, *own)
+    policy = _neutral_policy(mdp)
     found = policy_occupancy(mdp, policy)
     neutral = evaluate(mdp, policy, episodes=episodes, horizon=horizon, seed=seed)
-    earned = float(np.sum(found.occupancy * mdp.rewards)) / (1 - mdp.discount)
+    earned = float(np.sum(found.pairs * mdp.rewards)) / mdp.normaliser
     risk = None
     if solution.problem is not None:
-        rounding = rounding_of_risk(solution.problem, found.occupancy, found.error)
-        risk = settled(solution.problem.risk_value(found.occupancy), rounding)
-    return NeutralComparison(solution, chosen, neutral, policy, earned, risk, found.occupancy)
+        rounding = rounding_of_risk(solution.problem, found.pairs, found.error)
+        risk = settled(solution.problem.risk_value(found.pairs), rounding)
+    table = policy_of_all_steps(mdp, policy, found.pairs)
+    return NeutralComparison(shown, chosen, neutral, table, earned, risk, found.pairs)
+
+
+def _episode_steps(mdp: MDP) -> int | None:
+    """Steps of a simulated episode; None where the horizon says it."""
+    if mdp.horizon is None:
+        return min(MAX_HORIZON, default_horizon(mdp.discount))
+    return STEPS_OF_AVERAGE if mdp.horizon == AVERAGE else None
+
+
+def _neutral_policy(mdp: MDP) -> Array:
+    """The best policy without a risk, in the problem's own horizon."""
+    if mdp.horizon is None:
+        return plan(mdp, mdp.rewards).policy(mdp.n_actions)
+    return answer(Problem(mdp, horizon=mdp.horizon), Request()).policy

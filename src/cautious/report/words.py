@@ -49,6 +49,32 @@ def time_steps(count: str, mdp: MDP) -> str:
     return " ".join([count, f"{first}s", *rest])
 
 
+def time_words(mdp: MDP) -> str:
+    """What shares of time are shares of, for the end of "share of ..."."""
+    match mdp.horizon:
+        case None:
+            return "discounted time"
+        case "average":
+            return "time in the long run"
+        case "total":
+            return "the steps until the end"
+        case steps:
+            return f"{'discounted ' * (mdp.discount < 1)}time over {time_steps(f'{steps:,}', mdp)}"
+
+
+def return_words(mdp: MDP) -> str:
+    """How the rewards of a return are added up, for a note behind it."""
+    match mdp.horizon:
+        case None:
+            return "discounted"
+        case "average":
+            return f"per {scene_of(mdp).step or 'step'}, in the long run"
+        case "total":
+            return "in total, until the end"
+        case steps:
+            return f"{'discounted, ' * (mdp.discount < 1)}over {time_steps(f'{steps:,}', mdp)}"
+
+
 def percent(share: float) -> str:
     """A share as a percentage."""
     return "< 0.01 %" if 0 < share < 1e-4 else f"{100 * share:.2f} %"
