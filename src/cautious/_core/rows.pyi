@@ -63,6 +63,14 @@ def end_components(
 ) -> Indices:
     """The number of the maximal end component of each state, -1 for none; and the pairs inside."""
 
+def forward_order(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    order: Indices,
+    /,
+) -> int:
+    """order = the states of a chain, each before those it leads to, or within a component; the largest of these."""
+
 def ending_actions(
     indptr: Codes | Indices,
     indices: Codes | Indices,

@@ -13,7 +13,7 @@ import numpy as np
 from cautious._core.rows import ending_actions
 from cautious.arrays import Array, Mask
 from cautious.horizons.visits import PolicyOccupancy
-from cautious.models.chains import Chain, chain_of
+from cautious.models.chains import Chain, OrderedChain, chain_of, ordered
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 
@@ -38,7 +38,7 @@ def expected_visits(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array
     counted = reached & ~mdp.ended
     if not counted.any():
         return PolicyOccupancy(np.zeros(mdp.shape), reached, 0.0)
-    chain = _until_end(chain_of(mdp, policy), counted)
+    chain = ordered(_until_end(chain_of(mdp, policy), counted))
     # chances of the model and of a policy that was divided by its sums are known to that many operations each
     unsure = EPS * (mdp.widest_row + 3 * mdp.n_actions + 8) + 2 * mdp.row_sum_error
     steps = _steps(chain, counted, unsure) if _ends(mdp, policy, counted) else None
@@ -54,7 +54,7 @@ def expected_visits(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array
 class _Visits:
     """The equation  x = start + P' x  on the counted states, with the numbers of ``steps`` (S,) that bound errors."""
 
-    chain: Chain
+    chain: OrderedChain
     start: Array
     counted: Mask
     steps: Array
@@ -63,7 +63,7 @@ class _Visits:
     @cached_property
     def indegree(self) -> int:
         """The most entries that lead to one state."""
-        return int(np.bincount(np.asarray(self.chain.successor), minlength=1).max())
+        return int(np.bincount(np.asarray(self.chain.chain.successor), minlength=1).max())
 
     def measured(self, x: Array) -> tuple[Array, float]:
         """The residual of x (S,), and how far x is from the visits in the 1-norm."""
@@ -94,10 +94,8 @@ class _Visits:
         return best, error
 
     def _step(self, residual: Array, left: float, accuracy: float, by_factors: bool) -> Array:
-        if by_factors:
-            return self.chain.direct(1.0, residual, transposed=True)
         aim = max(0.5 * accuracy / float(self.steps.max()), MIN_RESIDUAL_RATIO * left)
-        return self.chain.krylov(1.0, residual, aim, transposed=True)[0]
+        return self.chain.inflow_step(residual, aim, by_factors)
 
 
 def _until_end(chain: Chain, counted: Mask) -> Chain:
@@ -117,10 +115,10 @@ def _ends(mdp: MDP, policy: Array, counted: Mask) -> bool:
     return bool(np.all(leading[counted] >= 0))
 
 
-def _steps(chain: Chain, counted: Mask, unsure: float) -> Array | None:
+def _steps(chain: OrderedChain, counted: Mask, unsure: float) -> Array | None:
     """Numbers w (S,) with w >= 1 + P w in exact arithmetic, where entries of P may be off by a share; None if not."""
     ones = counted.astype(np.float64)
-    steps = np.where(counted, np.maximum(chain.values(1.0, ones, None, STEPS_PRECISION)[0], 1.0), 0.0)
-    short = chain.missing(1.0, ones, steps) + 4 * unsure * (1 + 2 * steps)
+    steps = np.where(counted, np.maximum(chain.values(ones, None, STEPS_PRECISION)[0], 1.0), 0.0)
+    short = chain.missing(ones, steps) + 4 * unsure * (1 + 2 * steps)
     worst = float(short[counted].max())
     return steps / (1 - worst) if worst < MAX_SHORTFALL else None

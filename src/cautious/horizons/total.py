@@ -30,7 +30,7 @@ from cautious._core.rows import ending_actions
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import InputError
 from cautious.horizons.plan import Plan
-from cautious.models.chains import Chain, DeterministicChains
+from cautious.models.chains import DeterministicChains, OrderedChain, ordered
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.ends import components_of
 from cautious.models.tabular import MDP
@@ -151,14 +151,14 @@ class _OpenChains(DeterministicChains):
         super().__init__(mdp, reward)
         self.closed = np.flatnonzero(~is_open)
 
-    def chain(self, actions: Indices) -> tuple[Chain, Array]:
+    def ordered_chain(self, actions: Indices) -> tuple[OrderedChain, Array]:
         """The chain of actions (S,) and what they are paid (S,); nothing leaves the other states."""
-        chain, gain = super().chain(actions)
+        chain, gain = self.chain(actions)
         first = np.asarray(chain.pointer, np.int64)[self.closed]
         lengths = np.asarray(chain.pointer, np.int64)[self.closed + 1] - first
         ends = np.cumsum(lengths)
         self.room[2][np.repeat(first - ends + lengths, lengths) + np.arange(int(lengths.sum()))] = 0.0
-        return chain, gain
+        return ordered(chain), gain
 
 
 class _Free:
@@ -373,12 +373,12 @@ class _Search:
 
     def _values(self, raised: _Raised, actions: Indices, guess: Array, aim: float) -> Array:
         """The values of a policy that ends, by its linear system."""
-        chain, _ = self.chains.chain(actions)
+        chain, _ = self.chains.ordered_chain(actions)
         gain = raised.table[np.arange(actions.size) * self.mdp.n_actions + actions]
         # steps that are free have no entry in the table
         gain = np.where(self.end.open & (gain > -np.inf), gain, 0.0)
-        found, steps = chain.values(1.0, gain, guess, 0.2 * aim)
-        self.spent += PASSES_PER_STEP * steps * chain.chance.size / self.n_entries
+        found, steps = chain.values(gain, guess, 0.2 * aim)
+        self.spent += PASSES_PER_STEP * steps * chain.chain.chance.size / self.n_entries
         return np.where(self.end.open, found, 0.0)
 
     def _prove(self, raised: _Raised, values: Array) -> None:
@@ -406,22 +406,22 @@ class _Search:
             return None
         if not self._ends(actions):
             return None
-        chain, gain = self.chains.chain(actions)
+        chain, gain = self.chains.ordered_chain(actions)
         gain, ones = np.where(is_open, gain, 0.0), is_open.astype(np.float64)
-        steps, count = chain.values(1.0, ones, self.steps, 0.01)
+        steps, count = chain.values(ones, self.steps, 0.01)
         steps = np.where(is_open, np.maximum(steps, 1.0), 0.0)
         rounding = 4 * EPS * (mdp.widest_row + 4)
-        short = float(chain.missing(1.0, ones, steps)[is_open].max()) + rounding * float(steps.max())
+        short = float(chain.missing(ones, steps)[is_open].max()) + rounding * float(steps.max())
         if not short < 0.5:
             return None
         steps /= 1 - short
         self.steps = steps
         duration = float(mdp.start @ steps)
         aim = 0.1 * self._wanted(float(mdp.start @ guess)) / max(duration, 1.0)
-        values, more = chain.values(1.0, gain, guess, aim)
+        values, more = chain.values(gain, guess, aim)
         values = np.where(is_open, values, 0.0)
-        self.spent += PASSES_PER_STEP * (count + more) * chain.chance.size / self.n_entries
-        residual = float(np.abs(chain.missing(1.0, gain, values)[is_open]).max())
+        self.spent += PASSES_PER_STEP * (count + more) * chain.chain.chance.size / self.n_entries
+        residual = float(np.abs(chain.missing(gain, values)[is_open]).max())
         residual += rounding * (float(np.abs(gain).max()) + 2 * float(np.abs(values).max()))
         lower = float(mdp.start @ values) - residual * duration * (1 + 1e-9)
         lower -= 4 * EPS * (mdp.n_states + 4) * float(mdp.start @ np.abs(values))

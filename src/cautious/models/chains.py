@@ -6,7 +6,7 @@ Solved by BiCGStab with a symmetric Gauss-Seidel sweep as preconditioner; a fact
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from cautious._core import chains, planning
-from cautious._core.rows import reach
+from cautious._core.rows import forward_order, reach
 from cautious.arrays import Array, Indices, Mask
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
@@ -24,6 +24,8 @@ from cautious.runtime.threads import over_pieces, threads_for
 MAX_DENSE_STATES = 300
 MAX_KRYLOV_STEPS = 300
 MAX_REFINEMENTS = 8
+# of the largest strongly connected component, up to which factors are cheap
+MAX_CYCLE_STATES = 100
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,80 @@ class Chain:
             return np.asarray(sla.lu_solve(factors, right, trans=int(transposed), check_finite=False))
         sparse = spla.splu(sp.csc_array(sp.eye_array(n) - discount * self.matrix))
         return np.asarray(sparse.solve(right, trans="T" if transposed else "N"))
+
+
+@dataclass(frozen=True)
+class OrderedChain:
+    """A chain without discount, with its states in another ``order`` (S,) inside; vectors are in the usual one.
+
+    States come before those that they lead to, but for cycles through at most ``largest`` states. Where that is few,
+    factors in this order hardly fill in, and the Krylov method, which cycles without discount slow down, is not needed.
+    """
+
+    chain: Chain
+    order: Indices
+    largest: int
+
+    @cached_property
+    def factors(self) -> Any | None:
+        """Of I - P, where they are cheap."""
+        if self.largest > MAX_CYCLE_STATES:
+            return None
+        system = sp.csc_array(sp.eye_array(self.chain.n_states) - self.chain.matrix)
+        return spla.splu(system, permc_spec="NATURAL", diag_pivot_thresh=0.0)
+
+    def values(self, right: Array, guess: Array | None, aim: float) -> tuple[Array, int]:
+        """As ``Chain.values``."""
+        own, x = right[self.order], np.zeros(right.size) if guess is None else guess[self.order]
+        if self.factors is None:
+            found, steps = self.chain.values(1.0, own, x, aim)
+            return self._back(found), steps
+        residual = self.chain.missing(1.0, own, x)
+        for _ in range(MAX_REFINEMENTS):
+            better = x + self.factors.solve(residual)
+            left = self.chain.missing(1.0, own, better)
+            if not _largest(left) < 0.5 * _largest(residual):
+                break
+            x, residual = better, left
+            if _largest(residual) <= max(aim, EPS * (_largest(own) + _largest(x))):
+                break
+        return self._back(x), 1
+
+    def missing(self, right: Array, x: Array) -> Array:
+        """As ``Chain.missing``."""
+        return self._back(self.chain.missing(1.0, right[self.order], x[self.order]))
+
+    def missing_inflow(self, right: Array, x: Array) -> Array:
+        """right + P_pi' x - x, (S,)."""
+        return self._back(self.chain.missing_inflow(right[self.order], x[self.order]))
+
+    def inflow_step(self, right: Array, aim: float, by_factors: bool) -> Array:
+        """About the x with x = right + P_pi' x, (S,): by the Krylov method to this residual, or by factors."""
+        own = right[self.order]
+        if self.factors is not None:
+            return self._back(self.factors.solve(own, trans="T"))
+        if by_factors:
+            return self._back(self.chain.direct(1.0, own, transposed=True))
+        return self._back(self.chain.krylov(1.0, own, aim, transposed=True)[0])
+
+    def _back(self, x: Array) -> Array:
+        out = np.empty_like(x)
+        out[self.order] = x
+        return out
+
+
+def ordered(chain: Chain) -> OrderedChain:
+    """The chain with its states before those that they lead to, as far as possible."""
+    order = np.empty(chain.n_states, np.int64)
+    largest = forward_order(chain.pointer, chain.successor, order)
+    place = np.empty(order.size, chain.successor.dtype)
+    place[order] = np.arange(order.size)
+    pointer = np.asarray(chain.pointer)
+    lengths = np.diff(pointer)[order]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    entries = np.repeat(pointer[order] - ends[:-1], lengths) + np.arange(ends[-1])
+    rows = (ends.astype(pointer.dtype), place[np.asarray(chain.successor)[entries]], chain.chance[entries])
+    return OrderedChain(Chain(*(read_only_view(part) for part in rows)), order, largest)
 
 
 def chain_of(mdp: MDP, policy: Array) -> Chain:
