@@ -62,6 +62,8 @@ def test_structures_and_their_risks_are_those_of_the_code():
         ca.Wasserstein(prior.sum(axis=1), 1.0 - np.eye(6)),
         ca.Variance(),
         ca.CVaR(0.9),
+        ca.Exposure([0]),
+        ca.Return(prior),
     ]
     assert {type(risk).__name__ for risk in public} | {"Risk"} == {
         name for name in ca.__all__ if isinstance(getattr(ca, name), type) and issubclass(getattr(ca, name), ca.Risk)
