@@ -71,3 +71,11 @@ def test_a_row_of_the_benchmark_of_verify(monkeypatch, capsys):
         ("PeakExposure", "SOLVED", True),
     ]
     assert capsys.readouterr().out.count("\n") == 4
+
+
+def test_rows_of_the_benchmark_of_constraints(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    rows = load("constraints").main(True, ["--states", "36", "--models", "grid", "--risks", "none,Quadratic"])
+    assert [row["status"] for row in rows] == ["SOLVED", "SOLVED"]
+    assert all(row["ratio"] is None or row["ratio"] > 0 for row in rows)
+    assert capsys.readouterr().out.count("\n") == 4

@@ -395,3 +395,17 @@ def test_rewards_of_any_size(scale, kind):
     if kind == "linear":
         wanted = -linear_program(mdp, mdp.rewards / scale, [row.ravel()], [bound]).fun * scale / (1 - mdp.discount)
         assert found.objective == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_limit_without_room_beside_another_limit_and_a_risk(seed):
+    """What solvers keep for each other must not go from all pairs to the tight ones."""
+    _, mdp, neutral = small_model(600 + seed)
+    states, row = [mdp.n_states - 1], np.zeros(mdp.shape)
+    row[states] = 1
+    model = ca.MDP(mdp.transitions, np.zeros(mdp.shape), mdp.discount, mdp.start, allowed=mdp.allowed)
+    least = ca.solve(ca.Problem(model, ca.Exposure(states)), tolerance=1e-12).risk
+    limits = [ca.Exposure(states) <= np.nextafter(least, 2), ca.Return(mdp.rewards) <= 1e9]
+    found = ca.solve(ca.Problem(mdp, ca.Quadratic(neutral), 1.0, limits))
+    assert found.status in (ca.Status.SOLVED, ca.Status.UNDECIDED, ca.Status.INFEASIBLE)
+    assert all(one.slack >= 0 for one in found.constraints) or found.status is not ca.Status.SOLVED

@@ -29,8 +29,12 @@ def constraint_values(
         limit, price = term.risk, prices[term.number]
         if limit.forbids and np.isfinite(outcome.objective) and outcome.witness is not None:
             price = _forbidding_price(problem, limit, outcome, target, dispatch)
-        value, bound = limit.sign * float(limit.measure.value(d)), limit.sign * limit.bound
-        rows.append(ConstraintValue(limit.name, value, bound, limit.sign * (bound - value), price))
+        value = float(limit.measure.value(d))
+        if np.isfinite(outcome.objective):
+            # the limit is kept, and only the rounding of this number can exceed it
+            value = min(value, limit.bound)
+        slack, bound = limit.bound - value, limit.sign * limit.bound
+        rows.append(ConstraintValue(limit.name, limit.sign * value, bound, slack, price))
     return tuple(rows)
 
 

@@ -18,7 +18,7 @@ from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.limits import Limit
-from cautious.solvers.base import Candidate, Outcome, Solver, Target
+from cautious.solvers.base import Candidate, Outcome, Solver, Target, Workspace
 from cautious.solvers.limits.touching_limits import touching_limits
 
 Dispatch = Callable[[Problem, Target], Outcome]
@@ -66,7 +66,9 @@ class LinearLimits(Solver):
         touching = touching_limits(problem, target) if problem.mdp.horizon is None else None
         if touching is None or touching.rest.trapped is not None:
             return
-        found, upper = self._with_barriers(touching.rest, target.allowance(best.lower), target)
+        # on fewer pairs nothing fits that solvers keep for each other
+        own = replace(target, start=None, workspace=Workspace())
+        found, upper = self._with_barriers(touching.rest, target.allowance(best.lower), own)
         if isinstance(found.witness, Witness):
             found = replace(found, witness=touching.lift(found.witness, upper, target))
         yield replace(found, conflict=None)
