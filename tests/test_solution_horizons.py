@@ -66,7 +66,7 @@ def test_predict_counts_the_steps_of_each_environment(solution):
     assert state.tolist() == [2, 1, 2]
     with pytest.raises(ca.InputError, match=r"state has shape \(2,\)"):
         solution.predict(np.array([0, 1, 2]), np.array([1, 2]))
-    with pytest.raises(ca.InputError, match="number of steps taken"):
+    with pytest.raises(ca.InputError, match="the number that predict returned"):
         solution.predict(0, "later")
 
 

@@ -17,7 +17,7 @@ from cautious.history import History
 from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.horizons import Horizon, as_horizon, require_room
-from cautious.models.tabular import MDP
+from cautious.models.tabular import MDP, Memory
 from cautious.problem import Problem
 from cautious.status import Status
 
@@ -158,9 +158,10 @@ class Solution:
         of them, drawn by the policy's chances from ``rng``; a fresh generator by default. ``deterministic=True`` takes
         the likeliest action instead, which is another policy wherever this one mixes.
 
-        With a finite horizon ``state`` is the number of steps taken, None or 0 at the start of an episode; give back
-        the one that was returned. Where ``episode_start`` is true it starts again from 0. Other policies remember
-        nothing: ``state`` is handed back and ``episode_start`` is ignored.
+        With a finite horizon ``state`` is the number of steps taken, and with ``ca.Reach`` it also says which states
+        have been entered: None or 0 at the start of an episode; give back the one that was returned. Where
+        ``episode_start`` is true it starts again from 0. Other policies remember nothing: ``state`` is handed back and
+        ``episode_start`` is ignored.
 
         Examples
         --------
@@ -170,11 +171,18 @@ class Solution:
         >>> solution.mdp.action_names[action]
         'repair'
         """
-        places = _observed_states(self.mdp, observation)
-        if isinstance(self.horizon, int):
-            taken = _steps_taken(state, episode_start, places.shape, self.horizon)
-            chances, state = self.policy[taken, places], taken + 1
-            state = int(state) if places.ndim == 0 else state
+        memory = self.mdp.memory
+        places = _observed_states(self.mdp if memory is None else memory.base, observation)
+        if memory is not None or isinstance(self.horizon, int):
+            layers = 1 if memory is None else 2 ** len(memory.sets)
+            code = _handed_back(state, episode_start, places.shape)
+            taken, entered = _steps_taken(code // layers, self.horizon), code % layers
+            if memory is not None:
+                places, entered = _with_memory(memory, places, entered)
+            chances = self.policy[taken, places] if self.policy.ndim == 3 else self.policy[places]
+            # without a horizon nobody counts the steps
+            code = layers * (taken + (self.policy.ndim == 3)) + entered
+            state = int(code) if places.ndim == 0 else code
         else:
             chances = self.policy[places]
         if deterministic:
@@ -354,20 +362,29 @@ def _observed_states(mdp: MDP, observation: Any) -> Indices:
     return items.astype(np.int64)
 
 
-def _steps_taken(state: Any, episode_start: Any, shape: tuple[int, ...], horizon: int) -> Indices:
-    """How many steps of their episodes were taken before these observations; fewer than the policy has."""
-    taken = as_array("state", 0 if state is None else state)
-    if not np.issubdtype(taken.dtype, np.integer):
-        raise InputError(f"state must be the number of steps taken, as predict returned it, found {shown(state)}")
+def _handed_back(state: Any, episode_start: Any, shape: tuple[int, ...]) -> Indices:
+    """The state that was returned for the last observations, 0 where an episode begins."""
+    code = as_array("state", 0 if state is None else state)
+    if not np.issubdtype(code.dtype, np.integer):
+        raise InputError(f"state must be the number that predict returned, or None, found {shown(state)}")
     begins = as_array("episode_start", False if episode_start is None else episode_start)
     try:
-        taken, begins = np.broadcast_to(taken, shape), np.broadcast_to(begins, shape)
+        code, begins = np.broadcast_to(code, shape), np.broadcast_to(begins, shape)
     except ValueError:
         raise InputError(
-            f"state has shape {taken.shape} and episode_start {begins.shape}; expected {shape}, as observation"
+            f"state has shape {code.shape} and episode_start {begins.shape}; expected {shape}, as observation"
         ) from None
-    taken = np.where(begins.astype(np.bool_), 0, taken).astype(np.int64)
-    bad = (taken < 0) | (taken >= horizon)
+    code = np.where(begins.astype(np.bool_), 0, code).astype(np.int64)
+    if np.any(code < 0):
+        raise InputError(f"state holds {code.min()}; it must be the number that predict returned, or None")
+    return code
+
+
+def _steps_taken(taken: Indices, horizon: Horizon) -> Indices:
+    """How many steps of their episodes were taken; fewer than the policy has."""
+    if not isinstance(horizon, int):
+        return np.zeros_like(taken)
+    bad = taken >= horizon
     if bad.any():
         found = int(taken[first_bad(bad)])
         raise InputError(
@@ -375,6 +392,23 @@ def _steps_taken(state: Any, episode_start: Any, shape: tuple[int, ...], horizon
             "state=None, or with episode_start=True"
         )
     return taken
+
+
+def _with_memory(memory: Memory, places: Indices, entered: Indices) -> tuple[Indices, Indices]:
+    """The states with memory that these states are, and the bits of all that has been entered now."""
+    own = np.zeros(memory.base.n_states, np.int64)
+    for number, states in enumerate(memory.sets):
+        own[states] |= 1 << number
+    entered = entered | own[places]
+    number_of = np.full((2 ** len(memory.sets), memory.base.n_states), -1)
+    number_of[memory.bits, memory.origin] = np.arange(memory.origin.size)
+    found = number_of[entered, places]
+    if np.any(found < 0):
+        raise InputError(
+            "these states cannot be reached with what state says has been entered; hand back the state that predict "
+            "returned for the last observation"
+        )
+    return found, entered
 
 
 def _history(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> History | None:

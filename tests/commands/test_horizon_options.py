@@ -67,6 +67,10 @@ def test_what_does_not_fit_is_refused(run, undiscounted, words, message):
 
 def test_check_and_convert_need_no_horizon(run, undiscounted):
     assert answer(run, "check", "machine.npz")["discount"] == 1
+    said = " ".join(run("check", "machine.npz")[1].split())
+    assert "fits, such as --horizon 24" in said
+    assert "fits: --horizon average" in said
+    assert "does not fit: from state 0 ('wear 0') no policy comes to an end" in said
     assert run("convert", "machine.npz", "machine.csv")[0] == 0
     assert ca.read_model("machine.csv").discount == 1
 

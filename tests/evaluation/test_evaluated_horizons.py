@@ -113,3 +113,59 @@ def test_the_same_return_every_time_has_no_variance():
     found = ca.evaluate(mdp, np.ones((1, 1)), 10, horizon=1000)
     assert found.exact_variance == found.variance == 0
     assert math.isclose(found.exact_mean, 100)
+
+
+def work(danger=0.3):
+    """States a, b, bad, done; work fast and end in bad sometimes, or slowly."""
+    moves = np.zeros((4, 2, 4))
+    moves[0] = [[0.5, 0.5, 0, 0], [0.2, 0.8 - danger, danger, 0]]
+    moves[1] = [[0, 0.6, 0, 0.4], [0.1, 0, 0.1, 0.8]]
+    moves[2] = [[1, 0, 0, 0], [0, 0.5, 0, 0.5]]
+    moves[3, :, 3] = 1
+    pays = np.array([[-2.0, -1.0], [-3.0, -1.0], [-1.0, -1.0], [0.0, 0.0]])
+    return ca.MDP(moves, pays, 1.0, [1, 0, 0, 0], state_names=["a", "b", "bad", "done"])
+
+
+def test_until_the_end():
+    mdp = work()
+    solution = ca.solve(ca.Problem(mdp, horizon="total")).require()
+    found = ca.evaluate(mdp, solution, 20_000, sets={"bad": ["bad"], "end": ["done"]})
+    assert (found.criterion, found.truncation_error) == ("total", 0.0)
+    assert found.exact_mean == pytest.approx(solution.expected_return)
+    assert found.mean == pytest.approx(found.exact_mean, abs=5 * found.standard_error)
+    assert found.variance == pytest.approx(found.exact_variance, rel=0.1)
+    assert found.exact_exposure["bad"] == pytest.approx(solution.occupancy[2].sum())
+    assert found.exposure["bad"] == pytest.approx(found.exact_exposure["bad"], abs=0.02)
+    assert found.exposure["end"] == found.exact_exposure["end"] == 0
+    assert ("visits to bad", found.exposure["bad"], found.exact_exposure["bad"]) in found.table()
+    cut = ca.evaluate(mdp, solution, 100, horizon=1)
+    assert (cut.horizon, cut.truncation_error) == (1, math.inf)
+
+
+def test_a_policy_that_may_never_end_is_refused():
+    mdp = ca.MDP([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]], [[-1.0, 0.0], [0.0, 0.0]], 1.0, [1, 0])
+    with pytest.raises(ca.InputError, match="this policy may go on for ever"):
+        ca.evaluate(mdp, np.array([[1.0, 0.0], [1.0, 0.0]]), horizon="total")
+
+
+@pytest.mark.parametrize("horizon", ["total", 9])
+def test_policies_with_memory(horizon):
+    mdp = work()
+    free = ca.solve(ca.Problem(mdp, horizon=horizon)).require()
+    solution = ca.solve(ca.Problem(mdp, constraints=[ca.Reach("bad") <= 0.2], horizon=horizon)).require()
+    assert solution.expected_return < free.expected_return - 0.1
+    found = ca.evaluate(mdp, solution, 4000, sets={"bad": ["bad"]}, seed=3)
+    assert found.exact_mean == pytest.approx(solution.expected_return)
+    assert found.mean == pytest.approx(found.exact_mean, abs=5 * found.standard_error)
+    # played by hand in the model without memory
+    rng, simulator = np.random.default_rng(0), mdp.simulator()
+    states, state, totals, seen = simulator.start_states(4000, rng), None, np.zeros(4000), np.zeros(4000, bool)
+    for _ in range(9 if horizon == 9 else 200):
+        actions, state = solution.predict(states, state, rng=rng)
+        states, paid = simulator.sample(states, actions, rng)
+        totals += paid
+        seen |= states == 2
+    assert totals.mean() == pytest.approx(solution.expected_return, abs=5 * totals.std() / 60)
+    assert seen.mean() == pytest.approx(solution.constraints[0].value, abs=0.04)
+    with pytest.raises(ca.IncompatibleError, match="only in the model that it was made for"):
+        ca.evaluate(work(0.1), solution)

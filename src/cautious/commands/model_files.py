@@ -2,13 +2,16 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cautious.commands import completion, problems
 from cautious.commands.progress import Bar
 from cautious.commands.shared import AsJson, Quiet, check_outputs, print_json, print_table
+
+if TYPE_CHECKING:
+    from cautious import MDP
 
 # what PRISM keeps beside the transitions
 BESIDE_TRA = (".lab", ".srew", ".trew", ".sta")
@@ -37,16 +40,34 @@ def check(
         print_json({"problem": problem, "risk": told[0], "caution": told[1]} | asdict(found))
         return
     note = problems.start_note(problem, options, mdp)
+    fitting = [] if asked is not None or mdp.discount < 1 else _fitting_horizons(mdp)
     rows = [(fact, note if fact == "start" and note is not None else value) for fact, value in found.table()]
     if asked is not None and asked.mdp.horizon is not None:
         rows.append(("horizon", f"{asked.mdp.horizon}"))
     if asked is not None and asked.unbound_risk is not None:
         rows += [("risk", asked.risk_label), ("caution", f"{asked.caution:g}")]
+    rows += fitting
     print_table(Table(f"{found.title} ({problem})" if found.title else problem, ("fact", "value"), tuple(rows)))
     if not found.suspicions:
         typer.echo("Nothing looks suspicious.")
     for sentence in found.suspicions:
         typer.echo(f"Suspicious: {sentence}.")
+
+
+def _fitting_horizons(mdp: "MDP") -> list[tuple[str, str]]:
+    """For a model without discount: each horizon, and whether it fits or why not."""
+    from cautious import InputError, Problem
+
+    rows = [("horizon: some steps", "fits, such as --horizon 24")]
+    words: tuple[Literal["average", "total"], ...] = ("average", "total")
+    for word in words:
+        try:
+            Problem(mdp, horizon=word)
+            answer = f"fits: --horizon {word}"
+        except InputError as error:
+            answer = "does not fit: " + str(error).removeprefix(f'horizon="{word}": ')
+        rows.append((f"horizon: {word}", answer))
+    return rows
 
 
 @problems.with_model_options

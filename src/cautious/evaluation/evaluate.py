@@ -160,6 +160,7 @@ def evaluate(
         )
     if isinstance(mdp_or_simulator, MDP):
         mdp_or_simulator.require_transitions("ca.evaluate")
+        mdp_or_simulator = _with_memory(mdp_or_simulator, policy)
         simulator: Simulator = mdp_or_simulator.simulator()
     else:
         simulator = mdp_or_simulator
@@ -174,7 +175,7 @@ def evaluate(
         # which pairs are allowed only the simulator knows
         shape = (simulator.n_states, simulator.n_actions)
         table = as_policy(given, (length, *shape) if np.ndim(given) == 3 else shape)
-    masks = _set_masks(simulator, sets)
+    masks = _set_masks(simulator if mdp is None else mdp, sets)
     exact: dict[str, Any] = {}
     if mdp is not None:
         exact["exact_mean"], exact["exact_variance"] = return_moments(mdp, table)
@@ -202,6 +203,22 @@ def evaluate(
         criterion=criterion,
         **exact,
     )
+
+
+def _with_memory(mdp: MDP, policy: Any) -> MDP:
+    """The model in which a policy with memory (``ca.Reach``) is one of states; the model itself for others."""
+    made_for = policy.mdp if isinstance(policy, Solution) else mdp
+    memory = made_for.memory
+    if memory is None or mdp.memory is not None:
+        return mdp
+    base = memory.base
+    same = base.shape == mdp.shape and base.discount == mdp.discount and np.array_equal(base.rewards, mdp.rewards)
+    if not same or abs(base.transitions - mdp.transitions).max() > 0 or not np.array_equal(base.start, mdp.start):
+        raise IncompatibleError(
+            "the policy remembers which states have been entered (ca.Reach): it can be evaluated only in the model "
+            "that it was made for"
+        )
+    return made_for
 
 
 def _criterion(model: MDP | Simulator, policy: Any, table: Any, asked: Any, discount: float) -> tuple[Horizon, int]:
@@ -241,8 +258,8 @@ def default_horizon(discount: float) -> int:
     return min(LONGEST_HORIZON, max(1, math.ceil(math.log(NEGLIGIBLE_SHARE) / math.log(discount) - 1e-9)))
 
 
-def _set_masks(simulator: Simulator, sets: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Mask]:
-    """Every set as a mask (S,), by name."""
+def _set_masks(model: MDP | Simulator, sets: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Mask]:
+    """Every set as a mask (S,), by name; with memory the sets are those of the model without."""
     if sets is None:
         return {}
     if not isinstance(sets, Mapping | Sequence | np.ndarray) or not is_listable(sets):
@@ -253,6 +270,9 @@ def _set_masks(simulator: Simulator, sets: Mapping[str, Any] | Sequence[Any] | N
         label = f"sets[{shown(name)}]"
         if as_array(label, states).ndim != 1:
             raise InputError(f"{label} must be a one-dimensional list of states or a mask, found {shown(states)}")
-        indices = state_indices(label, states, simulator.n_states, known_of(simulator).state_names)
-        masks[str(name)] = np.isin(np.arange(simulator.n_states), indices)
+        if isinstance(model, MDP):
+            indices = model.state_indices(label, states)
+        else:
+            indices = state_indices(label, states, model.n_states, known_of(model).state_names)
+        masks[str(name)] = np.isin(np.arange(model.n_states), indices)
     return masks
