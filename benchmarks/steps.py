@@ -1,7 +1,7 @@
 """Finite horizons beside their own sweeps and HiGHS: ``cautious bench steps [--quick]``.
 
-Processor seconds on one thread. Without limits the peer is as many optimality sweeps as there are steps. With a limit on
-the time in some states, it is HiGHS on the linear program over all steps, given up after a time limit.
+Processor seconds on one thread. Without limits the peer is as many optimality sweeps as there are steps. With a limit
+on the time in some states, it is HiGHS on the linear program over all steps, given up after a time limit.
 """
 
 import time
