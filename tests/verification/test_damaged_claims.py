@@ -36,8 +36,11 @@ def damage_array(rng, arrays):
 
 def damage_header(rng, header):
     proof = {**header["proof"], "terms": [dict(term) for term in header["proof"]["terms"]]}
+    proof["limits"] = [{**limit, "terms": [dict(term) for term in limit["terms"]]} for limit in proof["limits"]]
     header["proof"], header["model"] = proof, dict(header["model"])
-    places = [header, proof, header["model"], header["certificate"], *proof["terms"]]
+    header["constraints"] = [dict(row) for row in header["constraints"]]
+    limited = [*proof["limits"], *(term for limit in proof["limits"] for term in limit["terms"])]
+    places = [header, proof, header["model"], header["certificate"], *proof["terms"], *header["constraints"], *limited]
     place = places[int(rng.integers(len(places)))]
     key = str(rng.choice(list(place)))
     place[key] = VALUES[int(rng.integers(len(VALUES)))]
@@ -63,6 +66,28 @@ def test_damaged_claims_of_every_kind(kind):
     rng = np.random.default_rng(KINDS.index(kind))
     solution = ca.solve(random_case(rng, [kind], "tiny").problem())
     check_damage(rng, solution, 40)
+
+
+def limited_problem(rng, horizon):
+    """Limits of both forms beside a risk, with this horizon."""
+    n = 4
+    transitions, rewards = rng.dirichlet(np.ones(n), size=(n, 2)), rng.random((n, 2))
+    if horizon == "total":
+        transitions[-1], rewards[-1] = np.eye(n)[-1], 0
+    mdp = ca.MDP(transitions, rewards, 0.9 if horizon is None else 1.0, start=np.eye(n)[0])
+    outcomes = rng.random((n, 2, n)) * np.arange(n - 1, -1, -1)[:, None, None]
+    limits = [ca.Return(outcomes) - 2 * ca.Exposure([1]) >= -100, ca.Entropy() + ca.PeakExposure([[0], [2]]) <= 100]
+    return ca.Problem(mdp, ca.Quadratic(np.full((n, 2), 1 / 8)), constraints=limits, horizon=horizon)
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize("horizon", [None, 2, "average", "total"])
+def test_damaged_claims_of_every_horizon(horizon):
+    pytest.importorskip("flint", reason="extra verify")
+    rng = np.random.default_rng(3)
+    solution = ca.solve(limited_problem(rng, horizon))
+    assert ca.verify(solution).proved
+    check_damage(rng, solution, 150)
 
 
 @pytest.mark.slow

@@ -311,3 +311,20 @@ def test_no_false_claim_without_discount_is_proved(horizon):
 def test_many_false_claims_without_discount(horizon):
     for seed in range(1000, 1080):
         check_mutations(horizon, seed, 20)
+
+
+@pytest.mark.parametrize("horizon", [None, 3, "total"])
+def test_a_limit_that_is_met_with_equality(horizon):
+    """Enclosures cannot tell; fractions can."""
+    transitions = np.zeros((4, 2, 4))
+    transitions[0, 0, 1] = transitions[0, 1, 2] = transitions[1:, :, 3] = 1
+    first, second = np.array([[0.0, 0], [0.5, 0.5], [0.5, 0.5], [0, 0]]), np.array([[0.0, 0], [3, 4], [0, 0], [0, 0]])
+    mdp = ca.MDP(transitions, second, 0.5 if horizon is None else 1.0, start=[1, 0, 0, 0])
+    value = 0.25 if horizon is None else 0.5
+    # limits with room, whose bound is then moved to what every policy has
+    for limit, sign in ((ca.Return(first) >= value / 2, -1), (ca.Return(first) <= 2 * value, 1)):
+        header, arrays = stored(ca.solve(ca.Problem(mdp, constraints=[limit], horizon=horizon)).require())
+        for side, kept in ((-np.inf, False), (sign * value, True), (np.inf, True)):
+            bound = float(np.nextafter(sign * value, side))
+            header["proof"]["limits"][0]["bound"], header["constraints"][0]["bound"] = bound, sign * bound
+            assert ("not proved to keep" not in verified(header, arrays).statement) == kept

@@ -19,9 +19,13 @@ from cautious.verification.exact import Integers, Number
 from cautious.verification.horizons import exact_model, occupancy_of
 from cautious.verification.lines import Line
 from cautious.verification.occupancy import Occupancy
-from cautious.verification.risks import KINDS, Barrier, Kind
+from cautious.verification.risks import KINDS, Barrier, Kind, LinearKind
 from cautious.verification.scalars import SCALARS, ScalarKind, covers, widened
+from cautious.verification.small_chains import exact_masses
 from cautious.verification.visit_risks import KINDS_OF_VISITS
+
+# a limit that is missed by less may be met with equality
+TIE = Fraction(1, 1 << 80)
 
 
 class Proof:
@@ -73,7 +77,7 @@ class Proof:
         if d is None:
             return False
         if len(risks) == 1:
-            return risks[0].at_most(d, _single_bound(limit))
+            return risks[0].at_most(d, _single_bound(limit)) or self._kept_exactly(limit, risks[0], d)
         values = [risk.value(d) for risk in risks]
         total = Fraction(0)
         for term, value in zip(limit.terms, values, strict=True):
@@ -81,6 +85,15 @@ class Proof:
                 return False
             total += Fraction(term.weight) * value
         return total <= Fraction(limit.bound)
+
+    def _kept_exactly(self, limit: Limit, risk: Kind, d: Occupancy) -> bool:
+        """Where the bound may be met with equality: by fractions, if the model is small."""
+        if not isinstance(risk, LinearKind) or not risk.at_most(d, _single_bound(limit) + TIE):
+            return False
+        pairs = np.zeros(self.claim.model.shape, dtype=np.bool_)
+        pairs.ravel()[d.rows.pairs] = True
+        found = exact_masses(self.claim.model, self.claim.policy, pairs)
+        return found is not None and risk.at_most_exactly(*found, _single_bound(limit))
 
     def underpriced(self) -> list[str]:
         """The names of the limits of which one more unit may add more than the claimed price, as far as is proved.

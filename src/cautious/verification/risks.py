@@ -15,6 +15,7 @@ length of the horizon, 1/(1-gamma) without an end:
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -77,12 +78,43 @@ class Kind(ABC):
 
 
 class LinearKind(Kind):
-    """Risks of numbers that are linear in the occupancy: what single pairs say of a bound on them.
+    """Risks that are the largest of numbers which are linear in the occupancy."""
 
-    A number is given by what each pair counts: numerators and positive denominators.
-    """
+    @abstractmethod
+    def on_pairs(self, rows: Rows) -> list[tuple[Integers, Any]]:
+        """What each of these pairs counts of every number: numerators and positive denominators."""
 
-    def only_at(self, rows: Rows, numerators: Integers, denominators: Any, bound: Fraction) -> Mask | None:
+    @abstractmethod
+    def most(self, d: Occupancy) -> list[Fraction]:
+        """What each number does not exceed."""
+
+    def permitted_below(self, bound: Fraction | None) -> list[Mask]:
+        """If no pair is below the bound, only those reach it that have it exactly."""
+        if bound is None:
+            return []
+        rows = Rows(self.model, self.model.allowed)
+        found = [self._only_at(rows, *one, bound) for one in self.on_pairs(rows)]
+        return [mask for mask in found if mask is not None]
+
+    def at_most(self, d: Occupancy, bound: Fraction) -> bool:
+        """By what is known of the numbers, or because no pair that is used exceeds the bound."""
+        return all(
+            most <= bound or self._nowhere_above(*one, bound)
+            for most, one in zip(self.most(d), self.on_pairs(d.rows), strict=True)
+        )
+
+    def at_most_exactly(self, rows: Rows, masses: Sequence[Fraction], bound: Fraction) -> bool:
+        """Whether the numbers are at most the bound, where the mass of every pair is known exactly."""
+        return all(
+            sum(
+                mass * Fraction(int(n), int(divisor))
+                for mass, n, divisor in zip(masses, numerators, np.broadcast_to(over, numerators.shape), strict=True)
+            )
+            <= bound
+            for numerators, over in self.on_pairs(rows)
+        )
+
+    def _only_at(self, rows: Rows, numerators: Integers, denominators: Any, bound: Fraction) -> Mask | None:
         """The only pairs (S, A) that can be used with a number of at most ``bound``; None if others can make up for it.
 
         If no pair is below the bound, all time is spent where it is met exactly. Visits have no fixed sum: a number
@@ -95,14 +127,14 @@ class LinearKind(Kind):
         mask.ravel()[rows.pairs] = above <= 0
         return mask
 
-    def nowhere_above(self, numerators: Integers, denominators: Any, bound: Fraction) -> bool:
+    def _nowhere_above(self, numerators: Integers, denominators: Any, bound: Fraction) -> bool:
         """Whether what is counted at any pair keeps the mean, or the sum over all visits, within the bound."""
         if self.model.counts_visits:
             return bound >= 0 and bool(np.all(numerators <= 0))
         return bool(np.all(numerators * bound.denominator <= denominators * bound.numerator))
 
 
-class Numbers(LinearKind):
+class Numbers(Kind):
     """Risks of m numbers, factor * <table_j, d>."""
 
     def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
@@ -166,30 +198,19 @@ class Barrier(Numbers):
         return -sum((log_below(slack) for slack in slacks), Fraction(0))
 
 
-class Worst(Numbers):
+class Worst(Numbers, LinearKind):
     """PeakExposure and WorstTask: the largest of the numbers."""
 
     sign: ClassVar[int] = 1
 
-    def permitted_below(self, bound: Fraction | None) -> list[Mask]:
-        """A number that no pair brings below the bound reaches it with those pairs alone that have it exactly."""
-        if bound is None:
-            return []
-        rows = Rows(self.model, self.model.allowed)
-        found = [self.only_at(rows, *one, bound) for one in self.on_pairs(rows)]
-        return [mask for mask in found if mask is not None]
-
-    def at_most(self, d: Occupancy, bound: Fraction) -> bool:
-        """By the means, or because the numbers exceed the bound at none of the pairs that are used."""
-        return all(
-            high <= bound or self.nowhere_above(*one, bound)
-            for (_, high), one in zip(self.means(d), self.on_pairs(d.rows), strict=True)
-        )
-
-    def on_pairs(self, rows: Rows) -> list[tuple[Integers, int]]:
-        """What each of these pairs counts of every number."""
+    def on_pairs(self, rows: Rows) -> list[tuple[Integers, Any]]:
+        """The tables of the numbers."""
         tables, bits, factor = self.tables(rows)
         return [(factor.numerator * table, factor.denominator << bits) for table in tables]
+
+    def most(self, d: Occupancy) -> list[Fraction]:
+        """The upper ends."""
+        return [high for _, high in self.means(d)]
 
     def tables(self, rows: Rows) -> tuple[list[Integers], int, Fraction]:
         """Losses, so minus the returns of tasks."""
@@ -207,7 +228,7 @@ class Worst(Numbers):
 
     def value(self, d: Occupancy) -> Fraction | None:
         """The largest."""
-        return max(high for _, high in self.means(d))
+        return max(self.most(d))
 
 
 class Linear(LinearKind):
@@ -259,22 +280,15 @@ class Linear(LinearKind):
         ends = rows.sums(np.where(ended[rows.next_states], rows.chances, 0))
         return np.where(ended[rows.states], 0, ends), going
 
-    def on_pairs(self, rows: Rows) -> tuple[Integers, Any]:
-        """What each of these pairs counts."""
+    def on_pairs(self, rows: Rows) -> list[tuple[Integers, Any]]:
+        """The one number."""
         numerators, denominators, bits, factor = self.table(rows)
-        return factor.numerator * numerators, denominators * (factor.denominator << bits)
+        return [(factor.numerator * numerators, denominators * (factor.denominator << bits))]
 
-    def permitted_below(self, bound: Fraction | None) -> list[Mask]:
-        """If no pair is below the bound, only those reach it that have it exactly."""
-        if bound is None:
-            return []
-        rows = Rows(self.model, self.model.allowed)
-        mask = self.only_at(rows, *self.on_pairs(rows), bound)
-        return [] if mask is None else [mask]
-
-    def at_most(self, d: Occupancy, bound: Fraction) -> bool:
-        """By the mean, or because no pair that is used exceeds the bound."""
-        return super().at_most(d, bound) or self.nowhere_above(*self.on_pairs(d.rows), bound)
+    def most(self, d: Occupancy) -> list[Fraction]:
+        """The end of its interval."""
+        numerators, denominators, bits, factor = self.table(d.rows)
+        return [factor * d.mean(numerators, denominators, bits)[1]]
 
     def line(self, exact: ExactModel, given: Array) -> Line:
         """The measure itself."""
@@ -283,9 +297,8 @@ class Linear(LinearKind):
         return Line(np.asarray(slope, dtype=object), Fraction(0), factor)
 
     def value(self, d: Occupancy) -> Fraction | None:
-        """The end of its interval."""
-        numerators, denominators, bits, factor = self.table(d.rows)
-        return factor * d.mean(numerators, denominators, bits)[1]
+        """The one number."""
+        return self.most(d)[0]
 
 
 class WorstLoss(Worst):
