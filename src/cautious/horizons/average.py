@@ -27,7 +27,7 @@ from cautious.checks import states_of
 from cautious.horizons.discounted import plan_discounted
 from cautious.horizons.plan import Plan
 from cautious.horizons.recurrence import closed_classes, pair_graph, uniform_on
-from cautious.models.chains import Chain, DeterministicChains, chain_of
+from cautious.models.chains import Chain, DeterministicChains, balance_factors, chain_of, factors_are_cheap
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, pieces, threads_for
@@ -119,6 +119,7 @@ class _Search:
         self.largest_reward = max(float(used.max()), -self.least_reward)
         self.reward = read_only_view(np.where(allowed, reward, -np.inf)).ravel()
         self.chains = DeterministicChains(mdp, self.reward)
+        self.direct = factors_are_cheap(mdp)
         self.scope = np.ones(mdp.n_states, np.bool_)
         self.threads = threads_for(max(1, mdp.transitions.nnz))
         self.summaries = np.empty((pieces(mdp.n_states), kernels.SUMMARY))
@@ -245,7 +246,7 @@ class _Search:
         chain, gain = self.chains.chain(actions)
         label = closed_classes(chain.matrix)
         if label.max() > 0:
-            gains = class_gains(chain, gain, label)
+            gains = class_gains(chain, gain, label, self.direct)
             if not np.isfinite(gains).all():
                 return None
             best = int(np.argmax(gains))
@@ -253,7 +254,7 @@ class _Search:
             chain, gain = self.chains.chain(actions)
             label = np.where(label == best, 0, -1)
         self.spent += PASSES_PER_SWEEP
-        _, own = relative_values(chain, gain, label, values)
+        _, own = relative_values(chain, gain, label, values, self.direct)
         return np.ascontiguousarray(own) if np.isfinite(own).all() else None
 
     def led_to(self, goal: Mask, actions: Indices, chain: Chain) -> Indices:
@@ -305,36 +306,42 @@ def references(label: Indices, mass: Array) -> Indices:
     return np.asarray(order[first])
 
 
-def without_returns(chain: Chain, reference: Indices) -> Chain:
-    """The chain that ends when it enters a reference state."""
-    stays = np.ones(chain.n_states, np.bool_)
-    stays[reference] = False
-    return Chain(chain.pointer, chain.successor, read_only_view(chain.chance * stays[chain.successor]))
-
-
-def class_gains(chain: Chain, reward: Array, label: Indices) -> Array:
+def class_gains(chain: Chain, reward: Array, label: Indices, direct: bool) -> Array:
     """The mean reward of every closed class, by what a cycle from a reference state pays and how long it takes."""
     reference = references(label, _mass(chain))
-    ending = without_returns(chain, reference)
-    paid, _ = ending.values(1.0, np.array(reward))
-    taken, _ = ending.values(1.0, np.ones(chain.n_states))
+    paid, taken = _cycles(chain, reference, reward, None, direct)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(paid[reference] / taken[reference])
 
 
-def relative_values(chain: Chain, reward: Array, label: Indices, guess: Array) -> tuple[float, Array]:
+def relative_values(chain: Chain, reward: Array, label: Indices, guess: Array, direct: bool) -> tuple[float, Array]:
     """Gain and relative values (S,) of a chain with one closed class, for rewards (S,)."""
     reference = references(label, _mass(chain))
-    ending = without_returns(chain, reference)
     # a gain that is about right keeps the sums over cycles small
     first = guess - guess[reference[0]]
     about = reward + np.asarray(chain.matrix @ first) - first
     middle = float((about.max() + about.min()) / 2)
-    paid, _ = ending.values(1.0, reward - middle, first)
-    taken, _ = ending.values(1.0, np.ones(chain.n_states))
+    paid, taken = _cycles(chain, reference, reward - middle, first, direct)
     with np.errstate(invalid="ignore", divide="ignore"):
         more = float(paid[reference[0]] / taken[reference[0]])
     return middle + more, paid - more * taken
+
+
+def _cycles(chain: Chain, reference: Indices, reward: Array, guess: Array | None, direct: bool) -> tuple[Array, Array]:
+    """What is paid, and how long it takes (S,), until a reference state is entered."""
+    stays = np.ones(chain.n_states, np.bool_)
+    stays[reference] = False
+    ending = Chain(chain.pointer, chain.successor, read_only_view(chain.chance * stays[chain.successor]))
+    one = np.ones(chain.n_states)
+    if not direct:
+        return ending.values(1.0, reward, guess)[0], ending.values(1.0, one)[0]
+    factors = balance_factors(one, ending.matrix)
+    found = []
+    for right in (reward, one):
+        x = np.asarray(factors.solve(right))
+        # once more for what rounding left
+        found.append(x + np.asarray(factors.solve(ending.missing(1.0, right, x))))
+    return found[0], found[1]
 
 
 def _mass(chain: Chain) -> Array:

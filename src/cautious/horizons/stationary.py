@@ -30,7 +30,7 @@ import scipy.sparse.linalg as spla
 from cautious.arrays import Array, Indices, Mask
 from cautious.horizons.recurrence import closed_classes, uniform_on
 from cautious.horizons.visits import PolicyOccupancy
-from cautious.models.chains import Chain, chain_of
+from cautious.models.chains import Chain, balance_factors, chain_of, factors_are_cheap
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 
@@ -68,10 +68,11 @@ def stationary_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: 
     matrix = sp.csr_array(whole[states][:, states]) if states.size < mdp.n_states else whole
     start = mdp.start[states]
     label = closed_classes(_used(matrix))
-    mass, wrong = _absorbed(matrix, start, label, doubt)
+    direct = factors_are_cheap(mdp)
+    mass, wrong = _absorbed(matrix, start, label, doubt, direct)
     inside = np.flatnonzero(label >= 0)
     classes = sp.csr_array(matrix[inside][:, inside]) if inside.size < states.size else matrix
-    system = _Classes(classes, label[inside], doubt)
+    system = _Classes(classes, label[inside], doubt, direct)
     shares, errors = system.solved(accuracy, None if guess is None else np.asarray(guess)[states[inside]])
     marginal = np.zeros(mdp.n_states)
     marginal[states[inside]] = shares * mass[label[inside]]
@@ -107,7 +108,7 @@ def _used(matrix: sp.csr_array) -> sp.csr_array:
     return used
 
 
-def _absorbed(matrix: sp.csr_array, start: Array, label: Indices, doubt: float) -> tuple[Array, float]:
+def _absorbed(matrix: sp.csr_array, start: Array, label: Indices, doubt: float, direct: bool) -> tuple[Array, float]:
     """The probability of each class (C,), from a start (n,), and how wrong these can be in all.
 
     What is missing in the balance of the transient states would end somewhere: no class is off by more than all of it.
@@ -121,7 +122,7 @@ def _absorbed(matrix: sp.csr_array, start: Array, label: Indices, doubt: float) 
         return mass / mass.sum(), EPS * (8 + start.size)
     rows = sp.csr_array(matrix[transient])
     within = sp.csr_array(rows[:, transient])
-    rates = _Rates(within, _off_diagonal_sums(matrix)[transient])
+    rates = _Rates(within, _off_diagonal_sums(matrix)[transient], direct)
     visits = rates.visits(start[transient], np.zeros(transient.size))
     missing, slack = rates.missing(start[transient], visits, doubt)
     arriving = np.asarray(sp.csr_array(rows.T) @ visits)
@@ -136,7 +137,8 @@ def _absorbed(matrix: sp.csr_array, start: Array, label: Indices, doubt: float) 
 class _Rates:
     """Flows between the states of a set: ``others`` (n, n) without the diagonal, and how likely each one is left."""
 
-    def __init__(self, matrix: sp.csr_array, leaving: Array) -> None:
+    def __init__(self, matrix: sp.csr_array, leaving: Array, direct: bool) -> None:
+        self.direct = direct
         moves = sp.coo_array(matrix)
         away = moves.row != moves.col
         self.n = matrix.shape[0]
@@ -210,6 +212,8 @@ class _Rates:
         """About a solution of (leaving - others) x = right, or with the transposed matrix."""
         if self.n == 0:
             return np.zeros(0)
+        if self._direct is None and self.direct:
+            self._direct = self._factors()
         if self._direct is None:
             scale = 1 / self.leaving
             # rows are divided by how likely they are left, so that the diagonal is one
@@ -237,7 +241,7 @@ class _Rates:
     _direct: spla.SuperLU | None = None
 
     def _factors(self) -> spla.SuperLU:
-        return spla.splu(sp.csc_array(sp.diags_array(self.leaving) - self.others))
+        return balance_factors(self.leaving, self.others)
 
 
 @dataclass(frozen=True)
@@ -251,12 +255,12 @@ class _Parts:
 class _Classes:
     """The closed classes of a chain, all at once: ``label`` (n,) says which class each state is in."""
 
-    def __init__(self, matrix: sp.csr_array, label: Indices, doubt: float) -> None:
+    def __init__(self, matrix: sp.csr_array, label: Indices, doubt: float, direct: bool) -> None:
+        self.direct = direct
         self.matrix, self.label, self.doubt = matrix, label, doubt
         self.n, self.count = label.size, int(label.max()) + 1
         leaving = _off_diagonal_sums(matrix)
-        self.whole = _Rates(matrix, leaving)
-        # (C, n): adds up the entries of each class
+        self.whole = _Rates(matrix, leaving, direct)
         self.reference: Indices
 
     def solved(self, accuracy: float, guess: Array | None) -> tuple[Array, Array]:
@@ -317,7 +321,7 @@ class _Classes:
         others = np.ones(self.n, np.bool_)
         others[reference] = False
         kept = np.flatnonzero(others)
-        return kept, _Rates(sp.csr_array(self.whole.others[kept][:, kept]), self.whole.leaving[kept])
+        return kept, _Rates(sp.csr_array(self.whole.others[kept][:, kept]), self.whole.leaving[kept], self.direct)
 
     def _stationary(self, reference: Indices, first: Array) -> Array:
         """Visits between two visits of the reference states."""

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from cautious._core import chains, planning
+from cautious._core.cholesky_analysis import widest_level
 from cautious._core.rows import forward_order, reach
 from cautious.arrays import Array, Indices, Mask
 from cautious.models.encodings import EPS, read_only_view
@@ -22,10 +23,24 @@ from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, threads_for
 
 MAX_DENSE_STATES = 300
+# a factor of a sparse matrix costs about the cube of its widest level; up to here it is cheaper than a Krylov method
+MAX_CHEAP_WIDTH = 400
 MAX_KRYLOV_STEPS = 300
 MAX_REFINEMENTS = 8
 # of the largest strongly connected component, up to which factors are cheap
 MAX_CYCLE_STATES = 100
+
+
+def factors_are_cheap(mdp: MDP) -> bool:
+    """Whether sparse factors of the chains of a model have few entries, as on grids; not where moves are random."""
+    return int(widest_level(mdp.transitions.indptr, mdp.transitions.indices, mdp.n_states)) <= MAX_CHEAP_WIDTH
+
+
+def balance_factors(leaving: Array, others: sp.csr_array) -> spla.SuperLU:
+    """Factors of diag(leaving) - others, whose rows do not have negative sums: no pivots are needed."""
+    matrix = sp.csc_array(sp.diags_array(leaving) - others)
+    options = {"SymmetricMode": True, "Equil": False}
+    return spla.splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
 
 @dataclass(frozen=True)
