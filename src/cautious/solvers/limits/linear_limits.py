@@ -26,7 +26,7 @@ BARRIER_SHARE, INNER_GAP_SHARE = 0.05, 0.8
 WEIGHT_FACTORS = (1.0, 1e-3)
 # accuracy of the best return as a share of what rewards allow; and by how much the gap that is allowed at this return
 # must exceed that of a small objective, to be worth another try with the latter
-SIZE_ACCURACY, MAX_REPEATED = 1e-3, 1e3
+SIZE_ACCURACY, MAX_REPEATED = 1e-2, 1e3
 
 
 @dataclass(frozen=True)
