@@ -59,7 +59,8 @@ def main(quick: bool = False, arguments: list[str] | None = None) -> list[dict[s
                     f"{method} {'' if s is None else f'{s:.2f}'} {how}" for method, (how, s) in row["others"].items()
                 ]
                 ratio = "" if row["ratio"] is None else f"{row['ratio']:.1f}"
-                figures = f"{row['seconds']:.3f} | {row['gap']:.1e} | {'; '.join(told)} | {ratio}"
+                status = "" if row["status"] == "SOLVED" else f" ({row['status']})"
+                figures = f"{row['seconds']:.3f}{status} | {row['gap']:.1e} | {'; '.join(told)} | {ratio}"
                 print(f"| {name} | {kind} | {size:,} | {figures} |", flush=True)
                 rows.append(row)
     return rows

@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,7 +104,8 @@ class FeatureRisk(ConicRisk):
         flat, size = np.ravel(d), abs(self.features)
         # a number rounds once per product and sum
         rounding = EPS * (np.diff(size.indptr) + 4) * (size @ flat)
-        steepest = np.array([row.data[flat[row.indices] > 0].max(initial=0.0) for row in size])
+        used = np.where(flat[size.indices] > 0, size.data, 0.0)
+        steepest = np.array([used[first:last].max(initial=0.0) for first, last in pairwise(size.indptr)])
         return np.asarray(steepest * distance + rounding)
 
 
