@@ -29,6 +29,14 @@ class ConstraintValue:
     ``value`` of the measure at the delivered policy, its ``bound``, and ``slack``: how far the value is from the bound,
     negative where it is missed. ``price``: what one more unit of room adds to the objective at most; infinite
     where the constraint is part of a conflict, or nothing was proved.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> machine = ca.worlds.machine_replacement()
+    >>> (row,) = ca.solve(ca.Problem(machine, constraints=[ca.Exposure("broken") <= 0.004])).constraints
+    >>> row.name, row.bound, row.value <= row.bound, row.price > 0
+    ('Exposure(broken) <= 0.004', 0.004, True, True)
     """
 
     name: str

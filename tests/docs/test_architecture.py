@@ -64,13 +64,14 @@ def test_structures_and_their_risks_are_those_of_the_code():
         ca.CVaR(0.9),
         ca.Exposure([0]),
         ca.Return(tables[0]),
+        ca.Reach([0]),
     ]
     assert {type(risk).__name__ for risk in public} | {"Risk"} == {
         name for name in ca.__all__ if isinstance(getattr(ca, name), type) and issubclass(getattr(ca, name), ca.Risk)
     }
     found = {f"{one.name}: {one.value}": [] for one in Structure}
     for risk in public:
-        structure = risk.bind(mdp).structure
+        structure = risk.bind(mdp.with_horizon(3)).structure
         found[f"{structure.name}: {structure.value}"].append(type(risk).__name__)
     on_page = {row[0]: row[1].split(", ") for row in ROWS if row[0].split(":")[0] in Structure.__members__}
     assert list(on_page) == list(found)

@@ -94,7 +94,13 @@ def read_problem(
         return found
     chosen: Risk | None = found.unbound_risk if risk is None else parse_risk(risk)
     price, ahead = found.caution if caution is None else caution, found.mdp.horizon if horizon is None else horizon
-    return _in_options(lambda: Problem(found.mdp, chosen, price, found.constraints, ahead))
+    mdp = model_without_memory(found)
+    return _in_options(lambda: Problem(mdp, chosen, price, found.constraints, ahead))
+
+
+def model_without_memory(problem: "Problem") -> "MDP":
+    """The model that was read: a problem with ``Reach`` may have made one with memory of it."""
+    return problem.mdp if problem.mdp.memory is None else problem.mdp.memory.base
 
 
 def read_any(name: str, options: ModelOptions = NO_OPTIONS) -> "tuple[MDP, Problem | None]":

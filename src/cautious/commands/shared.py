@@ -194,11 +194,11 @@ def print_table(table: "Table") -> None:
 
 def print_solution(solution: "Solution") -> None:
     """Its figures, and what the policy does in the states it visits most."""
-    from cautious.report.limit_words import limit_words
+    from cautious.report.limit_words import limit_words, shown_constraints
     from cautious.report.text_tables import busiest_table, solution_table
 
     print_table(solution_table(solution))
-    for row in solution.constraints:
+    for row in shown_constraints(solution):
         typer.echo(limit_words(row, solution.mdp, solution.gap))
     print_table(busiest_table(solution))
 

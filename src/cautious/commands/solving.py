@@ -113,7 +113,7 @@ def frontier(
             raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
         bar.show("choosing cautions" if wanted is None and bounds is None else "solving")
         points = ca.frontier(
-            asked.mdp,
+            problems.model_without_memory(asked),
             asked.unbound_risk,
             wanted,
             tolerance,

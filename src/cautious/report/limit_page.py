@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cautious.errors import InputError
+from cautious.models.horizons import TOTAL
 from cautious.regular_files import check_writable
 from cautious.report import pieces
 from cautious.report.canvas import LIGHT, Theme, dress_curves, new_figure, require_matplotlib, title
@@ -18,10 +20,11 @@ from cautious.report.limit_words import (
     price_of_room,
     price_words,
     sense_words,
+    shown_constraints,
 )
 from cautious.report.sentences import problem_words
 from cautious.report.text_tables import Table
-from cautious.report.words import amount, number, scene_of, unit_after
+from cautious.report.words import amount, number, return_label, scene_of, unit_after
 from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 from cautious.status import Status
@@ -31,6 +34,7 @@ def limits_table(solutions: Sequence[Solution]) -> Table:
     """One row per bound: what the policy has, its return, what more room is worth, gap and status."""
     if not solutions:
         return Table("", ("limit",), ())
+    solutions = _in_words(solutions)
     mdp, first = solutions[0].mdp, solutions[0].constraints[0]
     unit, room = unit_after(mdp), "point" if is_share(first) else "unit"
     rows = []
@@ -42,7 +46,7 @@ def limits_table(solutions: Sequence[Solution]) -> Table:
                 f"{sense_words(row)} {measure_text(row, row.bound)}",
                 measure_text(row, row.value),
                 number(one.expected_return, 6) if solved else "",
-                number((1 - mdp.discount) * one.expected_return, 4) if solved else "",
+                number(mdp.normaliser * one.expected_return, 4) if solved and mdp.horizon != TOTAL else "",
                 number(price, 4) if np.isfinite(price) else "",
                 number(one.gap, 2) if solved else "",
                 one.status.name,
@@ -53,18 +57,23 @@ def limits_table(solutions: Sequence[Solution]) -> Table:
     return Table("", (*columns, "gap", "status"), tuple(rows))
 
 
+def _in_words(solutions: Sequence[Solution]) -> list[Solution]:
+    """The solutions with their constraints as pages call them."""
+    return [replace(one, constraints=tuple(shown_constraints(one))) for one in solutions]
+
+
 def plot_limits(solutions: Sequence[Solution], *, theme: Theme = LIGHT) -> Any:
     """The expected return against the bound; points without a policy that keeps it are left out."""
     figure = new_figure(theme, 6.2, 4.4)
     axes = figure.subplots()
-    kept = [one for one in solutions if np.isfinite(one.objective)]
+    kept = [one for one in _in_words(solutions) if np.isfinite(one.objective)]
     if kept:
         first = kept[0].constraints[0]
         scale = 100.0 if is_share(first) else 1.0
         bounds = [scale * one.constraints[0].bound for one in kept]
         axes.plot(bounds, [one.expected_return for one in kept], "o-", color=theme.chosen, linewidth=1.5)
         what = f"{measure_words(first)}, {sense_words(first)}{' (%)' if is_share(first) else ''}"
-        axes.set(xlabel=what, ylabel=f"expected discounted return ({scene_of(kept[0].mdp).reward_unit})")
+        axes.set(xlabel=what, ylabel=return_label(kept[0].mdp))
     axes.xaxis.label.set_parse_math(False)
     axes.yaxis.label.set_parse_math(False)
     axes.margins(0.12)
@@ -81,6 +90,7 @@ def write_limit_page(
         raise InputError("a report on a frontier needs at least one solution; this frontier is empty")
     require_matplotlib()
     check_writable(path)
+    solutions = _in_words(solutions)
     last, proved = solutions[-1], sum(one.status in (Status.SOLVED, Status.INFEASIBLE) for one in solutions)
     name, complete = scene_of(last.mdp).title, proved == len(solutions)
     verdict = "every point proved" if complete else f"{proved} of {len(solutions)} points proved"

@@ -1,17 +1,26 @@
 """What became of a limit, in the words and units of the model: shares of time as percentages, prices as money."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 from cautious.report.words import amount, number, scene_of
-from cautious.solution import ConstraintValue
+from cautious.solution import ConstraintValue, Solution
 
 EXPOSURE = re.compile(r"Exposure(?:\((?P<states>.*)\))? (?:<=|>=) [^ ]+$")
 # relative to the bound
 SMALLEST_SHOWN_SLACK = 1e-6
 SENSES = {"<=": "at most", ">=": "at least"}
+
+
+def shown_constraints(solution: Solution) -> list[ConstraintValue]:
+    """The constraints of a solution; until an end an exposure counts visits, and is called so."""
+    if solution.horizon != TOTAL:
+        return list(solution.constraints)
+    return [replace(row, name=re.sub(r"\bExposure\b", "Visits", row.name)) for row in solution.constraints]
 
 
 def is_share(row: ConstraintValue) -> bool:
@@ -58,9 +67,11 @@ def price_words(row: ConstraintValue, mdp: MDP) -> str:
     if not np.isfinite(price):
         return ""
     room = "percentage point" if is_share(row) else "unit of room"
-    per_step = ""
-    if price > 0 and scene_of(mdp).reward_unit not in ("reward", ""):
-        per_step = f" ({amount((1 - mdp.discount) * price, mdp, 4)} per {scene_of(mdp).step})"
+    per_step, step = "", f"per {scene_of(mdp).step}"
+    if mdp.horizon == AVERAGE:
+        per_step = f" {step}"
+    elif price > 0 and scene_of(mdp).reward_unit not in ("reward", "") and mdp.horizon != TOTAL:
+        per_step = f" ({amount(mdp.normaliser * price, mdp, 4)} {step})"
     return f"one more {room} is worth {amount(price, mdp, 4)}{per_step}"
 
 

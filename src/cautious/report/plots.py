@@ -18,7 +18,7 @@ from cautious.report.over_steps import as_one_table
 from cautious.report.schedule import over_steps, step_word
 from cautious.report.step_drawings import draw_actions_over_steps, draw_time_over_steps
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral, point, steady
-from cautious.report.words import fits_grid, is_neutral, number, return_words, scene_of
+from cautious.report.words import fits_grid, is_neutral, number, return_label, return_words, scene_of
 from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 
@@ -104,7 +104,7 @@ def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
     """
     solutions = list(frontier)
     figure = new_figure(theme, 6.2, 4.4)
-    axes, unit = figure.subplots(), scene_of(solutions[0].mdp).reward_unit if solutions else "reward"
+    axes = figure.subplots()
     pairs = [(one, here) for one in solutions if (here := point(one)) is not None]
     shown = [one for one, _ in pairs]
     points = steady([here for _, here in pairs])
@@ -117,9 +117,7 @@ def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
             axes.plot(
                 risks[mask], returns[mask], style, color=theme.chosen if style == "o" else theme.neutral, label=name
             )
-    earned = f"expected discounted return ({unit})"
-    if solutions and solutions[0].horizon is not None:
-        earned = f"expected return ({unit}, {return_words(solutions[0].mdp)})"
+    earned = return_label(solutions[0].mdp) if solutions else "expected discounted return (reward)"
     labels = {one.risk_label for one in shown if one.risk_label not in ("none", "")}
     axes.set(xlabel=f"risk ({' / '.join(sorted(labels)) or 'none'})", ylabel=earned)
     axes.xaxis.label.set_parse_math(False)

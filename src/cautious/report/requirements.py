@@ -18,6 +18,7 @@ from cautious.report.limit_words import (
     measure_words,
     price_of_room,
     sense_words,
+    shown_constraints,
 )
 from cautious.report.text_tables import Table, busiest_states
 from cautious.report.words import amount, is_counted, number, percent, short, state_name, time_words
@@ -112,7 +113,7 @@ def constraints_table(solution: Solution) -> Table:
     within the gap.
     """
     rows = []
-    for one in solution.constraints:
+    for one in shown_constraints(solution):
         price = 0.0 if is_idle(one, solution.gap) else price_of_room(one)
         room = "percentage point" if is_share(one) else "unit"
         worth = f"{amount(price, solution.mdp, 6)} per {room}" if np.isfinite(price) else ""

@@ -75,6 +75,14 @@ def return_words(mdp: MDP) -> str:
             return f"{'discounted, ' * (mdp.discount < 1)}over {time_steps(f'{steps:,}', mdp)}"
 
 
+def return_label(mdp: MDP) -> str:
+    """The expected return, for an axis."""
+    unit = scene_of(mdp).reward_unit
+    if mdp.horizon is None:
+        return f"expected discounted return ({unit})"
+    return f"expected return ({unit}, {return_words(mdp)})"
+
+
 def percent(share: float) -> str:
     """A share as a percentage."""
     return "< 0.01 %" if 0 < share < 1e-4 else f"{100 * share:.2f} %"
