@@ -11,7 +11,7 @@ DPI = 160
 # as wide on the page as on paper; wide figures fill the column and can be clicked
 PIXELS_PER_INCH = 100
 WIDEST = 1000
-# the order of the paper's section 3.2, then the risks that are not in it, then limits over some steps
+# the order of the paper's section 3.2, then the risks that are not in it, then limits, and limits over some steps
 ORDER = (
     "safe_set",
     "multiple_jobs",
@@ -26,6 +26,7 @@ ORDER = (
     "cvar",
     "entropy",
     "your_own",
+    "limits",
     "horizon",
 )
 _shown: "WeakSet[Figure]" = WeakSet()
