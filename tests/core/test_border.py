@@ -12,7 +12,7 @@ from cautious import _core
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = kernel_fuzzer.kernels()
-FUZZED_CALLS = 20_000
+FUZZED_CALLS = 30_000
 
 
 def plain_arguments(kernel):
