@@ -18,8 +18,8 @@ reward table, and ``ca.Reach(states)`` a probability, for problems that come to 
 # %%
 # A cart and a lane of fork-lifts, once more
 # ------------------------------------------
-# A cart carries goods from S to G across a lane L of fork-lifts. Each limit has a price:
-# what one more unit of room would add to the return.
+# A cart carries goods from S to G across a lane L of fork-lifts. Each limit has a
+# price: what one more unit of room would add to the return.
 
 import numpy as np
 
@@ -72,8 +72,8 @@ assert prices[0] > prices[1] > prices[2]
 # The other way round
 # -------------------
 # How little time in the lane is possible if the return must be at least 90 % of the
-# best? Exposure is the risk now, and Return the limit. A large caution leaves nothing of
-# the return but its floor.
+# best? Exposure is the risk now, and Return the limit. A large caution leaves nothing
+# of the return but its floor.
 
 floor = 0.9 * neutral.expected_return
 careful = ca.solve(
@@ -85,11 +85,10 @@ careful = ca.solve(
     )
 ).require()
 print(f"return {careful.expected_return:.3f}, at least {floor:.3f}")
-print(
-    f"in the lane {careful.risk:.2%}, without a limit {neutral.occupancy[lane].sum():.2%}"
-)
+before = neutral.occupancy[lane].sum()
+print(f"in the lane {careful.risk:.2%}, without a limit {before:.2%}")
 assert careful.expected_return >= floor
-assert careful.risk < neutral.occupancy[lane].sum()
+assert careful.risk < before
 
 # %%
 # The chance that it ever happens
@@ -120,6 +119,6 @@ for bound in (1.0, 0.5, 0.1):
 # %%
 # When not to use it
 # ------------------
-# A limit does not bend: a little more than allowed is as forbidden as a lot. If every bit
-# less is worth something, take the measure as a risk with a caution, as above, or a
+# A limit does not bend: a little more than allowed is as forbidden as a lot. If every
+# bit less is worth something, take the measure as a risk with a caution, as above, or a
 # barrier that keeps a distance (:doc:`plot_safe_set`).
