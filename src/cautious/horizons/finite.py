@@ -37,7 +37,8 @@ def backward_induction(mdp: MDP, reward: Array, allowed: Mask) -> Plan:
     without one are worth zero, and no allowed pair leads there.
     """
     steps, n_states = n_steps(mdp), mdp.n_states
-    every = bool(allowed.all())
+    # the same pairs at every step may be stored once
+    every = bool((allowed[0] if allowed.strides[0] == 0 else allowed).all())
     values, actions = np.zeros((steps + 1, n_states)), np.zeros((steps, n_states), np.int64)
     scope, summaries = np.ones(n_states, np.bool_), np.empty((pieces(n_states), kernels.SUMMARY))
     threads, rounding = threads_for(max(1, mdp.transitions.nnz)), 0.0

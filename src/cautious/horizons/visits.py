@@ -1,6 +1,7 @@
 """``PolicyOccupancy``: where a policy goes, and how exactly that is known."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class PolicyOccupancy:
     reached: Mask
     error: float
 
-    @property
+    @cached_property
     def pairs(self) -> Array:
         """The occupancy as risks see it; (S, A)."""
         return over_time(self.occupancy)
