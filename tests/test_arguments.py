@@ -284,6 +284,7 @@ FUNCTIONS = {
     "Quadratic": (used(ca.Quadratic), ca.Quadratic, lambda: {"prior": POLICY / 6}),
     "Wasserstein": (used(ca.Wasserstein), ca.Wasserstein, lambda: {"prior": UNIFORM, "metric": LINE}),
     "Exposure": (used(ca.Exposure), ca.Exposure, lambda: {"states": [0, 1]}),
+    "Reach": (ca.Reach, ca.Reach, lambda: {"states": [0, 1]}),
     "Return": (used(ca.Return), ca.Return, lambda: {"rewards": MDP.rewards}),
     "SafeSet": (used(ca.SafeSet), ca.SafeSet, lambda: {"states": [0, 1, 2, 3, 4], "slack": 0.5}),
     "TaskFloors": (used(ca.TaskFloors), ca.TaskFloors, lambda: {"task_rewards": TASKS, "floors": [-1.0, -1.0]}),

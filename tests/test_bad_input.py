@@ -108,8 +108,6 @@ MODELS = {
     "rewards sparse NaN": ({"rewards": sp.csr_array(np.full((6, 3), NAN))}, ["rewards", "nan"]),
     "rewards outcome NaN": ({"rewards": altered(np.zeros((3, 2, 3)), (0, 0, 0), NAN)}, ["rewards", "nan"]),
     "discount negative": ({"discount": -0.1}, ["discount", "-0.1"]),
-    "discount one": ({"discount": 1.0}, ["discount", "1.0"]),
-    "discount whole one": ({"discount": 1}, ["discount", "1"]),
     "discount above": ({"discount": 1.5}, ["discount", "1.5"]),
     "discount NaN": ({"discount": NAN}, ["discount", "nan"]),
     "discount bool": ({"discount": True}, ["discount", "True"]),

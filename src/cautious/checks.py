@@ -71,6 +71,14 @@ def as_array(name: str, value: Any) -> NDArray[Any]:
         raise InputError(f"{name} is not a rectangular array: {error}") from None
 
 
+def axes_of(value: Any) -> int:
+    """How many axes an array has; 0 for what is none, which later checks refuse."""
+    try:
+        return np.ndim(value)
+    except ValueError:
+        return 0
+
+
 def as_floats(name: str, value: Any) -> Array:
     """A float64 array of finite numbers, or an InputError that names the first other entry."""
     raw = as_array(name, value)

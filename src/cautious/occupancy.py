@@ -17,7 +17,7 @@ import numpy as np
 
 from cautious._core.certificate import flow_balance, pair_occupancy
 from cautious.arrays import Array, Mask
-from cautious.checks import as_policy, first_bad, state_sums_of
+from cautious.checks import as_policy, axes_of, first_bad, state_sums_of
 from cautious.errors import InputError
 from cautious.horizons.expected_visits import expected_visits
 from cautious.horizons.finite import occupancy_over_time
@@ -74,7 +74,7 @@ def check_policy(mdp: MDP, policy: object) -> Array:
 
     With a finite horizon a table for every step, (T, S, A); a single one (S, A) is used at every step.
     """
-    steps = np.ndim(policy) == 3  # type: ignore[arg-type]
+    steps = axes_of(policy) == 3
     table = as_policy(policy, mdp.occupancy_shape if steps else mdp.shape)
     forbidden = (table > 0) & ~mdp.allowed
     if forbidden.any():

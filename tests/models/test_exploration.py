@@ -237,7 +237,7 @@ BAD = {
     "chances": (made({0: 0.5}), "the chances of initial_states sum to 0.5"),
     "a chance": (made({"a": 1.5, "b": -0.5}), "initial_states['a'] is 1.5"),
     "unhashable start": (made([[0]]), "a state of initial_states is [0], which is not hashable"),
-    "discount": (made(discount=1.0), "discount is 1.0"),
+    "discount": (made(discount=1.5), "discount is 1.5"),
     "callback": (made(callback=3), "callback must be a function, found 3"),
     "functions": (made(actions=["go"]), "actions must be a function, found ['go']"),
     "no list": (made(actions=lambda s: None), "actions(0) gives None; expected a list of actions"),

@@ -221,7 +221,7 @@ def test_random_rewards_keep_their_moments():
     [
         ({"untried": "ignore"}, 'untried is \'ignore\'; expected "forbid", "pessimistic" or "optimistic"'),
         ({"at_end": "stop"}, 'at_end is \'stop\'; expected "absorb" or "restart"'),
-        ({"discount": 1.0}, "discount is 1.0"),
+        ({"discount": 1.5}, "discount is 1.5"),
         ({"reward_range": (0, 1)}, r"row 1 .*the reward is 2; reward_range promises 0 to 1"),
         ({"reward_range": (1, 0)}, "low must not exceed high"),
         ({"names": {"state": "ward"}}, "no column 'ward'"),

@@ -156,7 +156,7 @@ def listed(*lines, **options):
 GOOD = (1.0, 0, 0.0, False)
 WRONG = {
     "at_end": (lambda: ca.from_gym(gymnasium.make("Taxi-v4"), 0.9, "stop"), "at_end is 'stop'"),
-    "discount": (lambda: ca.from_gym(gymnasium.make("Taxi-v4"), 1, "absorb"), "discount is 1.0"),
+    "discount": (lambda: ca.from_gym(gymnasium.make("Taxi-v4"), 1.5, "absorb"), "discount is 1.5"),
     "sum": (listed((0.5, 0, 0.0, True)), "the probabilities of env.unwrapped.P[0][0] sum to 0.5; expected 1"),
     "negative": (listed((-0.5, 0, 0.0, True)), "the probability of env.unwrapped.P[0][0][0] is -0.5"),
     "nan": (listed(GOOD, (0.0, 0, math.nan, True)), "the reward of env.unwrapped.P[0][0][1] is nan"),

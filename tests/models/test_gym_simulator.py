@@ -195,7 +195,7 @@ REFUSED = {
 }
 WRONG = {
     "at_end": (lambda: walk(at_end="stop"), 'at_end is \'stop\'; expected "absorb" or "restart"'),
-    "discount": (lambda: ca.GymSimulator(WalkWithSetter(), 1, "absorb", (0, 1)), "discount is 1.0"),
+    "discount": (lambda: ca.GymSimulator(WalkWithSetter(), 1.5, "absorb", (0, 1)), "discount is 1.5"),
     "no range": (lambda: walk(reward_range=None), "reward_range is needed: the environment has no table P"),
     "changed range": (
         lambda: ca.GymSimulator(scaled(), 0.9, "absorb"),

@@ -81,7 +81,7 @@ REFUSED = {
     "step": ({"step": 3}, "step must be a function of (state, action, rng), found 3"),
     "n_states": ({"n_states": 0}, "n_states must be a whole number of at least 1, found 0"),
     "n_actions": ({"n_actions": 2.0}, "n_actions must be a whole number of at least 1, found 2.0"),
-    "discount": ({"discount": 1.0}, "discount is 1.0; it must be a finite number of at least 0 and below 1"),
+    "discount": ({"discount": 1.5}, "discount is 1.5; it must be a finite number of at least 0 and of at most 1"),
     "range order": ({"reward_range": (1, 0)}, "reward_range is (1.0, 0.0); low must not exceed high"),
     "range shape": ({"reward_range": 1.0}, "reward_range has shape (); expected (2,) = (low, high)"),
     "range nan": ({"reward_range": (np.nan, 1)}, "reward_range[0] is nan"),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.checks import as_array, as_count, as_policy, as_seed, is_listable
+from cautious.checks import as_array, as_count, as_policy, as_seed, axes_of, is_listable
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.evaluation.policy_rows import policy_table
 from cautious.evaluation.return_moments import RELATIVE_ROUNDING, return_moments
@@ -174,7 +174,7 @@ def evaluate(
     else:
         # which pairs are allowed only the simulator knows
         shape = (simulator.n_states, simulator.n_actions)
-        table = as_policy(given, (length, *shape) if np.ndim(given) == 3 else shape)
+        table = as_policy(given, (length, *shape) if axes_of(given) == 3 else shape)
     masks = _set_masks(simulator if mdp is None else mdp, sets)
     exact: dict[str, Any] = {}
     if mdp is not None:
@@ -226,7 +226,7 @@ def _criterion(model: MDP | Simulator, policy: Any, table: Any, asked: Any, disc
     known = policy.horizon if isinstance(policy, Solution) else None
     if known is None and isinstance(model, MDP):
         known = model.horizon
-    if known is None and np.ndim(table) == 3:
+    if known is None and axes_of(table) == 3:
         known = len(table)
     # with a discount below 1, a number of steps only says when an episode is cut
     if known is None and (discount == 1 or isinstance(asked, str)):
