@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sample_rows import GAMMA, KINDS, csr_of, random_rows
 
 from cautious._core import LEVEL, certificate
@@ -139,6 +140,17 @@ def test_policy_advantages_never_hide_a_nan_or_a_forbidden_pair():
     assert np.isnan(certificate.policy_advantages(*csr, r, policy, everything, counted, GAMMA, bad, EPS)).all()
     others = np.arange(24) != 7
     assert np.isnan(certificate.policy_advantages(*csr, r, policy, others, counted, GAMMA, v, EPS)).all()
+
+
+def test_largest_sum_error_against_fractions():
+    rng = np.random.default_rng(11)
+    rows = sp.csr_array(rng.dirichlet(np.ones(40), 30))
+    active = rng.random(30) < 0.7
+    exact = [abs(sum(map(Fraction, rows[[i]].data.tolist())) - 1) for i in np.flatnonzero(active)]
+    found = certificate.largest_sum_error(rows.indptr, rows.indices, rows.data, active)
+    assert found == pytest.approx(float(max(exact)), rel=1e-12)
+    assert max(exact) > 0
+    assert certificate.largest_sum_error(rows.indptr, rows.indices, rows.data, np.zeros(30, bool)) == 0.0
 
 
 def test_compensated_dot_keeps_what_plain_sums_lose():

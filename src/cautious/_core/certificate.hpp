@@ -237,6 +237,21 @@ std::tuple<double, double> policy_advantages(Rows<I> p, In<double> r, In<double>
     return {least, largest};
 }
 
+// The largest distance from one of the sum of chances of an active pair, in twice the working precision.
+template <class I>
+double largest_sum_error(Rows<I> p, In<bool> active) {
+    REQUIRE(active.size == p.count());
+    double worst = 0.0;
+    for (i64 row = 0; row < active.size; ++row) {
+        if (!active[row]) continue;
+        Twofold sum;
+        for (i64 k = p.first(row); k < p.last(row); ++k) sum.add(p.data[k]);
+        sum.add(-1.0);
+        worst = std::max(worst, std::abs(sum.total()));
+    }
+    return worst;
+}
+
 // (<x, y>, <|x|, |y|>); the first is summed with compensation, so that only the products round, however many.
 inline std::tuple<double, double> compensated_dot(In<double> x, In<double> y) {
     REQUIRE(x.size == y.size);
@@ -368,6 +383,9 @@ inline const Kernel kernels[] = {
     kernel<exact_policy_advantages<i32>, exact_policy_advantages<i64>>(
         "exact_policy_advantages", "indptr indices data r doubt share pi active counted gamma v rest unit out",
         "The same of a policy, averaged over its actions; the least and the largest, moved outwards."),
+    kernel<largest_sum_error<i32>, largest_sum_error<i64>>(
+        "largest_sum_error", "indptr indices data active",
+        "The largest distance from one of the sum of chances of an active pair, in twice the working precision."),
     kernel<compensated_dot>("compensated_dot", "x y", "(<x, y>, <|x|, |y|>), the first summed with compensation."),
     kernel<subtract_slope>("subtract_slope", "slope price active r size",
                            "r -= price slope, size += |price slope|; the largest |slope| of an active pair."),

@@ -80,6 +80,15 @@ def exact_policy_advantages(
 ) -> tuple[float, float]:
     """The same of a policy, averaged over its actions; the least and the largest, moved outwards."""
 
+def largest_sum_error(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    active: Mask,
+    /,
+) -> float:
+    """The largest distance from one of the sum of chances of an active pair, in twice the working precision."""
+
 def compensated_dot(
     x: Array,
     y: Array,

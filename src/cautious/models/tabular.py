@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cautious._core.certificate import exact_advantages
+from cautious._core.certificate import largest_sum_error
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_allowed, as_array, as_distribution, as_flag, as_number, check_shape, did_you_mean
@@ -287,15 +287,7 @@ class MDP:
     @cached_property
     def row_sum_error(self) -> float:
         """How far the probabilities of an allowed pair are from summing to one, at most; added up exactly."""
-        pairs, zeros, sums = (
-            read_only_view(self.allowed).ravel(),
-            np.zeros(self.allowed.size),
-            np.empty(self.allowed.size),
-        )
-        ones, nothing = np.ones(self.n_states), np.zeros(self.n_states)
-        # sum of probabilities * 1 - 1, in twice the working precision
-        exact_advantages(*self.csr, zeros, zeros, 0.0, pairs, 1.0, ones, nothing, 0.0, sums)
-        return float(np.abs(sums[pairs]).max(initial=0.0))
+        return largest_sum_error(*self.csr, read_only_view(self.allowed).ravel())
 
     @property
     def widest_row(self) -> int:
