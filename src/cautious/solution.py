@@ -17,6 +17,7 @@ from cautious.history import History
 from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.horizons import Horizon, as_horizon, require_room
+from cautious.models.memory import with_memory
 from cautious.models.tabular import MDP, Memory
 from cautious.problem import Problem
 from cautious.status import Status
@@ -256,6 +257,10 @@ class Solution:
         }
         arrays = {f"model.{name}": array for name, array in model_arrays.items()}
         arrays |= {name: getattr(self, name) for name in _TABLES}
+        if self.mdp.memory is not None:
+            header["memory"], base = model_to_storage(self.mdp.memory.base)
+            arrays |= {f"base.{name}": array for name, array in base.items()}
+            arrays |= {f"memory.{number}": states for number, states in enumerate(self.mdp.memory.sets)}
         if self.history is not None:
             arrays |= {f"history.{name}": getattr(self.history, name) for name in _COLUMNS}
         proof = self._stored_proof() if witness else None
@@ -298,11 +303,12 @@ def load(path: str | os.PathLike[str]) -> Solution:
     'optimal'
     """
     header, arrays = _storage.read(path, "solution")
-    model_arrays = {name.removeprefix("model."): a for name, a in arrays.items() if name.startswith("model.")}
     try:
-        mdp = model_from_storage(path, header["model"], model_arrays)
+        mdp = model_from_storage(path, header["model"], _with_prefix(arrays, "model."))
         mdp = mdp.with_horizon(as_horizon(header.get("horizon"), mdp.discount))
         require_room(mdp.horizon, mdp.shape)
+        if "memory" in header:
+            mdp.memory = _memory(path, header["memory"], arrays, mdp)
         certificate = {key: _storage.unplain(value) for key, value in header["certificate"].items()}
         numbers: dict[str, Any] = {name: float(_storage.unplain(header[name])) for name in _NUMBERS}
         tables: dict[str, Any] = {name: _storage.take(path, arrays, name) for name in _TABLES}
@@ -332,6 +338,24 @@ def load(path: str | os.PathLike[str]) -> Solution:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{path}: the solution's header is incomplete or damaged ({error!r})") from None
+
+
+def _memory(
+    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, Any], mdp: MDP
+) -> Memory | None:
+    """What the states of a model with memory are, from the model without and the sets that are remembered."""
+    base = model_from_storage(path, header, _with_prefix(arrays, "base."))
+    sets = [
+        base.state_indices(f"memory.{name}", states) for name, states in sorted(_with_prefix(arrays, "memory.").items())
+    ]
+    found = with_memory(base.with_horizon(mdp.horizon), [(str(number), states) for number, states in enumerate(sets)])
+    if found.shape != mdp.shape:
+        raise FileError(f"{path}: the model with memory has shape {mdp.shape}, and its parts make {found.shape}")
+    return found.memory
+
+
+def _with_prefix(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _shape_of(table: str, mdp: MDP) -> tuple[int, ...]:

@@ -169,3 +169,22 @@ def test_policies_with_memory(horizon):
     assert seen.mean() == pytest.approx(solution.constraints[0].value, abs=0.04)
     with pytest.raises(ca.IncompatibleError, match="only in the model that it was made for"):
         ca.evaluate(work(0.1), solution)
+
+
+@pytest.mark.parametrize("horizon", ["total", 9])
+def test_a_policy_with_memory_from_a_file_remembers(horizon, tmp_path):
+    mdp = work()
+    solution = ca.solve(ca.Problem(mdp, constraints=[ca.Reach("bad") <= 0.2], horizon=horizon)).require()
+    solution.save(tmp_path / "solution.npz", witness=True)
+    loaded = ca.load(tmp_path / "solution.npz")
+    assert ca.verify(loaded).proved
+    simulator, starts = mdp.simulator(), np.zeros(200, np.int64)
+    for one, other in ((solution, loaded), (loaded, solution)):
+        states, first, second = starts, None, None
+        rng, same, played = (np.random.default_rng(5) for _ in range(3))
+        for _ in range(8):
+            actions, first = one.predict(states, first, rng=rng)
+            again, second = other.predict(states, second, rng=same)
+            assert np.array_equal(actions, again)
+            states, _ = simulator.sample(states, actions, played)
+    assert ca.evaluate(mdp, loaded, 50).exact_mean == pytest.approx(solution.expected_return)
