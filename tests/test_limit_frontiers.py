@@ -43,6 +43,8 @@ def test_words_are_shares_and_money(points):
     assert words.startswith("time in broken 0.2 %, at most 0.2 %: kept; one more percentage point is worth ")
     assert "EUR per month)" in words
     assert limit_words(points[-1].constraints[0], points[-1].mdp, points[-1].gap).endswith("more room is worth nothing")
+    # a price times what rounding leaves of the slack is small; the room is worth something all the same
+    assert "one more percentage point is worth" in limit_words(points[2].constraints[0], points[2].mdp, points[2].gap)
 
 
 def test_plot_and_page(points, tmp_path):

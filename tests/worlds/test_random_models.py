@@ -79,7 +79,7 @@ def test_swimming_is_best_for_the_patient_and_resting_for_the_hasty():
         (lambda: worlds.garnet(reward_range=(1, 0)), "reward_range is"),
         (lambda: worlds.garnet(reward_range=5), "reward_range must be"),
         (lambda: worlds.garnet(reward_range=(0, np.inf)), r"reward_range\[1\] is inf"),
-        (lambda: worlds.garnet(discount=1.0), "discount is 1.0"),
+        (lambda: worlds.garnet(discount=1.5), r"discount is 1\.5"),
         (lambda: worlds.river_swim(n_states=1), "n_states must be a whole number of at least 2"),
         (lambda: worlds.river_swim(bank_reward=np.nan), "bank_reward is nan"),
     ],

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import psutil
 import scipy.sparse as sp
 
 from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_allowed, as_array, as_count, as_distribution, as_number, fitting_memory, one_state
-from cautious.errors import IncompatibleError, InputError, shown
+from cautious.errors import IncompatibleError, InputError, MemoryLimitError, shown
 from cautious.models.scene import Scene, model_names
 from cautious.models.simulator_checks import as_outcome, as_reward_range, as_state, checked_pairs
 
@@ -145,6 +146,8 @@ class TableSimulator:
 
 
 MOST_STATES, MOST_ACTIONS = 2**40, 2**20
+# tables of numbers for every pair that any learner needs
+LEARNED_TABLES = 2
 
 
 class FunctionSimulator:
@@ -195,7 +198,10 @@ class FunctionSimulator:
         self.n_actions = as_count("n_actions", n_actions, high=MOST_ACTIONS)
         self.discount = as_number("discount", discount, 0, 1)
         self.reward_range = as_reward_range(reward_range)
-        with fitting_memory(f"a table of {self.n_states} states and {self.n_actions} actions"):
+        tables = f"a table of {self.n_states} states and {self.n_actions} actions"
+        if 8 * LEARNED_TABLES * self.n_states * self.n_actions > psutil.virtual_memory().total:
+            raise MemoryLimitError(f"{tables}, {LEARNED_TABLES} times, does not fit into the memory of this machine")
+        with fitting_memory(tables):
             self.allowed = as_allowed(allowed, (self.n_states, self.n_actions))
             first = None if callable(start) else _as_start(start, self.n_states)
         self._draw_start: DrawStart | None = start if callable(start) else None

@@ -11,8 +11,8 @@ from cautious.report.words import amount, number, scene_of
 from cautious.solution import ConstraintValue, Solution
 
 EXPOSURE = re.compile(r"Exposure(?:\((?P<states>.*)\))? (?:<=|>=) [^ ]+$")
-# relative to the bound
-SMALLEST_SHOWN_SLACK = 1e-6
+# relative to the bound; values are shown with four digits
+SMALLEST_SHOWN_SLACK = 1e-4
 SENSES = {"<=": "at most", ">=": "at least"}
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.encodings import EPS, check_magnitude
+from cautious.models.horizons import TOTAL
 from cautious.models.tabular import MDP
 from cautious.risks.base import Constraint, Cut, Risk, Structure, terms_of
 from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
@@ -39,7 +40,7 @@ class LimitWitness:
 class Limit(Risk):
     """``measure`` is bound to a model; ``sign`` is -1 where the user wrote ``>=``, and then both are negated.
 
-    ``source`` is the measure as it was written.
+    ``source`` is the measure as it was written. ``sums_to_one``: occupancies of the model do; expected visits do not.
     """
 
     measure: Risk
@@ -48,6 +49,7 @@ class Limit(Risk):
     name: str
     allowed: Mask
     source: Risk
+    sums_to_one: bool = True
     structure = Structure.LIMIT
     smooth = False
 
@@ -82,6 +84,8 @@ class Limit(Risk):
 
         Minus infinity where the measure is infinite.
         """
+        if self.always_holds:
+            return 0.0, np.inf
         value, error = 0.0, 0.0
         for weight, risk in terms_of(self.measure):
             part, slope = risk.value_and_gradient(d)
@@ -123,6 +127,16 @@ class Limit(Risk):
         return LimitWitness(0.0, tuple(risk.simple_witness(active) for _, risk in terms_of(self.measure)))
 
     @cached_property
+    def always_holds(self) -> bool:
+        """Whether no entry of a linear limit's rows is above the bound, so that every distribution keeps it."""
+        if not isinstance(self.measure, WorstOf) or not self.sums_to_one:
+            return False
+        rows = self.measure.features[:, np.flatnonzero(self.allowed.ravel())]
+        stored = np.diff(rows.indptr)
+        implied = 0.0 if np.any(stored < rows.shape[1]) else -np.inf
+        return bool(max(float(rows.data.max(initial=-np.inf)), implied) <= self.bound)
+
+    @cached_property
     def forbids(self) -> bool:
         """Whether the limit only forbids pairs: numbers that are never negative must be zero."""
         if not isinstance(self.measure, WorstOf) or self.bound != 0:
@@ -154,7 +168,7 @@ class Limit(Risk):
 
         With a small weight mu it leaves a slack, its prices are mu / slack, and the product of both is mu.
         """
-        if not isinstance(self.measure, WorstOf) or self.forbids:
+        if not isinstance(self.measure, WorstOf) or self.forbids or self.always_holds:
             return None
         m = len(self.measure.names)
         return LogBarrier(
@@ -179,8 +193,9 @@ def bound_limit(constraint: object, mdp: MDP) -> Limit:
             raise IncompatibleError(f"{constraint!r}: {risk.label} is not convex and cannot be limited")
     if not terms_of(measure):
         raise InputError(f"{constraint!r}: every weight of the measure is zero")
+    sums = mdp.horizon != TOTAL
     if constraint.sense == "<=":
-        return Limit(measure, constraint.bound, 1, repr(constraint), mdp.allowed, constraint.measure)
+        return Limit(measure, constraint.bound, 1, repr(constraint), mdp.allowed, constraint.measure, sums)
     assert isinstance(measure, WorstOf)
     negated = replace(measure, features=-measure.features)
-    return Limit(negated, -constraint.bound, -1, repr(constraint), mdp.allowed, constraint.measure)
+    return Limit(negated, -constraint.bound, -1, repr(constraint), mdp.allowed, constraint.measure, sums)

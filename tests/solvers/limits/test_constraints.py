@@ -409,3 +409,20 @@ def test_a_limit_without_room_beside_another_limit_and_a_risk(seed):
     found = ca.solve(ca.Problem(mdp, ca.Quadratic(neutral), 1.0, limits))
     assert found.status in (ca.Status.SOLVED, ca.Status.UNDECIDED, ca.Status.INFEASIBLE)
     assert all(one.slack >= 0 for one in found.constraints) or found.status is not ca.Status.SOLVED
+
+
+@pytest.mark.parametrize("horizon", [None, 4, "average"])
+@pytest.mark.parametrize("size", [5, 60])
+def test_limits_that_every_policy_keeps_have_no_price(horizon, size):
+    """Their bound is reached exactly, whatever rounding makes of the sum of an occupancy."""
+    rng = np.random.default_rng(size)
+    transitions, rewards = rng.dirichlet(np.ones(size), (size, 2)), rng.normal(size=(size, 2))
+    mdp = ca.MDP(transitions, rewards, 0.9 if horizon is None else 1.0)
+    everywhere = ca.Exposure(range(size))
+    free = ca.solve(ca.Problem(mdp, horizon=horizon)).require()
+    for limit in (everywhere <= 1, everywhere >= 1, ca.Exposure([0]) <= 1, ca.Exposure([1]) >= 0):
+        found = ca.solve(ca.Problem(mdp, constraints=[limit], horizon=horizon)).require()
+        assert found.objective == pytest.approx(free.objective)
+        assert found.constraints[0].price == 0
+    beyond = ca.solve(ca.Problem(mdp, constraints=[everywhere <= 1 - 1e-9], horizon=horizon))
+    assert beyond.status is ca.Status.INFEASIBLE
