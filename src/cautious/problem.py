@@ -18,7 +18,7 @@ from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon, requir
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
-from cautious.risks.features import SafeSet, TaskFloors, WorstOf
+from cautious.risks.features import FeatureRisk, SafeSet, TaskFloors, WorstOf
 from cautious.risks.limits import Limit, bound_limit
 from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
@@ -258,7 +258,9 @@ def _refuse_shares(risk: object, mdp: MDP) -> None:
     if mdp.horizon != TOTAL or not isinstance(risk, Risk):
         return
     for _, term in terms_of(risk):
-        if term.structure in (Structure.SCALAR, Structure.TRANSPORT) or getattr(term, "title", "") == SafeSet.__name__:
+        if term.structure in (Structure.SCALAR, Structure.TRANSPORT) or (
+            isinstance(term, FeatureRisk) and term.title == SafeSet.__name__
+        ):
             raise IncompatibleError(
                 f"{term.label} is of the shares of time that a policy spends in pairs of states and actions; until the "
                 'end (horizon="total") occupancies are expected visits, which have no fixed sum. ca.Exposure, '

@@ -34,7 +34,7 @@ from cautious.arrays import Array
 from cautious.certificate.finite_horizon import finite_bound
 from cautious.certificate.total import total_bound
 from cautious.errors import IncompatibleError
-from cautious.models.encodings import EPS, read_only_view
+from cautious.models.encodings import EPS, SMALLEST_NORMAL, read_only_view
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.occupancy import Visits
 from cautious.problem import Problem
@@ -47,7 +47,6 @@ TABLE_ROUNDING = 16
 MAX_COUNTED_TERMS = 16
 # what is added up inside a risk rounds that many times more
 SUM_ROUNDING = 4
-SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,11 @@ class Box:
     highs: tuple[float, ...]
     at: tuple[float, ...]
     witness: Witness
+
+    @property
+    def volume(self) -> float:
+        """The product of its sides."""
+        return float(np.prod(np.subtract(self.highs, self.lows)))
 
 
 @dataclass(frozen=True)

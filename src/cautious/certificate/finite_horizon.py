@@ -9,10 +9,8 @@ import numpy as np
 
 from cautious._core import certificate as kernels
 from cautious.arrays import Array, Mask
-from cautious.models.encodings import EPS, read_only_view
+from cautious.models.encodings import EPS, SMALLEST_NORMAL, read_only_view
 from cautious.models.tabular import MDP
-
-SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 def finite_bound(mdp: MDP, pairs: Mask, reward: Array, size: Array, v: Array) -> float:

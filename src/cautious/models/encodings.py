@@ -19,6 +19,7 @@ from cautious.models.horizons import MAX_STEPS
 from cautious.sparse_input import as_rows, stored_dtype
 
 EPS = float(np.finfo(np.float64).eps)
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 # what adds up to it can still be summed, doubled and bounded without an overflow
 LARGEST_RETURN = 1e305
 LARGEST_SQUARED = 1e150

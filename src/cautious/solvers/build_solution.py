@@ -159,7 +159,7 @@ def _as_values(problem: Problem, witness: Witness, worth: float) -> Array:
 
 def _smallest_box(cover: Cover, best: EvaluatedPolicy) -> Plan:
     """The multipliers of the smallest box, which holds the policy's own numbers: nearly the policy's own."""
-    box = min(cover.boxes, key=lambda box: float(np.prod(np.subtract(box.highs, box.lows))))
+    box = min(cover.boxes, key=lambda box: box.volume)
     return Plan(np.argmax(best.policy, axis=-1), box.witness.multipliers, -np.inf, np.inf)
 
 

@@ -202,7 +202,10 @@ class ColumnPool:
         """Solve for the column's occupancy; returns its numbers (m,)."""
         mdp, actions = self.problem.mdp, column.actions.astype(np.int64)
         guess = self.guess if column.states is None else column.states
-        if mdp.horizon is not None or not self._quickly(column, actions, guess, accuracy):
+        if mdp.horizon is None:
+            guess = self._quickly(column, actions, guess, accuracy)
+        if mdp.horizon is not None or column.error > accuracy:
+            # what the quick way cannot reach, the careful one may
             found = policy_occupancy(mdp, self._policy(actions), accuracy, guess)
             column.states, column.error = state_sums_of(found.occupancy), found.error
         self.guess = column.states
@@ -216,8 +219,11 @@ class ColumnPool:
         """The numbers (m,) of a behaviour that is joined to all others."""
         return np.asarray((1 - self.share) * numbers + self.share * self.joined_numbers)
 
-    def _quickly(self, column: Column, actions: Indices, guess: Array | None, accuracy: float) -> bool:
-        """Solve for a discounted occupancy by one method without a fallback; False where that does not suffice."""
+    def _quickly(self, column: Column, actions: Indices, guess: Array | None, accuracy: float) -> Array:
+        """Solve for a discounted occupancy by one method without a fallback; what it found (S,), at least a guess.
+
+        The column gets it where that is accurate enough.
+        """
         mdp = self.problem.mdp
         chain, _ = self.chains.chain(actions)
         states, size = chain.flow(
@@ -225,10 +231,11 @@ class ColumnPool:
         )
         # setting the sum to one at most doubles the distance
         column.error = 2 * size * self.horizon
-        if not (column.error <= accuracy and states.any()):
-            return False
-        column.states = states / states.sum()
-        return True
+        if column.error <= accuracy and states.any():
+            column.states = states / states.sum()
+        else:
+            column.error = np.inf
+        return states
 
     def _entries(self, actions: Indices) -> Indices:
         """The places of actions (S,) or (T, S) in a flat table (S, A) or (T, S, A)."""

@@ -52,7 +52,7 @@ def _prices(problem: Problem, outcome: Outcome, d: Array) -> dict[int, float]:
             for box in witness.boxes
             if all(low < t <= high for low, t, high in zip(box.lows, best, box.highs, strict=True))
         ]
-        box = min(inside or witness.boxes, key=lambda box: float(np.prod(np.subtract(box.highs, box.lows))))
+        box = min(inside or witness.boxes, key=lambda box: box.volume)
         places = {term.number: place for place, term in enumerate(problem.parts.without_scalars)}
         cuts = [box.witness.cuts[places[number]] for number in numbers] if box.witness.cuts else []
     else:
