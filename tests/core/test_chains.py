@@ -135,6 +135,41 @@ def test_bicgstab_stops_at_numbers_that_are_not_finite():
         assert solve(chain, 0.9, False, right, most=10**18)[1] <= 2
 
 
+def chain_of_blocks(rng, sizes):
+    """A chain (S, S) that leaves its blocks forwards only, and loses mass in each."""
+    n, first = sum(sizes), 0
+    dense = np.zeros((n, n))
+    for size in sizes:
+        block = slice(first, first + size)
+        # around the block, and on to some of the later states
+        dense[block, block] = rng.dirichlet(np.ones(size), size=size) * (rng.random((size, size)) < 0.5)
+        dense[range(first, first + size), first + (np.arange(size) + 1) % size] += 0.3
+        dense[block, first + size :] = rng.random((size, n - first - size)) * (
+            rng.random((size, n - first - size)) < 0.2
+        )
+        first += size
+    return 0.95 * dense / np.maximum(dense.sum(axis=1), 1.0)[:, None]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("sizes", [(1,), (1, 1, 1, 1), (5,), (3, 1, 1, 40, 2), (100, 1, 100)])
+def test_substitution_solves_block_after_block(sizes, transposed, kind):
+    rng = np.random.default_rng(sum(sizes))
+    dense = chain_of_blocks(rng, sizes)
+    right, x = rng.normal(size=len(dense)), np.empty(len(dense))
+    chains.substitute(*csr_of(dense, kind), max(sizes), transposed, right, x)
+    system = np.eye(len(dense)) - (dense.T if transposed else dense)
+    np.testing.assert_allclose(x, np.linalg.solve(system, right), rtol=1e-10, atol=1e-12)
+
+
+def test_substitution_refuses_longer_cycles_than_were_announced():
+    rng = np.random.default_rng(0)
+    csr, right = csr_of(chain_of_blocks(rng, (2, 5, 1))), np.ones(8)
+    with pytest.raises(ValueError, match="needs"):
+        chains.substitute(*csr, 4, False, right, np.empty(8))
+
+
 def test_bad_arguments_are_refused():
     rng = np.random.default_rng(0)
     csr, reward, actions = csr_of(random_rows(rng)), np.zeros(27), np.zeros(9, np.int64)
@@ -154,6 +189,9 @@ def test_bad_arguments_are_refused():
         "short answer": lambda: chains.bicgstab(*system, right, 0.0, 5, x[:11], work),
         "little work": lambda: chains.bicgstab(*system, right, 0.0, 5, x, work[:5]),
         "negative steps": lambda: chains.bicgstab(*system, right, 0.0, -1, x, work),
+        "a short solution": lambda: chains.substitute(*chain, 5, False, right, x[:11]),
+        "no states in a block": lambda: chains.substitute(*chain, 0, False, right, x),
+        "a block that is too large": lambda: chains.substitute(*chain, chains.MAX_BLOCK + 1, False, right, x),
         "short weights": lambda: chains.scaled_rows(*chain, GAMMA, weight[:3], inverse),
         "short flow": lambda: chains.missing_flow(*chain, GAMMA, right, x, x[:3]),
     }

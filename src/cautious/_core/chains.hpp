@@ -16,6 +16,8 @@ using namespace flow;
 
 // vectors (S,) that `bicgstab` works in
 inline constexpr i64 WORK_VECTORS = 7;
+// states of a block that is solved densely
+inline constexpr i64 MAX_BLOCK = 100;
 // below this share of its last value the product with the shadow residual says nothing any more
 inline constexpr double MIN_PRODUCT_RATIO = 1e-12;
 
@@ -130,6 +132,78 @@ double missing_flow(Rows<J> p, double gamma, In<double> b, In<double> x, Out<dou
     double size = 0.0;
     for (double left : out) size += std::abs(left);
     return size;
+}
+
+// The states at which blocks begin, and the number of states at the end; how many blocks there are. No state leads to
+// an earlier block.
+template <class J>
+i64 block_starts(const Rows<J>& p, Buffer<i64>& starts) {
+    i64 n = p.count(), earliest = n, n_blocks = 0;
+    for (i64 s = n - 1; s >= 0; --s) {
+        for (i64 k = p.first(s); k < p.last(s); ++k) earliest = std::min<i64>(earliest, p.indices[k]);
+        starts[s] = earliest >= s;
+    }
+    for (i64 s = 0; s < n; ++s) {
+        if (starts[s]) starts[n_blocks++] = s;
+    }
+    starts[n_blocks] = n;
+    return n_blocks;
+}
+
+// x = a^-1 x by elimination without exchanges, for a dense a (m, m), of which nothing is left: I - P needs none.
+inline void eliminate(double* a, i64 m, double* x) {
+    for (i64 i = 0; i < m; ++i) {
+        for (i64 r = i + 1; r < m; ++r) {
+            double factor = a[r * m + i] / a[i * m + i];
+            if (factor == 0.0) continue;
+            for (i64 c = i + 1; c < m; ++c) a[r * m + c] -= factor * a[i * m + c];
+            x[r] -= factor * x[i];
+        }
+    }
+    for (i64 i = m - 1; i >= 0; --i) {
+        for (i64 c = i + 1; c < m; ++c) x[i] -= a[i * m + c] * x[c];
+        x[i] /= a[i * m + i];
+    }
+}
+
+// x = (I - P)^-1 b, or with P', where states come before those that they lead to, but for blocks of at most `largest`
+// states, which are solved densely one after the other.
+template <class J>
+Done substitute(Rows<J> p, i64 largest, bool transposed, In<double> b, Out<double> x) {
+    i64 n = x.size;
+    REQUIRE(p.count() == n && b.size == n && largest > 0 && largest <= MAX_BLOCK);
+    Buffer<i64> starts(n + 1);
+    Buffer<double> dense(largest * largest);
+    REQUIRE_MEMORY(starts);
+    REQUIRE_MEMORY(dense);
+    i64 n_blocks = block_starts(p, starts);
+    std::copy(b.begin(), b.end(), x.begin());
+    for (i64 number = 0; number < n_blocks; ++number) {
+        i64 block = transposed ? number : n_blocks - 1 - number, first = starts[block], last = starts[block + 1];
+        i64 m = last - first;
+        REQUIRE(m <= largest);
+        std::fill(dense.data, dense.data + m * m, 0.0);
+        for (i64 s = first; s < last; ++s) {
+            i64 row = s - first;
+            dense[row * m + row] += 1.0;
+            for (i64 k = p.first(s); k < p.last(s); ++k) {
+                i64 j = p.indices[k], column = j - first;
+                if (j < last) {
+                    dense[transposed ? column * m + row : row * m + column] -= p.data[k];
+                } else if (!transposed) {
+                    x[s] += p.data[k] * x[j];
+                }
+            }
+        }
+        eliminate(dense.data, m, x.data + first);
+        if (!transposed) continue;
+        for (i64 s = first; s < last; ++s) {
+            for (i64 k = p.first(s); k < p.last(s); ++k) {
+                if (p.indices[k] >= last) x[p.indices[k]] += p.data[k] * x[s];
+            }
+        }
+    }
+    return {};
 }
 
 // weight = gamma P(s, j) / (1 - gamma P(s, s)) for each stored entry, 0 where j = s; and `inverse`.
@@ -345,6 +419,9 @@ inline const Kernel kernels[] = {
         "mix_rows", "indptr indices data pi pointer successor chance", "The chain of any policy (S*A,)."),
     kernel<missing_flow<i32>, missing_flow<i64>>("missing_flow", "pointer successor chance gamma b x out",
                                                  "out = b + gamma P' x - x; its 1-norm."),
+    kernel<substitute<i32>, substitute<i64>>(
+        "substitute", "pointer successor chance largest transposed b x",
+        "x = (I - P)^-1 b, or with P', for a chain without cycles but in blocks of at most `largest` states."),
     kernel<scaled_rows<i32>, scaled_rows<i64>>(
         "scaled_rows", "pointer successor chance gamma weight inverse",
         "The entries of the chain beside its diagonal, scaled for bicgstab, and 1 / (1 - gamma P(s, s))."),
@@ -353,7 +430,7 @@ inline const Kernel kernels[] = {
                                          "x = (I - gamma P)^-1 b, or with P'; how many steps it took."),
 };
 
-inline constexpr Constant constants[] = {{"WORK_VECTORS", WORK_VECTORS}};
+inline constexpr Constant constants[] = {{"WORK_VECTORS", WORK_VECTORS}, {"MAX_BLOCK", MAX_BLOCK}};
 
 inline const Subject listed =
     subject("chains", "The Markov chain of one policy and its linear systems.", kernels, constants);

@@ -3,6 +3,7 @@
 from cautious.arrays import Array, Codes, Indices
 
 WORK_VECTORS: int
+MAX_BLOCK: int
 def choose_rows(
     indptr: Codes | Indices,
     indices: Codes | Indices,
@@ -55,6 +56,18 @@ def missing_flow(
     /,
 ) -> float:
     """out = b + gamma P' x - x; its 1-norm."""
+
+def substitute(
+    pointer: Codes | Indices,
+    successor: Codes | Indices,
+    chance: Array,
+    largest: int,
+    transposed: bool,
+    b: Array,
+    x: Array,
+    /,
+) -> None:
+    """x = (I - P)^-1 b, or with P', for a chain without cycles but in blocks of at most `largest` states."""
 
 def scaled_rows(
     pointer: Codes | Indices,

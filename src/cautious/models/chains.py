@@ -3,10 +3,11 @@
     values      x = b + gamma P_pi x          occupancy      x = b + gamma P_pi' x
 
 Solved by BiCGStab with a symmetric Gauss-Seidel sweep as preconditioner; a factorisation takes over where that fails.
+Without discount, chains whose states are hardly ever entered again are solved by substitution.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,6 @@ MAX_DENSE_STATES = 300
 MAX_CHEAP_WIDTH = 400
 MAX_KRYLOV_STEPS = 300
 MAX_REFINEMENTS = 8
-# of the largest strongly connected component, up to which factors are cheap
-MAX_CYCLE_STATES = 100
 
 
 def factors_are_cheap(mdp: MDP) -> bool:
@@ -157,30 +156,34 @@ class OrderedChain:
     """A chain without discount, with its states in another ``order`` (S,) inside; vectors are in the usual one.
 
     States come before those that they lead to, but for cycles through at most ``largest`` states. Where that is few,
-    factors in this order hardly fill in, and the Krylov method, which cycles without discount slow down, is not needed.
+    linear systems are solved by substitution. The Krylov method, which cycles without discount slow down, is then not
+    needed.
     """
 
     chain: Chain
     order: Indices
     largest: int
 
-    @cached_property
-    def factors(self) -> Any | None:
-        """Of I - P, where they are cheap."""
-        if self.largest > MAX_CYCLE_STATES:
-            return None
-        system = sp.csc_array(sp.eye_array(self.chain.n_states) - self.chain.matrix)
-        return spla.splu(system, permc_spec="NATURAL", diag_pivot_thresh=0.0)
+    @property
+    def has_short_cycles(self) -> bool:
+        """Whether the linear systems are solved block by block."""
+        return self.largest <= chains.MAX_BLOCK
+
+    def _substituted(self, right: Array, transposed: bool) -> Array:
+        """(I - P)^-1 right, or with P'; vectors are in the order inside."""
+        x = np.empty(right.size)
+        chains.substitute(*self.chain.arrays, self.largest, transposed, right, x)
+        return x
 
     def values(self, right: Array, guess: Array | None, aim: float) -> tuple[Array, int]:
         """As ``Chain.values``."""
         own, x = right[self.order], np.zeros(right.size) if guess is None else guess[self.order]
-        if self.factors is None:
+        if not self.has_short_cycles:
             found, steps = self.chain.values(1.0, own, x, aim)
             return self._back(found), steps
         residual = self.chain.missing(1.0, own, x)
         for _ in range(MAX_REFINEMENTS):
-            better = x + self.factors.solve(residual)
+            better = x + self._substituted(residual, False)
             left = self.chain.missing(1.0, own, better)
             if not _largest(left) < 0.5 * _largest(residual):
                 break
@@ -200,8 +203,8 @@ class OrderedChain:
     def inflow_step(self, right: Array, aim: float, by_factors: bool) -> Array:
         """About the x with x = right + P_pi' x, (S,): by the Krylov method to this residual, or by factors."""
         own = right[self.order]
-        if self.factors is not None:
-            return self._back(self.factors.solve(own, trans="T"))
+        if self.has_short_cycles:
+            return self._back(self._substituted(own, True))
         if by_factors:
             return self._back(self.chain.direct(1.0, own, transposed=True))
         return self._back(self.chain.krylov(1.0, own, aim, transposed=True)[0])
