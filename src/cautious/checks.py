@@ -194,6 +194,12 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise InputError(f"{name} is {shown(value)}; expected {', '.join(others)} or {last}")
 
 
+def check_word(name: str, value: Any, longest: int = 80) -> None:
+    """Refuse what is no name that fits one line of a table; empty means none."""
+    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
+        raise InputError(f"{name} must be a text of one line with at most {longest} characters, found {shown(value)}")
+
+
 def is_listable(value: Any) -> bool:
     """True for what can be iterated over, except texts, whose letters are not meant.
 

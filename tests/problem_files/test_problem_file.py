@@ -307,3 +307,9 @@ WORDS = [
     '"good"',
     "0",
 ]
+
+
+def test_a_measure_can_have_a_name(swim, tmp_path):
+    text = '[[constraints]]\nkind = "Exposure"\nstates = [0, 1, 2, 3]\nat_most = 0.9\nname = "the near bank"\n'
+    found = read_problem(write(tmp_path, '[model]\nworld = "river_swim"\n' + text))
+    assert [repr(one) for one in found.constraints] == ["Exposure(the near bank) <= 0.9"]

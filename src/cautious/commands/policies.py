@@ -10,7 +10,7 @@ from cautious.arrays import Array, Mask
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.checks import did_you_mean
 from cautious.problem_files.risk_entries import array_from_file
-from cautious.report.requirements import Requirement, requirements_of
+from cautious.report.barriers import Requirement, requirements_of
 from cautious.report.words import action_name, state_name
 from cautious.risks.base import terms_of
 from cautious.tables.columns import Columns, read_columns

@@ -68,14 +68,17 @@ def _one_risk(table: Any, where: str, folder: Path, mdp: MDP) -> Risk:
     forms = PUBLIC_RISKS[kind].fields_in_files
     strange = {key: place for key, place in PLACES.items() if place != "in [risk]"}
     allow(table, f"{where} of kind {kind}", ("kind", "weight", *forms), strange)
-    require(table, f"{where} of kind {kind}", forms)
-    values = [_field(f"{kind}.{name}", form, table[name], folder, mdp) for name, form in forms.items()]
-    risk: Risk = PUBLIC_RISKS[kind](*values)
+    require(table, f"{where} of kind {kind}", [name for name, form in forms.items() if form != "name"])
+    given = {name: form for name, form in forms.items() if name in table}
+    values = {name: _field(f"{kind}.{name}", form, table[name], folder, mdp) for name, form in given.items()}
+    risk: Risk = PUBLIC_RISKS[kind](**values)
     weight = as_number(f"{where} weight", table.get("weight", 1.0), 0.0)
     return risk if weight == 1 else weight * risk
 
 
 def _field(name: str, form: str, value: Any, folder: Path, mdp: MDP) -> Any:
+    if form == "name":
+        return value
     if form == "share":
         refuse_percent(name, value)
         return as_number(name, value)
@@ -160,6 +163,8 @@ def written_risk(risk: Risk, folder: Path) -> list[str]:
     lines = ["[risk]", f'kind = "{kind}"']
     for name, form in PUBLIC_RISKS[kind].fields_in_files.items():
         value = getattr(risk, name)
+        if form == "name" and not value:
+            continue
         if form == "prior":
             np.save(folder / "prior.npy", value)
             value = "prior.npy"

@@ -18,6 +18,7 @@ from cautious.models.tabular import MDP
 from cautious.regular_files import check_writable
 from cautious.report import pieces, trade_off
 from cautious.report.accuracy import shares_of_time, shown_return
+from cautious.report.barriers import RiskFigure, risk_figure
 from cautious.report.canvas import require_matplotlib
 from cautious.report.over_steps import as_one_table
 from cautious.report.plots import plot_behaviour, plot_frontier
@@ -71,10 +72,9 @@ class Run:
         ends = [number(self.solutions[i].caution) for i in (0, -1)]
         return ends[0] if len(self.solutions) == 1 else f"{ends[0]} to {ends[1]}"
 
-    @property
-    def points(self) -> list[trade_off.Point]:
+    def points(self, figure: RiskFigure) -> list[trade_off.Point]:
         """Return and risk of its cautions, where the risk is known."""
-        return [here for one in self.solutions if (here := trade_off.point(one)) is not None]
+        return [here for one in self.solutions if (here := trade_off.point(one, figure)) is not None]
 
 
 def runs(solutions: Sequence[Solution]) -> list[Run]:
@@ -123,20 +123,21 @@ def write_overview(
     require_matplotlib()
     check_writable(path)
     solutions = [as_one_table(one) for one in solutions]
-    last, found = solutions[-1], runs(solutions)
+    last, found, figure = solutions[-1], runs(solutions), risk_figure(solutions)
     title, unit = scene_of(last.mdp).title, unit_after(last.mdp)
+    axis = figure.name if figure.is_barrier else "risk"
     price = f"{number(solutions[0].caution)} to {number(last.caution)}"
     words = [*problem_words(last, price), *requirement_words(last, with_reached=False)]
     drawn = pieces.picture(
         lambda theme: plot_frontier(solutions, theme=theme),
-        "Expected return against risk, one point per caution",
-        "One point per caution: up is more return, left is less risk.",
+        f"Expected return against {axis}, one point per caution",
+        f"One point per caution: up is more return, {'right' if figure.larger_is_safer else 'left'} is less risk.",
     )
     parts = [
-        _header(solutions, found, title),
+        _header(solutions, found, title, figure),
         pieces.section("The problem", pieces.paragraphs(words)),
-        pieces.section("Return against risk", pieces.table(frontier_table(solutions, unit)), drawn),
-        _prices(found, unit),
+        pieces.section(f"Return against {axis}", pieces.table(frontier_table(solutions, unit)), drawn),
+        _prices(found, unit, figure),
         _behaviours(found, pages or {}),
         pieces.section("How sure is this", pieces.definitions(_proofs(solutions))),
         pieces.section("How to reproduce it", pieces.code(frontier_reproduction(solutions, command))),
@@ -144,37 +145,38 @@ def write_overview(
     write_bytes(path, pieces.document(title, "\n".join(part for part in parts if part)))
 
 
-def _header(solutions: Sequence[Solution], found: Sequence[Run], title: str) -> str:
+def _header(solutions: Sequence[Solution], found: Sequence[Run], title: str, figure: RiskFigure) -> str:
     proved = sum(one.status is Status.SOLVED for one in solutions)
     verdict = "all proved best" if proved == len(solutions) else f"{proved} of {len(solutions)} proved best"
     verdict += " for the counted model" * is_logged(solutions[-1].mdp)
-    answer = _answer(solutions, found)
+    answer = _answer(solutions, found, figure)
     return pieces.header(f"{title}: what caution costs and buys", verdict, answer, good=proved == len(solutions))
 
 
-def _answer(solutions: Sequence[Solution], found: Sequence[Run]) -> str:
-    points = [point for run in found for point in run.points]
+def _answer(solutions: Sequence[Solution], found: Sequence[Run], figure: RiskFigure) -> str:
+    points = [point for run in found for point in run.points(figure)]
     if not points:
         return "No policy with a finite risk was found."
     first, last, unit = points[0], points[-1], scene_of(solutions[-1].mdp).reward_unit
-    kind = return_words(solutions[-1].mdp)
+    kind, sign = return_words(solutions[-1].mdp), -1 if figure.larger_is_safer else 1
+    risk_here = [figure.text(sign * one.risk, 4) for one in (first, last)]
     if len(points) == 1 or len(found) == 1:
         where = f"At caution {number(first.caution)}"
         if len(points) > 1:
             where = f"From caution {number(first.caution)} to {number(last.caution)} the policy stays the same:"
-        return (
-            f"{where} the expected return is {number(first.expected_return, 4)} ({unit}, {kind}), at a risk of "
-            f"{number(first.risk, 4)}."
-        )
+        at = f"with {figure.name}" if figure.is_barrier else "at a risk of"
+        earned = f"{number(first.expected_return, 4)} ({unit}, {kind})"
+        return f"{where} the expected return is {earned}, {at} {risk_here[0]}."
+    what = figure.name if figure.is_barrier else f"risk {figure.name}"
     return (
         f"From caution {number(first.caution)} to {number(last.caution)} the expected return goes from "
-        f"{number(first.expected_return, 4)} to {number(last.expected_return, 4)} ({unit}, {kind}), and the risk "
-        f"{solutions[-1].risk_label} from {number(first.risk, 4)} to {number(last.risk, 4)}."
+        f"{number(first.expected_return, 4)} to {number(last.expected_return, 4)} ({unit}, {kind}), and the {what} "
+        f"from {risk_here[0]} to {risk_here[1]}."
     )
 
 
-def _prices(found: Sequence[Run], unit: str) -> str:
-    known = [run.points for run in found if run.points]
+def _prices(found: Sequence[Run], unit: str, figure: RiskFigure) -> str:
+    known = [points for run in found if (points := run.points(figure))]
     steps = [trade_off.Step(before[-1], after[0]) for before, after in pairwise(known)]
     if not steps:
         return ""
@@ -184,16 +186,18 @@ def _prices(found: Sequence[Run], unit: str) -> str:
         words.append(
             f"The step from caution {number(best.before.caution)} to {number(best.after.caution)} gives up "
             f"{amount(best.given_up, found[0].first.mdp, 3)} of return for "
-            f"{number(best.removed, 3)} less risk. No step is cheaper."
+            f"{figure.text(best.removed, 3)} {figure.gain}. No step is cheaper."
         )
-    note = "Between best policies, what a step costs per unit of risk lies between its two cautions."
+    notes = ["Between best policies, what a step costs per unit of risk lies between its two cautions."]
+    if figure.is_barrier:
+        notes = []
     if any(len(run.solutions) > 1 for run in found):
-        note += " Steps that change nothing are left out."
+        notes.append("Steps that change nothing are left out.")
     return pieces.section(
         "What each step of caution buys",
         pieces.paragraphs(words),
-        pieces.table(steps_table(steps, unit)),
-        pieces.paragraphs([note], "soft"),
+        pieces.table(steps_table(steps, unit, figure)),
+        pieces.paragraphs([" ".join(notes)], "soft") if notes else "",
     )
 
 

@@ -9,8 +9,18 @@ from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 from cautious.report.words import amount, number, scene_of
 from cautious.solution import ConstraintValue, Solution
+from cautious.status import Status
 
-EXPOSURE = re.compile(r"Exposure(?:\((?P<states>.*)\))? (?:<=|>=) [^ ]+$")
+CONSTRAINT = re.compile(r"(?P<measure>.*) (?P<sense><=|>=) [^ ]+")
+# one measure with its name, if it has one; a sum of several is called as it was written
+MEASURE = re.compile(r"(?P<kind>Exposure|Visits|Reach|Return)(?:\((?P<name>(?:(?!\) \+ ).)*)\))?")
+WORDS = {
+    "Exposure": ("time in {}", "the limited states"),
+    "Visits": ("visits to {}", "the limited states"),
+    "Reach": ("chance of ever entering {}", "the limited states"),
+    "Return": ("{}", "the limited return"),
+}
+SHARES = ("Exposure", "Reach")
 # relative to the bound; values are shown with four digits
 SMALLEST_SHOWN_SLACK = 1e-4
 SENSES = {"<=": "at most", ">=": "at least"}
@@ -24,16 +34,23 @@ def shown_constraints(solution: Solution) -> list[ConstraintValue]:
 
 
 def is_share(row: ConstraintValue) -> bool:
-    """Whether the limit is one on the share of time in some states."""
-    return EXPOSURE.fullmatch(row.name) is not None
+    """Whether the limit is one on a share of time or on a probability."""
+    found = MEASURE.fullmatch(_measure(row))
+    return found is not None and found["kind"] in SHARES
 
 
 def measure_words(row: ConstraintValue) -> str:
     """What is limited."""
-    found = EXPOSURE.fullmatch(row.name)
+    found = MEASURE.fullmatch(_measure(row))
     if found is None:
-        return re.split(" (?:<=|>=) ", row.name)[0]
-    return f"time in {found['states'] or 'the limited states'}"
+        return _measure(row)
+    words, unnamed = WORDS[found["kind"]]
+    return words.format(found["name"] or unnamed)
+
+
+def _measure(row: ConstraintValue) -> str:
+    found = CONSTRAINT.fullmatch(row.name)
+    return row.name if found is None else found["measure"]
 
 
 def measure_text(row: ConstraintValue, value: float) -> str:
@@ -43,7 +60,13 @@ def measure_text(row: ConstraintValue, value: float) -> str:
 
 def sense_words(row: ConstraintValue) -> str:
     """At most, or at least."""
-    return next(words for sign, words in SENSES.items() if f" {sign} " in row.name)
+    found = CONSTRAINT.fullmatch(row.name)
+    return SENSES["<=" if found is None else found["sense"]]
+
+
+def bound_words(row: ConstraintValue) -> str:
+    """The limit: time in broken at most 2 %."""
+    return f"{measure_words(row)} {sense_words(row)} {measure_text(row, row.bound)}"
 
 
 def is_tight(row: ConstraintValue) -> bool:
@@ -82,3 +105,26 @@ def limit_words(row: ConstraintValue, mdp: MDP, gap: float) -> str:
     text = f"{measure_words(row)} {measure_text(row, row.value)}, {limit}: {verdict}"
     worth = "more room is worth nothing" if is_idle(row, gap) else price_words(row, mdp)
     return f"{text}; {worth}" if worth else text
+
+
+def impossible_words(solution: Solution) -> str:
+    """Of a problem without a policy that keeps all limits: which cannot be kept, and what each can reach alone.
+
+    Empty where the conflict is not one of limits only: then the certificate says what cannot be met.
+    """
+    facts, rows = solution.certificate.facts, {row.name: row for row in solution.constraints}
+    best, names = facts.get("best_alone", []), facts.get("requirements", [])
+    if solution.status is not Status.INFEASIBLE or len(best) != len(names) or not all(name in rows for name in names):
+        return ""
+    shown = {one.name: again for one, again in zip(solution.constraints, shown_constraints(solution), strict=True)}
+    named = [shown[name] for name in names]
+    asked = " and ".join(bound_words(row) for row in named)
+    if len(named) == 1:
+        (row,), (reached,) = named, best
+        least = "at least" if sense_words(row) == "at most" else "at most"
+        return f"No policy has {asked}: every policy has {least} {measure_text(row, reached)}."
+    alone = [
+        f"{measure_words(row)} can be {measure_text(row, reached)} at best"
+        for row, reached in zip(named, best, strict=True)
+    ]
+    return f"No policy has {asked}. Each alone: {'; '.join(alone)}."

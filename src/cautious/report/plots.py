@@ -10,6 +10,7 @@ from cautious.arrays import Array, Mask
 from cautious.history import History
 from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
+from cautious.report.barriers import risk_figure
 from cautious.report.canvas import LIGHT, Theme, dress_curves, new_figure, png, title
 from cautious.report.contributions import Contributions
 from cautious.report.drawings import draw_busiest, draw_map, draw_returns, draw_risk_map, draw_time_bar, time_scale
@@ -100,15 +101,18 @@ def plot_returns(comparison: NeutralComparison, *, theme: Theme = LIGHT) -> Any:
 def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
     """Expected return against risk, points labelled by caution; points without a known, finite risk are left out.
 
+    Barriers are drawn by the share of time or the return that they are about.
     A solution of caution 0 has a risk only through its problem: one from a file is left out.
     """
     solutions = list(frontier)
     figure = new_figure(theme, 6.2, 4.4)
     axes = figure.subplots()
-    pairs = [(one, here) for one in solutions if (here := point(one)) is not None]
+    figure_of_risk = risk_figure(solutions)
+    pairs = [(one, here) for one in solutions if (here := point(one, figure_of_risk)) is not None]
     shown = [one for one, _ in pairs]
     points = steady([here for _, here in pairs])
-    risks = np.array([here.risk for here in points])
+    scale = (-1.0 if figure_of_risk.larger_is_safer else 1.0) * (100.0 if figure_of_risk.is_share else 1.0)
+    risks = scale * np.array([here.risk for here in points])
     returns = np.array([here.expected_return for here in points])
     axes.plot(risks, returns, color=theme.faint, linewidth=1.5, zorder=1)
     proved = np.array([one.status.name == "SOLVED" for one in shown], dtype=bool)
@@ -119,7 +123,10 @@ def plot_frontier(frontier: Iterable[Solution], *, theme: Theme = LIGHT) -> Any:
             )
     earned = return_label(solutions[0].mdp) if solutions else "expected discounted return (reward)"
     labels = {one.risk_label for one in shown if one.risk_label not in ("none", "")}
-    axes.set(xlabel=f"risk ({' / '.join(sorted(labels)) or 'none'})", ylabel=earned)
+    what = f"risk ({' / '.join(sorted(labels)) or 'none'})"
+    if figure_of_risk.is_barrier:
+        what = f"{figure_of_risk.name}{' (%)' if figure_of_risk.is_share else ''}"
+    axes.set(xlabel=what, ylabel=earned)
     axes.xaxis.label.set_parse_math(False)
     axes.yaxis.label.set_parse_math(False)
     axes.margins(0.12)

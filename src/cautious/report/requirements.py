@@ -1,15 +1,12 @@
 """Requirements of barrier risks (SafeSet, TaskFloors): what is required, what a policy reaches, and its wording."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from cautious.arrays import Array
-from cautious.certificate.bounds import requirements
 from cautious.models.tabular import MDP
-from cautious.problem import Problem
 from cautious.report.accuracy import shares_of_time
+from cautious.report.barriers import Requirement, barrier_requirements
 from cautious.report.limit_words import (
     is_idle,
     is_share,
@@ -21,78 +18,12 @@ from cautious.report.limit_words import (
     shown_constraints,
 )
 from cautious.report.text_tables import Table, busiest_states
-from cautious.report.words import amount, is_counted, number, percent, short, state_name, time_words
+from cautious.report.words import amount, is_counted, number, percent, state_name, time_words
 from cautious.solution import Solution
 from cautious.status import Status
 
-MAX_STATES_NAMED = 6
 MAX_SENTENCES = 4
 MAX_STATES_OUTSIDE = 3
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """``reached`` must exceed ``limit``; ``states`` are those of a safe set, where they are known."""
-
-    name: str
-    limit: float
-    reached: float
-    states: tuple[int, ...] | None = None
-
-    @property
-    def is_share(self) -> bool:
-        """Whether it is about a share of time."""
-        return self.name == "SafeSet: share of time in the safe set"
-
-    @property
-    def plain_name(self) -> str:
-        """The name without that of the risk."""
-        return self.name.partition(": ")[2]
-
-    @property
-    def limit_text(self) -> str:
-        """What must be exceeded."""
-        return f"{number(100 * self.limit, 6)} %" if self.is_share else number(self.limit, 6)
-
-    @property
-    def reached_text(self) -> str:
-        """What is reached, with more digits where it would look like the limit."""
-        if not self.is_share:
-            return number(self.reached, 6)
-        is_close = abs(self.reached - self.limit) < 1e-4
-        return f"{number(100 * self.reached, 8)} %" if is_close else f"{100 * self.reached:.2f} %"
-
-    def states_text(self, mdp: MDP) -> str:
-        """The states of a safe set, by their names where there are few."""
-        if self.states is None:
-            return "the safe states"
-        if len(self.states) > MAX_STATES_NAMED:
-            return f"{len(self.states):,} states"
-        return ", ".join(short(state_name(mdp, state)) for state in self.states)
-
-
-def requirements_of(problem: Problem, occupancy: Array) -> list[Requirement]:
-    """The requirements of a problem's barriers, and what an occupancy (S, A) reaches."""
-    names, features, floors = requirements(problem)
-    reached = np.asarray(features @ occupancy.ravel())
-    found = []
-    # the rows of barriers come first; those of limits have a table of their own
-    n_barriers = sum(term.risk.floors.size for term in problem.parts.barriers)
-    rows = list(zip(names, floors.tolist(), reached.tolist(), strict=True))[:n_barriers]
-    for row, (name, limit, value) in enumerate(rows):
-        pairs = features.indices[features.indptr[row] : features.indptr[row + 1]]
-        one = Requirement(name, limit, value, tuple(np.unique(pairs // problem.mdp.n_actions).tolist()))
-        found.append(one if one.is_share else Requirement(name, limit, value))
-    return found
-
-
-def barrier_requirements(solution: Solution) -> list[Requirement]:
-    """The requirements and what this policy reaches; of a loaded solution only what its certificate names."""
-    if solution.problem is not None:
-        return requirements_of(solution.problem, solution.certificate.visits.pairs)
-    facts = solution.certificate.facts
-    columns = (facts.get("requirements", []), facts.get("required", []), facts.get("reached", []))
-    return [Requirement(*row) for row in zip(*columns, strict=False)]
 
 
 def requirements_table(asked: Iterable[Requirement], mdp: MDP) -> Table:

@@ -9,13 +9,23 @@ from cautious.episodes.demonstrations import Demonstrations
 from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP
 from cautious.report import trade_off
-from cautious.report.accuracy import shown_objective, shown_return, shown_risk
-from cautious.report.requirements import barrier_requirements, requirements_of, violation_words
+from cautious.report.accuracy import settled, shown_objective, shown_return, shown_risk
+from cautious.report.barriers import barrier_requirements, requirements_of
+from cautious.report.limit_words import (
+    impossible_words,
+    measure_text,
+    measure_words,
+    sense_words,
+    shown_constraints,
+)
+from cautious.report.requirements import violation_words
 from cautious.report.text_tables import changed_states
 from cautious.report.words import (
     action_name,
+    amount,
     fits_grid,
     has_only_barriers,
+    is_deterministic,
     is_learned,
     is_logged,
     is_neutral,
@@ -32,6 +42,7 @@ from cautious.risks.public import PUBLIC_RISKS
 from cautious.solution import Solution
 from cautious.status import Status
 
+MAX_LIMITS_NAMED = 3
 KINDS = {
     "optimal": "The problem is convex, and the bound holds for every policy: nothing is better by more than the gap.",
     "global": "The problem is not convex, but all policies were bounded: nothing is better by more than the gap.",
@@ -135,16 +146,38 @@ def _log_words(mdp: LoggedMDP) -> str:
 def answer_sentence(solution: Solution, comparison: trade_off.NeutralComparison | None = None) -> str:
     """What came out, in one sentence; with what caution buys where the risk-neutral policy is known."""
     if solution.status is Status.INFEASIBLE:
-        return "No policy meets all requirements; the policy shown here comes closest."
+        why = impossible_words(solution) or "No policy meets all requirements."
+        return f"{why} The policy shown here comes closest."
     if math.isinf(solution.risk):
         return (
             "No policy with a finite risk was found, and none is excluded; the policy shown here is the last one tried."
         )
     how = f"{scene_of(solution.mdp).reward_unit}, {return_words(solution.mdp)}"
-    text = f"The policy earns {number(shown_return(solution))} ({how})"
+    text = f"The policy earns {number(shown_return(solution))} ({how}){_per_step(solution)}{_limits_clause(solution)}"
     if not is_neutral(solution):
         text += _risk_clause(solution) + ("" if comparison is None else _neutral_clause(comparison))
     return f"{text}; {_proof_clause(solution)}."
+
+
+def _per_step(solution: Solution) -> str:
+    """What that is per step, where the model says how long a step is and nothing is discounted."""
+    mdp = solution.mdp
+    if not isinstance(solution.horizon, int) or mdp.discount < 1 or scene_of(mdp).step in ("", "step"):
+        return ""
+    return f", {number(shown_return(solution) / solution.horizon, 4)} per {scene_of(mdp).step}"
+
+
+def _limits_clause(solution: Solution) -> str:
+    """What it has of everything that is limited."""
+    rows = shown_constraints(solution)
+    if not rows or not math.isfinite(solution.objective):
+        return ""
+    kept = [
+        f"{measure_words(row)} is {measure_text(row, row.value)} ({sense_words(row)} {measure_text(row, row.bound)})"
+        for row in rows[:MAX_LIMITS_NAMED]
+    ]
+    more = len(rows) - len(kept)
+    return "; " + ", ".join(kept + ([f"and {more:,} more limits are kept"] if more > 0 else []))
 
 
 def _risk_clause(solution: Solution) -> str:
@@ -180,8 +213,24 @@ def _proof_clause(solution: Solution) -> str:
         return f"{'this figure is an estimate' if is_neutral(solution) else 'both figures are estimates'} from samples"
     if solution.certificate.kind in ("optimal", "global") and math.isfinite(solution.gap):
         where = "in the counted model " if is_logged(solution.mdp) else ""
-        return f"{where}no policy beats its objective by more than {number(solution.gap, 2)}"
+        kind = "deterministic " if is_deterministic(solution) else ""
+        within = " that keeps the limits" if solution.constraints else ""
+        return f"{where}no {kind}policy{within} beats its objective by more than {number(solution.gap, 2)}"
     return "there is no proof that it is the best one"
+
+
+def cost_of_one_action(solution: Solution) -> str:
+    """Of a deterministic policy: what policies that mix actions reach, and so what it costs not to mix."""
+    mixed = solution.certificate.facts.get("mixed_bound", math.nan)
+    if not is_deterministic(solution) or not math.isfinite(solution.objective) or not math.isfinite(mixed):
+        return ""
+    cost = settled(mixed - solution.objective, solution.gap)
+    if cost <= 0:
+        return "It takes one action in every state, and no policy that mixes actions is better."
+    return (
+        f"It takes one action in every state. Policies that mix actions reach {amount(mixed, solution.mdp)}, so this "
+        f"costs at most {amount(cost, solution.mdp, 3)}."
+    )
 
 
 def verdict(solution: Solution) -> str:

@@ -16,13 +16,13 @@ from cautious.problem import Problem
 from cautious.regular_files import check_writable
 from cautious.report import pieces, trade_off
 from cautious.report.accuracy import shares_of_time, shown_return, shown_risk
+from cautious.report.barriers import barrier_requirements, risk_figure
 from cautious.report.canvas import require_matplotlib
 from cautious.report.contributions import contributions, contributions_table
 from cautious.report.over_steps import as_one_table
 from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_over_steps, plot_returns, plot_risk_map
 from cautious.report.reproduction_code import reproduction
 from cautious.report.requirements import (
-    barrier_requirements,
     constraints_table,
     outside_words,
     requirement_words,
@@ -163,7 +163,9 @@ def _header(solution: Solution, comparison: NeutralComparison | None) -> str:
         each = shown_return(solution) / solution.horizon
         facts.append((f"per {scene_of(solution.mdp).step or 'step'}", amount(each, solution.mdp)))
     if not is_neutral(solution):
-        facts += [(f"risk: {solution.risk_label}", number(shown_risk(solution))), ("caution", number(solution.caution))]
+        figure = risk_figure([solution])
+        name = figure.name if figure.is_barrier else f"risk: {solution.risk_label}"
+        facts += [(name, figure.text(figure.value(solution), 5)), ("caution", number(solution.caution))]
     if solution.status is not Status.INFEASIBLE:
         what = "first-order gap" if solution.certificate.kind == "stationary" else "gap to the best possible"
         facts.append((what, amount(solution.gap, solution.mdp, 2) if np.isfinite(solution.gap) else "not known"))
@@ -326,7 +328,8 @@ def _contributions(solution: Solution) -> str:
 
 def _price_of_caution(solution: Solution, comparison: NeutralComparison | None) -> str:
     """What one unit of caution buys."""
-    here = None if is_neutral(solution) else trade_off.point(solution)
+    # a unit of a barrier, which is a logarithm, says nothing: what it requires stands above
+    here = None if is_neutral(solution) or has_only_barriers(solution) else trade_off.point(solution)
     if here is None or comparison is None:
         return ""
     unit = scene_of(solution.mdp).reward_unit

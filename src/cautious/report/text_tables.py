@@ -14,6 +14,7 @@ from cautious.evaluation.evaluate import Evaluation
 from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk
+from cautious.report.barriers import PLAIN_RISK, RiskFigure, requirements_of, risk_figure
 from cautious.report.over_steps import as_one_table
 from cautious.report.trade_off import NeutralComparison, Step
 from cautious.report.words import action_name, is_learned, is_neutral, number, percent, source, state_name, unit_after
@@ -58,10 +59,9 @@ def solution_table(solution: Solution) -> Table:
         # a bound that samples did not give is not infinite but not known
         return "not known" if is_learned(solution) and not np.isfinite(value) else number(value, digits)
 
-    risk_rows = [
-        (f"risk ({solution.risk_label})", number(shown_risk(solution), 8)),
-        ("caution", number(solution.caution)),
-    ]
+    figure = risk_figure([solution])
+    risk_name = figure.name if figure.is_barrier else f"risk ({solution.risk_label})"
+    risk_rows = [(risk_name, figure.text(figure.value(solution), 8)), ("caution", number(solution.caution))]
     rows = [
         ("status", solution.status.name),
         ("objective", number(shown_objective(solution), 8)),
@@ -89,35 +89,34 @@ def evaluation_table(evaluation: Evaluation) -> Table:
 def frontier_table(frontier: Iterable[Solution], unit: str = "") -> Table:
     """One row per solution; at caution 0 too the risk is that of the policy, where its problem is known.
 
-    ``unit`` follows the names of what is in units of reward.
+    ``unit`` follows the names of what is in units of reward. Of barriers the table shows what they are about, and no
+    objective, which would hold the logarithm of a slack.
     """
-    rows = tuple(
-        (
-            number(one.caution),
-            number(shown_return(one), 6),
-            number(shown_risk(one), 6),
-            number(shown_objective(one), 6),
-            number(one.gap, 2),
-            one.status.name,
-        )
-        for one in frontier
-    )
-    figures = (f"expected return{unit}", "risk", f"objective{unit}", f"gap{unit}")
-    return Table("", ("caution", *figures, "status"), rows)
+    solutions = list(frontier)
+    figure = risk_figure(solutions)
+    rows = []
+    for one in solutions:
+        objective = () if figure.is_barrier else (number(shown_objective(one), 6),)
+        cells = (number(one.caution), number(shown_return(one), 6), figure.text(figure.value(one)), *objective)
+        rows.append((*cells, number(one.gap, 2), one.status.name))
+    objective = () if figure.is_barrier else (f"objective{unit}",)
+    figures = (f"expected return{unit}", figure.name if figure.is_barrier else "risk", *objective, f"gap{unit}")
+    return Table("", ("caution", *figures, "status"), tuple(rows))
 
 
-def steps_table(steps: Iterable[Step], unit: str = "") -> Table:
-    """What each step of caution gives up and removes; ``unit`` follows the names of what is in units of reward."""
+def steps_table(steps: Iterable[Step], unit: str = "", figure: RiskFigure = PLAIN_RISK) -> Table:
+    """What each step of caution gives up and brings; ``unit`` follows the names of what is in units of reward."""
     rows = tuple(
         (
             f"{number(one.before.caution)} to {number(one.after.caution)}",
             number(one.given_up, 3),
-            number(one.removed, 3),
-            number(one.price, 3),
+            figure.text(one.removed, 3),
+            number(figure.price(one.price), 3),
         )
         for one in steps
     )
-    return Table("", ("caution", f"return given up{unit}", "risk removed", f"return per unit of risk{unit}"), rows)
+    headers = ("caution", f"return given up{unit}", figure.change, f"return per {figure.one_unit}{unit}")
+    return Table("", headers, rows)
 
 
 def figures_table(solution: Solution, comparison: NeutralComparison | None) -> Table:
@@ -125,13 +124,21 @@ def figures_table(solution: Solution, comparison: NeutralComparison | None) -> T
     kind, unit = "estimate" if comparison is None else source(solution), unit_after(solution.mdp)
     neutral_return = None if comparison is None else comparison.neutral_return
     neutral_risk = None if comparison is None else comparison.neutral_risk
-    risk = shown_risk(solution)
+    figure, risk = risk_figure([solution]), shown_risk(solution)
     figures: list[tuple[str, float | None, float | None]] = [
         (f"expected return ({kind}){unit}", shown_return(solution), neutral_return)
     ]
     if is_neutral(solution):
-        if solution.problem is not None and risk is not None:
+        if solution.problem is not None and risk is not None and not figure.is_barrier:
             figures.append((f"risk, which played no part: {solution.problem.risk_label}", risk, None))
+    elif figure.is_barrier:
+        other = None
+        if comparison is not None and solution.problem is not None:
+            other = figure.of(requirements_of(solution.problem, comparison.neutral_occupancy))
+        scale, percent_sign = (100.0, ", %") if figure.is_share else (1.0, "")
+        own = figure.value(solution)
+        shown = [None if one is None else scale * one for one in (own, other)]
+        figures.append((f"{figure.name} ({kind}){percent_sign}", shown[0], shown[1]))
     elif solution.status is not Status.INFEASIBLE:
         worth = None
         if neutral_return is not None and neutral_risk is not None:

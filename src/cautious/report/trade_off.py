@@ -21,6 +21,7 @@ from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.report.accuracy import rounding_of_risk, settled, shown_return, shown_risk
+from cautious.report.barriers import RiskFigure
 from cautious.report.over_steps import as_one_table, policy_of_all_steps
 from cautious.report.words import is_learned, is_neutral, number
 from cautious.solution import Solution
@@ -77,11 +78,13 @@ class Step:
         return settled(before - after, unsure)
 
 
-def point(solution: Solution) -> Point | None:
-    """Return and risk of a solution; None when the risk is unknown or infinite."""
+def point(solution: Solution, figure: RiskFigure | None = None) -> Point | None:
+    """Return and risk of a solution, or the ``figure`` shown in its place; None when that is unknown or infinite."""
     risk = shown_risk(solution)
     if risk is None or not np.isfinite(risk) or not np.isfinite(solution.expected_return):
         return None
+    if figure is not None and (shown := figure.point(solution)) is not None:
+        risk = shown
     return Point(solution.caution, shown_return(solution), risk, certain_change(solution))
 
 

@@ -139,7 +139,12 @@ def risks_in(label: str) -> list[LabelledRisk]:
 
 def has_only_barriers(solution: Solution) -> bool:
     """Whether the risk consists of requirements alone."""
-    return all(risk.kind in ("SafeSet", "TaskFloors") for risk in risks_in(solution.risk_label))
+    return is_barrier_label(solution.risk_label)
+
+
+def is_barrier_label(label: str) -> bool:
+    """Whether a label such as ``SafeSet + TaskFloors`` is that of requirements alone."""
+    return all(risk.kind in ("SafeSet", "TaskFloors") for risk in risks_in(label))
 
 
 def is_logged(mdp: MDP) -> TypeGuard[LoggedMDP]:
@@ -150,6 +155,11 @@ def is_logged(mdp: MDP) -> TypeGuard[LoggedMDP]:
 def is_learned(solution: Solution) -> bool:
     """Whether it comes from samples: its model is the counted one, and its figures are estimates."""
     return solution.certificate.kind == "estimated"
+
+
+def is_deterministic(solution: Solution) -> bool:
+    """Whether the best policy with one action in every state was asked for."""
+    return "mixed_bound" in solution.certificate.facts
 
 
 def is_counted(solution: Solution) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_number, first_bad
+from cautious.checks import as_number, check_word, first_bad
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.encodings import check_magnitude, reward_moments, row_of_entries
 from cautious.models.horizons import TOTAL
@@ -117,6 +117,8 @@ def parts_of(measure: LinearMeasure) -> tuple[tuple[float, LinearMeasure], ...]:
 class Exposure(LinearMeasure):
     """The share of discounted time in ``states``: indices, a mask, or state names.
 
+    ``name`` is what messages, tables and pages call the states.
+
     Examples
     --------
     >>> import cautious as ca
@@ -127,14 +129,18 @@ class Exposure(LinearMeasure):
     """
 
     summary = "the share of time in the given states"
-    fields_in_files: ClassVar = {"states": "states"}
+    fields_in_files: ClassVar = {"states": "states", "name": "name"}
 
     states: Any
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_word("Exposure.name", self.name)
 
     @property
     def label(self) -> str:
-        """With the states, where they are few and named."""
-        return _with_states("Exposure", self.states)
+        """With its name, or with the states where they are few and named."""
+        return f"Exposure({self.name})" if self.name else _with_states("Exposure", self.states)
 
     def feature(self, mdp: MDP) -> sp.csr_array:
         """One on all pairs of the states."""
@@ -144,6 +150,8 @@ class Exposure(LinearMeasure):
 @dataclass(frozen=True, eq=False)
 class Return(LinearMeasure):
     """The expected discounted return of another reward table: (S, A), or (S, A, S) by outcome.
+
+    ``name`` is what messages, tables and pages call it, such as "orders served".
 
     Examples
     --------
@@ -156,10 +164,19 @@ class Return(LinearMeasure):
     """
 
     summary = "the expected return of another reward table"
-    fields_in_files: ClassVar = {"rewards": "array"}
+    fields_in_files: ClassVar = {"rewards": "array", "name": "name"}
 
     rewards: Any
+    name: str = ""
     is_return = True
+
+    def __post_init__(self) -> None:
+        check_word("Return.name", self.name)
+
+    @property
+    def label(self) -> str:
+        """With its name."""
+        return f"Return({self.name})" if self.name else "Return"
 
     def table(self, mdp: MDP) -> Array:
         """The expected rewards."""
@@ -190,7 +207,7 @@ class Reach(LinearMeasure):
     Needs ``horizon="total"``, or a number of steps and discount 1. Every state from the first one on counts, with that
     after the last decision. If the states can be left and entered again, the problem is solved in a model that
     remembers whether they were, ``solution.mdp``. Its states are named "x" and "x (after Reach)", and the rows of
-    policy and occupancy are those of its states.
+    policy and occupancy are those of its states. ``name`` is what messages, tables and pages call the states.
 
     Examples
     --------
@@ -203,14 +220,18 @@ class Reach(LinearMeasure):
     """
 
     summary = "the probability of ever entering the given states"
-    fields_in_files: ClassVar = {"states": "states"}
+    fields_in_files: ClassVar = {"states": "states", "name": "name"}
 
     states: Any
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_word("Reach.name", self.name)
 
     @property
     def label(self) -> str:
-        """With the states, where they are few and named."""
-        return _with_states("Reach", self.states)
+        """With its name, or with the states where they are few and named."""
+        return f"Reach({self.name})" if self.name else _with_states("Reach", self.states)
 
     def row(self, mdp: MDP) -> sp.csr_array:
         """As in any model: a model with memory knows the states by another name."""
