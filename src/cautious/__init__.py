@@ -78,6 +78,7 @@ _HOME = {
     "InputError": "cautious.errors",
     "MissingExtraError": "cautious.errors",
     "SimulatorError": "cautious.errors",
+    "WorkerError": "cautious.errors",
     "MemoryLimitError": "cautious.errors",
     "SolveError": "cautious.errors",
 }
@@ -136,6 +137,7 @@ __all__ = [
     "Variance",
     "Verification",
     "Wasserstein",
+    "WorkerError",
     "WorstTask",
     "block_ascent",
     "compare",
@@ -190,6 +192,7 @@ if TYPE_CHECKING:
         MissingExtraError,
         SimulatorError,
         SolveError,
+        WorkerError,
     )
     from cautious.evaluation.evaluate import Evaluation, evaluate
     from cautious.evaluation.off_policy import OffPolicy, off_policy

@@ -22,7 +22,7 @@ import typer
 
 import cautious
 from cautious.commands import built_in, completion, learning, model_files, shared, solving, studio, verification
-from cautious.errors import CautiousError, SimulatorError, SolveError
+from cautious.errors import CautiousError, SimulatorError, SolveError, WorkerError
 
 # typer brings its own copy of click: the base of its errors about the command line is reached through a public one
 USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
@@ -104,7 +104,7 @@ def main() -> None:
         code = _fail("Interrupted", "interrupted", shared.INTERRUPTED)
     except USAGE_ERROR as error:
         code = _fail("UsageError", usage_message(error, arguments), shared.WRONG_INPUT)
-    except (SolveError, SimulatorError) as error:
+    except (SolveError, SimulatorError, WorkerError) as error:
         code = _fail(type(error).__name__, str(error), shared.LIMIT)
     except (CautiousError, OSError) as error:
         code = _fail(type(error).__name__, str(error), shared.WRONG_INPUT)

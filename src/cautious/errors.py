@@ -89,6 +89,24 @@ class SimulatorError(CautiousError, RuntimeError):
     """
 
 
+class WorkerError(CautiousError, RuntimeError):
+    """An executor failed: it lost its workers or does not answer, or a task could not be sent; the message names it.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import cautious as ca
+    >>> from cautious.runtime.executors import Workers
+    >>> pool = ThreadPoolExecutor(2)
+    >>> pool.shutdown()
+    >>> try:
+    ...     list(Workers(pool).run(max, 0, [1, 2]))
+    ... except ca.WorkerError as error:
+    ...     print(error)
+    the executor refused task 0 with RuntimeError: cannot schedule new futures after shutdown
+    """
+
+
 class FileError(InputError):
     """A file cannot be read: truncated, of another kind, of a newer version, or too large for what it claims.
 

@@ -1,1 +1,1 @@
-"""What every long computation needs: a clock, interruption, memory and threads."""
+"""What every long computation needs: a clock, interruption, memory, threads and workers."""

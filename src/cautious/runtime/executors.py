@@ -1,0 +1,420 @@
+"""``Workers``: numbered tasks on any ``concurrent.futures.Executor``, or in this process where there is none.
+
+A task is ``function(content, task)``. The content (a simulator, a model) is sent to a worker once and kept there: a
+task carries its key, and a worker that does not know the key says so and is given the content with the next
+submission. A task that raises, hangs or loses its worker is tried again, and its answer counts once.
+"""
+
+import os
+import pickle
+import platform
+import queue
+import threading
+import time
+import traceback
+import uuid
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+
+from cautious.errors import WorkerError
+
+Content = TypeVar("Content")
+Task = TypeVar("Task")
+Value = TypeVar("Value")
+
+POLL_SECONDS = 0.05
+# contents of earlier runs that a worker keeps
+KEPT_CONTENTS = 4
+# tasks under way, so that no worker waits while the caller computes; and with answers that wait for an earlier one
+TASKS_PER_WORKER, ANSWERS_PER_WORKER = 4, 16
+COUNT_EVERY_SECONDS = 5.0
+ATTEMPTS, MOST_LOSSES = 2, 3
+# a task that never lets its interpreter go cannot be watched where it runs: then nothing arrives for longer than this
+STALL_FACTOR, STALL_SECONDS = 2.0, 30.0
+
+
+class StopRequested(Exception):
+    """Ctrl-C while waiting for tasks: they are given up, and nothing of them counts."""
+
+
+class TaskTimeout(WorkerError):
+    """A task took too long."""
+
+
+class Workers:
+    """An executor and how to use it.
+
+    ``timeout_seconds``: a task that takes longer is given up, unless it says by ``expect`` what to wait for.
+    ``stopping`` is asked while waiting; when it says yes, ``StopRequested`` is raised. ``busy_seconds`` adds up what
+    the tasks took where they ran, ``waited_seconds`` what was spent waiting for them here; ``repeated`` counts the
+    tasks that were tried again.
+
+    Examples
+    --------
+    >>> def power(base, exponent):
+    ...     return base**exponent
+    >>> [value for number, value in Workers().run(power, 2, [1, 2, 3])]
+    [2, 4, 8]
+    """
+
+    def __init__(
+        self,
+        executor: Executor | None = None,
+        *,
+        timeout_seconds: float = np.inf,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.executor = _InProcess() if executor is None else executor
+        self.timeout_seconds, self.stopping = timeout_seconds, stopping
+        self.busy_seconds, self.waited_seconds, self.repeated = 0.0, 0.0, 0
+
+    @property
+    def apart(self) -> bool:
+        """Whether tasks run beside the caller, so that several may be under way."""
+        return not isinstance(self.executor, _InProcess)
+
+    @property
+    def count(self) -> int:
+        """How many tasks can run at the same time, now."""
+        return worker_count(self.executor)
+
+    def run(
+        self,
+        function: Callable[[Content, Task], Value],
+        content: Content,
+        tasks: Iterable[Task],
+        ordered: bool = True,
+    ) -> Iterator[tuple[int, Value]]:
+        """(number, value) of every task, in the order of the tasks or as they come.
+
+        Tasks are taken from the iterable when there is room for them. What the function raises twice is raised here,
+        with a note that names the task; ``WorkerError`` says that the executor failed. What waits when the iterator is
+        closed is cancelled.
+        """
+        run = _Run(self, function, _Shared(uuid.uuid4().hex, (content,), self.stopping), tasks)
+        try:
+            yield from run.values(ordered)
+        finally:
+            run.cancel()
+
+
+def worker_count(executor: Executor) -> int:
+    """The number of workers of an executor; of one that does not tell, the cores of this machine."""
+    client = getattr(executor, "_client", None)
+    if client is not None:
+        # Dask: workers come and go
+        return max(1, sum(int(threads) for threads in client.nthreads().values()))
+    # of the standard library, and of mpi4py
+    for name in ("_max_workers", "num_workers"):
+        found = getattr(executor, name, None)
+        if isinstance(found, int):
+            return max(1, found)
+    return os.cpu_count() or 1
+
+
+@dataclass
+class _Job:
+    """A task without an answer. ``supplies``: the worker whose lack of the content makes this job carry it;
+    ``failures``: how often it raised or hung.
+    """
+
+    number: int
+    task: Any
+    supplies: str = ""
+    failures: int = 0
+    future: "Future[Any] | None" = None
+
+
+class _Run:
+    """One call of ``Workers.run``.
+
+    ``open``: the jobs by number. Of these ``lost`` lost their worker and ``waiting`` wait for their worker's content,
+    which is under way: ``supplied`` are such workers. ``losses``: how often workers were lost since the last answer.
+    """
+
+    def __init__(
+        self, workers: Workers, function: Callable[[Any, Any], Any], shared: "_Shared", tasks: Iterable[Any]
+    ) -> None:
+        self.workers, self.function, self.shared = workers, function, shared
+        self.tasks = enumerate(tasks)
+        self.open: dict[int, _Job] = {}
+        self.lost: list[_Job] = []
+        self.waiting: list[_Job] = []
+        self.supplied: set[str] = set()
+        self.losses = 0
+        self.ready: dict[int, Any] = {}
+        self.arrived: queue.SimpleQueue[tuple[_Job, Future[Any]]] = queue.SimpleQueue()
+        self.workers_now, self.counted = 1, -np.inf
+        self.heard = time.monotonic()
+
+    def values(self, ordered: bool) -> Iterator[tuple[int, Any]]:
+        following = 0
+        while True:
+            self._fill()
+            number = following if ordered else next(iter(self.ready), -1)
+            if number in self.ready:
+                following += 1
+                yield number, self.ready.pop(number)
+            elif self.open:
+                self._receive()
+            else:
+                return
+
+    def cancel(self) -> None:
+        for job in self.open.values():
+            if job.future is not None:
+                job.future.cancel()
+
+    def _fill(self) -> None:
+        if self.lost:
+            self._resume()
+            return
+        if not self.workers.apart:
+            room = most = 1
+        else:
+            if time.monotonic() - self.counted > COUNT_EVERY_SECONDS:
+                self.workers_now, self.counted = self.workers.count, time.monotonic()
+            room, most = TASKS_PER_WORKER * self.workers_now, ANSWERS_PER_WORKER * self.workers_now
+        for number, task in islice(self.tasks, max(0, min(room, most - len(self.ready)) - len(self.open))):
+            self.open[number] = _Job(number, task)
+            self._submit(self.open[number])
+
+    def _resume(self) -> None:
+        """After a loss the oldest job goes alone, so that a task that ends its worker is known."""
+        if len(self.lost) < len(self.open):
+            return
+        self.lost.sort(key=lambda job: job.number)
+        oldest = self.lost[0]
+        self.losses += 1
+        if self.losses == MOST_LOSSES:
+            raise WorkerError(f"task {oldest.number} lost its worker {self.losses} times; its process ended each time")
+        self.workers.repeated += 1
+        self._submit(self.lost.pop(0))
+
+    def _submit(self, job: _Job) -> None:
+        shared = replace(self.shared, sends=bool(job.supplies))
+        try:
+            job.future = self.workers.executor.submit(
+                _work, shared, self.function, job.task, self.workers.timeout_seconds
+            )
+        except Exception as error:
+            self._check_stop()
+            raise WorkerError(f"the executor refused task {job.number} with {type(error).__name__}: {error}") from error
+        job.future.add_done_callback(lambda done: self.arrived.put((job, done)))
+
+    def _receive(self) -> None:
+        """The next answer of any job, and what it calls for."""
+        began = time.monotonic()
+        job, future = self._next()
+        self.heard = time.monotonic()
+        self.workers.waited_seconds += self.heard - began
+        if job.future is not future:
+            # an earlier attempt, given up meanwhile
+            return
+        # what a pool raises after Ctrl-C, which reaches its processes as well, is nobody's fault
+        self._check_stop()
+        if job.supplies:
+            self.supplied.discard(job.supplies)
+            job.supplies, waiting, self.waiting = "", self.waiting, []
+            for one in waiting:
+                self._submit(one)
+        problem = CancelledError() if future.cancelled() else future.exception()
+        if isinstance(problem, BrokenExecutor | CancelledError):
+            self.lost.append(job)
+        elif problem is not None:
+            said = f"task {job.number} or its answer could not be sent: {type(problem).__name__}: {problem}"
+            self._again(job, WorkerError(said), problem)
+        else:
+            self._take(job, future.result())
+
+    def _take(self, job: _Job, answer: "_Answer") -> None:
+        self.workers.busy_seconds += answer.seconds
+        if answer.kind == "done":
+            # the future holds its value, and an executor may keep it for as long
+            del self.open[job.number]
+            job.future = None
+            self.ready[job.number] = answer.value
+            self.losses = 0
+            for lost in self.lost:
+                self._submit(lost)
+            self.lost = []
+        elif answer.kind == "missing" and answer.worker in self.supplied:
+            self.waiting.append(job)
+        elif answer.kind == "missing":
+            # nobody can choose where it goes: it may supply another worker, and this one will ask again
+            job.supplies = answer.worker
+            self.supplied.add(answer.worker)
+            self._submit(job)
+        elif answer.kind == "hung":
+            said = answer.value or f"task {job.number} did not return within {self.workers.timeout_seconds:g} seconds"
+            self._again(job, TaskTimeout(said))
+        elif answer.kind == "stopped":
+            raise StopRequested
+        else:
+            self._again(job, answer.value)
+
+    def _again(self, job: _Job, error: BaseException, cause: BaseException | None = None) -> None:
+        job.failures += 1
+        if self.workers.apart and job.failures < ATTEMPTS:
+            self.workers.repeated += 1
+            self._submit(job)
+            return
+        error.add_note(f"task {job.number}, tried {job.failures} times")
+        raise error from (cause or error.__cause__)
+
+    def _next(self) -> "tuple[_Job, Future[Any]]":
+        stall = STALL_FACTOR * self.workers.timeout_seconds + STALL_SECONDS
+        while True:
+            self._check_stop()
+            try:
+                return self.arrived.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                if time.monotonic() - self.heard > stall:
+                    numbers = sorted(self.open)
+                    waiting = f"tasks {numbers[0]} to {numbers[-1]} are under way"
+                    raise TaskTimeout(f"no worker has answered for {stall:.0f} seconds; {waiting}") from None
+
+    def _check_stop(self) -> None:
+        if self.workers.stopping():
+            raise StopRequested from None
+
+
+# ---- what runs in a worker
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The content of a run: as it is within one process, otherwise by its key, and only with ``sends`` itself."""
+
+    key: str
+    content: tuple[Any, ...]
+    stopping: Callable[[], bool]
+    sends: bool = False
+
+    def __reduce__(self) -> Any:
+        return _received, (self.key, self.content if self.sends else ())
+
+
+_kept: OrderedDict[str, tuple[Any, ...]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _received(key: str, content: tuple[Any, ...]) -> _Shared:
+    with _lock:
+        found = content or _kept.get(key, ())
+        if found:
+            _kept[key] = found
+            _kept.move_to_end(key)
+        while len(_kept) > KEPT_CONTENTS:
+            _kept.popitem(last=False)
+    # a scheduler between here and the worker passes on what it was given
+    return _Shared(key, found, lambda: False, sends=bool(content))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """``kind``: done (value), raised (an exception), hung (what was waited for, a text), missing or stopped."""
+
+    kind: str
+    value: Any = None
+    seconds: float = 0.0
+    worker: str = ""
+
+    def __reduce__(self) -> Any:
+        value = _sendable(self.value) if self.kind == "raised" else self.value
+        return _Answer, (self.kind, value, self.seconds, self.worker)
+
+
+def _sendable(error: BaseException) -> BaseException:
+    """An exception that survives pickling, with its traceback as a note."""
+    try:
+        found: BaseException = pickle.loads(pickle.dumps(error))
+    except Exception:
+        found = WorkerError(f"{type(error).__name__}: {error}")
+    found.add_note("".join(traceback.format_exception(error)))
+    return found
+
+
+@dataclass
+class _Watch:
+    """Until when a task may take, and what is waited for."""
+
+    until: float
+    what: str = ""
+
+
+_current = threading.local()
+
+
+def expect(seconds: float, what: str) -> None:
+    """Called by a task: what follows takes at most so long, until the next call; ``what`` is said when it does not."""
+    watch: _Watch | None = getattr(_current, "watch", None)
+    if watch is not None:
+        watch.what, watch.until = what, time.monotonic() + seconds
+
+
+class _Caller:
+    """A daemon thread that makes the calls of one other thread, so that a call that hangs can be given up."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+        threading.Thread(target=_serve, args=(self.requests, self.answers), daemon=True).start()
+        # the thread knows the queues only, so it ends with its owner
+        weakref.finalize(self, self.requests.put, None)
+
+
+def _serve(requests: "queue.SimpleQueue[Any]", answers: "queue.SimpleQueue[_Answer]") -> None:
+    while (request := requests.get()) is not None:
+        function, content, task, _current.watch = request
+        began = time.monotonic()
+        try:
+            value = function(content, task)
+            answers.put(_Answer("done", value, time.monotonic() - began))
+            del value
+        except BaseException as error:
+            answers.put(_Answer("raised", error, time.monotonic() - began))
+        # waiting for the next call must not keep the content of the last one alive
+        del request, function, content, task
+
+
+def _work(shared: _Shared, function: Callable[[Any, Any], Any], task: Any, seconds: float) -> _Answer:
+    """One task, wherever it runs."""
+    if not shared.content:
+        return _Answer("missing", worker=f"{platform.node()} {os.getpid()}")
+    caller: _Caller | None = getattr(_current, "caller", None)
+    if caller is None or caller.process != os.getpid():
+        # threads do not survive a fork
+        caller = _current.caller = _Caller()
+    watch, began = _Watch(time.monotonic() + seconds), time.monotonic()
+    caller.requests.put((function, shared.content[0], task, watch))
+    while True:
+        try:
+            return caller.answers.get(timeout=POLL_SECONDS)
+        except queue.Empty:
+            stopped = shared.stopping()
+            if not stopped and time.monotonic() <= watch.until:
+                continue
+        _current.caller = None
+        # a lock that the hanging call holds must not stop the next one
+        with _lock:
+            _kept.pop(shared.key, None)
+        return _Answer("stopped" if stopped else "hung", watch.what, time.monotonic() - began)
+
+
+class _InProcess(Executor):
+    """Does a task when it is submitted."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **keywords: Any) -> "Future[Any]":
+        """The future is done already."""
+        future: Future[Any] = Future()
+        future.set_result(function(*args, **keywords))
+        return future
