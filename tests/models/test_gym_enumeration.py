@@ -14,6 +14,7 @@ from gym_samples import VARIANTS, Corridor, Listed
 
 import cautious as ca
 from cautious.models.gym_enumeration import UnlistedDraw, first_states, listed_ways
+from cautious.models.gym_spaces import spaces_of
 
 gymnasium = pytest.importorskip("gymnasium", reason="extra gym")
 
@@ -67,7 +68,7 @@ def test_random_steps_are_listed_exactly(case, at_end):
 
 def test_random_first_states_are_listed_exactly():
     env = Hidden("FrozenLake-v1", desc=["SFS", "FHF", "SFG"])
-    assert np.abs(first_states(env) - env.inner.initial_state_distrib).max() <= 1e-14
+    assert np.abs(first_states(env, spaces_of(env, "the test")) - env.inner.initial_state_distrib).max() <= 1e-14
 
 
 class Dice(Corridor):
@@ -232,7 +233,15 @@ REFUSED = {
         lambda: ca.from_gym(Fixed(), 0.9, "absorb"),
         "so every state must be tried: from_gym does not know how",
     ),
-    "blackjack": (lambda: ca.from_gym(gymnasium.make("Blackjack-v1"), 0.9, "absorb"), "from_gym needs Discrete"),
+    "blackjack": (
+        lambda: ca.from_gym(gymnasium.make("Blackjack-v1"), 0.9, "absorb"),
+        "env.reset() can come out in more than 10000 ways; pass start=..., one observation, or one chance per "
+        "observation, or learn from samples",
+    ),
+    "box": (
+        lambda: ca.from_gym(gymnasium.make("CartPole-v1"), 0.9, "absorb"),
+        "from_gym needs Discrete, MultiDiscrete or a Tuple of them",
+    ),
     "vector": (lambda: ca.from_gym(gymnasium.make_vec("Taxi-v4", 2), 0.9, "absorb"), "found SyncVectorEnv"),
     "autoreset": (wrapped(gymnasium.wrappers.Autoreset), "has the wrapper Autoreset"),
     "sticky": (wrapped(gymnasium.wrappers.StickyAction, 0.5), "has the wrapper StickyAction, which may change"),

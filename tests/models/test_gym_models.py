@@ -4,6 +4,7 @@ import importlib.util
 import math
 import re
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -89,13 +90,58 @@ def test_names_and_maps_of_known_environments():
     assert cliff.scene.grid[3] == "SCCCCCCCCCCG"
 
 
-def test_variance_sees_two_ends_that_pay_differently_and_cvar_refuses_to_guess():
+def test_two_ends_that_pay_differently_are_two_states():
     lines = [(0.25, 0, 8.0, True), (0.25, 0, 0.0, True), (0.5, 0, -2.0, False)]
     mdp = ca.from_gym(Listed([[lines]], 1, 1, start=[1.0]), 0.9, "absorb")
+    assert mdp.state_names == ("0", "end, paid 0", "end, paid 8")
+    assert mdp.transitions.toarray().tolist() == [[0.5, 0.25, 0.25], [0, 1, 0], [0, 0, 1]]
     assert mdp.rewards[0, 0] == 1.0
+    assert mdp.reward_square[0, 0] == 0.25 * 64 + 0.5 * 4
+    assert sorted(mdp.outcome_rewards.tolist()) == [-2.0, 0.0, 0.0, 0.0, 8.0]
+
+
+def test_a_restart_keeps_the_spread_of_rewards_and_cvar_refuses_to_guess():
+    lines = [(0.25, 0, 8.0, True), (0.25, 0, 0.0, True), (0.5, 0, -2.0, False)]
+    mdp = ca.from_gym(Listed([[lines]], 1, 1, start=[1.0]), 0.9, "restart")
     assert mdp.reward_square[0, 0] == 0.25 * 64 + 0.5 * 4
     with pytest.raises(ca.IncompatibleError, match="CVaR needs the rewards of the outcomes"):
         ca.Problem(mdp, ca.CVaR(0.5))
+
+
+def cvar_by_sorting(env, policy, gamma, level, steps=3000):
+    """The mean loss of the worst share of the per-step rewards, from the environment's own table, step by step."""
+    bare = env.unwrapped
+    n = int(env.observation_space.n)
+    here, after = np.array(bare.initial_state_distrib, float), 0.0
+    losses = Counter()
+    for step in range(steps):
+        weight, there = (1 - gamma) * gamma**step, np.zeros(n)
+        losses[0.0] += weight * after
+        for s in np.flatnonzero(here):
+            for p, s_next, reward, ended in bare.P[s][policy[s]]:
+                losses[-reward] += weight * here[s] * p
+                if ended:
+                    after += here[s] * p
+                else:
+                    there[s_next] += here[s] * p
+        here = there
+    left, total = 1 - level, 0.0
+    for loss, chance in sorted(losses.items(), reverse=True):
+        total += loss * min(chance, left)
+        left = max(0.0, left - chance)
+    return total / (1 - level)
+
+
+def test_a_lake_whose_holes_and_goal_are_neighbours_has_a_shortfall():
+    env = gymnasium.make("FrozenLake-v1", map_name="8x8", reward_schedule=(1, -1, 0))
+    mdp = ca.from_gym(env, 0.9, "absorb")
+    # in the table, a hole that is left again pays 0
+    assert mdp.state_names[-3:] == ("end, paid -1", "end, paid 0", "end, paid 1")
+    assert len(mdp.scene.cells) == mdp.n_states
+    problem = ca.Problem(mdp, ca.CVaR(0.95), caution=0.5)
+    solution = ca.solve(problem).require()
+    policy = solution.policy.argmax(axis=1)
+    assert solution.risk == pytest.approx(cvar_by_sorting(env, policy, 0.9, 0.95), abs=1e-9)
 
 
 def test_an_end_and_a_step_to_the_same_state_keep_their_rewards():

@@ -177,8 +177,8 @@ class Broken(Walk):
 REFUSED = {
     "not an environment": (lambda: ca.GymSimulator("FrozenLake-v1", 0.9, "absorb"), "env must be a gymnasium.Env"),
     "observations": (
-        lambda: ca.GymSimulator(gymnasium.make("Blackjack-v1"), 0.9, "absorb"),
-        "env.observation_space is Tuple(Discrete(32), Discrete(11), Discrete(2)); GymSimulator needs Discrete",
+        lambda: ca.GymSimulator(gymnasium.make("MountainCar-v0"), 0.9, "absorb"),
+        "float32); GymSimulator needs Discrete, MultiDiscrete or a Tuple of them, so that states and actions can be",
     ),
     "no way to set the state": (
         lambda: walk(Walk()),
@@ -268,3 +268,123 @@ def test_a_reset_that_breaks_the_interface_is_named(answer, message):
     for make in (walk, lambda env: ca.from_gym(env, 0.9, "absorb")):
         with pytest.raises(ca.InputError, match=re.escape(message)):
             make(Odd())
+
+
+def test_blackjack_is_counted_and_sampled():
+    env = gymnasium.make("Blackjack-v1")
+    table = ca.GymSimulator(env, 0.9, "absorb", reward_range=(-1, 1))
+    # a natural is part of the state, and no part of what is observed
+    assert table.n_states == 32 * 11 * 2 * 2 + 1
+    twenty = table.known.state_names.index("(20, 10, 0, 0)")
+    natural = table.known.state_names.index("(21, 10, 1, 1)")
+    assert table.spaces.observation(natural) == (21, 10, 1)
+    assert table.spaces.observation(table.n_states - 1) is None
+    rng, n = np.random.default_rng(0), 4000
+    # a natural loses to nobody, and ties with the dealer's ace only
+    after, paid = table.sample(np.full(n, natural), np.zeros(n, np.int64), rng)
+    assert set(after) == {table.n_states - 1}
+    assert set(paid) == {0.0, 1.0}
+    assert abs((paid == 0).mean() - 1 / 13) <= 6 * np.sqrt(1 / 13 / n)
+    # one more card on 20 is an ace or too much
+    after, paid = table.sample(np.full(n, twenty), np.ones(n, np.int64), rng)
+    lucky = after == table.known.state_names.index("(21, 10, 0, 0)")
+    assert (paid[lucky] == 0).all()
+    assert (paid[~lucky] == -1).all()
+    assert abs(lucky.mean() - 1 / 13) <= 6 * np.sqrt(1 / 13 / n)
+
+
+def chance_of_a_seventeen_or_more(card):
+    """What the dealer ends with, by recursion over hands of an infinite deck: {sum, 22 for more: chance}."""
+    deck = [*range(1, 11), 10, 10, 10]
+
+    def ends(total, aces):
+        best = total + 10 if aces and total + 10 <= 21 else total
+        if best >= 17:
+            return {min(best, 22): 1.0}
+        found = {}
+        for one in deck:
+            for end, chance in ends(total + one, aces or one == 1).items():
+                found[end] = found.get(end, 0.0) + chance / 13
+        return found
+
+    return ends(card, card == 1)
+
+
+@pytest.mark.parametrize("card", [1, 6, 10])
+def test_the_dealer_of_blackjack_plays_by_the_rules(card):
+    table = ca.GymSimulator(gymnasium.make("Blackjack-v1", sab=False), 0.9, "absorb", reward_range=(-1, 1))
+    ends, n = chance_of_a_seventeen_or_more(card), 4000
+    state = table.known.state_names.index(f"(19, {card}, 0)")
+    _, paid = table.sample(np.full(n, state), np.zeros(n, np.int64), np.random.default_rng(card))
+    lost, won = ends.get(20, 0) + ends.get(21, 0), ends.get(17, 0) + ends.get(18, 0) + ends.get(22, 0)
+    for value, chance in ((-1.0, lost), (1.0, won)):
+        assert abs((paid == value).mean() - chance) <= 6 * np.sqrt(chance / n)
+
+
+class Crossing(gymnasium.Env):
+    """A place of a grid and a direction; one action per leg: a tuple, a vector and a number in one state."""
+
+    observation_space = gymnasium.spaces.Tuple(
+        (gymnasium.spaces.MultiDiscrete([2, 3]), gymnasium.spaces.Discrete(2, start=5))
+    )
+    action_space = gymnasium.spaces.MultiDiscrete([2, 2])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = (np.array([0, 0]), 5)
+        return self.state, {}
+
+    def set_state(self, state):
+        assert self.observation_space.contains((np.asarray(state[0], np.int64), np.int64(state[1])))
+        self.state = state
+
+    def step(self, action):
+        place, side = self.state
+        place = np.array([(place[0] + action[0]) % 2, min(2, place[1] + action[1])])
+        side = 11 - side if self.np_random.random() < 0.25 else side
+        self.state = (place, side)
+        ended = bool(place[1] == 2)
+        return self.state, float(action[0] - action[1]), ended, False, {}
+
+
+def test_tuples_and_vectors_are_counted_alike_by_model_and_simulator():
+    simulator = ca.GymSimulator(Crossing(), 0.9, "absorb", reward_range=(-1, 1))
+    mdp = ca.from_gym(Crossing(), 0.9, "absorb")
+    assert mdp.shape == (simulator.n_states, simulator.n_actions) == (13, 4)
+    assert mdp.state_names == simulator.known.state_names
+    assert mdp.state_names[1] == "((0, 0), 6)"
+    assert mdp.action_names == ("(0, 0)", "(0, 1)", "(1, 0)", "(1, 1)")
+    for state in range(12):
+        assert simulator.spaces.state_number("here", simulator.spaces.element(state)) == state
+    n, rng = 2000, np.random.default_rng(3)
+    # what cannot be reached stays in the model, and goes on in the environment
+    for state in np.flatnonzero(mdp.visitable[:-1]):
+        for action in range(4):
+            after, paid = simulator.sample(np.full(n, state), np.full(n, action), rng)
+            share = np.bincount(after, minlength=13) / n
+            exact = mdp.transitions[[4 * state + action]].toarray().ravel()
+            assert np.abs(share - exact).max() <= 6 * np.sqrt(0.25 / n)
+            assert (paid == mdp.rewards[state, action]).all()
+
+
+class Sees(gymnasium.ObservationWrapper):
+    """Observes the mirrored place, and can be put there."""
+
+    def observation(self, observation):
+        return 13 - observation
+
+    def set_state(self, state):
+        self.unwrapped.place = 13 - int(state)
+
+
+def test_set_state_of_a_wrapper_is_found():
+    simulator = ca.GymSimulator(gymnasium.wrappers.TimeLimit(Sees(Walk()), 50), 0.9, "absorb", reward_range=(-0.5, 1.0))
+    plain, mirrored = ca.from_gym(WalkWithSetter(), 0.9, "absorb"), ca.from_gym(Sees(Walk()), 0.9, "absorb")
+    order = [3, 2, 1, 0, 4]
+    assert np.array_equal(
+        mirrored.transitions.toarray().reshape(5, 2, 5)[order][:, :, order],
+        plain.transitions.toarray().reshape(5, 2, 5),
+    )
+    after, _ = simulator.sample(np.zeros(9, np.int64), np.zeros(9, np.int64), np.random.default_rng(0))
+    # observed 5 is place 8, from where no step leads beyond 7
+    assert set(after) <= {0, 1, 4}

@@ -2,20 +2,24 @@
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from cautious.arrays import Array
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.checks import as_count, as_number, as_seed, did_you_mean
-from cautious.comparison.results import OURS, Comparison, ComparisonRow
+from cautious.comparison.results import OURS, YOURS, Comparison, ComparisonRow
 from cautious.errors import CautiousError, IncompatibleError, InputError, shown
+from cautious.evaluation.agents import Agent, agent_table
+from cautious.evaluation.policy_rows import policy_table
 from cautious.learning.learn import learn
 from cautious.learning.loop import LearningProgress
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
+from cautious.occupancy import check_policy
 from cautious.peers import roster
 from cautious.peers.timing import finite, repeated
 from cautious.peers.workers import Worker
@@ -51,6 +55,8 @@ def compare(
     samples: int | None = None,
     seed: int = 0,
     callback: Callable[[Turn], Any] | None = None,
+    *,
+    policies: Mapping[str, Any] | None = None,
 ) -> Comparison:
     """Solve one problem by many methods, and judge all answers alike.
 
@@ -78,6 +84,9 @@ def compare(
         For the learners.
     callback
         Called with a ``Turn`` before each method.
+    policies
+        Policies of your own by name, each anything that ``ca.evaluate`` takes: an agent of another library, a function,
+        an array, a Solution. They are rows of the table as well, judged like the others.
 
     Examples
     --------
@@ -95,9 +104,10 @@ def compare(
     if callback is not None and not callable(callback):
         raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
     budget = None if samples is None else as_count("samples", samples)
-    wanted = _wanted(problem, methods, budget)
+    given = {} if policies is None else _tables(problem, policies)
+    wanted = [] if given and methods is not None and not methods else _wanted(problem, methods, budget)
     learning = (budget or DEFAULT_SAMPLES, limit, as_seed(seed))
-    rows: list[ComparisonRow] = []
+    rows = [policy_row(problem, name, table) for name, table in given.items()]
     with Peers(problem, tolerance, limit) as peers:
         for number, (name, whose) in enumerate(wanted, 1):
             if callback is not None:
@@ -119,6 +129,27 @@ def compare(
                 rows += [ComparisonRow(later, owner, "interrupted") for later, owner in wanted[number:]]
                 break
     return Comparison(tuple(rows), problem, tolerance, limit)
+
+
+def _tables(problem: Problem, policies: Any) -> dict[str, Array]:
+    """The policies as tables, which is what they are judged by."""
+    if not isinstance(policies, Mapping):
+        raise InputError(f"policies must map names to policies, found {type(policies).__name__}")
+    tables = {}
+    for name, policy in policies.items():
+        try:
+            table = policy_table(policy, problem.mdp)
+            if isinstance(table, Agent):
+                table = agent_table(table, problem.mdp)
+            if table is None:
+                raise IncompatibleError(
+                    "it remembers, or answers differently when it is asked again; ca.compare judges policies exactly, "
+                    "ca.evaluate simulates them"
+                )
+            tables[str(name)] = check_policy(problem.mdp, table)
+        except (InputError, IncompatibleError) as error:
+            raise type(error)(f"policies[{shown(name)}]: {error}") from error
+    return tables
 
 
 def method_names() -> dict[str, str]:
@@ -196,6 +227,11 @@ def solver_row(problem: Problem, solver: Solver, request: Request) -> Comparison
         gap=finite(solution.gap) if np.isfinite(solution.objective) else None,
         seconds=found["seconds"],
     )
+
+
+def policy_row(problem: Problem, name: str, table: Array) -> ComparisonRow:
+    """A policy of the user's, by its table."""
+    return ComparisonRow(name, YOURS, "given", finite(evaluate_policy(problem, table).objective))
 
 
 def learner_row(problem: Problem, method: str, samples: int, limit_seconds: float, seed: int) -> ComparisonRow:

@@ -6,13 +6,13 @@ from typing import Any
 
 from cautious.problem import Problem
 
-OURS = "cautious"
+OURS, YOURS = "cautious", "yours"
 HEADERS = ("method", "whose", "status", "objective", "gap", "seconds", "note")
 
 
 def label(method: str, whose: str) -> str:
     """What to call a method where its package has no column: "planning", "CVXPY CLARABEL", "Storm PI"."""
-    return method if whose == OURS or method.startswith(whose) else f"{whose} {method}"
+    return method if whose in (OURS, YOURS) or method.startswith(whose) else f"{whose} {method}"
 
 
 @dataclass(frozen=True)

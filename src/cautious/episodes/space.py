@@ -133,15 +133,22 @@ def space_of(model: Any) -> Space:
     if not isinstance(model, GymSimulator):
         return Space(states, actions, discount, allowed)
     # the extra state of "absorb" is ours: the environment never shows it
-    extra = model.at_end == "absorb"
+    extra, spaces = model.at_end == "absorb", model.spaces
     return Space(
-        Labels("state", shape[0] - extra, None, model.first_state),
-        Labels("action", shape[1], None, model.first_action),
+        _observed("state", spaces.n_states, spaces.element(0), names[0]),
+        _observed("action", spaces.n_actions, spaces.action(0), names[1]),
         discount,
         allowed,
         model.at_end,
         shape[0] - 1 if extra else None,
     )
+
+
+def _observed(kind: str, count: int, first: Any, names: tuple[str, ...] | None) -> Labels:
+    """Labels of an environment: its numbers from the first on, or names where an element has several parts."""
+    if isinstance(first, int):
+        return Labels(kind, count, None, first)
+    return Labels(kind, count, None if names is None else names[:count])
 
 
 def as_labels(name: str, value: Any) -> NDArray[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.checks import as_array, as_count, as_policy, as_seed, axes_of, is_listable
 from cautious.errors import IncompatibleError, InputError, shown
+from cautious.evaluation.agents import Agent, agent_table
 from cautious.evaluation.policy_rows import policy_table
 from cautious.evaluation.return_moments import RELATIVE_ROUNDING, return_moments
 from cautious.evaluation.rollouts import roll_out
@@ -123,8 +124,13 @@ def evaluate(
     mdp_or_simulator
         A ``ca.MDP``, or anything with the members of ``ca.Simulator``.
     policy
-        (S, A), rows sum to one; (T, S, A), a table for each step; or a Solution. Where the model of a Solution and this
-        one both have names, states and actions are matched by name; an array is taken as it stands.
+        (S, A), rows sum to one; (S,), an action for each state; (T, S, A), a table for each step; or a Solution. Where
+        the model of a Solution and this one both have names, states and actions are matched by name; an array is taken
+        as it stands. Or an agent: anything with ``predict(observation)``, as of Stable-Baselines3, or a function of
+        the observation, which is the number of the state, or what ``ca.from_gym``, ``ca.GymSimulator`` and
+        ``ca.from_function`` made a state of. ``predict`` is asked with ``deterministic=True`` if it takes that, and is
+        given back the memory that it returns. One that remembers, or answers differently when it is asked again, has no
+        exact figures.
     episodes
         How many episodes; at least 2, so that there is a spread.
     horizon
@@ -166,10 +172,16 @@ def evaluate(
         simulator = mdp_or_simulator
         check_members(simulator)
     given, gamma = policy_table(policy, mdp_or_simulator), float(simulator.discount)
+    if isinstance(given, Agent) and isinstance(mdp_or_simulator, MDP):
+        found = agent_table(given, mdp_or_simulator)
+        # one that answers at random, or remembers, can only be simulated
+        given = given if found is None else found
     criterion, length = _criterion(mdp_or_simulator, policy, given, horizon, gamma)
-    mdp = None
-    if isinstance(mdp_or_simulator, MDP):
-        mdp = mdp_or_simulator.with_horizon(criterion)
+    mdp = mdp_or_simulator.with_horizon(criterion) if isinstance(mdp_or_simulator, MDP) else None
+    table: Array | Agent
+    if isinstance(given, Agent):
+        table = given
+    elif mdp is not None:
         table = check_policy(mdp, given)
     else:
         # which pairs are allowed only the simulator knows
@@ -177,7 +189,7 @@ def evaluate(
         table = as_policy(given, (length, *shape) if axes_of(given) == 3 else shape)
     masks = _set_masks(simulator if mdp is None else mdp, sets)
     exact: dict[str, Any] = {}
-    if mdp is not None:
+    if mdp is not None and not isinstance(table, Agent):
         exact["exact_mean"], exact["exact_variance"] = return_moments(mdp, table)
         states = policy_occupancy(mdp, table).pairs.sum(axis=1) if masks else np.empty(0)
         exact["exact_exposure"] = {name: float(states[mask].sum()) for name, mask in masks.items()}
@@ -226,7 +238,7 @@ def _criterion(model: MDP | Simulator, policy: Any, table: Any, asked: Any, disc
     known = policy.horizon if isinstance(policy, Solution) else None
     if known is None and isinstance(model, MDP):
         known = model.horizon
-    if known is None and axes_of(table) == 3:
+    if known is None and not isinstance(table, Agent) and axes_of(table) == 3:
         known = len(table)
     # with a discount below 1, a number of steps only says when an episode is cut
     if known is None and (discount == 1 or isinstance(asked, str)):

@@ -1,4 +1,6 @@
-"""Which row of a policy belongs to which state: by name where both sides have names, else by position.
+"""What a policy is: a table, an action for each state, a Solution, or an agent; and which row belongs to which state.
+
+Rows belong to states by name where both sides have names, else by position.
 
 A Solution knows the model it was made for. The same states or actions in another order are put into the order of the
 model at hand; other names mean another model, and are refused: its rows would say nothing about this one. Names that
@@ -10,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cautious.errors import IncompatibleError
+from cautious.checks import as_array, axes_of, check_shape, first_bad
+from cautious.errors import IncompatibleError, InputError
+from cautious.evaluation.agents import Agent, is_agent
+from cautious.models.gym_spaces import Spaces
 from cautious.models.simulators import Simulator, known_of
 from cautious.models.tabular import MDP
 from cautious.risks.priors import HasPolicy
@@ -20,16 +25,35 @@ SHOWN_NAMES = 6
 
 
 def policy_table(policy: Any, model: MDP | Simulator) -> Any:
-    """The policy (S, A) or (T, S, A), not yet checked, in the order of the model's states and actions."""
-    if not isinstance(policy, HasPolicy):
-        return policy
+    """The policy (S, A) or (T, S, A), not yet checked, in the order of the model's states and actions; or an agent."""
     if not isinstance(policy, Solution):
-        return policy.policy
+        if isinstance(policy, HasPolicy) and isinstance(policy.policy, np.ndarray | list):
+            return policy.policy
+        if is_agent(policy):
+            return Agent(policy, model)
+        return policy if axes_of(policy) != 1 else _one_action_each(policy, model)
     here = model if isinstance(model, MDP) else known_of(model)
+    if isinstance(here.interface, Spaces) and policy.mdp.interface == here.interface:
+        # the same environment, read in two ways: after an end it does not matter what is done
+        rows = np.minimum(np.arange(model.n_states), policy.mdp.n_states - 1)
+        return policy.policy[..., rows, :]
     states = _order("states", policy.mdp.state_names, here.state_names)
     actions = _order("actions", policy.mdp.action_names, here.action_names)
     table = policy.policy if states is None else policy.policy[..., states, :]
     return table if actions is None else table[..., actions]
+
+
+def _one_action_each(actions: Any, model: MDP | Simulator) -> Any:
+    """A policy that takes one action in each state, by their numbers (S,)."""
+    chosen = as_array("policy", actions)
+    check_shape("policy", chosen, (model.n_states,), "(S,), an action for each state")
+    if not np.issubdtype(chosen.dtype, np.integer):
+        raise InputError(f"policy must hold an action for each state, as whole numbers, found dtype {chosen.dtype}")
+    bad = (chosen < 0) | (chosen >= model.n_actions)
+    if bad.any():
+        where = first_bad(bad)
+        raise InputError(f"policy{list(where)} is {chosen[where]}; actions are numbered 0 to {model.n_actions - 1}")
+    return np.eye(model.n_actions)[chosen]
 
 
 def _order(what: str, made_for: Sequence[str] | None, wanted: Sequence[str] | None) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Indices, Mask
+from cautious.evaluation.agents import Agent, Play
 from cautious.models.simulator_checks import checked_sample, checked_states
 from cautious.models.simulators import Simulator
 
@@ -23,7 +24,7 @@ class Played:
 
 def roll_out(
     simulator: Simulator,
-    policy: Array,
+    policy: Array | Agent,
     masks: dict[str, Mask],
     seed: int,
     episodes: int,
@@ -55,19 +56,24 @@ def roll_out(
 
 
 def steps(
-    simulator: Simulator, policy: Array, seed: int, episodes: int, horizon: int
+    simulator: Simulator, policy: Array | Agent, seed: int, episodes: int, horizon: int
 ) -> Iterator[tuple[Indices, Array]]:
     """For each step the states (episodes,) before it and the rewards (episodes,) that it pays.
 
     A policy (T, S, A) has a table for each step.
     """
     rng, when = np.random.default_rng(seed), f" (seed {seed})"
-    cumulative = cumulative_rows(policy) if policy.ndim == 2 else np.empty(0)
+    play = Play(policy, episodes) if isinstance(policy, Agent) else None
+    tables = np.empty((0, 0)) if isinstance(policy, Agent) else policy
+    cumulative = cumulative_rows(tables) if play is None and tables.ndim == 2 else np.empty(0)
     with _noted("start_states", when):
         found: Any = simulator.start_states(episodes, rng)
     states = checked_states(simulator, "start_states", found, episodes, when)
     for step in range(horizon):
-        actions = drawn_actions(cumulative_rows(policy[step]) if policy.ndim == 3 else cumulative, states, rng)
+        if play is None:
+            actions = drawn_actions(cumulative_rows(tables[step]) if tables.ndim == 3 else cumulative, states, rng)
+        else:
+            actions = play.actions(states)
         when = f" (step {step}, seed {seed})"
         with _noted("sample", when):
             found = simulator.sample(states, actions, rng)

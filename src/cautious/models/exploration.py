@@ -19,6 +19,7 @@ from cautious.arrays import Array, Indices
 from cautious.checks import SUM_TOLERANCE, as_count, as_flag, as_number, check_choice, is_listable
 from cautious.errors import InputError, shown
 from cautious.models.gym_checks import AT_END, AtEnd
+from cautious.models.interface import Objects
 from cautious.models.outcome_lists import MergedOutcomes, OutcomeList, merged_outcomes, staying_outcomes
 from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
@@ -80,6 +81,7 @@ class ExploredMDP(MDP):
             scene=scene,
         )
         self.states, self.actions = tuple(states), tuple(actions)
+        self.interface = Objects(self.states, self.actions)
         self._numbers = states
 
     def index(self, state: Hashable) -> int:

@@ -11,40 +11,32 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.checks import as_array, as_distribution, one_state
-from cautious.errors import IncompatibleError, InputError, MissingExtraError, shown
+from cautious.errors import IncompatibleError, InputError, shown
+from cautious.models.gym_spaces import Spaces, deal, number_of, spaces_of
 
 RESET = "(observation, info)"
 STEP = "(observation, reward, terminated, truncated, info)"
 AtEnd = Literal["absorb", "restart"]
 AT_END = ("absorb", "restart")
-SetState = Callable[[Any, int], Any]
+SetState = Callable[[Any, Any], Any]
 # tables (S, A) are made of every observation, reachable or not
 MOST_PAIRS = 10**8
 
 
-def first_observed(env: Any, seed: int | None = None) -> int:
+def first_observed(env: Any, spaces: Spaces, seed: int | None = None) -> int:
     """The number of the state that a reset leads to; without a seed the environment keeps its generator."""
     answer = env.reset() if seed is None else env.reset(seed=seed)
     (observation, _) = _parts("env.reset()", answer, RESET, 2)
-    return observed_state("the observation of env.reset()", _single(observation), env.observation_space)
+    return spaces.observed("the observation of env.reset()", env, _single(observation))
 
 
-def stepped(env: Any, action: int, what: str) -> tuple[int, float, bool, bool]:
+def stepped(env: Any, spaces: Spaces, action: Any, what: str) -> tuple[int, float, bool, bool]:
     """The next state, the reward, and whether a step terminated or truncated; ``what`` says which step it is."""
     observation, reward, terminated, truncated, _ = _parts(what, env.step(action), STEP, 5)
-    state = observed_state(f"the observation of {what}", _single(observation), env.observation_space)
+    state = spaces.observed(f"the observation of {what}", env, _single(observation))
     if isinstance(reward, bool) or not isinstance(reward, int | float | np.integer | np.floating):
         raise InputError(f"the reward of {what} must be a number, found {shown(reward)}")
     return state, float(reward), _flag(what, "terminated", terminated), _flag(what, "truncated", truncated)
-
-
-def observed_state(what: str, observation: Any, space: Any) -> int:
-    """The number of the state with this observation; ``what`` says where it was found."""
-    first, last = int(space.start), int(space.start) + int(space.n) - 1
-    is_whole = isinstance(observation, int | np.integer) and not isinstance(observation, bool)
-    if not is_whole or not first <= observation <= last:
-        raise InputError(f"{what} is {shown(observation, 40)}; observations are {first} to {last}")
-    return int(observation) - first
 
 
 def _parts(what: str, answer: Any, expected: str, count: int) -> tuple[Any, ...]:
@@ -58,7 +50,7 @@ def _parts(what: str, answer: Any, expected: str, count: int) -> tuple[Any, ...]
 
 def _single(observation: Any) -> Any:
     """Gymnasium allows whole numbers and arrays that hold one."""
-    return observation[()] if isinstance(observation, np.ndarray) else observation
+    return observation[()] if isinstance(observation, np.ndarray) and observation.ndim == 0 else observation
 
 
 def _flag(what: str, name: str, value: Any) -> bool:
@@ -71,8 +63,8 @@ def _flag(what: str, name: str, value: Any) -> bool:
 class SetsState(Protocol):
     """An environment that can be put into a state."""
 
-    def set_state(self, state: int) -> Any:
-        """Be in the state that is observed as this number."""
+    def set_state(self, state: Any) -> Any:
+        """Be in the state in which this is observed."""
         ...
 
 
@@ -120,31 +112,20 @@ class Wrappers:
         return float(outer)
 
 
-def check_environment(env: Any, who: str) -> set[str]:
-    """Refuse what has no states and actions to count; gives what wrappers change: "observations", "rewards".
+def check_environment(env: Any, who: str) -> tuple[Spaces, set[str]]:
+    """Refuse what has no states and actions to count; gives these and what wrappers change.
 
-    ``who`` asks, for the messages.
+    Changed may be "observations" and "rewards"; ``who`` asks, for the messages.
     """
-    try:
-        import gymnasium
-        from gymnasium.envs.toy_text.taxi import TaxiEnv
-        from gymnasium.wrappers import Autoreset
-    except ImportError:
-        raise MissingExtraError(f'{who} needs gymnasium; install it with: pip install "cautious[gym]"') from None
-    if not isinstance(env, gymnasium.Env):
+    spaces = spaces_of(env, who)
+    import gymnasium
+    from gymnasium.envs.toy_text.taxi import TaxiEnv
+    from gymnasium.wrappers import Autoreset
+
+    if spaces.n_states * spaces.n_actions > MOST_PAIRS:
         raise IncompatibleError(
-            f"env must be a gymnasium.Env, found {type(env).__name__}; make one with gymnasium.make(name)"
-        )
-    for name, space in (("observation_space", env.observation_space), ("action_space", env.action_space)):
-        if not isinstance(space, gymnasium.spaces.Discrete):
-            raise IncompatibleError(
-                f"env.{name} is {space}; {who} needs Discrete, so that states and actions can be counted"
-            )
-    n_states, n_actions = int(env.observation_space.n), int(env.action_space.n)
-    if n_states * n_actions > MOST_PAIRS:
-        raise IncompatibleError(
-            f"env has {n_states} observations and {n_actions} actions; {who} takes up to {MOST_PAIRS:.0e} pairs. If "
-            "few of them can be reached, write the outcomes down: ca.from_function"
+            f"env has {spaces.n_states} observations and {spaces.n_actions} actions; {who} takes up to "
+            f"{MOST_PAIRS:.0e} pairs. If few of them can be reached, write the outcomes down: ca.from_function"
         )
     if isinstance(env.unwrapped, TaxiEnv) and env.unwrapped.fickle_passenger:
         raise IncompatibleError(
@@ -155,11 +136,15 @@ def check_environment(env: Any, who: str) -> set[str]:
     wrappers = list(wrappers_of(env))
     if any(isinstance(wrapper, Autoreset) for wrapper in wrappers):
         raise IncompatibleError("env has the wrapper Autoreset, which replaces every step after an end by a reset")
-    return {change for kind, change in kinds.items() if any(isinstance(wrapper, kind) for wrapper in wrappers)}
+    changes = {change for kind, change in kinds.items() if any(isinstance(wrapper, kind) for wrapper in wrappers)}
+    return spaces, changes
 
 
 def understood_wrappers(env: Any) -> Wrappers:
-    """The wrappers of rewards and actions; those of observations are passed over, unknown ones are refused."""
+    """The wrappers of rewards and actions; those of observations are passed over, unknown ones are refused.
+
+    Nothing needs to be known of a wrapper that can be put into a state, nor of what is inside it.
+    """
     import gymnasium
     from gymnasium import wrappers as known
 
@@ -174,6 +159,8 @@ def understood_wrappers(env: Any) -> Wrappers:
     }
     of_rewards, of_actions = [], []
     for wrapper in wrappers_of(env):
+        if isinstance(wrapper, SetsState):
+            break
         kind: Any = type(wrapper)
         plain_reset = kind.reset is gymnasium.Wrapper.reset
         if kind in harmless or (plain_reset and kind.step is gymnasium.Wrapper.step):
@@ -201,37 +188,52 @@ def wrappers_of(env: Any) -> Iterator[Any]:
         env = env.env
 
 
-def given_start(env: Any, start: Any) -> Array | None:
+def given_start(spaces: Spaces, start: Any) -> Array | None:
     """First states (S,) by a caller's word: a distribution, or one observation; None says nothing."""
-    count = int(env.observation_space.n)
     if start is None:
         return None
-    if as_array("start", start).ndim > 0:
-        return as_distribution("start", start, (count,), "(S,), one chance per observation")
-    return one_state(count, observed_state("start", start, env.observation_space))
+    number = number_of(spaces.states, start)
+    if number is not None:
+        return one_state(spaces.n_states, number)
+    if isinstance(start, tuple) or as_array("start", start).ndim == 0:
+        spaces.state_number("start", start)
+    return as_distribution("start", start, (spaces.n_states,), "(S,), one chance per observation")
 
 
-def own_start(env: Any, changes: set[str]) -> Array | None:
+def own_start(env: Any, spaces: Spaces, changes: set[str]) -> Array | None:
     """First states (S,) as the environment's ``initial_state_distrib`` says; None where it does not."""
-    bare, count = env.unwrapped, int(env.observation_space.n)
+    bare, count = env.unwrapped, spaces.n_states
     if "observations" in changes or not isinstance(bare, HasFirstStates):
         return None
     return as_distribution("env.unwrapped.initial_state_distrib", bare.initial_state_distrib, (count,), "(S,)")
 
 
-def state_setter(env: Any, changes: set[str], who: str) -> SetState:
+def sets_itself(env: Any) -> bool:
+    """Whether a wrapper can be put into a state by its own ``set_state``."""
+    return any(isinstance(wrapper, SetsState) for wrapper in wrappers_of(env))
+
+
+def state_setter(env: Any, spaces: Spaces, changes: set[str], who: str) -> SetState:
     """How to put this environment into a state."""
+    import gymnasium
+    from gymnasium.envs.toy_text.blackjack import BlackjackEnv
+
     bare = env.unwrapped
     ways = (
         "pass set_state=..., a function of (env, observation): it may write the environment's attributes, or call "
         'env.reset(options={"state": observation}) where the environment takes such options'
     )
-    if "observations" in changes:
-        raise IncompatibleError(f"a wrapper of {env} changes the observations, so they are not its states; {ways}")
+    for wrapper in wrappers_of(env):
+        if isinstance(wrapper, SetsState):
+            return _by_wrapper
+        if isinstance(wrapper, gymnasium.ObservationWrapper):
+            raise IncompatibleError(f"a wrapper of {env} changes the observations, so they are not its states; {ways}")
     if isinstance(bare, SetsState):
         return _by_method
+    if isinstance(bare, BlackjackEnv):
+        return deal
     # toy_text environments have a state from their first reset on
-    observed = first_observed(env, 0) + int(env.observation_space.start)
+    observed = spaces.element(first_observed(env, spaces, 0))
     if isinstance(bare, ToyText) and bare.s == observed:
         return _by_attribute
     raise IncompatibleError(f"{who} does not know how to set the state of {env}; {ways}")
@@ -243,11 +245,15 @@ def title_of(env: Any) -> str:
 
 
 # functions of the module, so that a simulator can be pickled
-def _by_method(env: Any, observation: int) -> None:
+def _by_wrapper(env: Any, observation: Any) -> None:
+    next(wrapper for wrapper in wrappers_of(env) if isinstance(wrapper, SetsState)).set_state(observation)
+
+
+def _by_method(env: Any, observation: Any) -> None:
     env.unwrapped.set_state(observation)
 
 
-def _by_attribute(env: Any, observation: int) -> None:
+def _by_attribute(env: Any, observation: Any) -> None:
     env.unwrapped.s = observation
 
 

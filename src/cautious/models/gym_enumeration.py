@@ -23,6 +23,7 @@ from cautious.arrays import Array
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models.gym_checks import SetState, first_observed, state_setter
 from cautious.models.gym_simulator import GymSimulator
+from cautious.models.gym_spaces import Spaces
 from cautious.models.outcome_lists import OutcomeList
 
 MOST_WAYS = 10_000
@@ -90,7 +91,15 @@ class ListedDraws:
         """One of several things."""
         _refuse_size("choice", size)
         things = range(int(a)) if np.ndim(a) == 0 else a
-        way = self.fork(_equal(len(things)) if p is None else _chances(p, len(things)))
+        chances = _equal(len(things)) if p is None else _chances(p, len(things))
+        if isinstance(a, list | tuple) and all(isinstance(thing, int | str) for thing in a):
+            # what is there several times is one way
+            first = {thing: place for place, thing in reversed(list(enumerate(a)))}
+            merged = [0.0] * len(a)
+            for thing, chance in zip(a, chances, strict=True):
+                merged[first[thing]] += chance
+            chances = merged
+        way = self.fork(chances)
         return np.int64(way) if np.ndim(a) == 0 else things[way]
 
     def __getattr__(self, name: str) -> Any:
@@ -192,27 +201,28 @@ def _refuse_size(name: str, size: Any) -> None:
         raise UnlistedDraw(f"draws many numbers at once (np_random.{name} with size={size!r})")
 
 
-def first_states(env: Any) -> Array:
+def first_states(env: Any, spaces: Spaces) -> Array:
     """The start (S,) of an environment, from all the ways of its reset."""
     env.reset(seed=0)
-    chances = [np.zeros(int(env.observation_space.n)) for _ in range(2)]
+    chances = [np.zeros(spaces.n_states) for _ in range(2)]
     try:
         for start in chances:
-            for state, chance in _all_ways(env, lambda: first_observed(env)).items():
+            for state, chance in _all_ways(env, lambda: first_observed(env, spaces)).items():
                 start[state] += chance
     except UnlistedDraw as reason:
         raise IncompatibleError(
-            f"start is needed: env.reset() {reason}; pass start=..., one observation, or one chance per observation"
+            f"start is needed: env.reset() {reason}; pass start=..., one observation, or one chance per observation, "
+            "or learn from samples: ca.learn(ca.GymSimulator(env, ...))"
         ) from None
     if not np.array_equal(chances[0], chances[1]):
         raise IncompatibleError("start is needed: env.reset() does not come out the same when it is done again")
     return np.asarray(chances[0] / chances[0].sum())
 
 
-def settable(env: Any, changes: set[str], set_state: SetState | None) -> GymSimulator:
+def settable(env: Any, spaces: Spaces, changes: set[str], set_state: SetState | None) -> GymSimulator:
     """The environment with a way to put it into a state; ``changes`` are those of its wrappers."""
     try:
-        setter = state_setter(env, changes, "from_gym") if set_state is None else set_state
+        setter = state_setter(env, spaces, changes, "from_gym") if set_state is None else set_state
         # rewards are read, not checked: no range is known
         return GymSimulator(env, 0.0, "absorb", (0.0, 0.0), setter)
     except IncompatibleError as error:
@@ -239,7 +249,7 @@ def tried_outcomes(simulator: GymSimulator, first: Array) -> OutcomeList:
     for (state, action), ways in reversed(found.items()):
         if _ways_of_step(simulator, state, action) != ways:
             raise IncompatibleError(
-                f"{_which(simulator, state, action)} comes out differently when tried again: it is random in a way "
+                f"{simulator.call(state, action)} comes out differently when tried again: it is random in a way "
                 f"that cannot be listed, or the observation is not the whole state; {WAY_OUT}"
             )
     lines = [
@@ -256,34 +266,49 @@ def _ways_of_step(simulator: GymSimulator, state: int, action: int) -> Ways:
         next_state, reward, terminated, truncated = simulator.step(state, action)
         ended.append(terminated or truncated)
         if not math.isfinite(reward):
-            raise InputError(f"the reward of {_which(simulator, state, action)} is {reward}; it must be finite")
+            raise InputError(f"the reward of {simulator.call(state, action)} is {reward}; it must be finite")
         return (ENDED if terminated else next_state), reward
 
     def prepare() -> None:
         if ended and ended[-1]:
             simulator.env.reset()
-        simulator.be_in(state)
 
     ended: list[bool] = []
     try:
-        ways = _all_ways(simulator.env, step, prepare)
+        ways = _all_ways(simulator.env, step, prepare, lambda: simulator.be_in(state))
     except UnlistedDraw as reason:
         raise IncompatibleError(
-            f"{_which(simulator, state, action)} {reason}, and env has no table P; {WAY_OUT}"
+            f"{simulator.call(state, action)} {reason}, and env has no table P; {WAY_OUT}"
         ) from None
     if ended[-1]:
         simulator.env.reset()
     return ways
 
 
-def _all_ways(env: Any, act: Callable[[], Result], prepare: Callable[[], Any] = lambda: None) -> dict[Result, float]:
-    """What ``act`` can come out as, each with its probability; ``prepare`` goes before each try and may draw."""
+def _nothing() -> None:
+    pass
+
+
+def _all_ways(
+    env: Any,
+    act: Callable[[], Result],
+    prepare: Callable[[], Any] = _nothing,
+    settle: Callable[[], Any] = _nothing,
+) -> dict[Result, float]:
+    """What ``act`` can come out as, each with its probability.
+
+    ``prepare`` goes before each try and may draw; then ``settle``, whose draws are listed as those of ``act`` are.
+    """
 
     def attempt(draws: Any) -> Result:
         prepare()
-        real, before = env.unwrapped.np_random, _generators(env)
+        real = env.unwrapped.np_random
         env.unwrapped.np_random = draws
         try:
+            settle()
+            env.unwrapped.np_random = real
+            before = _generators(env)
+            env.unwrapped.np_random = draws
             result = act()
         except TypeError as error:
             # operations that a uniform number does not have
@@ -320,7 +345,3 @@ def _comparable(state: Any) -> Any:
     if isinstance(state, dict):
         return {key: _comparable(value) for key, value in state.items()}
     return state.tobytes() if isinstance(state, np.ndarray) else state
-
-
-def _which(simulator: GymSimulator, state: int, action: int) -> str:
-    return f"env.step({action + simulator.first_action}) from the observation {state + simulator.first_state}"

@@ -10,7 +10,7 @@ from cautious.arrays import Array, Indices
 from cautious.checks import as_number, check_choice
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models import gym_checks
-from cautious.models.scene import Scene
+from cautious.models.gym_naming import ENDS, naming_of
 from cautious.models.simulator_checks import as_reward_range, checked_pairs
 from cautious.models.simulators import Known
 
@@ -24,8 +24,8 @@ class GymSimulator:
     Parameters
     ----------
     env
-        With ``Discrete`` observations that are its whole state, and ``Discrete`` actions. It is stepped through its
-        wrappers and must not be used elsewhere at the same time.
+        Its observations are its whole state, and they and the actions can be counted: ``Discrete``, ``MultiDiscrete``
+        or a ``Tuple`` of them. It is stepped through its wrappers and must not be used elsewhere at the same time.
     discount
         Weight of the next step, in [0, 1]; ``ca.learn`` needs one below 1.
     at_end
@@ -34,8 +34,8 @@ class GymSimulator:
     reward_range
         (low, high). Default: from the environment's table ``P``, where it has one.
     set_state
-        ``set_state(env, observation)`` puts the environment into a state. Default: ``env.unwrapped.set_state``, or
-        the attribute ``s`` of Gymnasium's toy_text environments.
+        ``set_state(env, observation)`` puts the environment into a state. Default: the method ``set_state`` of the
+        environment or of a wrapper, or what is known of Gymnasium's toy_text environments.
 
     Action masks are ignored: every action is tried in every state.
 
@@ -55,23 +55,26 @@ class GymSimulator:
         reward_range: tuple[float, float] | None = None,
         set_state: gym_checks.SetState | None = None,
     ) -> None:
-        changes = gym_checks.check_environment(env, "GymSimulator")
+        spaces, changes = gym_checks.check_environment(env, "GymSimulator")
         self.discount = as_number("discount", discount, 0, 1)
         check_choice("at_end", at_end, gym_checks.AT_END)
         if set_state is not None and not callable(set_state):
             raise InputError(f"set_state must be a function of (env, observation), found {shown(set_state)}")
-        self.env, self.at_end = env, at_end
-        self.first_state, self.first_action = int(env.observation_space.start), int(env.action_space.start)
-        self._observed, self.n_actions = int(env.observation_space.n), int(env.action_space.n)
+        self.env, self.at_end, self.spaces = env, at_end, spaces
+        self._observed, self.n_actions = spaces.n_states, spaces.n_actions
         self.n_states = self._observed + (at_end == "absorb")
         low, high = _table_range(env, changes) if reward_range is None else as_reward_range(reward_range)
         # the absorbing state pays 0, whatever the environment does
         self.reward_range = (min(low, 0.0), max(high, 0.0)) if at_end == "absorb" else (low, high)
         self.allowed = np.ones((self.n_states, self.n_actions), dtype=np.bool_)
         self._set_state = self._tried(
-            gym_checks.state_setter(env, changes, "GymSimulator") if set_state is None else set_state
+            gym_checks.state_setter(env, spaces, changes, "GymSimulator") if set_state is None else set_state
         )
-        self.known = Known(start=self._start(changes), scene=Scene(gym_checks.title_of(env)))
+        self.known = Known(
+            start=self._start(changes),
+            **naming_of(env, spaces, ENDS if at_end == "absorb" else ()),
+            interface=spaces,
+        )
         self._lock = threading.Lock()
 
     def start_states(self, n: int, rng: np.random.Generator) -> Indices:
@@ -95,12 +98,15 @@ class GymSimulator:
 
     def be_in(self, state: int) -> None:
         """Put the environment into a state."""
-        self._set_state(self.env, state + self.first_state)
+        self._set_state(self.env, self.spaces.element(state))
 
     def step(self, state: int, action: int) -> tuple[int, float, bool, bool]:
         """One step from the state it was put into: the next one, the reward, and whether it terminated or truncated."""
-        what = f"env.step({action + self.first_action}) from the observation {state + self.first_state}"
-        return gym_checks.stepped(self.env, action + self.first_action, what)
+        return gym_checks.stepped(self.env, self.spaces, self.spaces.action(action), self.call(state, action))
+
+    def call(self, state: int, action: int) -> str:
+        """What to call a step in a message."""
+        return f"env.step({self.spaces.action(action)}) from the observation {self.spaces.observation(state)}"
 
     def _step(self, state: int, action: int) -> tuple[int, float]:
         if state == self._observed:
@@ -115,11 +121,11 @@ class GymSimulator:
 
     def _reset(self, rng: np.random.Generator | None) -> int:
         """A first state; the generator, where there is one, seeds everything the environment draws from now on."""
-        return gym_checks.first_observed(self.env, None if rng is None else int(rng.integers(SEEDS)))
+        return gym_checks.first_observed(self.env, self.spaces, None if rng is None else int(rng.integers(SEEDS)))
 
     def _tried(self, set_state: gym_checks.SetState) -> gym_checks.SetState:
         """The function, when it works: better to fail here than in the middle of a run."""
-        first = self._reset(np.random.default_rng(0)) + self.first_state
+        first = self.spaces.element(self._reset(np.random.default_rng(0)))
         try:
             set_state(self.env, first)
         except Exception as error:
@@ -129,7 +135,8 @@ class GymSimulator:
         return set_state
 
     def _start(self, changes: set[str]) -> Array | None:
-        start = gym_checks.own_start(self.env, changes) if isinstance(self.env.unwrapped, gym_checks.ToyText) else None
+        is_toy = isinstance(self.env.unwrapped, gym_checks.ToyText)
+        start = gym_checks.own_start(self.env, self.spaces, changes) if is_toy else None
         return np.append(start, 0.0) if start is not None and self.at_end == "absorb" else start
 
     def __getstate__(self) -> dict[str, Any]:

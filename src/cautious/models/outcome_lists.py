@@ -141,8 +141,13 @@ def _sums(rows: Indices, values: Array, n_rows: int) -> Array:
 def _agree(rewards: Array, first: Indices) -> bool:
     """Whether the rewards of each group, given by the place of its first one, are the same up to rounding."""
     low, high = np.minimum.reduceat(rewards, first), np.maximum.reduceat(rewards, first)
+    return bool(np.all(same_rewards(low, high)))
+
+
+def same_rewards(low: Array, high: Array) -> Mask:
+    """Where two rewards, the first the smaller one, are the same up to rounding."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.all(high - low <= SAME * np.maximum(np.abs(low), np.abs(high))))
+        return np.asarray(high - low <= SAME * np.maximum(np.abs(low), np.abs(high)))
 
 
 def _is_constant(values: Array, indptr: NDArray[Any]) -> bool:

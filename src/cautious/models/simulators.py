@@ -15,6 +15,7 @@ from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_allowed, as_array, as_count, as_distribution, as_number, fitting_memory, one_state
 from cautious.errors import IncompatibleError, InputError, MemoryLimitError, shown
+from cautious.models.interface import Interface
 from cautious.models.scene import Scene, model_names
 from cautious.models.simulator_checks import as_outcome, as_reward_range, as_state, checked_pairs
 
@@ -62,7 +63,7 @@ class Known:
     """What a simulator may tell beyond the protocol; everything is optional.
 
     ``allowed`` (S, A): the actions that exist. ``start`` (S,): the distribution of ``start_states``. Names and scene
-    are for risks given by name, and for drawings.
+    are for risks given by name, and for drawings; the interface is what agents of others see and say.
     """
 
     allowed: Mask | None = None
@@ -70,6 +71,7 @@ class Known:
     state_names: Sequence[str] | None = None
     action_names: Sequence[str] | None = None
     scene: Scene | None = None
+    interface: Interface | None = None
 
 
 @runtime_checkable

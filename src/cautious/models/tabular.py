@@ -30,6 +30,7 @@ from cautious.models.encodings import (
 )
 from cautious.models.ends import Ending, ended_states, find_ending
 from cautious.models.horizons import AVERAGE, Horizon
+from cautious.models.interface import Interface
 from cautious.models.scene import Scene, model_names
 from cautious.models.simulators import Known, TableSimulator
 
@@ -87,6 +88,8 @@ class MDP:
     # what a problem asks of the model: None (discounted, for ever), a number of steps, "average" or "total"
     horizon: Horizon = None
     memory: Memory | None = None
+    # what agents of others see and say, where that is not the number of a state and of an action
+    interface: Interface | None = None
     _last_ending: tuple[Mask, Ending] | None = None
 
     def __init__(
@@ -376,7 +379,7 @@ class MDP:
             self.outcome_rewards,
             self.discount,
             self.reward_range,
-            Known(self.allowed, self.start, self.state_names, self.action_names, self.scene),
+            Known(self.allowed, self.start, self.state_names, self.action_names, self.scene, self.interface),
             self.has_reward_spread,
         )
 
