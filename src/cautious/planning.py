@@ -10,6 +10,7 @@ from cautious.horizons.discounted import plan_discounted
 from cautious.horizons.finite import backward_induction
 from cautious.horizons.plan import Plan
 from cautious.horizons.recurrence import recurrent_part
+from cautious.horizons.search import Stopping
 from cautious.horizons.total import plan_total
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
@@ -40,9 +41,9 @@ def plan(
     allowed = mdp.allowed if allowed is None else allowed
     if isinstance(mdp.horizon, int):
         return backward_induction(mdp, reward, np.broadcast_to(allowed, (mdp.horizon, *mdp.shape)))
-    rule = tolerance if callable(tolerance) else lambda _: tolerance
+    stopping = Stopping(tolerance, known, over)
     if mdp.horizon == AVERAGE:
-        return plan_average(mdp, reward, allowed, rule, warm, known, over)
+        return plan_average(mdp, reward, allowed, stopping, warm)
     if mdp.horizon == TOTAL:
-        return plan_total(mdp, reward, allowed, rule, warm, known, over)
-    return plan_discounted(mdp, reward, allowed, rule, warm, known, over)
+        return plan_total(mdp, reward, allowed, stopping, warm)
+    return plan_discounted(mdp, reward, allowed, stopping, warm)

@@ -12,7 +12,6 @@ are solved for, and policy iteration takes over in the end (Haviv and Puterman, 
 classes is led to its best one before it is evaluated.
 """
 
-from collections.abc import Callable
 from copy import copy
 from functools import partial
 
@@ -27,6 +26,7 @@ from cautious.checks import states_of
 from cautious.horizons.discounted import plan_discounted
 from cautious.horizons.plan import Plan
 from cautious.horizons.recurrence import closed_classes, pair_graph, uniform_on
+from cautious.horizons.search import Search, Stopping
 from cautious.models.chains import Chain, DeterministicChains, balance_factors, chain_of, factors_are_cheap
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
@@ -52,24 +52,16 @@ PRECISION = 1e-9
 MAX_WIDTH_GROWTH = 100.0
 
 
-def plan_average(
-    mdp: MDP,
-    reward: Array,
-    allowed: Mask,
-    rule: Callable[[float], float],
-    warm: Plan | None,
-    known: float,
-    over: Callable[[], bool] | None,
-) -> Plan:
+def plan_average(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, warm: Plan | None = None) -> Plan:
     """As ``planning.plan``; ``allowed`` are the pairs of one end component. Values are relative ones."""
     inside = states_of(allowed)
     if inside.all():
-        return _Search(mdp, reward, allowed, rule, known, over).run(warm)
+        return _AverageSearch(mdp, reward, allowed, stopping).run(warm)
     states = np.flatnonzero(inside)
     part = mdp.restricted(states, allowed[states])
     if warm is not None:
         warm = Plan(warm.actions[states], warm.values[states], warm.lower, warm.upper)
-    found = _Search(part, reward[states], allowed[states], rule, known, over).run(warm)
+    found = _AverageSearch(part, reward[states], allowed[states], stopping).run(warm)
     actions, values = np.argmax(mdp.allowed, axis=1), np.zeros(mdp.n_states)
     actions[states], values[states] = found.actions, found.values
     return Plan(actions, values, found.lower, found.upper, found.sweeps)
@@ -93,7 +85,7 @@ def quickly_mixing(mdp: MDP, reward: Array, allowed: Mask, plan: Plan, slack: fl
     goal[references(closed_classes(chain.matrix), _mass(chain))] = 1.0
     part.discount, part.horizon = START_DISCOUNTS[0], None
     enough = REACH_PRECISION / (1 - part.discount)
-    found = plan_discounted(part, goal, part.allowed, partial(_constant, enough), None, -np.inf, None)
+    found = plan_discounted(part, goal, part.allowed, Stopping(enough))
     actions = plan.actions.copy()
     actions[states] = found.actions
     size = float(np.abs(values).max(initial=0.0)) + float(np.abs(reward[allowed]).max())
@@ -101,32 +93,19 @@ def quickly_mixing(mdp: MDP, reward: Array, allowed: Mask, plan: Plan, slack: fl
     return Plan(actions, values, least - rounding, plan.upper, plan.sweeps + found.sweeps)
 
 
-class _Search:
-    """State of one planning call in a model whose states all lie in the component."""
+class _AverageSearch(Search):
+    """All states of the model lie in the component."""
 
-    def __init__(
-        self,
-        mdp: MDP,
-        reward: Array,
-        allowed: Mask,
-        tolerance: Callable[[float], float],
-        known: float,
-        over: Callable[[], bool] | None,
-    ) -> None:
-        self.mdp, self.tolerance, self.allowed, self.known, self.over = mdp, tolerance, allowed, known, over
-        used = reward[allowed]
-        self.least_reward = float(used.min())
-        self.largest_reward = max(float(used.max()), -self.least_reward)
+    def __init__(self, mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping) -> None:
+        least, most = float(reward[allowed].min()), float(reward[allowed].max())
+        super().__init__(mdp, np.ones(mdp.n_states, np.bool_), max(most, -least), stopping)
+        self.allowed, self.spread = allowed, most - least
         self.reward = read_only_view(np.where(allowed, reward, -np.inf)).ravel()
         self.chains = DeterministicChains(mdp, self.reward)
         self.direct = factors_are_cheap(mdp)
-        self.scope = np.ones(mdp.n_states, np.bool_)
-        self.threads = threads_for(max(1, mdp.transitions.nnz))
-        self.summaries = np.empty((pieces(mdp.n_states), kernels.SUMMARY))
         self.products = np.empty((pieces(mdp.n_states), steps.STEP_CORRECTIONS + 1, steps.STEP_CORRECTIONS + 2))
         self.iterates = np.empty((kernels.KEPT_ITERATES, mdp.n_states))
-        self.spent, self.target = 0.0, 0.0
-        self.best: Plan
+        self.target = 0.0
 
     def run(self, warm: Plan | None) -> Plan:
         """Sweeps and passes; if these converge slowly, whole policies, from the best ones of high discounts."""
@@ -140,8 +119,7 @@ class _Search:
         if not (self.by_sweeps(values, actions, FIRST_ROUNDS) or self.by_discounts(warm)):
             # where solves did not help
             self.by_sweeps(self.best.values, self.best.actions.copy(), MAX_ROUNDS)
-        best = self.best
-        return Plan(best.actions, best.values, best.lower, best.upper, round(self.spent))
+        return self.found()
 
     def by_discounts(self, warm: Plan | None) -> bool:
         """Policy iteration, from the plan so far if there was one to begin with, and then from discounted ones.
@@ -151,14 +129,13 @@ class _Search:
         """
         if warm is not None and self.by_policies(self.best.values, self.best.actions.copy()):
             return True
-        spread = self.largest_reward - self.least_reward
         plan: Plan | None = None
         for gamma in START_DISCOUNTS:
             near = copy(self.mdp)
             near.discount, near.horizon = gamma, None
-            enough = START_PRECISION * spread / (1 - gamma)
+            enough = START_PRECISION * self.spread / (1 - gamma)
             table = self.reward.reshape(self.mdp.shape)
-            plan = plan_discounted(near, table, self.allowed, partial(_constant, enough), plan, -np.inf, self.over)
+            plan = plan_discounted(near, table, self.allowed, Stopping(enough, over=self.stopping.over), plan)
             self.spent += plan.sweeps
             values, _, _, done = self.improve(plan.values - plan.values.mean(), plan.actions.copy())
             if done or self.by_policies(values, plan.actions.copy()):
@@ -170,24 +147,16 @@ class _Search:
 
         Overwrites ``actions``, and keeps the best bounds.
         """
-        mdp, swept = self.mdp, np.empty(self.mdp.n_states)
-        model = (*mdp.csr, self.reward, 1.0)
-        sweep = partial(kernels.bellman, *model, values, self.scope, mdp.start, actions, swept, self.summaries)
-        over_pieces(mdp.n_states, self.threads, sweep)
-        self.spent += 1
-        least, most, largest, _, changed = kernels.combine_summaries(self.summaries)
-        # the reward of a pair that is nearly best is at most as large as the values on both sides of its equation: a
-        # cost far beyond them excludes a pair whatever it rounds to
-        relevant = min(self.largest_reward, 4 * largest)
-        rounding = 4 * EPS * (mdp.widest_row + 4) * (relevant + largest)
+        swept, (least, most, largest, _, changed) = self.sweep(self.reward, 1.0, values, actions)
+        rounding = self.rounding(largest)
         low, high = least - rounding, most + rounding
         width = high - low
         swept -= (swept.max() + swept.min()) / 2
         if width < self.best.upper - self.best.lower:
             self.best = Plan(actions.copy(), swept.copy(), low, high)
-        left, enough = self.best.upper - self.known, self.tolerance((low + high) / 2)
-        self.target = max(min(enough, PRECISION * (self.largest_reward - self.least_reward)), 4 * rounding)
-        done = width <= self.target or left <= enough or (self.over is not None and self.over())
+        worth = (low + high) / 2
+        self.target = max(min(self.stopping.gap(worth), PRECISION * self.spread), 4 * rounding)
+        done = width <= self.target or self.stopping.ends(self.best.upper, worth)
         return swept, width, changed, done
 
     def by_sweeps(self, values: Array, actions: Indices, rounds: int) -> bool:
@@ -216,7 +185,7 @@ class _Search:
             new *= 1 - STAYING_SHARE
             new += STAYING_SHARE * last
             last = new
-        self.spent += PASSES_PER_SWEEP * chain.chance.size / max(1, self.mdp.transitions.nnz)
+        self.spent += PASSES_PER_SWEEP * chain.chance.size / self.n_entries
         v0, v1, v2, v3 = (iterates[(PASSES_PER_SWEEP + i) % kernels.KEPT_ITERATES] for i in range(4))
         over_pieces(n, threads, partial(steps.step_products, v0, v1, v2, v3, self.products))
         weights = steps.best_weights(self.products, steps.STEP_CORRECTIONS, n)
@@ -272,11 +241,6 @@ class _Search:
         changed = actions.copy()
         changed[state] = hits[first] % self.mdp.n_actions
         return changed
-
-
-def _constant(number: float, _: float) -> float:
-    """A tolerance whatever the plan is worth."""
-    return number
 
 
 def _reaches(graph: sp.csr_array, goal: Mask) -> Mask:

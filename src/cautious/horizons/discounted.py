@@ -13,9 +13,7 @@ faster than one state per sweep. Where the policy no longer changes and passes c
 solved instead; and policy iteration with such solves takes over where the rounds above do not suffice.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -24,11 +22,11 @@ from cautious._core.likely_moves import follow_moves, likely_moves
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
 from cautious.horizons.plan import Plan
+from cautious.horizons.search import Search, Stopping
 from cautious.models.chains import DeterministicChains
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.evaluation_acceleration import EvaluationAcceleration
 from cautious.models.tabular import MDP
-from cautious.runtime.threads import over_pieces, pieces, threads_for
 
 # evaluation passes between two sweeps
 PASSES_PER_SWEEP = 10
@@ -41,8 +39,6 @@ MAX_ROUNDS, MAX_ROUNDS_WITH_PATHS, MAX_SMALL_ROUNDS = 300, 60, 30
 MAX_SMALL_STATES = 300
 MAX_POLICY_ROUNDS = 100
 IN_PLACE_SWEEPS = 10
-# how close bounds must be, as a share of what they prove beyond a known value
-MAX_WIDTH_SHARE = 0.2
 # what a linear solve costs, in rounds of a sweep and passes; and a step of it, in passes
 ROUNDS_PER_SOLVE = 12
 PASSES_PER_STEP = 16
@@ -59,47 +55,24 @@ class _Sweep:
     done: bool
 
 
-def plan_discounted(
-    mdp: MDP,
-    reward: Array,
-    allowed: Mask,
-    rule: Callable[[float], float],
-    warm: Plan | None,
-    known: float,
-    over: Callable[[], bool] | None,
-) -> Plan:
+def plan_discounted(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, warm: Plan | None = None) -> Plan:
     """As ``planning.plan``."""
-    return _Search(mdp, reward, allowed, rule, known, over).run(warm)
+    return _DiscountedSearch(mdp, reward, allowed, stopping).run(warm)
 
 
-class _Search:
-    """State of one planning call: the operator, the stopping rule and the best pair of bounds seen."""
-
-    def __init__(
-        self,
-        mdp: MDP,
-        reward: Array,
-        allowed: Mask,
-        tolerance: Callable[[float], float],
-        known: float,
-        over: Callable[[], bool] | None,
-    ) -> None:
-        self.mdp, self.tolerance, self.allowed, self.known, self.over = mdp, tolerance, allowed, known, over
+class _DiscountedSearch(Search):
+    def __init__(self, mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping) -> None:
+        self.allowed = allowed
         self.every = bool(allowed.all())
         usual = self.every or allowed is mdp.allowed
-        self.scope = read_only_view(mdp.visitable if usual else mdp.reachable(allowed) & states_of(allowed))
+        scope = read_only_view(mdp.visitable if usual else mdp.reachable(allowed) & states_of(allowed))
         self.reward = read_only_view(reward if self.every else np.where(allowed, reward, -np.inf)).ravel()
         used = reward if self.every else reward[allowed]
         self.least_reward, most = (float(used.min()), float(used.max())) if used.size else (0.0, 0.0)
-        self.largest_reward = max(most, -self.least_reward)
+        super().__init__(mdp, scope, max(most, -self.least_reward), stopping)
         self.greedy = DeterministicChains(mdp, self.reward)
         self.acceleration = EvaluationAcceleration(mdp)
-        self.n_entries = max(1, mdp.transitions.nnz)
-        self.threads = threads_for(self.n_entries)
-        self.summaries = np.empty((pieces(mdp.n_states), kernels.SUMMARY))
-        self.spent = 0.0
         self.target = 0.0
-        self.best: Plan
 
     def run(self, warm: Plan | None) -> Plan:
         """Sweeps, then whole policies; what it found."""
@@ -114,8 +87,7 @@ class _Search:
         values, done = self.by_sweeps(values, actions)
         if not done:
             self.by_policies(values, actions)
-        best = self.best
-        return Plan(best.actions, best.values, best.lower, best.upper, round(self.spent))
+        return self.found()
 
     def simpler_values(self) -> Array:
         """Starting values: those of the model in which each pair leads to its likeliest outcome, or zero."""
@@ -135,27 +107,18 @@ class _Search:
 
     def improve(self, values: Array, actions: Indices) -> _Sweep:
         """One sweep, which overwrites ``actions``; records the bounds."""
-        mdp, gamma = self.mdp, self.mdp.discount
-        swept, summaries = np.empty(mdp.n_states), self.summaries
-        model = (*mdp.csr, self.reward, gamma)
-        sweep = partial(kernels.bellman, *model, values, self.scope, mdp.start, actions, swept, summaries)
-        over_pieces(mdp.n_states, self.threads, sweep)
-        self.spent += 1
-        least, most, largest, mean, changed = kernels.combine_summaries(summaries)
-        # the reward of a pair that is nearly best is at most as large as the values on both sides of its equation: a
-        # cost far beyond them excludes a pair whatever it rounds to
-        relevant = min(self.largest_reward, 4 * largest)
-        rounding = 4 * EPS * (mdp.widest_row + 4) * (relevant + largest)
+        gamma = self.mdp.discount
+        swept, (least, most, largest, mean, changed) = self.sweep(self.reward, gamma, values, actions)
+        rounding = self.rounding(largest)
         low, high = (gamma * least - rounding) / (1 - gamma), (gamma * most + rounding) / (1 - gamma)
-        noise = 4 * EPS * (min(kernels.PIECE, mdp.n_states) + len(summaries)) * largest
+        noise = 4 * EPS * (min(kernels.PIECE, swept.size) + len(self.summaries)) * largest
         middle, width = (low + high) / 2, high - low
         swept += middle
         if width < self.best.upper - self.best.lower:
             self.best = Plan(actions.copy(), swept, mean + low - noise, mean + high + noise)
-        left, enough = self.best.upper - self.known, self.tolerance(mean + middle)
-        wanted = enough if np.isinf(left) else MAX_WIDTH_SHARE * left
-        self.target = max(wanted, 4 * rounding / (1 - gamma))
-        done = width <= self.target or left <= enough or (self.over is not None and self.over())
+        upper, worth = self.best.upper, mean + middle
+        self.target = max(self.stopping.width(upper, worth), 4 * rounding / (1 - gamma))
+        done = width <= self.target or self.stopping.ends(upper, worth)
         return _Sweep(swept, middle, width, changed, done)
 
     def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, bool]:

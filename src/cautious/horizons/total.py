@@ -19,9 +19,6 @@ claimed for its table.
 The method: sweeps in place, and linear systems of whole policies where these converge slowly or never.
 """
 
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -30,11 +27,11 @@ from cautious._core.rows import ending_actions
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import InputError
 from cautious.horizons.plan import Plan
+from cautious.horizons.search import Search, Stopping
 from cautious.models.chains import DeterministicChains, OrderedChain, ordered
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.ends import components_of
 from cautious.models.tabular import MDP
-from cautious.runtime.threads import over_pieces, pieces, threads_for
 
 # sweeps in place between two looks at the policy; if they reduce the change by less, a system is solved
 IN_PLACE_SWEEPS = 8
@@ -43,8 +40,6 @@ MAX_ROUNDS, MAX_POLICY_ROUNDS, MAX_RAISES = 60, 200, 8
 # of the allowed gap: what raised rewards may add, and what the values of the raised problem may be off, as a share of
 # the raise; the latter of what the first values may be off
 RAISE_SHARE, RESIDUAL_SHARE, FIRST_SHARE = 0.25, 0.25, 0.1
-# how close bounds must be, as a share of what they prove beyond a known value
-MAX_WIDTH_SHARE = 0.2
 # steps of value iteration until the sign of a component's gain is known
 MAX_GAIN_STEPS = 20_000
 # states of a component that an error names
@@ -53,17 +48,9 @@ NAMED_STATES = 3
 PASSES_PER_STEP = 16
 
 
-def plan_total(
-    mdp: MDP,
-    reward: Array,
-    allowed: Mask,
-    rule: Callable[[float], float],
-    warm: Plan | None,
-    known: float,
-    over: Callable[[], bool] | None,
-) -> Plan:
+def plan_total(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, warm: Plan | None = None) -> Plan:
     """As ``planning.plan``; without an upper bound where the table has none."""
-    return _Search(mdp, reward, allowed, rule, known, over).run(warm)
+    return _TotalSearch(mdp, reward, allowed, stopping).run(warm)
 
 
 def refuse_endless(mdp: MDP) -> None:
@@ -232,24 +219,12 @@ class _Raised:
         return np.where(heading >= 0, heading, actions)
 
 
-class _Search:
-    def __init__(
-        self,
-        mdp: MDP,
-        reward: Array,
-        allowed: Mask,
-        rule: Callable[[float], float],
-        known: float,
-        over: Callable[[], bool] | None,
-    ) -> None:
-        self.mdp, self.reward, self.allowed, self.rule, self.known, self.over = mdp, reward, allowed, rule, known, over
+class _TotalSearch(Search):
+    def __init__(self, mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping) -> None:
+        self.reward, self.allowed = reward, allowed
         self.end = mdp.ending(allowed)
-        self.scope = read_only_view(self.end.open)
-        self.largest_reward = float(np.abs(reward[self.end.pairs]).max(initial=0.0))
-        self.threads = threads_for(max(1, mdp.transitions.nnz))
-        self.summaries = np.empty((pieces(mdp.n_states), kernels.SUMMARY))
-        self.n_entries = max(1, mdp.transitions.nnz)
-        self.spent = 0.0
+        largest_reward = float(np.abs(reward[self.end.pairs]).max(initial=0.0))
+        super().__init__(mdp, read_only_view(self.end.open), largest_reward, stopping)
         self.steps: Array | None = None
         table = np.where(self.end.pairs, reward, -np.inf)
         self.chains = _OpenChains(mdp, read_only_view(table).ravel(), self.end.open)
@@ -266,8 +241,7 @@ class _Search:
             self._bound(values, actions)
         if self.best.lower == -np.inf:
             self._evaluate(self.end.actions, values)
-        best = self.best
-        return Plan(best.actions, best.values, best.lower, best.upper, round(self.spent))
+        return self.found()
 
     def _bound(self, values: Array, actions: Indices) -> None:
         raised = _Raised(self.mdp, self.reward, self.allowed, 0.0)
@@ -275,7 +249,7 @@ class _Search:
         values, actions = self._solve(raised, values, actions, FIRST_SHARE * self._wanted(worth))
         duration = self._evaluate(actions, values)
         for _ in range(MAX_RAISES):
-            if duration is None or (self.over is not None and self.over()):
+            if duration is None or self.stopping.out_of_time:
                 return
             worth = float(self.mdp.start @ values)
             noise = self._noise(values)
@@ -287,8 +261,8 @@ class _Search:
             found, actions = self._solve(raised, start, actions, RESIDUAL_SHARE * raise_by)
             self._prove(raised, found)
             longer = self._evaluate(actions, found)
-            left = self.best.upper - max(self.best.lower, self.known)
-            if self.best.upper - self.best.lower <= self._wanted(worth) or left <= self.rule(worth):
+            width = self.best.upper - self.best.lower
+            if width <= self._wanted(worth) or self.stopping.ends(self.best.upper, worth):
                 return
             values = found
             # a policy that takes longer is worth as much where rewards are raised: they were raised too much
@@ -305,27 +279,18 @@ class _Search:
         return bool(np.all(leading[self.end.open] >= 0))
 
     def _wanted(self, worth: float) -> float:
-        """The width of bounds that is small enough; at least what rounding permits."""
-        enough = self.rule(worth)
-        left = self.best.upper - self.known
-        return max(enough, MAX_WIDTH_SHARE * left if np.isfinite(left) else 0.0)
+        """The width of bounds that is small enough."""
+        return max(self.stopping.gap(worth), self.stopping.width(self.best.upper, worth))
 
     def _noise(self, values: Array) -> float:
         """What rounding does to a sweep over values (S,)."""
-        largest = float(np.abs(values).max(initial=0.0))
-        # a reward far beyond the values on both sides of its equation excludes a pair, whatever it rounds to
-        return 4 * EPS * (self.mdp.widest_row + 4) * (min(self.largest_reward, 4 * largest) + largest)
+        return self.rounding(float(np.abs(values).max(initial=0.0)))
 
     def _improve(self, raised: _Raised, values: Array, actions: Indices) -> tuple[Array, Indices, float]:
         """One sweep: T values, the policy, and the largest change; ``actions`` are kept where they tie."""
-        mdp, swept, chosen = self.mdp, np.empty(self.mdp.n_states), actions.copy()
-        sweep = partial(
-            kernels.bellman, *mdp.csr, raised.table, 1.0, values, self.scope, mdp.start, chosen, swept, self.summaries
-        )
-        over_pieces(mdp.n_states, self.threads, sweep)
-        self.spent += 1
+        chosen = actions.copy()
+        swept, (least, most, *_) = self.sweep(raised.table, 1.0, values, chosen)
         if raised.free is None:
-            least, most, *_ = kernels.combine_summaries(self.summaries)
             return swept, chosen, max(most, -least) if self.scope.any() else 0.0
         chosen = raised.policy(chosen, swept)
         raised.free.level(swept)
@@ -345,7 +310,7 @@ class _Search:
             self.spent += IN_PLACE_SWEEPS
             swept, actions, change = self._improve(raised, values, actions)
             aim = max(aim, 2 * self._noise(swept)) if number > 2 else aim
-            if change <= aim or (self.over is not None and self.over()):
+            if change <= aim or self.stopping.out_of_time:
                 return swept, actions
             values = swept
             if change > SUFFICIENT_REDUCTION * last:
@@ -364,7 +329,7 @@ class _Search:
                 raised.free.level(values)
             swept, better, change = self._improve(raised, values, actions)
             unchanged = np.array_equal(better, actions)
-            if change <= aim or unchanged or (self.over is not None and self.over()):
+            if change <= aim or unchanged or self.stopping.out_of_time:
                 return swept, better
             if not self._ends(better):
                 return values, actions
@@ -384,13 +349,8 @@ class _Search:
     def _prove(self, raised: _Raised, values: Array) -> None:
         """The upper bound of values, if no pair of raised rewards gains more than the raise leaves room for."""
         mdp, noise = self.mdp, self._noise(values)
-        swept = np.empty(mdp.n_states)
-        chosen = np.zeros(mdp.n_states, np.int64)
-        sweep = partial(
-            kernels.bellman, *mdp.csr, raised.table, 1.0, values, self.scope, mdp.start, chosen, swept, self.summaries
-        )
-        over_pieces(mdp.n_states, self.threads, sweep)
-        most = kernels.combine_summaries(self.summaries)[1] if self.scope.any() else 0.0
+        _, (_, most, *_) = self.sweep(raised.table, 1.0, values, np.zeros(mdp.n_states, np.int64))
+        most = most if self.scope.any() else 0.0
         if not most + noise <= raised.raised:
             return
         mean, size = float(mdp.start @ values), float(mdp.start @ np.abs(values))

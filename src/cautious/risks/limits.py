@@ -3,8 +3,9 @@
 For any price >= 0 and any line  measure(d) >= <u, d> + b,  the limit is at least  price * ( <u, d> + b - bound ):
 that is at most zero where the limit holds. Prices and lines of the measures are therefore all that a proof needs.
 
-A limit on a largest number of linear ones is a few linear rows. If such rows are never negative and the bound is zero,
-the limit forbids the pairs where they are positive, exactly.
+A limit on a largest number of linear ones is a few linear rows. What such a row can be lies between its least and its
+largest entry. If it cannot be above the bound, the limit always holds; if it cannot be below, the limit holds where no
+pair is used whose entry is above the bound, exactly: it forbids these pairs.
 """
 
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import IncompatibleError, InputError
@@ -19,7 +21,7 @@ from cautious.models.encodings import EPS, check_magnitude
 from cautious.models.horizons import TOTAL
 from cautious.models.tabular import MDP
 from cautious.risks.base import Constraint, Cut, Risk, Structure, terms_of
-from cautious.risks.features import FeatureRisk, LogBarrier, WorstOf
+from cautious.risks.features import LogBarrier, WorstOf
 
 # what the barrier of a limit is called
 LIMIT_TITLE = "limit"
@@ -86,6 +88,8 @@ class Limit(Risk):
         """
         if self.always_holds:
             return 0.0, np.inf
+        if self.forbids and self.excess.value(d) == 0:
+            return 0.0, 0.0
         value, error = 0.0, 0.0
         for weight, risk in terms_of(self.measure):
             part, slope = risk.value_and_gradient(d)
@@ -127,29 +131,46 @@ class Limit(Risk):
         return LimitWitness(0.0, tuple(risk.simple_witness(active) for _, risk in terms_of(self.measure)))
 
     @cached_property
-    def always_holds(self) -> bool:
-        """Whether no entry of a linear limit's rows is above the bound, so that every distribution keeps it."""
-        if not isinstance(self.measure, WorstOf) or not self.sums_to_one:
-            return False
+    def _range(self) -> tuple[float, float]:
+        """The least that any row of a linear limit can be, and the most."""
+        assert isinstance(self.measure, WorstOf)
         rows = self.measure.features[:, np.flatnonzero(self.allowed.ravel())]
-        stored = np.diff(rows.indptr)
-        implied = 0.0 if np.any(stored < rows.shape[1]) else -np.inf
-        return bool(max(float(rows.data.max(initial=-np.inf)), implied) <= self.bound)
+        if rows.shape[1] == 0:
+            # a part of the model that nobody can be in
+            return np.inf, -np.inf
+        low, high = float(rows.min()), float(rows.max())
+        if self.sums_to_one:
+            return low, high
+        return 0.0 if low >= 0 else -np.inf, 0.0 if high <= 0 else np.inf
+
+    @property
+    def always_holds(self) -> bool:
+        """Whether every policy keeps a linear limit."""
+        return self.linear and self._range[1] <= self.bound
 
     @cached_property
     def forbids(self) -> bool:
-        """Whether the limit only forbids pairs: numbers that are never negative must be zero."""
-        if not isinstance(self.measure, WorstOf) or self.bound != 0:
+        """Whether a linear limit holds exactly where some pairs are not used."""
+        if not self.linear or self.always_holds or self._range[0] < self.bound:
             return False
-        rows = self.measure.features[:, np.flatnonzero(self.allowed.ravel())]
-        return bool(np.all(rows.data >= 0))
+        assert isinstance(self.measure, WorstOf)
+        # other entries are rounded, and may be on either side of a bound that they seem to meet
+        return self.bound == 0 or bool(np.all(np.abs(self.measure.features.data) == 1))
+
+    @cached_property
+    def excess(self) -> WorstOf:
+        """By how much the rows of a limit that forbids pairs exceed its bound: nowhere negative, zero if it is kept."""
+        assert isinstance(self.measure, WorstOf)
+        if self.bound == 0:
+            return self.measure
+        above = np.where(self.allowed.ravel(), self.measure.features.toarray() - self.bound, 0.0)
+        return replace(self.measure, features=sp.csr_array(above))
 
     def permitted(self) -> Mask | None:
         """Pairs that the limit does not forbid, and where the measure is finite."""
         masks = [mask for _, risk in terms_of(self.measure) if (mask := risk.permitted()) is not None]
         if self.forbids:
-            assert isinstance(self.measure, FeatureRisk)
-            masks.append(np.asarray(self.measure.weighted(np.ones(len(self.measure.names))) <= 0))
+            masks.append(self.excess.weighted(np.ones(len(self.excess.names))) <= 0)
         return np.logical_and.reduce(masks) if masks else None
 
     def restricted(self, mdp: MDP, states: Indices) -> "Limit | None":

@@ -266,6 +266,42 @@ def test_a_limit_of_zero_forbids_states_exactly():
     assert found.constraints[0].price == pytest.approx((small.objective - found.objective) / 1e-3, rel=1e-3)
 
 
+@pytest.mark.parametrize("size", [8, 60])
+@pytest.mark.parametrize(
+    ("horizon", "terms"),
+    [(None, ()), (6, ()), ("average", ()), (None, (ca.Entropy(), 0.5)), (None, (ca.CVaR(0.8), 0.5))],
+    ids=["neutral", "steps", "average", "entropy", "CVaR"],
+)
+def test_all_time_in_some_states_is_no_time_in_the_others(size, horizon, terms):
+    """A barrier finds no room here, and no sum of rounded numbers shows that the limit is kept."""
+    rng = np.random.default_rng(size)
+    inside, outside = np.split(np.arange(size), [size * 3 // 4])
+    transitions = rng.dirichlet(np.full(size, 0.1), (size, 3))
+    transitions[inside, 0] = 0
+    transitions[inside[:, None], 0, inside] = rng.dirichlet(np.ones(inside.size), inside.size)
+    mdp = ca.MDP(transitions, rng.random((size, 3)), 1.0 if horizon == "average" else 0.9, np.eye(size)[0])
+    none, *others = (
+        ca.solve(ca.Problem(mdp, *terms, constraints=[limit], horizon=horizon)).require()
+        for limit in (
+            ca.Exposure(outside) <= 0,
+            ca.Exposure(inside) >= 1,
+            ca.Exposure(inside) - ca.Exposure(outside) >= 1,
+        )
+    )
+    for weight, found in zip((1, 2), others, strict=True):
+        assert found.occupancy[..., outside, :].sum() == 0
+        assert found.constraints[0].slack == 0
+        assert found.objective == pytest.approx(none.objective, rel=1e-6)
+        assert weight * found.constraints[0].price == pytest.approx(none.constraints[0].price, rel=0.05, abs=1e-3)
+        assert ca.verify(found).proved
+
+
+def test_all_time_where_one_cannot_stay():
+    found = ca.solve(ca.Problem(machine(), constraints=[ca.Exposure(["worn", "broken"]) >= 1]))
+    assert found.status is ca.Status.INFEASIBLE
+    assert found.certificate.facts["requirements"] == ["Exposure(worn, broken) >= 1"]
+
+
 def test_a_state_that_cannot_be_avoided():
     mdp = machine()
     found = ca.solve(ca.Problem(mdp, constraints=[ca.Exposure("good") <= 0]))

@@ -8,7 +8,6 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.certificate.bounds import Conflict, Cover, Witness
 from cautious.problem import Problem
-from cautious.risks.base import terms_of
 from cautious.risks.limits import Limit, LimitWitness
 from cautious.solution import ConstraintValue
 from cautious.solvers.base import Outcome, Target, Workspace
@@ -32,7 +31,7 @@ def constraint_values(
         value = float(limit.measure.value(d))
         if np.isfinite(outcome.objective):
             # the limit is kept, and only the rounding of this number can exceed it
-            value = min(value, limit.bound)
+            value = limit.bound if limit.forbids else min(value, limit.bound)
         slack, bound = limit.bound - value, limit.sign * limit.bound
         rows.append(ConstraintValue(limit.name, limit.sign * value, bound, slack, price))
     return tuple(rows)
@@ -79,20 +78,20 @@ def _conflict_prices(problem: Problem, conflict: Conflict) -> dict[int, float]:
 def _forbidding_price(problem: Problem, limit: Limit, outcome: Outcome, target: Target, dispatch: Dispatch) -> float:
     """The least price at which the pairs that a limit forbids are not worth using: with it the limit can be left out.
 
-    A policy that uses such pairs earns so much per unit of the measure; the largest such ratio is found as a root by
+    A policy that uses such pairs earns so much per unit of the excess; the largest such ratio is found as a root by
     Dinkelbach's method, from below.
     """
     price, own = 0.0, replace(target, start=None, workspace=Workspace())
     others = [(weight, risk) for weight, risk in problem.terms if risk is not limit]
     for _ in range(MAX_PRICE_ROUNDS):
-        priced = [(price * weight, risk) for weight, risk in terms_of(limit.measure) if price > 0]
-        found = dispatch(problem.part(problem.reward, [*others, *priced], own_support=True), own)
+        priced = [*others, (price, limit.excess)] if price > 0 else others
+        found = dispatch(problem.part(problem.reward, priced, own_support=True), own)
         if found.upper <= outcome.bound + target.allowance(outcome.objective):
             return price
         if found.evaluated is None:
             break
-        measure = float(limit.measure.value(found.evaluated.occupancy.pairs))
-        more = price + (found.objective - outcome.objective) / measure if measure > 0 else price
+        excess = float(limit.excess.value(found.evaluated.occupancy.pairs))
+        more = price + (found.objective - outcome.objective) / excess if excess > 0 else price
         if not more > price:
             break
         price = more
