@@ -13,7 +13,7 @@ from cautious.horizons.visits import over_time
 from cautious.models.horizons import Horizon
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
-from cautious.risks.base import Constraint, Risk
+from cautious.risks.base import Constraint, Risk, terms_of
 from cautious.runtime.clock import Clock
 from cautious.runtime.interruption import Interruption
 from cautious.solution import Solution
@@ -23,6 +23,8 @@ from cautious.status import DEFAULT_TOLERANCE, Status
 
 # default cautions of a frontier: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5
+# default limits need a measure that policies differ in by more than this share of its size
+MIN_RELATIVE_ROOM = 1e-6
 
 
 class Frontier(list[Solution]):
@@ -120,7 +122,7 @@ def frontier(
     Parameters
     ----------
     mdp, risk
-        As in ``ca.Problem``; a risk is needed unless there are ``limits``.
+        As in ``ca.Problem``; without a risk there must be one constraint, whose bound the frontier is along.
     cautions
         At least 0; by default eight values around the exchange rate between return and risk in this model, and 0
         where the risk-neutral policy has a finite risk.
@@ -130,6 +132,8 @@ def frontier(
         As in ``ca.Problem``; every point keeps them.
     limits
         Bounds of the only constraint, which replace its own; the points then differ in these, at one ``caution``.
+        Without a risk they are chosen by default: from near the best value that any policy reaches to where the limit
+        does not matter any more.
     horizon
         As in ``ca.Problem``.
 
@@ -144,13 +148,14 @@ def frontier(
     >>> points.limits, points[0].objective < points[1].objective
     ([0.002, 0.004], True)
     """
-    if limits is not None:
+    if limits is not None or (risk is None and cautions is None and len(constraints) == 1):
         if cautions is not None:
             raise InputError("a frontier is along cautions or along limits; give one of them, and caution= with limits")
         request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
         return _over_limit(mdp, risk, caution, constraints, limits, horizon, request)
     if not isinstance(risk, Risk):
-        raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}")
+        along = "; with exactly one constraint it can be left out" if risk is None else ""
+        raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}{along}")
     request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
     problem = Problem(mdp, risk, constraints=constraints, horizon=horizon)
     chosen = None if cautions is None else _checked(cautions)
@@ -180,12 +185,12 @@ def _over_limit(
     risk: Risk | None,
     caution: float,
     constraints: Sequence[Constraint],
-    limits: Iterable[float],
+    limits: Iterable[float] | None,
     horizon: Horizon,
     request: Request,
 ) -> Frontier:
     """Solutions along the bound of the only constraint, from small to large."""
-    values = _checked(limits, "limits", -np.inf)
+    values = [] if limits is None else _checked(limits, "limits", -np.inf)
     if len(constraints) != 1 or not isinstance(constraints[0], Constraint):
         raise InputError(
             f"limits are bounds of one constraint, and constraints has {len(constraints)}; give one, such as "
@@ -193,6 +198,8 @@ def _over_limit(
         )
     points, before, clock = Frontier(over_limit=True), None, Clock(None)
     with Interruption(clock):
+        if limits is None:
+            values = _default_limits(Problem(mdp, risk, caution, constraints, horizon), request)
         for bound in values:
             problem = Problem(mdp, risk, caution, [replace(constraints[0], bound=bound)], horizon)
             before = answer(problem, request, before)
@@ -209,6 +216,22 @@ def _checked(numbers: Iterable[float], name: str = "cautions", least: float = 0.
     if not values:
         raise InputError(f"{name} is empty; give at least one")
     return sorted(set(values))
+
+
+def _default_limits(problem: Problem, request: Request) -> list[float]:
+    """Between the best value that any policy reaches and the one without the limit; and its own bound."""
+    quietly, (limit,) = replace(request, callback=None), problem.limits
+    free = answer(problem.part(problem.reward, []), quietly)
+    safest = answer(problem.part(np.zeros(problem.mdp.shape), terms_of(limit.measure)), quietly)
+    best, loosest = (float(limit.measure.value(over_time(one.occupancy))) for one in (safest, free))
+    if not np.isfinite(loosest):
+        loosest = limit.bound + max(limit.bound - best, 0.0)
+    room = loosest - best
+    if not np.isfinite(room) or room <= MIN_RELATIVE_ROOM * max(abs(best), abs(loosest)):
+        return [limit.sign * limit.bound]
+    digits = 2 - int(np.floor(np.log10(room)))
+    bounds = {round(best + share * room, digits) for share in np.linspace(1 / POINTS, 1, POINTS)}
+    return sorted(limit.sign * bound + 0.0 for bound in {*bounds, limit.bound})
 
 
 def _default_cautions(problem: Problem, request: Request) -> Sequence[float]:

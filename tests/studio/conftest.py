@@ -11,19 +11,21 @@ from dataclasses import dataclass, replace
 import pytest
 
 from cautious.studio.guard import folder_of
-from cautious.studio.scenario import EXAMPLES, RiskChoice, Statement
+from cautious.studio.scenario import EXAMPLES, Limits, RiskChoice, Statement
 from cautious.studio.server import Studio, application, configuration, listen
 
-
-def statement(name="maze", kind="variance", caution=10.0, **parameters):
-    return Statement(EXAMPLES[name].grid, RiskChoice(kind, **parameters), caution)
+NO_LIMITS = Limits()
 
 
-def from_anywhere(kind="safe", caution=1.0, **parameters):
-    """The maze when episodes also start in danger, so that no policy keeps off it."""
+def statement(name="maze", kind="variance", caution=10.0, limits=NO_LIMITS, horizon=None, **parameters):
+    return Statement(EXAMPLES[name].grid, RiskChoice(kind, **parameters), caution, (), limits, horizon)
+
+
+def from_anywhere(time):
+    """The maze when episodes also start in danger, so that no policy keeps off it, with a limit on the time there."""
     maze = EXAMPLES["maze"].grid
     rows = tuple(row.replace("S", ".") for row in maze.rows)
-    return Statement(replace(maze, rows=rows), RiskChoice(kind, **parameters), caution)
+    return Statement(replace(maze, rows=rows), RiskChoice(), 0.0, limits=Limits(time))
 
 
 def solve_message(number=1, **changes):

@@ -3,7 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 import cautious as ca
+from cautious.studio.scenario import Limits
 from cautious.studio.session import Session
 from studio.conftest import statement
 
@@ -29,9 +32,12 @@ def test_the_lesson():
         assert f"the share is {shown(replace(price, caution=caution))[1]:.1f} %" in LESSON
     dry = replace(price, grid=replace(price.grid, slip=0.0), caution=2.0)
     assert shown(dry)[1] < 1e-6
-    limit = statement("bridge", "safe", 0.01, slack=0.05)
-    assert f"uses {shown(limit)[1]:.1f} % of it" in LESSON
-    assert shown(replace(limit, caution=1.0))[1] < 1e-3
+    limit = statement("bridge", "none", 0.0, Limits(0.05))
+    session = Session(time_limit_seconds=60.0)
+    solution = session.solve(limit, lambda: False)
+    assert solution.constraints[0].value == pytest.approx(0.05, rel=1e-4)
+    assert f"the return is {solution.expected_return:.2f}" in LESSON.partition("4. **")[2].replace("\n   ", " ")
+    assert f"worth {solution.constraints[0].price / 100:.4f}" in LESSON.replace("\n   ", " ")
     anywhere = replace(limit.grid, rows=tuple(row.replace("S", ".") for row in limit.grid.rows))
     assert shown(replace(limit, grid=anywhere))[2] is ca.Status.SOLVED
-    assert shown(replace(limit, grid=anywhere, risk=replace(limit.risk, slack=0.01)))[2] is ca.Status.INFEASIBLE
+    assert shown(replace(limit, grid=anywhere, limits=Limits(0.01)))[2] is ca.Status.INFEASIBLE

@@ -9,14 +9,15 @@ import pytest
 
 import cautious as ca
 from cautious.studio.messages import EXPORTS, LARGEST_MESSAGE, RISKS, Message, parse, read_statement
-from cautious.studio.scenario import EXAMPLES
+from cautious.studio.scenario import EXAMPLES, Limits
 from studio.conftest import solve_message, statement
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("kind", RISKS)
-def test_a_statement_survives_the_way_there(name, kind):
-    said = statement(name, kind, 2.5, slack=0.03, level=0.75, habit="random")
+@pytest.mark.parametrize("horizon", [None, 7, "average", "total"])
+def test_a_statement_survives_the_way_there(name, kind, horizon):
+    said = statement(name, kind, 2.5, Limits(0.03, 0.5), horizon, level=0.75, habit="random")
     text = json.dumps({"type": "solve", "number": 7, "statement": said.plain()})
     assert parse(text) == Message("solve", 7, said)
 
@@ -47,7 +48,18 @@ def changed(path, value):
         (["caution"], True, "caution must be a number, found true"),
         (["caution"], 10**400, "caution is 1000000"),
         (["risk", "kind"], "varience", "did you mean 'variance'?"),
-        (["risk", "slack"], 0, "risk.slack is 0"),
+        (["risk", "kind"], "safe", "risk.kind is 'safe'"),
+        (["limits"], [], "limits must be a table"),
+        (["limits"], {"tme": 1}, "limits has an unknown key 'tme'"),
+        (["limits", "time"], -0.1, "limits.time is -0.1; it must be a number from 0"),
+        (["limits", "ever"], "x", 'limits.ever must be a number, found "x"'),
+        (["limits", "own"], 3, "limits.own must be a list of at most 100 bounds, found 3"),
+        (["limits", "own"], [True], "limits.own[0] must be a number, found true"),
+        (["limits", "own"], [0.1], "limits.own is for a problem that was opened"),
+        (["horizon"], 0, "horizon must be a whole number from 1 to"),
+        (["horizon"], 2.5, "horizon must be a whole number from 1 to"),
+        (["horizon"], "year", "horizon is 'year'; it can be average, total"),
+        (["step"], 1, "step must be a whole number from 0 to 0"),
         (["risk", "level"], 1, "risk.level is 1"),
         (["risk", "habit"], "reckless", "risk.habit is 'reckless'; it can be careful, random"),
         (["risk", "colour"], 1, "risk has an unknown key 'colour'"),
@@ -59,6 +71,7 @@ def changed(path, value):
         (["grid", "rows"], ["##"], "every cell is a wall"),
         (["grid", "slip"], 1.5, "grid.slip is 1.5; it must be a number from 0 to 1"),
         (["grid", "discount"], 1, "grid.discount is 1; it must be a number from 0 to 0.9999"),
+        (["grid", "discount"], 1.5, "grid.discount is 1.5"),
         (["grid", "pays", "step"], 1e7, "grid.pays.step is 10000000.0"),
         (["grid", "pays"], {"toll": 1}, "grid.pays has an unknown key 'toll'"),
         (["danger"], [1], "on a grid it is painted"),
@@ -102,7 +115,9 @@ ODD = [None, True, *NUMBERS, "", "x" * 100, "\ud800", "\0", "../etc/passwd", [],
 
 def mutated(rng):
     """A message with some of its parts replaced, or some of its characters."""
-    message = json.loads(solve_message(caution=rng.choice([0, 0.5, 10])))
+    horizon = rng.choice([None, 12, "average", "total"])
+    limits = {"time": rng.choice([None, 0.0, 0.05]), "ever": rng.choice([None, 0.5]), "own": []}
+    message = json.loads(solve_message(caution=rng.choice([0, 0.5, 10]), horizon=horizon, limits=limits))
     kind = rng.choice(["solve", "export", "open", rng.choice(ODD)])
     if kind == "export":
         message["what"] = rng.choice([*EXPORTS, rng.choice(ODD)])
@@ -134,3 +149,11 @@ def test_mutated_messages_are_read_or_refused():
             parse(mutated(rng))
             read += 1
     assert 500 < read < 3500
+
+
+def test_with_a_horizon_nothing_need_be_discounted():
+    plain = changed(["grid", "discount"], 1) | {"horizon": 12, "step": 12}
+    found = read_statement(plain)
+    assert (found.grid.discount, found.horizon, found.step) == (1.0, 12, 12)
+    with pytest.raises(ca.InputError, match="step must be a whole number from 0 to 12, found 13"):
+        read_statement(plain | {"step": 13})

@@ -1,7 +1,6 @@
 """The session's answers are those of ``ca.solve`` to the problem that the statement says."""
 
-import io
-import zipfile
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +9,8 @@ import pytest
 import cautious as ca
 from cautious.studio import answers
 from cautious.studio.answers import proof_sentence
-from cautious.studio.messages import RISKS
-from cautious.studio.scenario import NO_DANGER, RiskChoice, Statement
+from cautious.studio.messages import RISKS, read_statement
+from cautious.studio.scenario import NO_DANGER, NO_LIMITED_DANGER, Limits, RiskChoice, Statement
 from cautious.studio.session import Session
 from studio.conftest import from_anywhere, statement
 
@@ -23,11 +22,9 @@ def never():
 def risk_by_hand(mdp, kind):
     """The same risks, without the studio; the maze has two danger areas."""
     danger = ca.worlds.dark_cells(mdp)
-    safe = [state for state in range(mdp.n_states) if state not in danger]
     uniform = np.full(mdp.shape, 1 / 4)
     return {
         "none": None,
-        "safe": ca.SafeSet(safe, 0.05),
         "peak": ca.PeakExposure([danger[:8], danger[8:]]),
         "variance": ca.Variance(),
         "cvar": ca.CVaR(0.9),
@@ -41,31 +38,135 @@ def risk_by_hand(mdp, kind):
 def test_answers_along_the_slider_are_those_of_solve(kind):
     mdp = ca.worlds.maze(start_at_s=True)
     session = Session()
-    for caution in (0.3, 3.0) if kind == "safe" else (0.0, 0.3, 3.0):
+    for caution in (0.0, 0.3, 3.0):
         found = session.solve(statement(kind=kind, caution=caution, habit="random"), never)
         expected = ca.solve(ca.Problem(mdp, risk_by_hand(mdp, kind), caution))
         assert found.status is ca.Status.SOLVED
         assert abs(found.objective - expected.objective) <= found.gap + expected.gap
 
 
-def test_a_limit_holds_at_caution_0():
-    """It is what is left of the risk; the return comes close to the best within the limit."""
-    session = Session()
-    found = session.solve(statement(kind="safe", caution=0.0, slack=0.005), never)
+def test_a_limit_is_a_constraint():
+    asked = statement(kind="none", limits=Limits(0.005))
+    found = Session().solve(asked, never)
     danger = ca.worlds.dark_cells(found.mdp)
-    neutral = ca.solve(ca.Problem(found.mdp))
-    assert neutral.occupancy[danger].sum() > 0.008
-    assert 0.0049 < found.occupancy[danger].sum() < 0.005
+    same = ca.solve(ca.Problem(found.mdp, constraints=[ca.Exposure(danger) <= 0.005]))
     assert found.status is ca.Status.SOLVED
-    # next to nothing is lost beyond the limit, as a caution a hundred times as small shows
-    safe = np.setdiff1d(np.arange(found.mdp.n_states), danger)
-    closer = ca.solve(ca.Problem(found.mdp, ca.SafeSet(safe, 0.005), found.caution / 100))
-    assert found.expected_return > closer.expected_return - 0.002
-    # a file that was made from it means the same
-    asked = statement(kind="safe", caution=0.0, slack=0.005)
-    _, _, packed = answers.export("problem", asked, session.scenario(asked), found)
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-        assert f"caution = {found.caution!r}" in archive.read("problem.toml").decode()
+    assert found.objective == pytest.approx(same.objective, abs=1e-5)
+    assert found.constraints[0].value <= 0.005
+
+
+def safe_machine(slack=0.004):
+    machine = ca.worlds.machine_replacement()
+    working = [name for name in machine.state_names if name != "broken"]
+    return ca.Problem(machine, ca.SafeSet(working, slack), 5000.0)
+
+
+def test_a_barrier_at_caution_0_is_its_limit():
+    opened = safe_machine()
+    session = Session(opened)
+    asked = Statement(None, RiskChoice("own"), 0.0)
+    found = session.solve(asked, never)
+    wanted = ca.solve(ca.Problem(opened.mdp, constraints=[ca.Exposure("broken") <= 0.004]))
+    assert found.expected_return == pytest.approx(wanted.expected_return, rel=1e-6)
+    assert [row.name for row in found.constraints] == ["Exposure(broken) <= 0.004"]
+    figure, value = session.risk_shown(asked, found)
+    assert (figure.name, value) == ("time in broken", pytest.approx(0.004, rel=1e-4))
+    # with caution it keeps off the limit
+    closer = session.solve(replace(asked, caution=5000.0), never)
+    assert closer.expected_return < found.expected_return
+    assert session.risk_shown(asked, closer)[1] < 0.0039
+
+
+def test_a_barrier_at_caution_0_that_cannot_be_kept_is_never_proved():
+    opened = safe_machine()
+    broken = opened.mdp.state_names.index("broken")
+    from_there = opened.mdp.with_start(np.eye(opened.mdp.n_states)[broken])
+    session = Session(ca.Problem(from_there, opened.unbound_risk, 1.0))
+    found = session.solve(Statement(None, RiskChoice("own"), 0.0), never)
+    assert found.status is ca.Status.INFEASIBLE
+    words = proof_sentence(found)
+    assert words.startswith("Impossible: no policy has time in broken at most 0.4 %: every policy has at least 1 %.")
+
+
+def test_floors_at_caution_0_are_limits():
+    clinic = ca.worlds.clinic()
+    urgent, routine = ca.worlds.clinic_tasks(clinic)
+    session = Session(ca.Problem(clinic, ca.TaskFloors([urgent, routine], [5.0, 12.0]), 1.0))
+    found = session.solve(Statement(None, RiskChoice("own"), 0.0), never)
+    limits = [ca.Return(urgent) >= 5.0, ca.Return(routine) >= 12.0]
+    assert found.objective == pytest.approx(ca.solve(ca.Problem(clinic, constraints=limits)).objective, rel=1e-6)
+
+
+def test_an_opened_problem_keeps_its_constraints_and_its_horizon():
+    machine = ca.worlds.machine_replacement()
+    limits = [ca.Exposure("broken") <= 0.004, ca.Return(machine.rewards) >= 100]
+    opened = ca.Problem(machine, constraints=limits, horizon=24)
+    told = answers.opened_words(opened, "file.toml")
+    asked = read_statement(json.loads(json.dumps(told["statement"])))
+    assert (asked.limits.own, asked.horizon, asked.risk.kind) == ((0.004, 100.0), 24, "none")
+    assert [one["words"] for one in told["limits"]] == ["Time in broken at most", "The limited return at least"]
+    session = Session(opened)
+    assert session.solve(asked, never).objective == pytest.approx(ca.solve(opened).objective, rel=1e-6)
+    without = replace(asked, limits=Limits(own=(None, 100.0)))
+    wanted = ca.solve(ca.Problem(machine, constraints=limits[1:], horizon=24))
+    assert session.solve(without, never).objective == pytest.approx(wanted.objective, rel=1e-6)
+    # nothing is dropped because a page does not mention it
+    with pytest.raises(ca.InputError, match=r"limits\.own has 0 bounds, and the problem that was opened has 2"):
+        session.solve(replace(asked, limits=Limits()), never)
+
+
+@pytest.mark.parametrize("horizon", [12, "average", "total"])
+@pytest.mark.parametrize("kind", ["none", "peak", "variance", "entropy"])
+def test_horizons_are_those_of_solve(kind, horizon):
+    asked = statement("drift" if horizon == "average" else "maze", kind, 0.5, horizon=horizon, habit="random")
+    if kind == "variance" and horizon == "total":
+        with pytest.raises(ca.IncompatibleError, match="expected visits, which have no fixed sum"):
+            Session().solve(asked, never)
+        return
+    session = Session()
+    found = session.solve(asked, never)
+    scenario = session.scenario(asked)
+    wanted = ca.solve(ca.Problem(scenario.mdp, scenario.risk(asked.risk), 0.5, horizon=horizon))
+    assert found.status is ca.Status.SOLVED
+    assert found.objective == pytest.approx(wanted.objective, rel=1e-5, abs=1e-6)
+    policy, visits = answers.tables(found)
+    assert policy.shape == visits.shape == scenario.mdp.shape
+
+
+def test_another_step_is_another_view_of_the_same_answer():
+    session = Session()
+    asked = statement(kind="none", horizon=9)
+    found = session.solve(asked, never)
+    assert session.solve(replace(asked, step=4), never) is found
+    policy, visits = answers.tables(found, 4)
+    assert np.array_equal(policy, found.policy[3])
+    assert visits.sum() == pytest.approx(1.0)
+
+
+def test_a_chance_of_ever_entering_is_shown_in_the_model_without_memory():
+    session = Session()
+    asked = statement(kind="none", limits=Limits(ever=0.05), horizon="total")
+    found = session.solve(asked, never)
+    scenario = session.scenario(asked)
+    assert found.mdp.memory is not None
+    assert found.constraints[0].value <= 0.05
+    policy, visits = answers.tables(found)
+    assert policy.shape == scenario.mdp.shape
+    assert np.allclose(policy.sum(axis=1), 1)
+    assert visits.sum() == pytest.approx(found.occupancy.sum())
+
+
+def test_the_curve_of_an_only_limit_is_along_it():
+    session = Session()
+    asked = statement(kind="none", limits=Limits(0.005))
+    points = session.frontier(asked, never)
+    assert points.over_limit
+    assert 0.005 in points.limits
+    assert np.all(np.diff([point.expected_return for point in points]) > -1e-6)
+    assert asked.curve_key == replace(asked, limits=Limits(0.2)).curve_key
+    with_risk = replace(asked, risk=RiskChoice("variance"))
+    assert with_risk.curve_key != replace(with_risk, limits=Limits(0.2)).curve_key
+    assert not session.frontier(with_risk, never).over_limit
 
 
 def test_habits_of_a_careful_walker_keep_off_the_danger():
@@ -90,7 +191,7 @@ def test_danger_of_an_opened_model_is_marked_by_state():
 
 
 def test_a_limit_that_cannot_be_kept_is_said_in_plain_words():
-    asked = from_anywhere(slack=1e-4)
+    asked = from_anywhere(1e-4)
     found = Session().solve(asked, never)
     mdp, danger = found.mdp, ca.worlds.dark_cells(found.mdp)
     reward = np.zeros(mdp.shape)
@@ -98,22 +199,25 @@ def test_a_limit_that_cannot_be_kept_is_said_in_plain_words():
     keeping_off = ca.Problem(ca.MDP(mdp.transitions, reward, mdp.discount, mdp.start))
     least = -(1 - mdp.discount) * ca.solve(keeping_off).objective
     assert found.status is ca.Status.INFEASIBLE
-    words = proof_sentence(found, asked.risk)
-    assert words.startswith("Impossible: you allow at most 0.01 % of the time in danger")
-    assert f"at least {100 * least:.2f} % there" in words
+    words = proof_sentence(found)
+    assert words.startswith("Impossible: no policy has time in danger at most 0.01 %: every policy has at least ")
+    assert f"{100 * least:.4g} %" in words
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (statement("blank", "safe"), NO_DANGER),
+        (statement("blank", "none", limits=Limits(0.1)), NO_LIMITED_DANGER),
+        (statement("blank", "none", limits=Limits(ever=0.1), horizon=5), NO_LIMITED_DANGER),
+        (statement(kind="none", limits=Limits(ever=0.1)), "is a probability until some time"),
+        (statement(kind="none", limits=Limits(own=(0.1,))), "limits.own has 1 bounds"),
         (statement("blank", "kl"), NO_DANGER),
         (statement(kind="own"), "without a risk of its own"),
         (Statement(None, RiskChoice(), 1.0), "no model was opened"),
     ],
 )
 def test_what_makes_no_sense_is_refused(asked, words):
-    with pytest.raises(ca.InputError, match=words):
+    with pytest.raises((ca.InputError, ca.IncompatibleError), match=words):
         Session().solve(asked, never)
 
 
@@ -121,12 +225,6 @@ def test_states_that_are_not_there_are_refused():
     asked = Statement(None, RiskChoice("peak"), 1.0, danger=(99,))
     with pytest.raises(ca.InputError, match=r"danger\[0\] is 99; states are numbered 0 to 15"):
         Session(ca.Problem(ca.worlds.queue())).solve(asked, never)
-
-
-def test_everything_dangerous_is_refused():
-    grid = replace(statement().grid, rows=("DD",))
-    with pytest.raises(ca.InputError, match="leave at least one safe place"):
-        Session().solve(Statement(grid, RiskChoice("safe"), 1.0), never)
 
 
 def test_a_frontier_ends_when_stopped_and_is_whole_otherwise():
@@ -144,5 +242,5 @@ def test_a_stopped_answer_is_not_taken_for_the_last_word():
     asked = statement("rooms", "variance", 1.0)
     stopped = session.solve(asked, lambda: True)
     assert stopped.status is ca.Status.STOPPED
-    assert session.answered(asked, never).status is ca.Status.SOLVED
-    assert session.answered(asked, never) is session.answered(asked, never)
+    assert session.solve(asked, never).status is ca.Status.SOLVED
+    assert session.solve(asked, never) is session.solve(asked, never)

@@ -92,6 +92,8 @@ def test_a_port_in_use(run):
         (["maze", "--time-limit", "0"], "--time-limit is 0; it must be"),
         (["maze", "--port", "70000"], "less than or equal to 65535"),
         (["maze", "--discount", "0.9"], "--discount is for"),
+        (["queue", "--horizon", "100000"], "queue has 100,000 steps; the studio shows at most 1,000"),
+        (["queue", "--horizon", "average"], "does not discount"),
     ],
 )
 def test_wrong_input(run, arguments, words):

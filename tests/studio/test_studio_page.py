@@ -61,6 +61,8 @@ def reads(page, selector, text):
 
 def shown(value):
     """A figure as the page shows it."""
+    if 1e4 <= abs(value) < 1e6:
+        return f"{float(f'{value:.4g}'):.0f}"
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
@@ -125,11 +127,17 @@ def test_every_point_of_the_curve_can_be_clicked(site, visit):
         ("rows", "61"),
         ("parameter", "101"),
         ("parameter", ""),
+        ("limit-time", "-1"),
+        ("steps", "0"),
+        ("steps", "1e9"),
     ],
 )
 def test_a_field_does_not_keep_a_refused_value(site, visit, field, refused):
     page = visit(site)
     page.locator("#risk").select_option("cvar")
+    page.locator("#limit-time-counts").check()
+    if field == "steps":
+        page.locator("#horizon").select_option("steps")
     before = page.locator(f"#{field}").input_value()
     page.locator(f"#{field}").fill(refused)
     page.locator(f"#{field}").press("Enter")
@@ -149,13 +157,111 @@ def test_a_wrong_file_leaves_the_answer(site, visit, tmp_path, content):
     assert "stale" not in (page.locator("body").get_attribute("class") or "")
 
 
-def test_a_limit_holds_at_caution_0(site, visit):
+def test_a_limit_is_a_limit(site, visit):
+    page, maze = visit(site), EXAMPLES["maze"].grid
+    page.locator("#risk").select_option("none")
+    page.locator("#limit-time-counts").check()
+    page.locator("#limit-time").fill("0.5")
+    mdp = maze.model()
+    wanted = ca.solve(ca.Problem(mdp, constraints=[ca.Exposure(ca.worlds.dark_cells(mdp)) <= 0.005]))
+    reads(page, "#return", shown(wanted.expected_return))
+    playwright.expect(page.locator("#limit-time-words")).to_contain_text("one more percentage point is worth")
+    playwright.expect(page.locator("#verdict")).to_contain_text("that keeps the limit")
+    # the curve is along the limit, and a point of it sets the bound
+    playwright.expect(page.locator("#trade-name")).to_have_text("What the limit costs")
+    playwright.expect(page.locator("#curve")).to_contain_text("time in danger, at most (%)", timeout=LONGEST)
+    page.locator("#curve .target").last.press("Enter")
+    playwright.expect(page.locator("#limit-time")).not_to_have_value("0.5")
+    page.locator("#limit-time-counts").uncheck()
+    reads(page, "#return", returns(maze))
+    reads(page, "#limit-time-words", "")
+
+
+def test_an_impossible_limit_is_never_green(site, visit):
     page = visit(site)
-    page.locator("#risk").select_option("safe")
-    page.locator("#parameter").fill("0.5")
-    page.locator("#caution").press("Home")
-    reads(page, "#caution-words", "only the limit counts")
-    playwright.expect(page.locator("#danger")).to_have_text(re.compile(r"^0\.(4\d|50) %$"), timeout=LONGEST)
+    page.locator("#example").select_option("bridge")
+    page.locator("#tools [data-mark='.']").click()
+    page.mouse.click(*cell(page, EXAMPLES["bridge"].grid, 2, 0))
+    page.locator("#risk").select_option("none")
+    page.locator("#limit-time-counts").check()
+    page.locator("#limit-time").fill("1")
+    playwright.expect(page.locator("#verdict")).to_contain_text("every policy has at least", timeout=LONGEST)
+    playwright.expect(page.locator("#verdict")).not_to_have_class("good")
+    playwright.expect(page.locator("#limit-time-row")).to_have_class(re.compile("missed"))
+    # what is possible is drawn
+    playwright.expect(page.locator("#curve .point").first).to_be_visible(timeout=LONGEST)
+
+
+@pytest.mark.parametrize("horizon", ["steps", "average", "total"])
+def test_horizons(site, visit, horizon):
+    page, name = visit(site), "drift" if horizon == "average" else "maze"
+    page.locator("#example").select_option(name)
+    page.locator("#risk").select_option("none")
+    page.locator("#horizon").select_option(horizon)
+    ahead = 40 if horizon == "steps" else horizon
+    wanted = ca.solve(ca.Problem(EXAMPLES[name].grid.model(ahead), horizon=ahead))
+    reads(page, "#return", shown(wanted.expected_return))
+    playwright.expect(page.locator("#verdict")).to_have_class("good")
+    assert page.locator("#discount").is_disabled() == (horizon != "steps")
+    assert page.locator("#limit-ever-row").is_visible() == (horizon != "average")
+    if horizon == "steps":
+        page.locator("#step").fill("3")
+        reads(page, "#step-words", "3 of 40")
+        page.locator("#steps").fill("5")
+        five = ca.solve(ca.Problem(EXAMPLES[name].grid.model(), horizon=5))
+        reads(page, "#return", shown(five.expected_return))
+        reads(page, "#step-words", "all 5 together")
+    page.locator("#horizon").select_option("discounted")
+    reads(page, "#return", returns(EXAMPLES[name].grid))
+
+
+def test_what_is_refused_can_be_taken_back(site, visit):
+    page, maze = visit(site), EXAMPLES["maze"].grid
+    page.locator("#risk").select_option("none")
+    page.locator("#horizon").select_option("total")
+    page.locator("#limit-ever-counts").check()
+    page.locator("#horizon").select_option("discounted")
+    # the limit is not dropped but refused, and can still be taken away
+    playwright.expect(page.locator("#banner")).to_contain_text("is a probability until some time", timeout=LONGEST)
+    playwright.expect(page.locator("#verdict")).not_to_have_class("good")
+    page.locator("#limit-ever-counts").uncheck()
+    reads(page, "#return", returns(maze))
+    playwright.expect(page.locator("#limit-ever-row")).to_be_hidden()
+    # no danger, no limit on it
+    page.locator("#example").select_option("blank")
+    playwright.expect(page.locator("#limit-time-counts")).to_be_disabled()
+
+
+def test_limits_of_a_problem_that_was_opened(visit):
+    machine = ca.worlds.machine_replacement()
+    limits = [ca.Exposure("broken") <= 0.004, ca.Return(machine.rewards, name="income") >= 60000]
+    opened = ca.Problem(machine, constraints=limits)
+    with running(Studio(opened, "machine.toml")) as site:
+        page = visit(site)
+        reads(page, "#return", shown(ca.solve(opened).expected_return))
+        reads(page, "#limit-own0-row .name", "Time in broken at most")
+        assert page.locator("#limit-own0").input_value() == "0.4"
+        assert page.locator("#limit-own1").input_value() == "60000"
+        page.locator("#limit-own1-counts").uncheck()
+        page.locator("#limit-own0").fill("0.2")
+        tighter = ca.solve(ca.Problem(machine, constraints=[ca.Exposure("broken") <= 0.002]))
+        reads(page, "#return", shown(tighter.expected_return))
+        # horizons that do not fit cannot be chosen, and the reason stands there
+        assert page.locator("#horizon option[value='average']").is_disabled()
+        playwright.expect(page.locator("#horizon-words")).to_contain_text("do not discount, and this model has")
+
+
+def test_a_barrier_at_caution_0_is_its_limit(visit):
+    machine = ca.worlds.machine_replacement()
+    working = [name for name in machine.state_names if name != "broken"]
+    with running(Studio(ca.Problem(machine, ca.SafeSet(working, 0.004), 5000.0), "safe.toml")) as site:
+        page = visit(site)
+        page.locator("#caution").press("Home")
+        reads(page, "#caution-words", "only its limit counts")
+        wanted = ca.solve(ca.Problem(machine, constraints=[ca.Exposure("broken") <= 0.004]))
+        reads(page, "#return", shown(wanted.expected_return))
+        playwright.expect(page.locator("#limit-notes")).to_contain_text("Time in broken 0.4 %, at most 0.4 %: kept")
+        reads(page, "#risk-name", "time in broken")
 
 
 def test_the_page_can_be_loaded_again_and_its_cookie_is_for_its_folder_only(site, visit):

@@ -75,7 +75,10 @@ def solve(
 def frontier(
     problem: problems.ProblemName,
     cautions: Annotated[str | None, typer.Option(help="Comma-separated, such as 0,1,10. Default: chosen.")] = None,
-    limits: Annotated[str | None, typer.Option(help="Bounds of the only constraint, such as .01,.02,.05.")] = None,
+    limits: Annotated[
+        str | None,
+        typer.Option(help="Bounds of the only constraint, such as .01,.02,.05. Default without a risk: chosen."),
+    ] = None,
     risk: shared.RiskText = None,
     horizon: shared.HorizonText = None,
     tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
@@ -109,9 +112,11 @@ def frontier(
     with SolveBar(quiet or as_json, points=count) as bar:
         bar.show(f"reading {problem}")
         asked = problems.read_problem(problem, options, risk, horizon=shared.horizon_of(horizon))
-        if asked.unbound_risk is None and bounds is None:
+        chooses_limits = asked.unbound_risk is None and bounds is None and wanted is None
+        if chooses_limits and len(asked.constraints) != 1:
             raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
-        bar.show("choosing cautions" if wanted is None and bounds is None else "solving")
+        over_limit = bounds is not None or chooses_limits
+        bar.show("choosing limits" if chooses_limits else "choosing cautions" if not (wanted or bounds) else "solving")
         points = ca.frontier(
             problems.model_without_memory(asked),
             asked.unbound_risk,
@@ -127,14 +132,14 @@ def frontier(
             horizon=asked.mdp.horizon,
         )
         if plot is not None:
-            save_figure((plot_frontier if bounds is None else plot_limits)(points), plot)
+            save_figure((plot_limits if over_limit else plot_frontier)(points), plot)
         if report is not None:
             bar.show(f"writing {report}")
-            (write_overview if bounds is None else write_limit_page)(points, report, command=shared.this_command())
+            (write_limit_page if over_limit else write_overview)(points, report, command=shared.this_command())
     if as_json:
         shared.print_json([shared.summary(one) | {"risk": shared.plain(one.policy_risk)} for one in points])
     else:
-        shared.print_table(frontier_table(points) if bounds is None else limits_table(points))
+        shared.print_table(limits_table(points) if over_limit else frontier_table(points))
         shared.print_files({"plot": plot, "report": report})
     raise typer.Exit(max((shared.exit_code(one) for one in points), default=0))
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cautious.commands.problems import NO_OPTIONS, ModelOptions, ProblemName, read_problem, with_model_options
-from cautious.commands.shared import SOLVED, AsJson, print_json
+from cautious.commands.shared import SOLVED, AsJson, HorizonText, horizon_of, print_json
 
 
 @with_model_options
@@ -14,6 +14,7 @@ def studio(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this computer; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     time_limit: Annotated[float, typer.Option(help="Seconds for one answer.")] = 5.0,
+    horizon: HorizonText = None,
     options: ModelOptions = NO_OPTIONS,
     as_json: AsJson = False,
 ) -> None:
@@ -29,18 +30,20 @@ def studio(
     import webbrowser
 
     from cautious import InputError
+    from cautious.studio.messages import LARGEST_HORIZON, LARGEST_OWN_LIMITS
     from cautious.studio.scenario import EXAMPLES
     from cautious.studio.server import Studio, address, close, listen, require_server, serve
 
     require_server()
     if not 0 < time_limit <= 3600:
         raise InputError(f"--time-limit is {time_limit:g}; it must be a number of seconds above 0 and at most 3600")
-    painted = problem in EXAMPLES and not options
-    opened = None if painted else read_problem(problem, options)
-    if opened is not None and opened.mdp.horizon is not None:
-        raise InputError(f"{problem} has a horizon, and the studio shows discounted problems only; use cautious solve")
-    if opened is not None and opened.constraints:
-        raise InputError(f"{problem} has constraints, which the studio does not show; use cautious solve")
+    ahead = horizon_of(horizon)
+    painted = problem in EXAMPLES and not options and ahead is None
+    opened = None if painted else read_problem(problem, options, horizon=ahead)
+    if opened is not None and isinstance(opened.mdp.horizon, int) and opened.mdp.horizon > LARGEST_HORIZON:
+        raise InputError(f"{problem} has {opened.mdp.horizon:,} steps; the studio shows at most {LARGEST_HORIZON:,}")
+    if opened is not None and len(opened.constraints) > LARGEST_OWN_LIMITS:
+        raise InputError(f"{problem} has {len(opened.constraints)} limits; the studio shows {LARGEST_OWN_LIMITS}")
     here = Studio(opened, problem, time_limit)
     place = listen(port)
     where = address(here, place)

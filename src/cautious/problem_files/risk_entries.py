@@ -157,10 +157,17 @@ def _graph(name: str, table: Mapping[str, Any]) -> sp.csr_array:
     return sp.csr_array(sp.coo_array((distances, ends), shape=(count, count)))
 
 
-def written_risk(risk: Risk, folder: Path) -> list[str]:
+def written_constraint(constraint: Constraint, folder: Path) -> list[str]:
+    """The lines of ``[[constraints]]`` that describe one."""
+    side = "at_most" if constraint.sense == "<=" else "at_least"
+    lines = written_risk(constraint.measure, folder, "[[constraints]]")
+    return [*lines, f"{side} = {constraint.bound!r}"]
+
+
+def written_risk(risk: Risk, folder: Path, header: str = "[risk]") -> list[str]:
     """The lines of ``[risk]`` that describe one of these kinds, without a weight; a prior is saved beside the file."""
     kind = type(risk).__name__
-    lines = ["[risk]", f'kind = "{kind}"']
+    lines = [header, f'kind = "{kind}"']
     for name, form in PUBLIC_RISKS[kind].fields_in_files.items():
         value = getattr(risk, name)
         if form == "name" and not value:

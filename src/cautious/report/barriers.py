@@ -160,15 +160,20 @@ PLAIN_RISK = RiskFigure("risk", "risk")
 
 def risk_figure(solutions: Iterable[Solution]) -> RiskFigure:
     """What to show of the risk of solutions that have the same one."""
-    labels = [one.risk_label if one.problem is None else one.problem.risk_label for one in solutions]
+    shown = list(solutions)
+    labels = [one.risk_label if one.problem is None else one.problem.risk_label for one in shown]
     label = next((one for one in labels if one not in ("none", "")), "none")
-    found = next((asked for one in solutions if (asked := barrier_requirements(one))), [])
+    found = next((asked for one in shown if (asked := barrier_requirements(one))), [])
+    return figure_of(label, found, shown[0].mdp) if shown else PLAIN_RISK
+
+
+def figure_of(label: str, found: Sequence[Requirement], mdp: MDP) -> RiskFigure:
+    """What to show of the risk with this label, whose barriers have these requirements."""
     if not is_barrier_label(label) or not found:
         return RiskFigure("risk", label)
     if len(found) > 1:
         return RiskFigure("room", "room to the tightest requirement")
     (only,) = found
-    mdp = next(iter(solutions)).mdp
     return RiskFigure("time outside", _outside(only, mdp)) if only.is_share else RiskFigure("return", only.plain_name)
 
 

@@ -94,8 +94,9 @@ def short(name: str, longest: int = 28) -> str:
 
 
 def scene_of(mdp: MDP) -> Scene:
-    """The model's scene, or a plain one."""
-    return Scene(title=f"A model with {mdp.n_states:,} states") if mdp.scene is None else mdp.scene
+    """The model's scene, or a plain one; of a model with memory, that of the model without."""
+    scene = mdp.scene if mdp.memory is None else mdp.memory.base.scene
+    return Scene(title=f"A model with {mdp.n_states:,} states") if scene is None else scene
 
 
 def is_neutral(solution: Solution) -> bool:

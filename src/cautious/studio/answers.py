@@ -15,17 +15,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cautious.errors import InputError
+from cautious.arrays import Array
+from cautious.errors import CautiousError, InputError
 from cautious.frontiers import Frontier
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
+from cautious.occupancy import occupancy_policy, uniform_policy
 from cautious.problem import Problem
-from cautious.problem_files.risk_entries import written_risk
+from cautious.problem_files.risk_entries import written_constraint, written_risk
+from cautious.report.barriers import PLAIN_RISK, risk_figure
+from cautious.report.limit_words import (
+    impossible_words,
+    is_share,
+    limit_words,
+    measure_words,
+    sense_words,
+    shown_constraints,
+)
+from cautious.report.over_steps import as_one_table
 from cautious.report.sentences import risk_words
-from cautious.report.words import action_name, fits_grid, number, percent, scene_of, state_name
+from cautious.report.words import action_name, fits_grid, number, return_words, scene_of, state_name
 from cautious.report.writing import write_policy
-from cautious.solution import Solution
+from cautious.risks.base import Constraint
+from cautious.solution import ConstraintValue, Solution
 from cautious.status import Status
-from cautious.studio.scenario import LARGEST_SIDE, RiskChoice, Scenario, Statement, has_limits
+from cautious.studio.scenario import (
+    LARGEST_SIDE,
+    Limits,
+    RiskChoice,
+    Scenario,
+    Statement,
+    barrier_limits,
+    opened_model,
+)
+from cautious.studio.session import Session
 
 # of the table that is shown where there is no map
 MAX_ROWS = 40
@@ -46,62 +69,95 @@ def has_map(mdp: MDP) -> bool:
     return fits_grid(mdp) and max(len(grid), len(grid[0])) <= LARGEST_SIDE
 
 
-def solution_message(asked: int, solution: Solution, scenario: Scenario, choice: RiskChoice, seconds: float) -> bytes:
+def solution_message(asked: int, solution: Solution, session: Session, statement: Statement, seconds: float) -> bytes:
     """The answer to a statement."""
-    d = solution.occupancy
-    risk = solution.policy_risk
+    scenario = session.scenario(statement)
+    policy, d = tables(solution, statement.step)
+    figure, risk = session.risk_shown(statement, solution)
+    mdp = solution.mdp
     head: dict[str, Any] = {
         "type": "solution",
         "number": asked,
         "status": solution.status.name,
-        "verdict": proof_sentence(solution, choice),
+        "verdict": proof_sentence(solution),
         "detail": solution.certificate.statement,
         "caution": solution.caution,
         "expected_return": _plain(solution.expected_return),
+        "counted": return_words(mdp),
         "risk": None if risk is None else _plain(risk),
         "risk_infinite": risk is not None and math.isinf(risk),
-        "objective": _plain(solution.objective),
+        "risk_name": figure.name if figure.is_barrier else "",
+        "risk_is_share": figure.is_share,
+        "objective": None if figure.is_barrier else _plain(solution.objective),
         "gap": _plain(solution.gap),
         "danger_share": float(d[scenario.danger].sum()) if scenario.danger.size else None,
+        "visits": statement.horizon == TOTAL,
+        "limits": limit_rows(solution, statement),
         "method": solution.method,
         "seconds": seconds,
-        "shape": list(solution.policy.shape),
+        "shape": list(policy.shape),
     }
-    if not has_map(solution.mdp):
-        return pack(head | {"table": busiest(solution, scenario)}, b"")
-    return pack(head, _floats(solution.policy) + _floats(d))
+    if not has_map(scenario.mdp):
+        return pack(head | {"table": busiest(policy, d, scenario)}, b"")
+    return pack(head, _floats(policy) + _floats(d))
 
 
-def proof_sentence(solution: Solution, choice: RiskChoice) -> str:
+def tables(solution: Solution, step: int = 0) -> tuple[Array, Array]:
+    """Policy and occupancy (S, A) of one step, or of all of them, in the model without memory."""
+    one = as_one_table(solution)
+    policy, d = one.policy, one.certificate.visits.pairs
+    if step > 0 and isinstance(solution.horizon, int):
+        policy, d = solution.policy[step - 1], solution.occupancy[step - 1]
+        d = d / max(float(d.sum()), 1e-300)
+    memory = solution.mdp.memory
+    if memory is None:
+        return policy, d
+    base = memory.base
+    together = np.zeros(base.shape)
+    np.add.at(together, memory.origin, d)
+    return occupancy_policy(together, uniform_policy(base.allowed)), together
+
+
+def limit_rows(solution: Solution, statement: Statement) -> list[dict[str, Any]]:
+    """Each limit: which one it is, a sentence, and whether the policy shown keeps it."""
+    given = statement.limits.given
+    rows = []
+    for k, (row, own) in enumerate(zip(shown_constraints(solution), solution.constraints, strict=True)):
+        # what is more than the page asked for are barriers at caution 0
+        name, place, _ = given[k] if k < len(given) else ("barrier", None, 0.0)
+        text = limit_words(row, solution.mdp, solution.gap)
+        rows.append({"limit": name, "place": place, "text": text[:1].upper() + text[1:], "kept": own.slack >= 0})
+    return rows
+
+
+def proof_sentence(solution: Solution) -> str:
     """What is sure about the answer, in one plain sentence."""
-    facts = solution.certificate.facts
-    if solution.status is Status.INFEASIBLE and choice.kind == "safe":
-        best = 1 - float(facts["best_reachable"])
-        return (
-            f"Impossible: you allow at most {percent(choice.slack)} of the time in danger, and every policy spends at "
-            f"least {percent(best)} there. The one shown comes closest."
-        )
     if solution.status is Status.INFEASIBLE:
-        return f"Impossible: {solution.certificate.statement} The policy shown comes closest."
+        why = impossible_words(solution) or solution.certificate.statement
+        return f"Impossible: {why[:1].lower() + why[1:]} The policy shown comes closest."
+    if solution.certificate.kind == "undecided":
+        return f"Not decided: {solution.certificate.statement}"
     if not math.isfinite(solution.gap):
         return "Nothing is proved yet: this is the best policy found so far."
     if solution.certificate.kind not in ("optimal", "global"):
         return "No policy close by is better, but one far away may be: that is all that could be proved."
+    kept = " that keeps the limits" if len(solution.constraints) > 1 else " that keeps the limit"
     within = f"within {number(max(solution.gap, 1e-16), 2)} of the best possible"
+    within += kept if solution.constraints else ""
     if solution.status is Status.SOLVED:
         return f"Proved: {within}."
     reason = {Status.TIME_LIMIT: "Time is up", Status.STOPPED: "Still working"}.get(solution.status, "Stopped early")
     return f"{reason}: so far proved {within}."
 
 
-def busiest(solution: Solution, scenario: Scenario) -> list[dict[str, Any]]:
+def busiest(policy: Array, d: Array, scenario: Scenario) -> list[dict[str, Any]]:
     """The states where the policy is most of the time, and what it does there."""
-    mdp, share = solution.mdp, solution.occupancy.sum(axis=1)
+    mdp, share = scenario.mdp, d.sum(axis=1)
     first = np.argsort(-share, kind="stable")[:MAX_ROWS]
     dangerous = set(scenario.danger.tolist())
     rows = []
     for state in dict.fromkeys([*first.tolist(), *sorted(dangerous)[:MAX_ROWS]]):
-        chances = solution.policy[state]
+        chances = policy[state]
         likeliest = np.argsort(-chances, kind="stable")[:MAX_ACTIONS]
         rows.append(
             {
@@ -115,14 +171,24 @@ def busiest(solution: Solution, scenario: Scenario) -> list[dict[str, Any]]:
     return rows
 
 
-def frontier_message(asked: int, points: Frontier) -> str:
-    """The curve of return against risk; points without a finite risk are left out."""
-    rows = [
-        {"caution": one.caution, "expected_return": one.expected_return, "risk": one.policy_risk}
-        for one in points
-        if one.policy_risk is not None and math.isfinite(one.policy_risk) and math.isfinite(one.expected_return)
-    ]
-    return json.dumps({"type": "frontier", "number": asked, "points": rows})
+def frontier_message(asked: int, points: Frontier, statement: Statement) -> str:
+    """The curve of return against risk, or against the only limit; points that no policy reaches are left out."""
+    figure = PLAIN_RISK if points.over_limit else risk_figure(points)
+    rows = []
+    for one in points:
+        x = one.constraints[0].bound if points.over_limit else one.policy_risk
+        if x is None or not math.isfinite(x) or not math.isfinite(one.objective):
+            continue
+        shown = figure.value(one) if figure.is_barrier else x
+        rows.append({"x": shown, "expected_return": one.expected_return, "caution": one.caution})
+    head: dict[str, Any] = {"type": "frontier", "number": asked, "points": rows}
+    head |= {"risk": figure.name if figure.is_barrier else "", "share": figure.is_share, "limit": None}
+    if points.over_limit:
+        ((name, place, _),) = statement.limits.given
+        row = shown_constraints(points[0])[0]
+        head |= {"risk": f"{measure_words(row)}, {sense_words(row)}", "share": is_share(row)}
+        head["limit"] = {"name": name, "place": place}
+    return json.dumps(head)
 
 
 def error_message(asked: int | None, text: str) -> str:
@@ -132,25 +198,58 @@ def error_message(asked: int | None, text: str) -> str:
 
 def opened_words(problem: Problem, name: str) -> dict[str, Any]:
     """What a page must know about the problem that was opened."""
-    mdp, scene = problem.mdp, scene_of(problem.mdp)
-    own = "variance" if problem.unbound_risk is None else "own"
+    mdp, own = opened_model(problem), problem.unbound_risk
+    scene, bounds = scene_of(mdp), tuple(one.bound for one in problem.constraints)
+    # without a risk and without limits the variance is something to look at; what a problem has is what is shown
+    kind = "own" if own is not None else "none" if bounds or problem.mdp.horizon is not None else "variance"
+    first = RiskChoice(kind, habit="random")
     return {
         "name": name,
         "title": "" if mdp.scene is None else scene.title,
         "story": scene.story,
         "unit": scene.reward_unit,
+        "step_word": scene.step or "step",
         "n_states": mdp.n_states,
         "n_actions": mdp.n_actions,
         "discount": mdp.discount,
-        "statement": Statement(None, RiskChoice(own, habit="random"), problem.caution).plain(),
-        "own_risk": None if problem.unbound_risk is None else problem.risk_label,
+        "statement": Statement(
+            None, first, problem.caution, limits=Limits(own=bounds), horizon=problem.mdp.horizon
+        ).plain(),
+        "limits": [_limit_control(row) for row in problem.constraints],
+        "horizons": refused_horizons(mdp),
+        "own_risk": None if own is None else problem.risk_label,
         "own_words": risk_words(problem.risk_label),
-        "own_limits": has_limits(problem.with_caution(1.0)),
+        "own_limits": bool(barrier_limits(own, mdp)),
         "rows": list(scene.grid) if has_map(mdp) else None,
         "arrows": list(scene.action_arrows) if has_map(mdp) else [],
         "still": never_left(mdp) if has_map(mdp) else [],
         "actions": [action_name(mdp, a) for a in range(min(mdp.n_actions, MAX_ACTIONS))],
     }
+
+
+def _limit_control(constraint: Constraint) -> dict[str, Any]:
+    """What a page shows of a constraint of the problem that was opened; shares of time are typed in percent."""
+    row = ConstraintValue(repr(constraint), 0.0, constraint.bound, 0.0, 0.0)
+    words, share = f"{measure_words(row)} {sense_words(row)}", is_share(row)
+    return {"words": words[:1].upper() + words[1:], "isShare": share, "isTime": share and words.startswith("time in ")}
+
+
+def refused_horizons(mdp: MDP) -> dict[str, str]:
+    """Why a horizon does not fit a model; empty where it does."""
+    found = {}
+    for name, horizon in (("discounted", None), ("steps", 1), (AVERAGE, AVERAGE), (TOTAL, TOTAL)):
+        if horizon is None and mdp.discount == 1:
+            found[name] = "sums that go on for ever need a discount below 1, and this model has 1"
+            continue
+        if horizon in (AVERAGE, TOTAL) and mdp.discount < 1:
+            found[name] = f"averages and totals do not discount, and this model has the discount {mdp.discount:g}"
+            continue
+        try:
+            Problem(mdp, horizon=horizon)  # type: ignore[arg-type]
+            found[name] = ""
+        except CautiousError as error:
+            found[name] = " ".join(str(error).removeprefix(f'horizon="{name}": ').split())
+    return found
 
 
 def never_left(mdp: MDP) -> list[int]:
@@ -176,13 +275,17 @@ def export(what: str, statement: Statement, scenario: Scenario, solution: Soluti
 
 
 def _problem_archive(statement: Statement, scenario: Scenario, caution: float, folder: Path) -> bytes:
-    if statement.risk.kind == "own":
-        raise InputError("the risk is the one of the problem you opened, so its own file is the one to solve again")
+    for what, counts in (("risk is", statement.risk.kind == "own"), ("limits are", any(statement.limits.own))):
+        if counts:
+            raise InputError(f"the {what} that of the problem you opened, so its own file is the one to solve again")
     scenario.mdp.save(folder / "model.npz")
-    lines = [HOW_TO, f"caution = {caution!r}", "", "[model]", 'file = "model.npz"']
+    lines = [HOW_TO, f"caution = {caution!r}"]
+    lines += [] if statement.horizon is None else [f"horizon = {json.dumps(statement.horizon)}"]
+    lines += ["", "[model]", 'file = "model.npz"']
     risk = scenario.risk(statement.risk)
-    if risk is not None:
-        lines += ["", *written_risk(risk, folder)]
+    lines += [] if risk is None else ["", *written_risk(risk, folder)]
+    for constraint in scenario.constraints(statement.limits):
+        lines += ["", *written_constraint(constraint, folder)]
     (folder / "problem.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -11,17 +11,21 @@ from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
 from cautious.errors import InputError
+from cautious.models.horizons import AVERAGE, TOTAL, Horizon
 from cautious.problem_files.keys import allow, one_of, require
-from cautious.studio.scenario import LARGEST_SIDE, MARKS, Grid, Pays, RiskChoice, Statement
+from cautious.studio.scenario import LARGEST_SIDE, MARKS, Grid, Limits, Pays, RiskChoice, Statement
 from cautious.worlds.grids import WALL
 
 LARGEST_MESSAGE = 256 * 1024
 LARGEST_PAY = 1e6
 LARGEST_CAUTION = 1e9
 LARGEST_DISCOUNT = 0.9999
+LARGEST_HORIZON = 1000
+LARGEST_BOUND = 1e12
+LARGEST_OWN_LIMITS = 100
 LARGEST_DANGER = 10_000
 LARGEST_NUMBER = 2**53
-RISKS = ("own", "none", "safe", "peak", "variance", "cvar", "kl", "tv", "entropy")
+RISKS = ("own", "none", "peak", "variance", "cvar", "kl", "tv", "entropy")
 HABITS = ("careful", "random")
 EXPORTS = ("report", "policy", "problem")
 
@@ -73,14 +77,39 @@ def number_of(text: str) -> int | None:
 
 def read_statement(content: Any) -> Statement:
     """A statement from JSON."""
-    allow(content, "the statement", ("grid", "risk", "caution", "danger"))
+    allow(content, "the statement", [field.name for field in fields(Statement)])
     require(content, "the statement", ("grid", "risk", "caution"))
-    grid = None if content["grid"] is None else _grid(content["grid"])
+    horizon = _horizon(content.get("horizon"))
+    grid = None if content["grid"] is None else _grid(content["grid"], horizon)
     caution = _number("caution", content["caution"], 0.0, LARGEST_CAUTION)
-    return Statement(grid, _risk(content["risk"]), caution, _danger(content.get("danger", []), grid))
+    limits, danger = _limits(content.get("limits", {})), _danger(content.get("danger", []), grid)
+    if grid is not None and limits.own:
+        raise InputError("limits.own is for a problem that was opened; a grid has limits on its danger only")
+    step = _whole("step", content.get("step", 0), 0, horizon if isinstance(horizon, int) else 0)
+    return Statement(grid, _risk(content["risk"]), caution, danger, limits, horizon, step)
 
 
-def _grid(content: Any) -> Grid:
+def _horizon(content: Any) -> Horizon:
+    if content is None or isinstance(content, str):
+        return None if content is None else one_of("horizon", content, (AVERAGE, TOTAL))  # type: ignore[return-value]
+    return _whole("horizon", content, 1, LARGEST_HORIZON)
+
+
+def _limits(content: Any) -> Limits:
+    allow(content, "limits", [field.name for field in fields(Limits)])
+    own = content.get("own", [])
+    if not isinstance(own, list) or len(own) > LARGEST_OWN_LIMITS:
+        raise InputError(f"limits.own must be a list of at most {LARGEST_OWN_LIMITS} bounds, found {_found(own)}")
+    bounds = [_bound(f"limits.own[{i}]", bound, -LARGEST_BOUND) for i, bound in enumerate(own)]
+    time, ever = (_bound(f"limits.{name}", content.get(name), 0.0) for name in ("time", "ever"))
+    return Limits(time, ever, tuple(bounds))
+
+
+def _bound(name: str, content: Any, least: float) -> float | None:
+    return None if content is None else _number(name, content, least, LARGEST_BOUND)
+
+
+def _grid(content: Any, horizon: Horizon) -> Grid:
     _complete(content, "grid", ("rows", "pays", "slip", "discount"))
     rows = content["rows"]
     if not isinstance(rows, list) or not 1 <= len(rows) <= LARGEST_SIDE:
@@ -100,7 +129,8 @@ def _grid(content: Any) -> Grid:
         key: _number(f"grid.pays.{key}", value, -LARGEST_PAY, LARGEST_PAY) for key, value in content["pays"].items()
     }
     slip = _number("grid.slip", content["slip"], 0.0, 1.0)
-    return Grid(tuple(rows), Pays(**pays), slip, _number("grid.discount", content["discount"], 0.0, LARGEST_DISCOUNT))
+    largest = LARGEST_DISCOUNT if horizon is None else 1.0
+    return Grid(tuple(rows), Pays(**pays), slip, _number("grid.discount", content["discount"], 0.0, largest))
 
 
 def _risk(content: Any) -> RiskChoice:
@@ -108,7 +138,6 @@ def _risk(content: Any) -> RiskChoice:
     default = RiskChoice()
     return RiskChoice(
         one_of("risk.kind", content.get("kind", default.kind), RISKS),
-        _number("risk.slack", content.get("slack", default.slack), 1e-6, 1.0),
         _number("risk.level", content.get("level", default.level), 0.0, 0.999),
         one_of("risk.habit", content.get("habit", default.habit), HABITS),
     )

@@ -1,6 +1,6 @@
-"""What a page can state, and the problem it means: a painted grid or an opened model, its danger, a risk, a caution."""
+"""What a page can state, and the problem it means: a model, its danger, a risk with a caution, limits and a horizon."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,12 +9,15 @@ from scipy import ndimage
 
 from cautious.arrays import Array, Indices
 from cautious.errors import InputError
+from cautious.models.horizons import AVERAGE, TOTAL, Horizon
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.problem import Problem
-from cautious.risks.base import Risk
+from cautious.report.words import short, state_name
+from cautious.risks.base import Constraint, Risk, terms_of
 from cautious.risks.divergence import KL, Entropy, TotalVariation
-from cautious.risks.features import FeatureRisk, PeakExposure, SafeSet
+from cautious.risks.features import PeakExposure, SafeSet, TaskFloors
+from cautious.risks.measures import Exposure, Reach, Return
 from cautious.risks.scalar import CVaR, Variance
 from cautious.solvers.solve import solve
 from cautious.worlds.grids import DRIFT_MAP, MAZE_MAP, WALL, cells_marked, from_grid
@@ -26,9 +29,11 @@ MARKS = (FLOOR, WALL, DANGER, GOAL, REWARD, START)
 HABIT_EXPLORATION = 0.05
 # the careful habit is the best policy when danger costs this many times the spread of the rewards
 HABIT_DANGER_COST = 5.0
-# the caution, per spread of the rewards, at which a limit is all that is left of a risk
-LIMIT_CAUTION = 1e-4
+# habits look ahead discounted, at most by this, whatever the horizon of the problem
+HABIT_DISCOUNT = 0.99
+FEW_STATES = 3
 NO_DANGER = "nothing is marked as danger; mark some, or choose another risk"
+NO_LIMITED_DANGER = "nothing is marked as danger; mark some, or take the limit on danger away"
 
 
 @dataclass(frozen=True)
@@ -50,15 +55,18 @@ class Grid:
     slip: float = 0.2
     discount: float = 0.95
 
-    def model(self) -> MDP:
-        """The grid as a model. Episodes start at the cells marked as start, or anywhere when there is none."""
+    def model(self, horizon: Horizon = None) -> MDP:
+        """The grid as a model. Episodes start at the cells marked as start, or anywhere when there is none.
+
+        Long-run averages and totals until the end do not discount.
+        """
         painted = "".join(self.rows)
         pays = self.pays
         return from_grid(
             self.rows,
             {FLOOR: pays.step, START: pays.step, DANGER: pays.danger, GOAL: pays.goal, REWARD: pays.reward},
             p=1 - self.slip,
-            discount=self.discount,
+            discount=1.0 if horizon in (AVERAGE, TOTAL) else self.discount,
             absorbing=GOAL if GOAL in painted else "",
             start=START if START in painted else None,
             title="A painted grid",
@@ -70,19 +78,69 @@ class RiskChoice:
     """One of the risks a page offers; each looks at its own parameter and ignores the others."""
 
     kind: str = "none"
-    slack: float = 0.05
     level: float = 0.9
     habit: str = "careful"
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Bounds that every policy shown must keep; None is no limit.
+
+    ``time``: of the share of time in danger, until an end of the visits there. ``ever``: of the chance to enter danger
+    at all. ``own``: of the constraints of the problem that was opened, in its order.
+    """
+
+    time: float | None = None
+    ever: float | None = None
+    own: tuple[float | None, ...] = ()
+
+    @property
+    def given(self) -> list[tuple[str, int | None, float]]:
+        """Field, place in it and bound of every limit that counts, in the order of the problem's constraints."""
+        own = [("own", place, bound) for place, bound in enumerate(self.own) if bound is not None]
+        danger = [(name, None, bound) for name in ("time", "ever") if (bound := getattr(self, name)) is not None]
+        return [*own, *danger]
+
+
+@dataclass(frozen=True)
 class Statement:
-    """A whole problem; ``grid`` None is the model that was opened, whose danger the page marks by state."""
+    """A whole problem; ``grid`` None is the model that was opened, whose danger the page marks by state.
+
+    ``step`` is the step of a finite horizon that the page looks at, from 1; 0 is all of them together.
+    """
 
     grid: Grid | None
     risk: RiskChoice
     caution: float
     danger: tuple[int, ...] = ()
+    limits: Limits = Limits()
+    horizon: Horizon = None
+    step: int = 0
+
+    @property
+    def question(self) -> "Statement":
+        """What has to be solved: the same at every step."""
+        return replace(self, step=0)
+
+    @property
+    def model_key(self) -> "Statement":
+        """Statements with the same one are about the same model."""
+        return Statement(self.grid, RiskChoice(), 0.0, self.danger, horizon=self.horizon)
+
+    @property
+    def along_limit(self) -> bool:
+        """Whether the curve is one along the only limit: without a risk there is no caution to draw it along."""
+        return self.risk.kind == "none" and len(self.limits.given) == 1
+
+    @property
+    def curve_key(self) -> "Statement":
+        """Statements with the same one have the same curve."""
+        limits = self.limits
+        if self.along_limit:
+            ((name, _, _),) = limits.given
+            own = tuple(None if bound is None else 0.0 for bound in limits.own)
+            limits = Limits(0.0 if name == "time" else None, 0.0 if name == "ever" else None, own)
+        return replace(self, caution=0.0, step=0, limits=limits)
 
     def plain(self) -> dict[str, Any]:
         """As JSON says it."""
@@ -102,21 +160,32 @@ def areas(mdp: MDP, states: Indices) -> list[Indices]:
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """``own`` is the risk of the problem that was opened, if it has one."""
+    """``own`` is the risk of the problem that was opened, if it has one; ``own_constraints`` are its constraints."""
 
     mdp: MDP
     danger: Indices
     own: Risk | None = None
+    own_constraints: tuple[Constraint, ...] = ()
+
+    def constraints(self, limits: Limits) -> list[Constraint]:
+        """The constraints a page asks for, in the order of ``Limits.given``."""
+        if len(limits.own) != len(self.own_constraints):
+            raise InputError(
+                f"limits.own has {len(limits.own)} bounds, and the problem that was opened has "
+                f"{len(self.own_constraints)} constraints; give one for each, or null where it should not count"
+            )
+        if self.danger.size == 0 and not limits.time is limits.ever is None:
+            raise InputError(NO_LIMITED_DANGER)
+        measures = {"time": Exposure(self.danger, name="danger"), "ever": Reach(self.danger, name="danger")}
+        return [
+            measures[name] <= bound if place is None else replace(self.own_constraints[place], bound=bound)
+            for name, place, bound in limits.given
+        ]
 
     def risk(self, choice: RiskChoice) -> Risk | None:
         """The risk a page asks for; None is risk-neutral."""
-        if choice.kind in ("safe", "peak") and self.danger.size == 0:
+        if choice.kind == "peak" and self.danger.size == 0:
             raise InputError(NO_DANGER)
-        if choice.kind == "safe":
-            safe = np.setdiff1d(np.arange(self.mdp.n_states), self.danger)
-            if safe.size == 0:
-                raise InputError("everything is marked as danger; leave at least one safe place")
-            return SafeSet(safe, choice.slack)
         if choice.kind == "peak":
             return PeakExposure(areas(self.mdp, self.danger))
         if choice.kind in ("kl", "tv"):
@@ -138,31 +207,43 @@ class Scenario:
         spread = float(np.ptp(mdp.rewards[mdp.allowed])) or 1.0
         rewards = mdp.rewards.copy()
         rewards[self.danger] -= HABIT_DANGER_COST * spread
-        with_danger_cost = MDP(mdp.transitions, rewards, mdp.discount, mdp.start, allowed=mdp.allowed)
+        discount = min(mdp.discount, HABIT_DISCOUNT)
+        with_danger_cost = MDP(mdp.transitions, rewards, discount, mdp.start, allowed=mdp.allowed)
         policy = solve(Problem(with_danger_cost), tolerance=1e-4, time_limit_seconds=5.0).policy
         return np.asarray((1 - HABIT_EXPLORATION) * policy + HABIT_EXPLORATION * uniform_policy(mdp.allowed))
 
 
-def has_limits(problem: Problem) -> bool:
-    """True if the risk is infinite beyond some limit, which then holds at any caution above 0."""
-    return any(isinstance(risk, FeatureRisk) and risk.is_barrier for _, risk in problem.terms)
-
-
-def least_caution(problem: Problem) -> float:
-    """What caution 0 means: no risk, but where the risk is a limit, next to nothing beyond the limit."""
-    if not has_limits(problem):
-        return 0.0
-    return LIMIT_CAUTION * (float(np.ptp(problem.mdp.rewards[problem.mdp.allowed])) or 1.0)
+def barrier_limits(risk: Risk | None, mdp: MDP) -> list[Constraint]:
+    """What the barriers of a risk require, as constraints: that is left of them at caution 0."""
+    found: list[Constraint] = []
+    for _, term in terms_of(risk) if risk is not None else ():
+        if isinstance(term, SafeSet):
+            others = np.setdiff1d(np.arange(mdp.n_states), mdp.state_indices("SafeSet.states", term.states))
+            names = [state_name(mdp, int(state)) for state in others[:FEW_STATES]]
+            name = ", ".join(names) if others.size <= FEW_STATES else "states outside the safe set"
+            found += [Exposure(others, name=short(name, 60)) <= float(term.slack)] if others.size else []
+        elif isinstance(term, TaskFloors):
+            floors = np.atleast_1d(np.asarray(term.floors, dtype=np.float64))
+            pairs = zip(term.task_rewards, floors.tolist(), strict=True)
+            found += [Return(table, name=f"return of task {j}") >= floor for j, (table, floor) in enumerate(pairs)]
+    return found
 
 
 def scenario_of(statement: Statement, opened: Problem | None) -> Scenario:
     """The scenario of a statement: its grid, or the model that was opened."""
     if statement.grid is not None:
-        mdp = statement.grid.model()
+        mdp = statement.grid.model(statement.horizon)
         return Scenario(mdp, cells_marked(mdp, DANGER))
     if opened is None:
         raise InputError("no model was opened; the statement needs a grid")
-    return Scenario(opened.mdp, opened.mdp.state_indices("danger", list(statement.danger)), opened.unbound_risk)
+    mdp = opened_model(opened)
+    danger = mdp.state_indices("danger", list(statement.danger))
+    return Scenario(mdp, danger, opened.unbound_risk, opened.constraints)
+
+
+def opened_model(opened: Problem) -> MDP:
+    """The model that was opened; a problem with ``Reach`` may have made one with memory of it."""
+    return opened.mdp if opened.mdp.memory is None else opened.mdp.memory.base
 
 
 BRIDGE_MAP = ("..........", ".########.", "SDDDDDDDDG", ".########.", "..........")

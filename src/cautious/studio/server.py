@@ -71,6 +71,8 @@ class Studio:
             "largest_side": LARGEST_SIDE,
             "largest_pay": messages.LARGEST_PAY,
             "largest_caution": messages.LARGEST_CAUTION,
+            "largest_discount": messages.LARGEST_DISCOUNT,
+            "largest_horizon": messages.LARGEST_HORIZON,
             "largest_upload": messages.LARGEST_MESSAGE // 2,
         }
         return json.dumps(head)

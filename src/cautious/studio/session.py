@@ -1,15 +1,17 @@
 """``Session``: answers the statements of one page, one at a time, and remembers what the next answer can start from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from cautious.frontiers import Frontier, frontier
 from cautious.problem import Problem
+from cautious.report.barriers import RiskFigure, figure_of, requirements_of
 from cautious.solution import Solution
 from cautious.solvers.base import Progress, Workspace
 from cautious.solvers.solve import Request, answer
 from cautious.status import Status
-from cautious.studio.scenario import Scenario, Statement, least_caution, scenario_of
+from cautious.studio.scenario import Scenario, Statement, barrier_limits, scenario_of
 
 # a curve on a screen needs no more
 CURVE_TOLERANCE = 1e-4
@@ -28,8 +30,26 @@ class _Prepared:
     key: Statement
     scenario: Scenario
     problem: Problem
-    workspace: Workspace
+    workspace: Workspace = field(default_factory=Workspace)
     last: tuple[Statement, Solution] | None = None
+    # of other limits in the same model, to start from
+    neighbour: Solution | None = None
+
+    @cached_property
+    def at_caution_0(self) -> Problem:
+        """Without caution: no risk, but where it is a barrier, the limit that the barrier stands for."""
+        problem = self.problem
+        limits = barrier_limits(problem.unbound_risk, self.scenario.mdp)
+        if not limits:
+            return problem.with_caution(0.0)
+        return Problem(self.scenario.mdp, None, 0.0, [*problem.constraints, *limits], self.key.horizon)
+
+    def solve(self, statement: Statement, request: Request) -> Solution:
+        """The best policy at the caution of a statement."""
+        before = self.neighbour if self.last is None else self.last[1]
+        if statement.caution > 0:
+            return answer(self.problem.with_caution(statement.caution), request, before, self.workspace)
+        return answer(self.at_caution_0, request, before)
 
 
 class Session:
@@ -47,24 +67,29 @@ class Session:
     def solve(self, statement: Statement, stop: Stop) -> Solution:
         """The best policy; from the neighbouring caution's where only the caution changed."""
         kept = self._prepared(statement)
-        before = None if kept.last is None else kept.last[1]
+        if kept.last is not None and _is_complete(kept.last, statement):
+            # only the step that is looked at is another one
+            return kept.last[1]
         request = Request(time_limit_seconds=self.time_limit_seconds, callback=lambda progress: stop())
-        problem = kept.problem.with_caution(max(statement.caution, least_caution(kept.problem)))
-        solution = answer(problem, request, before, kept.workspace)
-        kept.last = (statement, solution)
+        solution = kept.solve(statement, request)
+        kept.last = (statement.question, solution)
         return solution
 
-    def answered(self, statement: Statement, stop: Stop) -> Solution:
-        """As ``solve``, or the last answer where it was to the same statement and complete."""
-        kept = self._prepared(statement)
-        if kept.last is not None and kept.last[0] == statement and kept.last[1].status is not Status.STOPPED:
-            return kept.last[1]
-        return self.solve(statement, stop)
+    def risk_shown(self, statement: Statement, solution: Solution) -> tuple[RiskFigure, float | None]:
+        """What to show of the risk, also at caution 0: its value, or what a barrier is about."""
+        problem = self._prepared(statement).problem
+        if problem.risk is None:
+            return RiskFigure("risk", "none"), None
+        pairs = solution.certificate.visits.pairs
+        asked = requirements_of(problem, pairs)
+        figure = figure_of(problem.risk_label, asked, problem.mdp)
+        return figure, figure.of(asked) if figure.is_barrier else float(problem.risk.value(pairs))
 
     def frontier(self, statement: Statement, stop: Stop) -> Frontier | None:
-        """Solutions along caution; None where there is no risk to trade, or when stopped before the end."""
+        """Solutions along caution, or along the only limit where there is no risk; None if stopped before the end."""
         kept = self._prepared(statement)
-        if kept.problem.unbound_risk is None:
+        risk, constraints = kept.problem.unbound_risk, kept.problem.constraints
+        if risk is None and not statement.along_limit:
             return None
 
         def stop_frontier(progress: Progress) -> bool:
@@ -75,19 +100,30 @@ class Session:
         try:
             return frontier(
                 kept.scenario.mdp,
-                kept.problem.unbound_risk,
+                risk,
                 tolerance=CURVE_TOLERANCE,
                 time_limit_seconds=self.time_limit_seconds,
                 callback=stop_frontier,
+                constraints=constraints,
+                horizon=statement.horizon,
             )
         except _FrontierStoppedError:
             return None
 
     def _prepared(self, statement: Statement) -> _Prepared:
-        key, kept = replace(statement, caution=0.0), self._kept
+        key, kept = replace(statement.question, caution=0.0), self._kept
         if kept is None or kept.key != key:
-            same_model = kept is not None and (kept.key.grid, kept.key.danger) == (key.grid, key.danger)
+            same_model = kept is not None and kept.key.model_key == key.model_key
             scenario = kept.scenario if kept is not None and same_model else scenario_of(statement, self.opened)
-            problem = Problem(scenario.mdp, scenario.risk(statement.risk))
-            kept = self._kept = _Prepared(key, scenario, problem, Workspace())
+            constraints = scenario.constraints(statement.limits)
+            problem = Problem(scenario.mdp, scenario.risk(statement.risk), 1.0, constraints, statement.horizon)
+            fresh = _Prepared(key, scenario, problem)
+            if kept is not None and same_model and kept.last is not None and kept.key.risk == key.risk:
+                fresh.neighbour = kept.last[1]
+            kept = self._kept = fresh
         return kept
+
+
+def _is_complete(last: tuple[Statement, Solution], statement: Statement) -> bool:
+    """Whether the last answer was to the same question, and was not stopped."""
+    return last[0] == statement.question and last[1].status is not Status.STOPPED

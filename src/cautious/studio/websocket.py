@@ -13,7 +13,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cautious.errors import CautiousError, InputError
@@ -96,12 +95,12 @@ class Conversation:
                 await self._send(await self._in_thread(self._file, message))
                 return
             await self._send(await self._in_thread(self._solution, message))
-            key = replace(message.statement, caution=0.0)
+            key = message.statement.curve_key
             if key != self.drawn and await self._is_quiet():
                 points = await self._in_thread(self.session.frontier, message.statement, self._has_work)
                 if points is not None:
                     self.drawn = key
-                    await self._send(answers.frontier_message(message.number, points))
+                    await self._send(answers.frontier_message(message.number, points, message.statement))
         except CautiousError as error:
             await self._send(answers.error_message(message.number, str(error)))
         except Exception:
@@ -140,12 +139,11 @@ class Conversation:
 
         solution = self.session.solve(statement, stop)
         seconds = time.perf_counter() - started
-        scenario = self.session.scenario(statement)
-        return answers.solution_message(message.number, solution, scenario, statement.risk, seconds)
+        return answers.solution_message(message.number, solution, self.session, statement, seconds)
 
     def _file(self, message: Message) -> bytes:
         statement = message.statement
-        solution = self.session.answered(statement, lambda: self.closed)
+        solution = self.session.solve(statement, lambda: self.closed)
         name, media, content = answers.export(message.kind, statement, self.session.scenario(statement), solution)
         head = {"type": "file", "number": message.number, "name": name, "media": media}
         return answers.pack(head, content)

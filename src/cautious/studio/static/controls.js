@@ -1,15 +1,11 @@
 // The controls on the right and below the map: they show the document and change it.
 
+import { Limits } from "./limits.js";
 import { cautionAt, marks, positionOf, show, STEPS } from "./numbers.js";
 
 // name in the list, what it means, and what its figure is
 const RISKS = {
-  none: ["No risk", "Only the expected return counts; the caution changes nothing.", "none"],
-  safe: [
-    "Limit on the time in danger",
-    "Danger may take at most this share of the discounted time, at any caution. The risk grows without bound near it.",
-    "nearness to the limit",
-  ],
+  none: ["No risk", "Only the expected return counts, within the limits.", "none"],
   peak: [
     "Time in the worst danger area",
     "The share of time in the danger area that is visited most. Danger cells that touch form one area.",
@@ -34,9 +30,15 @@ const RISKS = {
   ],
 };
 const PARAMETERS = {
-  safe: { name: "At most", unit: "% of the time", field: "slack", min: 0.0001, max: 100 },
   cvar: { name: "Worst", unit: "% of the steps", field: "level", min: 0.1, max: 100 },
 };
+const HORIZONS = {
+  discounted: "What is earned later counts less, by the discount of each step.",
+  steps: "Only so many steps count; then it is over. What is best depends on how many are left.",
+  average: "What is earned per step when it goes on like this for ever.",
+  total: "All that is earned until an end: a state that cannot be left and pays nothing.",
+};
+const FIRST_STEPS = 40;
 const PAYS = ["step", "danger", "goal", "reward"];
 const at = (id) => document.getElementById(id);
 
@@ -47,7 +49,12 @@ export class Controls {
     this.typing = null;
     at("risk").addEventListener("change", (event) => store.changeRisk({ kind: event.target.value }));
     at("habit").addEventListener("change", (event) => store.changeRisk({ habit: event.target.value }));
-    this.number("parameter", (value) => store.changeRisk(this.fromPercent(value)));
+    this.number("parameter", (value) => store.changeRisk({ level: 1 - value / 100 }));
+    at("horizon").addEventListener("change", (event) => this.look(event.target.value));
+    this.number("steps", (value) => store.change({ horizon: Math.round(value), step: 0 }));
+    at("step").addEventListener("input", () => store.change({ step: at("step").valueAsNumber }, { commit: false }));
+    at("step").addEventListener("change", () => store.commit());
+    this.limits = new Limits(store, this);
     const slider = at("caution");
     slider.max = STEPS;
     slider.addEventListener("input", () => {
@@ -87,15 +94,49 @@ export class Controls {
     for (const end of ["change", "blur"]) field.addEventListener(end, () => this.show(this.store.document));
   }
 
-  fromPercent(value) {
-    return this.store.document.risk.kind === "cvar" ? { level: 1 - value / 100 } : { slack: value / 100 };
+  /** Another horizon; a number of steps begins with one that shows something. */
+  look(kind) {
+    const horizon = { discounted: null, steps: FIRST_STEPS }[kind];
+    this.store.change({ horizon: horizon === undefined ? kind : horizon, step: 0 });
+  }
+
+  showHorizon({ horizon, step, grid }) {
+    const isSteps = Number.isInteger(horizon);
+    const kind = horizon === null ? "discounted" : isSteps ? "steps" : horizon;
+    at("horizon").value = kind;
+    at("steps-label").hidden = !isSteps;
+    if (isSteps) this.fill("steps", horizon);
+    const refused = grid === null ? this.opened.horizons : {};
+    const reasons = [];
+    for (const option of at("horizon").options) {
+      const reason = refused[option.value] ?? "";
+      option.disabled = reason !== "" && option.value !== kind;
+      option.title = reason;
+      if (reason !== "" && !reasons.includes(reason)) reasons.push(reason);
+    }
+    const others = reasons.length > 0 ? ` Not on offer: ${reasons.join("; ")}.` : "";
+    at("horizon-words").textContent = HORIZONS[kind] + others;
+    at("step-box").hidden = !isSteps;
+    if (isSteps) {
+      at("step").max = horizon;
+      at("step").value = step;
+      const words = step === 0 ? `all ${horizon} together` : `${step} of ${horizon}`;
+      at("step-words").textContent = words;
+      at("step").setAttribute("aria-valuetext", words);
+    }
+    // averages and totals do not discount
+    at("discount").disabled = kind === "average" || kind === "total";
+    at("discount").max = horizon === null ? this.largestDiscount : 1;
   }
 
   /** Which risks there are, and in what is paid, depends on what was opened. */
-  offer(opened, { largest_side, largest_pay, largest_caution }) {
+  offer(opened, { largest_side, largest_pay, largest_caution, largest_discount, largest_horizon }) {
     this.opened = opened;
+    this.largestDiscount = largest_discount;
+    at("steps").max = largest_horizon;
+    this.limits.offer(opened);
     this.unit = opened?.unit ?? "points";
-    for (const one of document.querySelectorAll(".unit")) one.textContent = one.title = this.unit;
+    this.count("");
     at("columns").max = at("rows").max = largest_side;
     // the server refuses more, and what it refuses must not stay in a field
     at("caution-number").max = largest_caution;
@@ -105,13 +146,19 @@ export class Controls {
     at("risk").replaceChildren(...kinds.map(([kind, name]) => new Option(name, kind)));
   }
 
+  /** In what is counted: the unit, and how rewards are added up. */
+  count(how) {
+    const text = how === "" ? this.unit : `${this.unit}, ${how}`;
+    for (const one of document.querySelectorAll(".unit")) one.textContent = one.title = text;
+  }
+
   words(kind) {
     return kind === "own" ? this.opened.own_words.join(" ") : RISKS[kind][1];
   }
 
-  /** Whether a risk is a limit, which holds even at caution 0. */
-  isLimit(kind) {
-    return kind === "own" ? this.opened.own_limits : kind === "safe";
+  /** Whether a risk is a barrier, of which at caution 0 the limit is left. */
+  isBarrier(kind) {
+    return kind === "own" && this.opened.own_limits;
   }
 
   /** What the figure of a risk is, in a word or three. */
@@ -134,15 +181,18 @@ export class Controls {
     if (parameter !== undefined) {
       at("parameter-unit").textContent = parameter.unit;
       Object.assign(at("parameter"), { min: parameter.min, max: parameter.max, step: "any" });
-      this.fill("parameter", 100 * (risk.kind === "cvar" ? 1 - risk.level : risk.slack));
+      this.fill("parameter", 100 * (1 - risk.level));
     }
     at("caution").value = positionOf(caution);
     at("caution").setAttribute("aria-valuetext", show(caution));
     this.fill("caution-number", caution);
+    at("caution-box").hidden = risk.kind === "none";
     at("caution").disabled = at("caution-number").disabled = risk.kind === "none";
-    const nothing = this.isLimit(risk.kind) ? "only the limit counts" : "risk does not count";
+    const nothing = this.isBarrier(risk.kind) ? "only its limit counts" : "risk does not count";
     const price = caution === 0 ? nothing : `${this.unit} that one unit of risk costs`;
-    at("caution-words").textContent = risk.kind === "none" ? "no risk is chosen" : price;
+    at("caution-words").textContent = price;
+    this.showHorizon(document_);
+    this.limits.show(document_);
     if (grid !== null) this.showRules(grid);
   }
 

@@ -1,6 +1,6 @@
-// Return against risk: the curve of all cautions, and where the present one is.
+// Return against risk, for all cautions, or against the only limit; and where the present answer is.
 
-import { show } from "./numbers.js";
+import { percent, show } from "./numbers.js";
 
 const SPACE = { left: 62, right: 16, top: 14, bottom: 40 };
 const REACH = 16;
@@ -14,23 +14,23 @@ export class Curve {
     this.now = null;
     this.spot = null;
     this.note = "";
-    this.risk = "";
+    this.axis = { risk: "", share: false, limit: null };
     this.last = null;
     new ResizeObserver(() => this.draw()).observe(box);
   }
 
-  /** The points of a frontier, and what their risk is called; null while there are none, and `note` says why. */
-  show(points, note = "", risk = "") {
+  /** The points of a frontier, and what is on their axis; null while there are none, and `note` says why. */
+  show(points, note = "", axis = this.axis) {
     this.points = points;
     this.note = note;
-    this.risk = risk;
+    this.axis = axis;
     this.draw();
   }
 
   /** Where the present answer is; the rest is drawn again only when it lies outside. */
-  at(risk, expectedReturn) {
-    this.now = risk === null || expectedReturn === null ? null : { risk, expected_return: expectedReturn };
-    const place = this.now === null || this.spot === null ? null : [this.x.to(risk), this.y.to(expectedReturn)];
+  at(x, expectedReturn) {
+    this.now = x === null || expectedReturn === null ? null : { x, expected_return: expectedReturn };
+    const place = this.now === null || this.spot === null ? null : [this.x.to(x), this.y.to(expectedReturn)];
     if (place === null || !this.x.holds(place[0]) || !this.y.holds(place[1])) this.draw();
     else setAttributes(this.spot, { cx: place[0], cy: place[1] });
   }
@@ -47,21 +47,22 @@ export class Curve {
     const { clientWidth: width, clientHeight: height } = this.box;
     if (width < 80 || height < 80) return;
     const all = this.now === null ? this.points : [...this.points, this.now];
-    const x = scale(all.map((one) => one.risk), SPACE.left, width - SPACE.right);
+    const factor = this.axis.share ? 100 : 1;
+    const x = scale(all.map((one) => one.x), SPACE.left, width - SPACE.right, factor);
     const y = scale(all.map((one) => one.expected_return), height - SPACE.bottom, SPACE.top);
-    const named = { role: "group", "aria-label": "Expected return against risk" };
+    const named = { role: "group", "aria-label": `Expected return against ${this.axis.risk}` };
     const figure = node("svg", { viewBox: `0 0 ${width} ${height}`, ...named });
-    figure.append(...axes(x, y, width, height, this.risk));
-    const sorted = [...this.points].sort((a, b) => a.risk - b.risk || a.expected_return - b.expected_return);
-    const corners = sorted.map((one) => `${x.to(one.risk)},${y.to(one.expected_return)}`);
+    figure.append(...axes(x, y, width, height, this.axis));
+    const sorted = [...this.points].sort((a, b) => a.x - b.x || a.expected_return - b.expected_return);
+    const corners = sorted.map((one) => `${x.to(one.x)},${y.to(one.expected_return)}`);
     figure.append(node("polyline", { class: "line", points: corners.join(" ") }));
-    for (const one of this.points) figure.append(...this.point(one, x.to(one.risk), y.to(one.expected_return)));
+    for (const one of this.points) figure.append(...this.point(one, x.to(one.x), y.to(one.expected_return)));
     figure.addEventListener("click", (event) => {
       const meant = this.nearest(event, figure, x, y);
-      if (meant !== null) this.choose(meant.caution);
+      if (meant !== null) this.choose(meant, this.axis.limit);
     });
     if (this.now !== null) {
-      this.spot = node("circle", { class: "now", cx: x.to(this.now.risk), cy: y.to(this.now.expected_return), r: 6.5 });
+      this.spot = node("circle", { class: "now", cx: x.to(this.now.x), cy: y.to(this.now.expected_return), r: 6.5 });
       figure.append(this.spot);
     }
     Object.assign(this, { x, y });
@@ -72,7 +73,7 @@ export class Curve {
   nearest(event, figure, x, y) {
     const box = figure.getBoundingClientRect();
     const [left, top] = [event.clientX - box.left, event.clientY - box.top];
-    const from = (one) => Math.hypot(x.to(one.risk) - left, y.to(one.expected_return) - top);
+    const from = (one) => Math.hypot(x.to(one.x) - left, y.to(one.expected_return) - top);
     const least = Math.min(...this.points.map(from));
     if (least > REACH) return null;
     const there = this.points.filter((one) => from(one) < least + 1);
@@ -82,7 +83,12 @@ export class Curve {
   }
 
   point(one, cx, cy) {
-    const words = `caution ${show(one.caution)}: return ${show(one.expected_return)}, risk ${show(one.risk)}`;
+    const { limit, share, risk } = this.axis;
+    const value = share ? percent(one.x) : show(one.x);
+    const words =
+      limit === null
+        ? `caution ${show(one.caution)}: return ${show(one.expected_return)}, risk ${value}`
+        : `${risk} ${value}: return ${show(one.expected_return)}`;
     const target = node("circle", { class: "target", cx, cy, r: 13, tabindex: 0, role: "button", "aria-label": words });
     const title = node("title", {});
     title.textContent = words;
@@ -90,7 +96,7 @@ export class Curve {
     target.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();
-      this.choose(one.caution);
+      this.choose(one, limit);
     });
     return [target, node("circle", { class: "point", cx, cy, r: 4 })];
   }
@@ -106,10 +112,10 @@ function setAttributes(made, attributes) {
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
 }
 
-/** A linear scale with a little air around the values, and a few round ticks. */
-function scale(values, from, to) {
-  let low = Math.min(...values);
-  let high = Math.max(...values);
+/** A linear scale with a little air around the values times the factor, and a few round ticks of these. */
+function scale(values, from, to, factor = 1) {
+  let low = factor * Math.min(...values);
+  let high = factor * Math.max(...values);
   const size = Math.max(Math.abs(low), Math.abs(high));
   // values that differ by rounding only are one value
   const air = high - low > 1e-6 * size ? (high - low) * 0.06 : size * 0.05 || 1;
@@ -121,22 +127,23 @@ function scale(values, from, to) {
   const ticks = [];
   for (let k = Math.ceil(low / step); k * step <= high; k += 1) ticks.push(k * step);
   const holds = (at) => at >= Math.min(from, to) && at <= Math.max(from, to);
-  const place = (value) => from + ((value - low) / (high - low)) * (to - from);
-  return { ticks, step, holds, to: (value) => Number(place(value).toFixed(2)) };
+  const place = (tick) => Number((from + ((tick - low) / (high - low)) * (to - from)).toFixed(2));
+  return { ticks, holds, place, to: (value) => place(factor * value), text: (tick) => rounded(tick, step) };
 }
 
-function axes(x, y, width, height, risk) {
+function axes(x, y, width, height, { risk, share, limit }) {
   const floor = height - SPACE.bottom;
   const parts = [];
   for (const tick of y.ticks) {
-    const at = y.to(tick);
+    const at = y.place(tick);
     parts.push(node("line", { class: "axis", x1: SPACE.left, x2: width - SPACE.right, y1: at, y2: at }));
-    parts.push(label(SPACE.left - 8, at + 4, rounded(tick, y.step), "end"));
+    parts.push(label(SPACE.left - 8, at + 4, y.text(tick), "end"));
   }
-  for (const tick of x.ticks) parts.push(label(x.to(tick), floor + 17, rounded(tick, x.step), "middle"));
+  for (const tick of x.ticks) parts.push(label(x.place(tick), floor + 17, x.text(tick), "middle"));
   parts.push(node("line", { class: "axis", x1: SPACE.left, x2: SPACE.left, y1: SPACE.top, y2: floor }));
   parts.push(node("line", { class: "axis", x1: SPACE.left, x2: width - SPACE.right, y1: floor, y2: floor }));
-  parts.push(label(width - SPACE.right, height - 4, `risk: ${risk} →`, "end"));
+  const name = `${limit === null ? "risk: " : ""}${risk}${share ? " (%)" : ""} →`;
+  parts.push(label(width - SPACE.right, height - 4, name, "end"));
   parts.push(label(SPACE.left + 6, SPACE.top + 2, "↑ expected return", "start"));
   return parts;
 }

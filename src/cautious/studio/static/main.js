@@ -3,6 +3,7 @@
 import { Controls } from "./controls.js";
 import { Curve } from "./curve.js";
 import { Files } from "./files.js";
+import { boundOf } from "./limits.js";
 import { Link } from "./link.js";
 import { statesOf, WorldMap } from "./map.js";
 import { Painter } from "./paint.js";
@@ -12,7 +13,7 @@ import { StateTable } from "./table.js";
 
 const MOVES = ["up", "right", "down", "left"];
 const PAUSE_MILLISECONDS = 1500;
-const DRAFT = "cautious-studio";
+const DRAFT = "cautious-studio-limits";
 const EXAMPLES = {
   maze: "Maze: a short corridor or a long way round",
   drift: "Drifted world of the paper",
@@ -20,7 +21,7 @@ const EXAMPLES = {
   rooms: "Rooms, 20 × 20",
   blank: "Blank, 12 × 12",
 };
-const NO_CURVE = "Choose a risk to see what it costs to avoid it.";
+const NO_CURVE = "Choose a risk, or set one limit, to see what it costs.";
 const NO_POINTS = "No policy meets the limit, so there is nothing to trade.";
 const GONE = "The studio does not answer; trying again. If it was closed, start it anew: cautious studio";
 const at = (id) => document.getElementById(id);
@@ -29,7 +30,10 @@ const store = new Store();
 const map = new WorldMap(at("map"));
 const painter = new Painter(map, store, at("tools"), at("here"));
 const controls = new Controls(store);
-const curve = new Curve(at("curve"), (caution) => store.change({ caution }));
+const curve = new Curve(at("curve"), ({ x, caution }, limit) => {
+  if (limit === null) store.change({ caution });
+  else store.changeLimit(limit, x);
+});
 const table = new StateTable(at("table"), mark);
 const link = new Link({
   hello,
@@ -117,7 +121,8 @@ function changed(document_) {
   if (document_.grid === null) {
     if (opened.rows !== null) map.paint(opened.rows, document_.danger);
   } else if (document_.grid !== last?.grid) map.paint(document_.grid.rows);
-  if (document_.risk.kind === "none") curve.show(null, NO_CURVE);
+  if (document_.risk.kind === "none" && onlyLimit(document_) === null) curve.show(null, NO_CURVE);
+  at("trade-name").textContent = document_.risk.kind === "none" ? "What the limit costs" : "What caution buys";
   saving ??= setTimeout(keep, PAUSE_MILLISECONDS);
 }
 
@@ -135,14 +140,20 @@ function answered() {
 function solution(head, payload, { statement, at: asked }) {
   answered();
   const rows = statement.grid === null ? opened.rows : statement.grid.rows;
-  if (rows === null) table.show(head.table);
+  if (rows === null) table.show(head.table, head.visits);
   else showOnMap(head, payload, rows, statement.grid !== null);
   const hasRisk = statement.risk.kind !== "none";
-  readOut(head, hasRisk);
-  if (hasRisk && keyOf(statement) !== drawn) {
-    curve.show(null, head.status === "INFEASIBLE" ? NO_POINTS : "Drawing the curve…");
+  const limit = onlyLimit(statement);
+  readOut(head, hasRisk, statement.step ?? 0);
+  controls.limits.tell(head.limits);
+  controls.count(statement.horizon === null ? "" : head.counted);
+  if (hasRisk && head.risk_name !== "") at("risk-name").textContent = at("risk-name").title = head.risk_name;
+  if ((hasRisk || limit !== null) && keyOf(statement) !== drawn) {
+    curve.show(null, head.status === "INFEASIBLE" && limit === null ? NO_POINTS : "Drawing the curve…");
   }
-  curve.at(hasRisk ? head.risk : null, head.expected_return);
+  const isPolicy = head.status !== "INFEASIBLE";
+  const x = limit === null ? head.risk : boundOf(statement.limits, limit);
+  curve.at(isPolicy && (hasRisk || limit !== null) ? x : null, head.expected_return);
   document.body.classList.remove("stale");
   banner("");
   readTime(head, asked);
@@ -158,18 +169,29 @@ function showOnMap(head, payload, rows, isGrid) {
     arrows: isGrid ? MOVES : opened.arrows,
     names: isGrid ? MOVES : opened.actions,
     still: isGrid ? goalsOf(rows) : new Set(opened.still),
+    visits: head.visits,
   });
   if (map.cursor !== null) at("here").textContent = map.describe(...map.cursor);
 }
 
 function frontier(head, _, { statement }) {
   drawn = keyOf(statement);
-  curve.show(head.points, NO_POINTS, controls.figure(statement.risk.kind));
+  const risk = head.risk === "" ? controls.figure(statement.risk.kind) : head.risk;
+  curve.show(head.points, NO_POINTS, { risk, share: head.share, limit: head.limit });
+}
+
+/** The limit that the curve is along: the only one, where no risk is chosen. */
+function onlyLimit({ risk, limits }) {
+  return risk.kind === "none" ? controls.limits.only(limits) : null;
 }
 
 /** What a curve belongs to. */
 function keyOf(statement) {
-  return JSON.stringify({ ...statement, caution: 0 });
+  const { limits } = statement;
+  const isAlong = onlyLimit(statement) !== null;
+  const own = limits.own.map((one) => (one === null || !isAlong ? one : 0));
+  const danger = ["time", "ever"].map((name) => (limits[name] === null || !isAlong ? limits[name] : 0));
+  return JSON.stringify({ ...statement, caution: 0, step: 0, limits: [danger, own] });
 }
 
 function goalsOf(rows) {
@@ -191,6 +213,7 @@ function error(head, _, question) {
   if (question !== null && question.type !== "solve") return;
   document.body.classList.add("stale");
   readNothing();
+  controls.limits.tell(null);
 }
 
 function state(isOpen, reason) {

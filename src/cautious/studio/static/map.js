@@ -1,7 +1,7 @@
 // The map: a canvas with every cell, the answer on top of it, and a cursor.
 
 import { Arrows, colours, drawCell, VECTORS } from "./cells.js";
-import { percent } from "./numbers.js";
+import { percent, show } from "./numbers.js";
 
 const MARKS = { ".": "floor", "#": "wall", D: "danger", G: "goal", R: "reward", S: "start" };
 // what stands above and below the map on a wide screen, in pixels
@@ -139,7 +139,8 @@ export class WorldMap {
     if (mark === "#" || state < 0) return place;
     const { answer } = this;
     if (answer.time[state] < 1e-9) return `${place}; never visited`;
-    const parts = [`${percent(answer.time[state])} of the time`];
+    const time = answer.time[state];
+    const parts = [answer.visits ? `${show(time)} visits` : `${percent(time)} of the time`];
     if (!answer.still.has(state)) parts.push(this.actions(state));
     return `${place}; ${parts.join("; ")}`;
   }

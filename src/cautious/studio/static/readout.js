@@ -5,12 +5,19 @@ import { percent, show } from "./numbers.js";
 const at = (id) => document.getElementById(id);
 
 /** Figures and the verdict of an answer. */
-export function readOut(head, hasRisk) {
+export function readOut(head, hasRisk, step) {
   at("return").textContent = show(head.expected_return);
-  at("risk-value").textContent = hasRisk ? (head.risk_infinite ? "∞" : show(head.risk)) : "–";
+  const risk = head.risk_is_share ? percent(head.risk ?? 0) : show(head.risk);
+  at("risk-value").textContent = hasRisk ? (head.risk_infinite ? "∞" : risk) : "–";
+  // without a risk it is the return, and of a barrier it holds a logarithm
+  at("objective-card").hidden = !hasRisk || head.risk_name !== "";
+  at("risk-card").hidden = !hasRisk;
   at("objective").textContent = show(head.objective);
   at("danger-card").hidden = head.danger_share === null;
-  if (head.danger_share !== null) at("danger").textContent = percent(head.danger_share);
+  at("danger-name").textContent = head.visits ? "Visits to danger" : "Time in danger";
+  at("danger-unit").textContent = head.visits ? "expected" : step > 0 ? "at this step" : "of the time";
+  at("share-name").textContent = head.visits ? "Expected visits" : "Share of time";
+  if (head.danger_share !== null) at("danger").textContent = (head.visits ? show : percent)(head.danger_share);
   // the same words again would be read aloud again
   if (at("verdict").textContent !== head.verdict) at("verdict").textContent = head.verdict;
   at("verdict").className = head.status === "SOLVED" ? "good" : "warn";

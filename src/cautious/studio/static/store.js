@@ -35,6 +35,12 @@ export class Store {
     this.change({ risk: { ...this.document.risk, ...fields } }, options);
   }
 
+  changeLimit({ name, place }, bound, options) {
+    const { limits } = this.document;
+    const own = limits.own.map((one, k) => (name === "own" && k === place ? bound : one));
+    this.change({ limits: name === "own" ? { ...limits, own } : { ...limits, [name]: bound } }, options);
+  }
+
   /** A new document without history. */
   start(document) {
     this.past = [];

@@ -1,6 +1,6 @@
 // States that have no map: where the policy spends its time, and what it does there.
 
-import { percent } from "./numbers.js";
+import { percent, show } from "./numbers.js";
 
 export class StateTable {
   constructor(body, mark) {
@@ -8,7 +8,9 @@ export class StateTable {
     this.mark = mark;
   }
 
-  show(rows) {
+  /** `isVisits`: shares are expected visits, not of the time. */
+  show(rows, isVisits) {
+    this.words = isVisits ? show : percent;
     const most = Math.max(...rows.map((row) => row.share), 1e-12);
     this.body.replaceChildren(...rows.map((row) => this.row(row, most)));
   }
@@ -20,7 +22,8 @@ export class StateTable {
     box.checked = row.danger;
     box.setAttribute("aria-label", `${row.name} is danger`);
     box.addEventListener("change", () => this.mark(row.state, box.checked));
-    made.append(cell(box, "centre"), cell(row.name), cell(share(row.share, most)), cell(actions(row.actions)));
+    const time = share(row.share, most, this.words);
+    made.append(cell(box, "centre"), cell(row.name), cell(time), cell(actions(row.actions)));
     return made;
   }
 }
@@ -39,10 +42,10 @@ function bar(part) {
   return made;
 }
 
-function share(value, most) {
+function share(value, most, words) {
   const made = document.createElement("span");
   made.className = "share";
-  made.append(bar(value / most), percent(value));
+  made.append(bar(value / most), words(value));
   return made;
 }
 
