@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cautious._core.certificate import flow_balance, pair_occupancy
+from cautious._core.certificate import add_inflow, flow_balance, pair_occupancy
 from cautious.arrays import Array, Mask
 from cautious.checks import as_policy, axes_of, first_bad, state_sums_of
 from cautious.errors import InputError
@@ -141,8 +141,10 @@ class _Balance:
     def measured(self, states: Array) -> _Measured:
         """Made a non-negative measure on the reached states, then put into the equation."""
         states = np.where(self.reached, np.maximum(states, 0.0), 0.0)
-        mdp, residual, work = self.mdp, np.empty(states.size), np.empty((states.size, 2))
-        size = flow_balance(*mdp.csr, self.policy, states, mdp.start, mdp.discount, work, residual)
+        mdp, residual, inflow = self.mdp, np.empty(states.size), np.zeros((states.size, 2))
+        for block in mdp.row_blocks():
+            add_inflow(*block.rows, self.policy, states, inflow)
+        size = flow_balance(inflow, states, mdp.start, mdp.discount, residual)
         return _Measured(states, residual, size)
 
     def solved(self, goal: float, guess: Array | None) -> _Measured:

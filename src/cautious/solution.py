@@ -213,12 +213,14 @@ class Solution:
         """
         from cautious.report.solution_page import write_report
 
+        self.mdp.require_matrix("a report")
         write_report(self, path, problem=problem)
 
     def plot(self) -> Any:
         """The behaviour as a matplotlib figure (extra ``plot``)."""
         from cautious.report.plots import plot_solution
 
+        self.mdp.require_matrix("a plot")
         return plot_solution(self)
 
     def __repr__(self) -> str:
@@ -241,6 +243,7 @@ class Solution:
 
     def to_storage(self, witness: bool) -> tuple[dict[str, Any], dict[str, Any]]:
         """Header and arrays of the file that ``save`` writes."""
+        self.mdp.require_matrix("a file or a verification, which has the model in it,")
         model_header, model_arrays = model_to_storage(self.mdp)
         header = {
             "model": model_header,

@@ -83,8 +83,11 @@ def _solve_and_learn() -> None:
         _core.simplex.projected_step(*mdp.csr, mdp.rewards, np.ones(shape, np.bool_), mdp.discount, *rest)
         ca.inspect_model(mdp)
         ca.solve(ca.Problem(mdp))
+        # more than rounding allows: multipliers and values in twice the working precision
+        ca.solve(ca.Problem(mdp, ca.PeakExposure([[0], [1]]), 1.0), tolerance=1e-15)
         for method in ("plug-in", "primal-dual", "paper"):
             ca.learn(mdp.simulator(), ca.KL(pairs), caution=1.0, samples=2000, method=method)
+    ca.from_kernel(9, 2, lambda states, action: (states[:, None], np.ones((states.size, 1)), np.ones((states.size, 1))))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "columns.txt"
         path.write_text("0 1 0.5 a\n1 0 1e-30 b\n# nothing\n")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,6 +23,14 @@ def model(seed, kind=np.int32, n=8, m=3):
     return csr_of(dense, kind), dense, rng
 
 
+def blocks(csr, edges, m=3):
+    """The rows of neighbouring states, as a model hands them over that is not written down."""
+    pointer, indices, data = csr
+    for first, last in pairwise(edges):
+        begin, end = pointer[m * first], pointer[m * last]
+        yield first, pointer[m * first : m * last + 1] - begin, indices[begin:end], data[begin:end]
+
+
 def numbers(rng, count):
     """Of very different sizes."""
     return rng.normal(size=count) * 10.0 ** rng.integers(-8, 8, size=count)
@@ -36,7 +45,9 @@ x, y = rng.normal(size=(2, 1001)) * 10.0 ** rng.integers(-8, 8, size=(2, 1001))
 # a start for which the flow balances but for rounding
 pi, xi, out = np.ones(1001), (x - 0.9 * x[::-1]) / (1 - 0.9), np.empty(1001)
 csr = np.arange(1002, dtype=np.int32), np.arange(1001, dtype=np.int32)[::-1].copy(), np.ones(1001)
-norm = certificate.flow_balance(*csr, pi, x, xi, 0.9, np.empty((1001, 2)), out)
+inflow = np.zeros((1001, 2))
+certificate.add_inflow(0, *csr, pi, x, inflow)
+norm = certificate.flow_balance(inflow, x, xi, 0.9, out)
 gamma = Fraction(0.9)
 for left, mass, arrives, begins in zip(out, x, x[::-1], xi):
     exact = (1 - gamma) * Fraction(begins) + gamma * Fraction(arrives) - Fraction(mass)
@@ -64,10 +75,10 @@ def test_largest_advantage(seed, kind):
     r, v, active = rng.normal(size=24), rng.normal(size=8), rng.random(24) < 0.6
     active[0] = True
     plain = (r + GAMMA * dense @ v - np.repeat(v, 3))[active].max()
-    found = certificate.largest_advantage(*csr, r, np.abs(r), active, GAMMA, v, 0.0)
+    found = certificate.largest_advantage(0, *csr, r, np.abs(r), active, GAMMA, v, 0.0)
     assert found == pytest.approx(plain, rel=1e-13)
     # with its rounding it lies above the exact number, and not far
-    raised = certificate.largest_advantage(*csr, r, np.abs(r), active, GAMMA, v, 2 * EPS)
+    raised = certificate.largest_advantage(0, *csr, r, np.abs(r), active, GAMMA, v, 2 * EPS)
     exact = [
         Fraction(r[row])
         + Fraction(GAMMA) * sum(Fraction(p) * Fraction(x) for p, x in zip(dense[row], v, strict=True))
@@ -81,7 +92,7 @@ def test_largest_advantage(seed, kind):
 def test_largest_advantage_of_no_pair_at_all():
     csr, _, rng = model(0)
     r = rng.normal(size=24)
-    assert certificate.largest_advantage(*csr, r, r, np.zeros(24, bool), GAMMA, np.zeros(8), EPS) == -np.inf
+    assert certificate.largest_advantage(0, *csr, r, r, np.zeros(24, bool), GAMMA, np.zeros(8), EPS) == -np.inf
 
 
 def test_largest_advantage_never_hides_a_nan():
@@ -91,10 +102,10 @@ def test_largest_advantage_never_hides_a_nan():
     for place in range(24):
         bad = r.copy()
         bad[place] = np.nan
-        assert math.isnan(certificate.largest_advantage(*csr, bad, np.abs(r), everything, GAMMA, v, 1e-16))
-        assert math.isnan(certificate.largest_advantage(*csr, r, np.abs(bad), everything, GAMMA, v, 1e-16))
-    assert math.isnan(certificate.largest_advantage(*csr, r, np.abs(r), everything, np.nan, v, 1e-16))
-    assert math.isnan(certificate.largest_advantage(*csr, r, np.abs(r), everything, GAMMA, v, np.nan))
+        assert math.isnan(certificate.largest_advantage(0, *csr, bad, np.abs(r), everything, GAMMA, v, 1e-16))
+        assert math.isnan(certificate.largest_advantage(0, *csr, r, np.abs(bad), everything, GAMMA, v, 1e-16))
+    assert math.isnan(certificate.largest_advantage(0, *csr, r, np.abs(r), everything, np.nan, v, 1e-16))
+    assert math.isnan(certificate.largest_advantage(0, *csr, r, np.abs(r), everything, GAMMA, v, np.nan))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -104,10 +115,10 @@ def test_largest_advantage_believes_finite_numbers_only(bad):
     r, v, everything = rng.normal(size=24), rng.normal(size=8), np.ones(24, dtype=bool)
     for table, place in ((r, 5), (v, 3)):
         kept, table[place] = table[place], bad
-        assert math.isnan(certificate.largest_advantage(*csr, r, np.abs(r), everything, GAMMA, v, 1e-16))
+        assert math.isnan(certificate.largest_advantage(0, *csr, r, np.abs(r), everything, GAMMA, v, 1e-16))
         table[place] = kept
     r[5], others = bad, np.arange(24) != 5
-    assert math.isfinite(certificate.largest_advantage(*csr, r, np.abs(r), others, GAMMA, v, 1e-16))
+    assert math.isfinite(certificate.largest_advantage(0, *csr, r, np.abs(r), others, GAMMA, v, 1e-16))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,8 +129,15 @@ def test_policy_advantages_enclose_the_exact_ones(seed, kind):
     policy = rng.dirichlet(np.ones(3), size=8)
     policy[0] = [0, 1, 0]
     counted[0] = True
-    table = (*csr, r, policy, policy > 0, counted, GAMMA, v)
-    least, largest = certificate.policy_advantages(*table, 2 * EPS)
+    table = (r, policy, policy > 0, counted, GAMMA, v)
+    least, largest = certificate.policy_advantages(0, *csr, *table, 2 * EPS)
+    # and block by block; the precise loop knows more digits
+    ends = [certificate.policy_advantages(*block, *table, 2 * EPS) for block in blocks(csr, [0, 3, 8])]
+    assert (least, largest) == (min(low for low, _ in ends), max(high for _, high in ends))
+    missing, precise = np.empty(8), []
+    for block in blocks(csr, [0, 3, 8]):
+        more = (r, r, 0.0, policy, policy > 0, counted, GAMMA, v, np.zeros(8), 2 * EPS, missing)
+        precise.append(certificate.exact_policy_advantages(*block, *more))
     exact = []
     for s in np.flatnonzero(counted):
         total = -Fraction(v[s])
@@ -129,17 +147,19 @@ def test_policy_advantages_enclose_the_exact_ones(seed, kind):
         exact.append(total)
     assert Fraction(least) <= min(exact) <= max(exact) <= Fraction(largest)
     assert max(float(min(exact)) - least, largest - float(max(exact))) < 1e-12
+    np.testing.assert_allclose(missing[counted], [float(one) for one in exact], rtol=1e-15)
+    assert min(low for low, _ in precise) <= min(exact) <= max(exact) <= max(high for _, high in precise)
 
 
 def test_policy_advantages_never_hide_a_nan_or_a_forbidden_pair():
     csr, _, rng = model(1)
     r, v, policy = rng.normal(size=24), rng.normal(size=8), np.full(24, 1 / 3)
     everything, counted = np.ones(24, bool), np.ones(8, bool)
-    assert np.isfinite(certificate.policy_advantages(*csr, r, policy, everything, counted, GAMMA, v, EPS)).all()
+    assert np.isfinite(certificate.policy_advantages(0, *csr, r, policy, everything, counted, GAMMA, v, EPS)).all()
     bad = np.where(np.arange(8) == 3, np.nan, v)
-    assert np.isnan(certificate.policy_advantages(*csr, r, policy, everything, counted, GAMMA, bad, EPS)).all()
+    assert np.isnan(certificate.policy_advantages(0, *csr, r, policy, everything, counted, GAMMA, bad, EPS)).all()
     others = np.arange(24) != 7
-    assert np.isnan(certificate.policy_advantages(*csr, r, policy, others, counted, GAMMA, v, EPS)).all()
+    assert np.isnan(certificate.policy_advantages(0, *csr, r, policy, others, counted, GAMMA, v, EPS)).all()
 
 
 def test_largest_sum_error_against_fractions():
@@ -207,7 +227,10 @@ def test_flow_balance_is_the_exact_residual(seed, kind):
     chain = np.einsum("sa,sat->st", policy, dense.reshape(9, 3, 9))
     x = np.linalg.solve(np.eye(9) - GAMMA * chain.T, (1 - GAMMA) * start)
     found = np.empty(9)
-    norm = certificate.flow_balance(*csr, policy, x, start, GAMMA, np.full((9, 2), np.nan), found)
+    inflow = np.zeros((9, 2))
+    for block in blocks(csr, [0, 4, 9]):
+        certificate.add_inflow(*block, policy, x, inflow)
+    norm = certificate.flow_balance(inflow, x, start, GAMMA, found)
     gamma = Fraction(GAMMA)
     exact = [(1 - gamma) * Fraction(start[j]) - Fraction(x[j]) for j in range(9)]
     for s, a, j in np.ndindex(9, 3, 9):
@@ -229,15 +252,18 @@ def test_bad_arguments_are_refused():
     csr, _, rng = model(0)
     r, v, active, policy = rng.normal(size=24), rng.normal(size=8), np.ones(24, bool), np.full(24, 1 / 3)
     refused = {
-        "states": lambda: certificate.largest_advantage(*csr, r, r, active, GAMMA, v[:7], EPS),
-        "no states": lambda: certificate.largest_advantage(*csr, r, r, active, GAMMA, v[:0], EPS),
-        "sizes": lambda: certificate.largest_advantage(*csr, r, r[:3], active, GAMMA, v, EPS),
-        "counted": lambda: certificate.policy_advantages(*csr, r, policy, active, active, GAMMA, v, EPS),
+        "states": lambda: certificate.largest_advantage(0, *csr, r, r, active, GAMMA, v[:7], EPS),
+        "no states": lambda: certificate.largest_advantage(0, *csr, r, r, active, GAMMA, v[:0], EPS),
+        "sizes": lambda: certificate.largest_advantage(0, *csr, r, r[:3], active, GAMMA, v, EPS),
+        "counted": lambda: certificate.policy_advantages(0, *csr, r, policy, active, active, GAMMA, v, EPS),
         "dot": lambda: certificate.compensated_dot(r, v),
         "slope": lambda: certificate.subtract_slope(r, 1.0, active, r.copy(), v),
         "reward": lambda: certificate.largest_reward_taken(r, policy, active[:7]),
-        "work": lambda: certificate.flow_balance(*csr, policy, v, v, GAMMA, np.empty(15), np.empty(8)),
-        "out": lambda: certificate.flow_balance(*csr, policy, v, v, GAMMA, np.empty(16), np.empty(7)),
+        "inflow": lambda: certificate.flow_balance(np.empty(15), v, v, GAMMA, np.empty(8)),
+        "out": lambda: certificate.flow_balance(np.empty(16), v, v, GAMMA, np.empty(7)),
+        "room": lambda: certificate.add_inflow(0, *csr, policy, v, np.empty(15)),
+        "other states": lambda: certificate.add_inflow(1, *csr, policy, v, np.empty(16)),
+        "states before the first": lambda: certificate.add_inflow(-1, *csr, policy, v, np.empty(16)),
         "pairs": lambda: certificate.pair_occupancy(policy, v, 1.0, np.empty(3)),
     }
     for call in refused.values():

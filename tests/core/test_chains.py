@@ -1,5 +1,7 @@
 """Chains of policies and their linear systems against dense tables."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from sample_rows import GAMMA, KINDS, csr_of, dense_of, random_chain, random_rows
@@ -57,7 +59,14 @@ def test_mix_rows_adds_what_has_the_same_successor(seed, kinds):
     dense = random_rows(rng)
     policy = rng.dirichlet(np.ones(3), size=9) * (rng.random((9, 3)) < 0.7)
     room = room_for(9, dense.size, kinds[1])
-    chains.mix_rows(*csr_of(dense, kinds[0]), policy, *room)
+    room[0][0] = 0
+    pointer, indices, data = csr_of(dense, kinds[0])
+    # in one block, and in two, the second of which goes on where the first has ended
+    for edges in ([0, 9], [0, 4, 9]):
+        for first, last in pairwise(edges):
+            begin, end = pointer[3 * first], pointer[3 * last]
+            part = pointer[3 * first : 3 * last + 1] - begin, indices[begin:end], data[begin:end]
+            chains.mix_rows(first, *part, policy, *room, np.empty(9, kinds[1]))
     expected = np.einsum("sa,sat->st", policy, dense.reshape(9, 3, 9))
     np.testing.assert_allclose(dense_of(*room), expected, rtol=1e-14, atol=1e-16)
     assert room[0][-1] == np.count_nonzero(expected)
@@ -179,12 +188,14 @@ def test_bad_arguments_are_refused():
     system = (*chain[:2], weight, inverse, False)
     refused = {
         "little room": lambda: chains.choose_rows(*csr, reward, actions, *room_for(9, 3, np.int32), gain),
-        "little room to mix": lambda: chains.mix_rows(*csr, policy, *room_for(9, 3, np.int32)),
+        "little room to mix": lambda: chains.mix_rows(
+            0, *csr, policy, *room_for(9, 3, np.int32), np.empty(9, np.int32)
+        ),
         "an action too large": lambda: chains.choose_rows(*csr, reward, actions + 3, *room, gain),
         "a negative action": lambda: chains.choose_rows(*csr, reward, actions - 1, *room, gain),
         "short rewards": lambda: chains.choose_rows(*csr, reward[:26], actions, *room, gain),
         "short pointers": lambda: chains.choose_rows(*csr, reward, actions, room[0][:9], *room[1:], gain),
-        "no states": lambda: chains.mix_rows(*csr, policy, room[0][:1], *room[1:]),
+        "no states": lambda: chains.mix_rows(0, *csr, policy, room[0][:1], *room[1:], np.empty(0, np.int32)),
         "short sides": lambda: chains.bicgstab(*system, right[:11], 0.0, 5, x, work),
         "short answer": lambda: chains.bicgstab(*system, right, 0.0, 5, x[:11], work),
         "little work": lambda: chains.bicgstab(*system, right, 0.0, 5, x, work[:5]),

@@ -29,13 +29,14 @@ def test_adding_up_along_paths_solves_the_simplified_model_of_a_policy(seed, kin
     rng = np.random.default_rng(seed)
     n, m, discount = int(rng.integers(1, 40)), 3, 0.97
     rows = random_moves(rng, n, m)
-    # paths may have narrower indices than the model
+    # paths may have narrower indices than the chain
     other = np.int64 if seed % 2 or kind is np.int64 else np.int32
-    csr = rows.indptr.astype(other), rows.indices.astype(other), rows.data
     held, target, weight = np.full(n, -1), np.empty(n, kind), np.empty(n)
     order, closes, z = np.empty(n, kind), np.empty(n, np.bool_), np.empty(n)
     for _ in range(4):
         actions = rng.integers(0, m, n)
+        chain = sp.csr_array(rows[np.arange(n) * m + actions])
+        csr = chain.indptr.astype(other), chain.indices.astype(other), chain.data
         assert change_moves(*csr, discount, actions, held, target, weight)
         assert not change_moves(*csr, discount, actions, held, target, weight)
         order_moves(target, order, closes)
@@ -79,7 +80,7 @@ def test_following_likely_moves_solves_the_simplified_model(seed, kind):
     rows = sp.csr_array(transitions)
     csr = rows.indptr.astype(kind), rows.indices.astype(kind), rows.data
     target, weight = np.empty(n * m, kind), np.empty(n * m)
-    likely_moves(*csr, discount, n, target, weight)
+    likely_moves(0, *csr, discount, n, target, weight)
     assert np.array_equal(target, np.argmax(transitions, axis=1))
     assert mean_largest_chance(csr[0], csr[2], 1000) == pytest.approx(transitions.max(axis=1).mean())
     paid, worth = np.where(allowed, rewards, -np.inf).ravel(), np.full(n, rewards[allowed].min())
@@ -109,7 +110,7 @@ def test_values_cross_the_model_in_one_sweep():
 def test_pairs_without_outcomes_stay():
     pointer, nothing = np.zeros(3, np.int32), np.empty(0, np.int32)
     target, weight = np.empty(2, np.int32), np.empty(2)
-    likely_moves(pointer, nothing, np.empty(0), 0.9, 2, target, weight)
+    likely_moves(0, pointer, nothing, np.empty(0), 0.9, 2, target, weight)
     assert target.tolist() == [0, 1]
     assert weight.tolist() == [0.0, 0.0]
     assert mean_largest_chance(pointer, np.empty(0), 10) == 0.0
@@ -131,7 +132,7 @@ def test_wrong_arguments_are_refused():
         mean_largest_chance(rows[0], np.empty(0), 5)
     for n_states, target, weight in ((0, place, one), (2, place, one), (1, place, two), (-1, place, one)):
         with pytest.raises(ValueError, match="likely_moves needs"):
-            likely_moves(*rows, 0.5, n_states, target, weight)
+            likely_moves(0, *rows, 0.5, n_states, target, weight)
     with pytest.raises(ValueError, match="follow_moves needs"):
         follow_moves(place, two, one, one.copy(), True)
     with pytest.raises(ValueError, match="change_moves needs"):

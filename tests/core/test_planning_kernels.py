@@ -1,5 +1,7 @@
 """The compiled loops of planning against plain NumPy: expectations over rows, Bellman sweeps, evaluation passes."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -97,7 +99,7 @@ def bellman(csr, rewards, allowed, values, actions, scope, start):
     """The compiled sweep, called as planning calls it."""
     out, summaries, chosen = np.empty(9), np.empty((1, planning.SUMMARY)), actions.copy()
     paid = np.where(allowed, rewards, -np.inf)
-    planning.bellman(*csr, paid, GAMMA, values, scope, start, chosen, out, summaries, 0, 1)
+    planning.bellman(0, *csr, paid, GAMMA, values, scope, start, chosen, out, summaries, 0, 1)
     assert planning.combine_summaries(summaries) == tuple(summaries[0])
     return out, chosen, summaries[0]
 
@@ -137,7 +139,7 @@ def test_bellman_in_place_uses_what_it_has_just_found(backwards, kind):
     expected = rng.normal(size=9)
     found = expected.copy()
     paid = np.where(allowed, rewards, -np.inf)
-    planning.bellman_in_place(*csr, paid, GAMMA, found, backwards)
+    planning.bellman_in_place(0, *csr, paid, GAMMA, found, backwards)
     for s in range(9)[:: -1 if backwards else 1]:
         best = (paid + GAMMA * dense @ expected).reshape(9, 3)[s].max()
         expected[s] = best if best > -np.inf else expected[s]
@@ -157,7 +159,7 @@ def test_pieces_in_any_order_give_the_same_bytes(length):
     for order in ([(0, 3)], [(2, 3), (0, 1), (1, 2)], [(1, 3), (1, 1), (0, 1)]):
         out, summaries, actions = np.empty(n), np.empty((3, planning.SUMMARY)), np.zeros(n, np.int64)
         for first, last in order:
-            arguments = (*csr, rewards, GAMMA, values, scope, start, actions, out, summaries, first, last)
+            arguments = (0, *csr, rewards, GAMMA, values, scope, start, actions, out, summaries, first, last)
             planning.bellman(*arguments)
         found.append((out.tobytes(), actions.tobytes(), planning.combine_summaries(summaries)))
     assert found[0] == found[1] == found[2]
@@ -171,37 +173,75 @@ def test_pieces_in_any_order_give_the_same_bytes(length):
     assert changed == np.count_nonzero(actions)
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_sweeps_block_by_block_give_the_same_bytes(backwards):
+    """Blocks of rows with an index of their own, as a model hands them over that is not written down."""
+    n, k, rng = 2 * PIECE + 300, 3, np.random.default_rng(5)
+    indices, data = rng.integers(0, n, (n, 2, k)), rng.dirichlet(np.ones(k), (n, 2))
+    rewards, values = rng.normal(size=2 * n), rng.normal(size=n)
+    scope, start = rng.random(n) < 0.5, rng.dirichlet(np.ones(n))
+    found = []
+    for edges in ([0, 3], [0, 1, 2, 3], [0, 2, 3]):
+        out, summaries, actions = np.empty(n), np.empty((3, planning.SUMMARY)), np.zeros(n, np.int64)
+        in_place = values.copy()
+        for first, last in list(pairwise(edges))[:: -1 if backwards else 1]:
+            part = slice(first * PIECE, last * PIECE)
+            flat = indices[part].ravel(), data[part].ravel()
+            block = (first * PIECE, np.arange(0, flat[0].size + 1, k), *flat)
+            swept = (rewards, GAMMA, values, scope, start, actions, out, summaries, first, last)
+            planning.bellman(*block, *swept)
+            planning.bellman_in_place(*block, rewards, GAMMA, in_place, backwards)
+        found.append((out.tobytes(), actions.tobytes(), summaries.tobytes(), in_place.tobytes()))
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_sweep_refuses_pieces_outside_its_block():
+    n = PIECE + 1
+    rows = np.arange(n + 1), np.zeros(n, np.int64), np.ones(n)
+    vectors = np.zeros(n), np.ones(n, np.bool_), np.zeros(n), np.zeros(n, np.int64), np.empty(n)
+    last = np.arange(2), np.zeros(1, np.int64), np.ones(1)
+    arguments = np.zeros(n), 0.5, *vectors, np.empty((2, planning.SUMMARY))
+    planning.bellman(0, *rows, *arguments, 0, 2)
+    planning.bellman(PIECE, *last, *arguments, 1, 2)
+    for first in (0, 1):
+        with pytest.raises(ValueError, match="bellman needs"):
+            planning.bellman(PIECE - first, *last, *arguments, first, 2)
+
+
 def sweep_arguments():
     """A sweep over one state with two pairs."""
     rows = np.array([0, 1, 2], np.int32), np.zeros(2, np.int32), np.ones(2)
     state = np.ones(1), np.ones(1, np.bool_), np.ones(1), np.zeros(1, np.int64), np.empty(1)
-    return [*rows, np.array([1.0, 2.0]), 0.5, *state, np.empty((1, planning.SUMMARY)), 0, 1]
+    return [0, *rows, np.array([1.0, 2.0]), 0.5, *state, np.empty((1, planning.SUMMARY)), 0, 1]
 
 
 def test_a_sweep_over_one_state():
     arguments = sweep_arguments()
     planning.bellman(*arguments)
-    assert arguments[9].tolist() == [2.5]
-    assert arguments[8].tolist() == [1]
-    assert arguments[10].tolist() == [[1.5, 1.5, 2.5, 2.5, 1.0]]
+    assert arguments[10].tolist() == [2.5]
+    assert arguments[9].tolist() == [1]
+    assert arguments[11].tolist() == [[1.5, 1.5, 2.5, 2.5, 1.0]]
 
 
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [
-        (0, np.array([0, 1], np.int32)),
-        (0, np.array([0, 1, 3], np.int32)),
-        (3, np.ones(3)),
-        (5, np.ones(0)),
-        (6, np.ones(2, np.bool_)),
-        (7, np.ones(0)),
-        (8, np.zeros(0, np.int64)),
-        (9, np.empty(0)),
-        (10, np.empty((1, 4))),
-        (10, np.empty((2, 5))),
-        (11, -1),
-        (11, 2),
+        (0, 1),
+        (0, -1),
+        (0, 2**62),
+        (1, np.array([0, 1], np.int32)),
+        (1, np.array([0, 1, 3], np.int32)),
+        (4, np.ones(3)),
+        (6, np.ones(0)),
+        (7, np.ones(2, np.bool_)),
+        (8, np.ones(0)),
+        (9, np.zeros(0, np.int64)),
+        (10, np.empty(0)),
+        (11, np.empty((1, 4))),
+        (11, np.empty((2, 5))),
+        (12, -1),
         (12, 2),
+        (13, 2),
     ],
 )
 def test_a_sweep_refuses_what_does_not_fit(place, wrong):
@@ -224,9 +264,9 @@ def test_other_loops_refuse_what_does_not_fit():
     with pytest.raises(TypeError, match="writable"):
         planning.evaluate(*rows, one, 0.5, one, output, 0, 1)
     with pytest.raises(ValueError, match="bellman_in_place needs"):
-        planning.bellman_in_place(*rows, np.ones(2), 0.5, np.ones(1), True)
+        planning.bellman_in_place(0, *rows, np.ones(2), 0.5, np.ones(1), True)
     with pytest.raises(ValueError, match="bellman_in_place needs"):
-        planning.bellman_in_place(*rows, np.ones(1), 0.5, np.ones(0), True)
+        planning.bellman_in_place(0, *rows, np.ones(1), 0.5, np.ones(0), True)
     for passes, wrong in ((-1, np.empty((KEPT_ITERATES, 1))), (4, np.empty((3, 1))), (4, np.empty((KEPT_ITERATES, 2)))):
         with pytest.raises(ValueError, match="evaluate_repeatedly needs"):
             planning.evaluate_repeatedly(*rows, one, 0.5, one, passes, wrong)

@@ -105,6 +105,23 @@ struct Rows {
     i64 length(i64 row) const { return last(row) - first(row); }
 };
 
+// The rows of all pairs of some neighbouring states, of which `base` is the first: a number and three arrays in Python.
+// A model that is written down is one such block. Loops over blocks are handed vectors of all states.
+template <class I>
+struct Block {
+    i64 base;
+    Rows<I> rows;
+
+    i64 count(i64 n_actions) const { return rows.count() / n_actions; }
+    i64 end(i64 n_actions) const { return base + count(n_actions); }
+    // the first row of a state
+    i64 row(i64 s, i64 n_actions) const { return (s - base) * n_actions; }
+    // whether these are states of a model of this size
+    bool fits(i64 n_states, i64 n_actions) const {
+        return n_actions > 0 && base >= 0 && rows.count() % n_actions == 0 && count(n_actions) <= n_states - base;
+    }
+};
+
 // The same without numbers: two arrays in Python.
 template <class I>
 struct Pattern {

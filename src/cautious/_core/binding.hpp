@@ -119,6 +119,13 @@ struct Parameter<Rows<I>> {
         return Parameter<Pattern<I>>::fault(a);
     }
 };
+template <class I>
+struct Parameter<Block<I>> {
+    static constexpr Slot slots[] = {{'i'}, array_slot<const I>(false), array_slot<const I>(false),
+                                     array_slot<const double>(false)};
+    static Block<I> get(const Argument* a) { return {a->integer, Parameter<Rows<I>>::get(a + 1)}; }
+    static const char* fault(const Argument* a) { return Parameter<Rows<I>>::fault(a + 1); }
+};
 
 // Results.
 inline PyObject* to_python(double x) { return PyFloat_FromDouble(x); }

@@ -3,7 +3,7 @@
 // All they share with solvers are arrays and vectors of numbers. Sums that must be exact are kept as two numbers, the
 // rounded value and what rounding lost; they rely on every operation being rounded as it is written.
 //
-// Legend: row s*A + a of the sparse rows P is P(. | s, a); `r` (S*A,) a reward table and `size` (S*A,) what its
+// Legend: row (s - base)*A + a of a block of sparse rows P is P(. | s, a); `r` (S*A,) a reward table and `size` (S*A,) what its
 // rounding is relative to, whatever the sign; `active` (S*A,) the pairs that count; `gamma` the discount; `v` (S,)
 // multipliers; `pi` (S*A,) a policy, `x` (S,) its state occupancy, `xi` (S,) the start.
 #pragma once
@@ -43,21 +43,22 @@ std::tuple<double, double> mean_and_magnitude(const Rows<I>& p, In<double> v, i6
     return {total, magnitude};
 }
 
-// The largest r + gamma E[v] - v over the active pairs, each raised by what rounding can hide; NaN if one is not
+// The largest r + gamma E[v] - v over the active pairs of a block, each raised by what rounding can hide; NaN if one is not
 // finite. `unit` is the rounding of one operation; a row of k successors takes about k + 8 of them.
 template <class I>
-double largest_advantage(Rows<I> p, In<double> r, In<double> size, In<bool> active, double gamma, In<double> v,
+double largest_advantage(Block<I> block, In<double> r, In<double> size, In<bool> active, double gamma, In<double> v,
                          double unit) {
     i64 n_actions = evenly(r.size, v.size);
-    REQUIRE(n_actions > 0 && r.size == p.count() && size.size == r.size && active.size == r.size);
+    REQUIRE(block.fits(v.size, n_actions) && size.size == r.size && active.size == r.size);
+    const Rows<I>& p = block.rows;
     double worst = -INFINITE;
-    for (i64 s = 0, row = 0; s < v.size; ++s) {
-        for (i64 a = 0; a < n_actions; ++a, ++row) {
-            if (!active[row]) continue;
+    for (i64 s = block.base, row = 0; s < block.end(n_actions); ++s) {
+        for (i64 pair = s * n_actions; pair < (s + 1) * n_actions; ++pair, ++row) {
+            if (!active[pair]) continue;
             auto [mean, magnitude] = mean_and_magnitude(p, v, row);
             double operations = static_cast<double>(p.length(row)) + 8.0;
-            double noise = unit * operations * (std::abs(size[row]) + gamma * magnitude + std::abs(v[s]));
-            double advantage = r[row] + gamma * mean - v[s] + noise;
+            double noise = unit * operations * (std::abs(size[pair]) + gamma * magnitude + std::abs(v[s]));
+            double advantage = r[pair] + gamma * mean - v[s] + noise;
             if (!std::isfinite(advantage)) return NOT_A_NUMBER;
             worst = std::max(worst, advantage);
         }
@@ -138,60 +139,60 @@ Twofold exact_worth(const Rows<I>& p, i64 row, double r, double gamma, In<double
     return worth;
 }
 
-// out = r + gamma E[v + rest] - (v + rest) of the active pairs (S*A,), minus infinity elsewhere, in twice the working
+// out = r + gamma E[v + rest] - (v + rest) of the active pairs of a block, minus infinity in its other pairs, in twice the working
 // precision; the largest, raised by what is not known, NaN if one is not finite. `doubt` (S*A,) times `share` is what
 // is not known of r.
 template <class I>
-double exact_advantages(Rows<I> p, In<double> r, In<double> doubt, double share, In<bool> active, double gamma,
+double exact_advantages(Block<I> block, In<double> r, In<double> doubt, double share, In<bool> active, double gamma,
                         In<double> v, In<double> rest, double unit, Out<double> out) {
     i64 n_actions = evenly(r.size, v.size);
-    REQUIRE(n_actions > 0 && r.size == p.count() && doubt.size == r.size && active.size == r.size);
+    REQUIRE(block.fits(v.size, n_actions) && doubt.size == r.size && active.size == r.size);
     REQUIRE(rest.size == v.size && out.size == r.size);
     double worst = -INFINITE;
-    for (i64 s = 0, row = 0; s < v.size; ++s) {
-        for (i64 a = 0; a < n_actions; ++a, ++row) {
-            out[row] = -INFINITE;
-            if (!active[row]) continue;
-            double unknown = share * std::abs(doubt[row]);
-            Twofold advantage = exact_worth(p, row, r[row], gamma, v, rest, unit, unknown);
+    for (i64 s = block.base, row = 0; s < block.end(n_actions); ++s) {
+        for (i64 pair = s * n_actions; pair < (s + 1) * n_actions; ++pair, ++row) {
+            out[pair] = -INFINITE;
+            if (!active[pair]) continue;
+            double unknown = share * std::abs(doubt[pair]);
+            Twofold advantage = exact_worth(block.rows, row, r[pair], gamma, v, rest, unit, unknown);
             advantage.add(-v[s]);
             advantage.add(-rest[s]);
-            out[row] = advantage.total();
-            if (!std::isfinite(out[row])) return NOT_A_NUMBER;
-            worst = std::max(worst, out[row] + unknown + 2 * unit * std::abs(out[row]));
+            out[pair] = advantage.total();
+            if (!std::isfinite(out[pair])) return NOT_A_NUMBER;
+            worst = std::max(worst, out[pair] + unknown + 2 * unit * std::abs(out[pair]));
         }
     }
     return worst;
 }
 
-// out = r_pi + gamma E_pi[v + rest] - (v + rest) of a policy in the `counted` states (S,), 0 elsewhere, in twice the
+// out = r_pi + gamma E_pi[v + rest] - (v + rest) of a policy in the `counted` states of a block, 0 in the others, twice the
 // working precision, with a row of the policy that sums to one exactly; the least and the largest, moved outwards by
 // what is not known. NaN if one is, or if the policy leaves the active pairs there.
 template <class I>
-std::tuple<double, double> exact_policy_advantages(Rows<I> p, In<double> r, In<double> doubt, double share,
+std::tuple<double, double> exact_policy_advantages(Block<I> block, In<double> r, In<double> doubt, double share,
                                                    In<double> pi, In<bool> active,
                                                    In<bool> counted, double gamma, In<double> v, In<double> rest,
                                                    double unit, Out<double> out) {
     i64 n_actions = evenly(r.size, v.size);
-    REQUIRE(n_actions > 0 && r.size == p.count() && pi.size == r.size && active.size == r.size);
+    REQUIRE(block.fits(v.size, n_actions) && pi.size == r.size && active.size == r.size);
     REQUIRE(doubt.size == r.size);
     REQUIRE(counted.size == v.size && rest.size == v.size && out.size == v.size);
     double least = INFINITE, largest = -INFINITE;
-    for (i64 s = 0; s < v.size; ++s) {
+    for (i64 s = block.base, row = 0; s < block.end(n_actions); ++s, row += n_actions) {
         out[s] = 0.0;
         if (!counted[s]) continue;
         Twofold mean, chance;
         double unknown = 0.0, magnitude = 0.0, operations = 8.0 + static_cast<double>(n_actions);
-        for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row) {
-            if (!(pi[row] > 0.0)) continue;
-            if (!active[row]) return {NOT_A_NUMBER, NOT_A_NUMBER};
-            double not_known = share * std::abs(doubt[row]);
-            Twofold worth = exact_worth(p, row, r[row], gamma, v, rest, unit, not_known);
-            mean.add_product(pi[row], worth.value);
-            mean.lost += pi[row] * worth.lost;
-            chance.add(pi[row]);
-            magnitude += std::abs(pi[row] * worth.value);
-            unknown += pi[row] * not_known;
+        for (i64 a = 0, pair = s * n_actions; a < n_actions; ++a, ++pair) {
+            if (!(pi[pair] > 0.0)) continue;
+            if (!active[pair]) return {NOT_A_NUMBER, NOT_A_NUMBER};
+            double not_known = share * std::abs(doubt[pair]);
+            Twofold worth = exact_worth(block.rows, row + a, r[pair], gamma, v, rest, unit, not_known);
+            mean.add_product(pi[pair], worth.value);
+            mean.lost += pi[pair] * worth.lost;
+            chance.add(pi[pair]);
+            magnitude += std::abs(pi[pair] * worth.value);
+            unknown += pi[pair] * not_known;
         }
         chance.add(-1.0);
         double excess = chance.total() * mean.total();
@@ -208,25 +209,25 @@ std::tuple<double, double> exact_policy_advantages(Rows<I> p, In<double> r, In<d
     return {least, largest};
 }
 
-// The least and the largest  r_pi + gamma E_pi[v] - v  of a policy over the `counted` states (S,), moved outwards by
-// what rounding can hide. NaN if one is, or if the policy leaves the active pairs there.
+// The least and the largest  r_pi + gamma E_pi[v] - v  of a policy over the `counted` states of a block, moved outwards
+// by what rounding can hide. NaN if one is, or if the policy leaves the active pairs there.
 template <class I>
-std::tuple<double, double> policy_advantages(Rows<I> p, In<double> r, In<double> pi, In<bool> active, In<bool> counted,
-                                             double gamma, In<double> v, double unit) {
+std::tuple<double, double> policy_advantages(Block<I> block, In<double> r, In<double> pi, In<bool> active,
+                                             In<bool> counted, double gamma, In<double> v, double unit) {
     i64 n_actions = evenly(r.size, v.size);
-    REQUIRE(n_actions > 0 && r.size == p.count() && pi.size == r.size && active.size == r.size);
+    REQUIRE(block.fits(v.size, n_actions) && pi.size == r.size && active.size == r.size);
     REQUIRE(counted.size == v.size);
     double least = INFINITE, largest = -INFINITE;
-    for (i64 s = 0; s < v.size; ++s) {
+    for (i64 s = block.base, row = 0; s < block.end(n_actions); ++s, row += n_actions) {
         if (!counted[s]) continue;
         double total = 0.0, magnitude = 0.0, operations = 8.0 + static_cast<double>(n_actions);
-        for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row) {
-            if (!(pi[row] > 0.0)) continue;
-            if (!active[row]) return {NOT_A_NUMBER, NOT_A_NUMBER};
-            auto [mean, size] = mean_and_magnitude(p, v, row);
-            total += pi[row] * (r[row] + gamma * mean);
-            magnitude += pi[row] * (std::abs(r[row]) + gamma * size);
-            operations += static_cast<double>(p.length(row));
+        for (i64 a = 0, pair = s * n_actions; a < n_actions; ++a, ++pair) {
+            if (!(pi[pair] > 0.0)) continue;
+            if (!active[pair]) return {NOT_A_NUMBER, NOT_A_NUMBER};
+            auto [mean, size] = mean_and_magnitude(block.rows, v, row + a);
+            total += pi[pair] * (r[pair] + gamma * mean);
+            magnitude += pi[pair] * (std::abs(r[pair]) + gamma * size);
+            operations += static_cast<double>(block.rows.length(row + a));
         }
         double noise = unit * operations * (magnitude + std::abs(v[s]));
         double low = total - v[s] - noise, high = total - v[s] + noise;
@@ -312,40 +313,40 @@ inline double largest_reward_taken(In<double> r, In<double> pi, In<bool> reached
     return largest;
 }
 
-// inflow (S, 2) += P_pi' x in twice the working precision: what flows into a state, and what rounding lost of it.
+// inflow (S, 2) += P_pi' x from the states of a block in twice the working precision: what flows into a state, and what
+// rounding lost of it.
 template <class I>
-void add_inflow(const Rows<I>& p, In<double> pi, In<double> x, i64 n_actions, double* inflow) {
-    for (i64 s = 0; s < x.size; ++s) {
+Done add_inflow(Block<I> block, In<double> pi, In<double> x, Out<double> inflow) {
+    i64 n_actions = evenly(pi.size, x.size);
+    REQUIRE(block.fits(x.size, n_actions) && inflow.size == 2 * x.size);
+    const Rows<I>& p = block.rows;
+    for (i64 s = block.base, row = 0; s < block.end(n_actions); ++s, row += n_actions) {
         if (x[s] == 0.0) continue;
-        for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row) {
-            if (!(pi[row] > 0.0)) continue;
-            double mass_lost, mass = two_product(pi[row], x[s], mass_lost);
+        for (i64 a = 0; a < n_actions; ++a) {
+            double share = pi[s * n_actions + a];
+            if (!(share > 0.0)) continue;
+            double mass_lost, mass = two_product(share, x[s], mass_lost);
 #pragma GCC unroll 4
-            for (i64 k = p.first(row), last = p.last(row); k < last; ++k) {
-                double* to = inflow + 2 * static_cast<i64>(p.indices[k]);
+            for (i64 k = p.first(row + a), last = p.last(row + a); k < last; ++k) {
+                double* to = inflow.data + 2 * static_cast<i64>(p.indices[k]);
                 double carried_lost, sum_lost, carried = two_product(mass, p.data[k], carried_lost);
                 to[0] = two_sum(to[0], carried, sum_lost);
                 to[1] += sum_lost + std::fma(mass_lost, p.data[k], carried_lost);
             }
         }
     }
+    return {};
 }
 
-// out = (1 - gamma) xi + gamma P_pi' x - x, (S,), in twice the working precision and rounded once at its end; its
-// 1-norm. An error bound rests on it. `work` (S, 2) is overwritten.
-template <class I>
-double flow_balance(Rows<I> p, In<double> pi, In<double> x, In<double> xi, double gamma, Out<double> work,
-                    Out<double> out) {
-    i64 n_actions = evenly(pi.size, x.size);
-    REQUIRE(n_actions > 0 && pi.size == p.count() && xi.size == x.size && out.size == x.size);
-    REQUIRE(work.size == 2 * x.size);
-    work.fill(0.0);
-    add_inflow(p, pi, x, n_actions, work.data);
+// out = (1 - gamma) xi + gamma P_pi' x - x, (S,), given all inflow (S, 2), in twice the working precision and rounded
+// once at its end; its 1-norm. An error bound rests on it.
+inline double flow_balance(In<double> inflow, In<double> x, In<double> xi, double gamma, Out<double> out) {
+    REQUIRE(xi.size == x.size && out.size == x.size && inflow.size == 2 * x.size);
     double norm = 0.0;
     for (i64 s = 0; s < x.size; ++s) {
         double rest, faded_rest, lost;
-        double total = two_product(gamma, work[2 * s], rest), faded = two_product(gamma, xi[s], faded_rest);
-        rest += gamma * work[2 * s + 1] - faded_rest;
+        double total = two_product(gamma, inflow[2 * s], rest), faded = two_product(gamma, xi[s], faded_rest);
+        rest += gamma * inflow[2 * s + 1] - faded_rest;
         for (double term : {-faded, xi[s], -x[s]}) {
             total = two_sum(total, term, lost);
             rest += lost;
@@ -369,19 +370,19 @@ inline Done pair_occupancy(In<double> pi, In<double> x, double total, Out<double
 
 inline const Kernel kernels[] = {
     kernel<largest_advantage<i32>, largest_advantage<i64>>(
-        "largest_advantage", "indptr indices data r size active gamma v unit",
+        "largest_advantage", "base indptr indices data r size active gamma v unit",
         "The largest r + gamma E[v] - v over the active pairs, raised by what rounding can hide; NaN if not finite."),
     kernel<largest_rise<i32>, largest_rise<i64>>(
         "largest_rise", "indptr indices data r size active v unit",
         "The largest r + E[v] - v over the active pairs, by differences of v, raised by what rounding can hide."),
     kernel<policy_advantages<i32>, policy_advantages<i64>>(
-        "policy_advantages", "indptr indices data r pi active counted gamma v unit",
+        "policy_advantages", "base indptr indices data r pi active counted gamma v unit",
         "Least and largest r_pi + gamma E_pi[v] - v of a policy over the counted states, moved outwards."),
     kernel<exact_advantages<i32>, exact_advantages<i64>>(
-        "exact_advantages", "indptr indices data r doubt share active gamma v rest unit out",
+        "exact_advantages", "base indptr indices data r doubt share active gamma v rest unit out",
         "out = r + gamma E[v + rest] - (v + rest) in twice the working precision; the largest, raised by what is not known."),
     kernel<exact_policy_advantages<i32>, exact_policy_advantages<i64>>(
-        "exact_policy_advantages", "indptr indices data r doubt share pi active counted gamma v rest unit out",
+        "exact_policy_advantages", "base indptr indices data r doubt share pi active counted gamma v rest unit out",
         "The same of a policy, averaged over its actions; the least and the largest, moved outwards."),
     kernel<largest_sum_error<i32>, largest_sum_error<i64>>(
         "largest_sum_error", "indptr indices data active",
@@ -391,9 +392,11 @@ inline const Kernel kernels[] = {
                            "r -= price slope, size += |price slope|; the largest |slope| of an active pair."),
     kernel<largest_reward_taken>("largest_reward_taken", "r pi reached",
                                  "The largest |r| of the pairs that a policy takes in the reached states."),
-    kernel<flow_balance<i32>, flow_balance<i64>>(
-        "flow_balance", "indptr indices data pi x xi gamma work out",
-        "out = (1 - gamma) xi + gamma P_pi' x - x in twice the working precision; its 1-norm."),
+    kernel<add_inflow<i32>, add_inflow<i64>>(
+        "add_inflow", "base indptr indices data pi x inflow",
+        "inflow (S, 2) += P_pi' x from the states of a block, in twice the working precision."),
+    kernel<flow_balance>("flow_balance", "inflow x xi gamma out",
+                         "out = (1 - gamma) xi + gamma P_pi' x - x, given all inflow; its 1-norm."),
     kernel<pair_occupancy>("pair_occupancy", "pi x total out", "out = pi(a | s) x(s) / total, (S*A,)."),
 };
 

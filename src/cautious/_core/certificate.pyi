@@ -3,6 +3,7 @@
 from cautious.arrays import Array, Codes, Indices, Mask
 
 def largest_advantage(
+    base: int,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -30,6 +31,7 @@ def largest_rise(
     """The largest r + E[v] - v over the active pairs, by differences of v, raised by what rounding can hide."""
 
 def policy_advantages(
+    base: int,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -45,6 +47,7 @@ def policy_advantages(
     """Least and largest r_pi + gamma E_pi[v] - v of a policy over the counted states, moved outwards."""
 
 def exact_advantages(
+    base: int,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -62,6 +65,7 @@ def exact_advantages(
     """out = r + gamma E[v + rest] - (v + rest) in twice the working precision; the largest, raised by what is not known."""
 
 def exact_policy_advantages(
+    base: int,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -114,19 +118,27 @@ def largest_reward_taken(
 ) -> float:
     """The largest |r| of the pairs that a policy takes in the reached states."""
 
-def flow_balance(
+def add_inflow(
+    base: int,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
     pi: Array,
     x: Array,
+    inflow: Array,
+    /,
+) -> None:
+    """inflow (S, 2) += P_pi' x from the states of a block, in twice the working precision."""
+
+def flow_balance(
+    inflow: Array,
+    x: Array,
     xi: Array,
     gamma: float,
-    work: Array,
     out: Array,
     /,
 ) -> float:
-    """out = (1 - gamma) xi + gamma P_pi' x - x in twice the working precision; its 1-norm."""
+    """out = (1 - gamma) xi + gamma P_pi' x - x, given all inflow; its 1-norm."""
 
 def pair_occupancy(
     pi: Array,

@@ -86,19 +86,21 @@ bool change_rows(Rows<I> p, In<double> r, In<i64> action, Out<i64> held, In<J> p
     return true;
 }
 
-// The chain of any policy: rows of the same state mixed, entries of the same successor added.
+// The chain of any policy in the states of a block: rows of the same state mixed, entries of the same successor added.
+// pointer[base] says where they begin; `place` (S,) is overwritten.
 template <class I, class J>
-Done mix_rows(Rows<I> p, In<double> pi, Out<J> pointer, Out<J> successor, Out<double> chance) {
-    i64 n_states = pointer.size - 1, n_actions = evenly(pi.size, n_states), n = 0;
-    REQUIRE(n_actions > 0 && pi.size == p.count());
+Done mix_rows(Block<I> block, In<double> pi, Out<J> pointer, Out<J> successor, Out<double> chance, Out<J> place) {
+    i64 n_states = pointer.size - 1, n_actions = evenly(pi.size, n_states), row = 0;
+    REQUIRE(block.fits(n_states, n_actions) && place.size == n_states);
     REQUIRE(successor.size == chance.size && successor.size <= std::numeric_limits<J>::max());
-    Buffer<J> place(n_states, 0);
-    REQUIRE_MEMORY(place);
-    for (i64 s = 0, row = 0; s < n_states; ++s) {
+    const Rows<I>& p = block.rows;
+    i64 n = pointer[block.base];
+    REQUIRE(n >= 0 && n <= successor.size);
+    for (i64 s = block.base; s < block.end(n_actions); ++s) {
         i64 start = n;
         pointer[s] = static_cast<J>(n);
         for (i64 a = 0; a < n_actions; ++a, ++row) {
-            double weight = pi[row];
+            double weight = pi[s * n_actions + a];
             if (!(weight > 0.0)) continue;
             REQUIRE(p.length(row) <= successor.size - n);
             for (i64 k = p.first(row); k < p.last(row); ++k) {
@@ -114,7 +116,7 @@ Done mix_rows(Rows<I> p, In<double> pi, Out<J> pointer, Out<J> successor, Out<do
             }
         }
     }
-    pointer[n_states] = static_cast<J>(n);
+    pointer[block.end(n_actions)] = static_cast<J>(n);
     return {};
 }
 
@@ -415,8 +417,10 @@ inline const Kernel kernels[] = {
     kernel<change_rows<i32, i32>, change_rows<i64, i32>, change_rows<i64, i64>>(
         "change_rows", "indptr indices data r action held pointer successor chance b",
         "Bring the chain of the held actions to those of `action`; False if a row has not the same length."),
-    kernel<mix_rows<i32, i32>, mix_rows<i64, i32>, mix_rows<i64, i64>>(
-        "mix_rows", "indptr indices data pi pointer successor chance", "The chain of any policy (S*A,)."),
+    kernel<mix_rows<i32, i32>, mix_rows<i32, i64>, mix_rows<i64, i32>, mix_rows<i64, i64>>(
+        
+        "mix_rows", "base indptr indices data pi pointer successor chance place",
+        "The chain of any policy (S*A,) in the states of a block."),
     kernel<missing_flow<i32>, missing_flow<i64>>("missing_flow", "pointer successor chance gamma b x out",
                                                  "out = b + gamma P' x - x; its 1-norm."),
     kernel<substitute<i32>, substitute<i64>>(

@@ -34,6 +34,7 @@ def change_rows(
     """Bring the chain of the held actions to those of `action`; False if a row has not the same length."""
 
 def mix_rows(
+    base: int,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -41,9 +42,10 @@ def mix_rows(
     pointer: Codes | Indices,
     successor: Codes | Indices,
     chance: Array,
+    place: Codes | Indices,
     /,
 ) -> None:
-    """The chain of any policy (S*A,)."""
+    """The chain of any policy (S*A,) in the states of a block."""
 
 def missing_flow(
     pointer: Codes | Indices,

@@ -53,16 +53,16 @@ Move likeliest(const Rows<I>& p, double gamma, i64 row, i64 s) {
     return {target, target == s ? 0.0 : gamma * largest / (1.0 - gamma * (1.0 - largest))};
 }
 
-// `target` and `weight` of all pairs.
-template <class I>
-Done likely_moves(Rows<I> p, double gamma, i64 n_states, Out<I> target, Out<double> weight) {
-    i64 n_actions = evenly(p.count(), n_states);
-    REQUIRE(n_actions > 0 && target.size == p.count() && weight.size == p.count());
-    for (i64 s = 0, row = 0; s < n_states; ++s)
-        for (i64 a = 0; a < n_actions; ++a, ++row) {
-            Move move = likeliest(p, gamma, row, s);
-            target[row] = static_cast<I>(move.target);
-            weight[row] = move.weight;
+// `target` and `weight` (S*A,) of all pairs of a block.
+template <class I, class J>
+Done likely_moves(Block<I> block, double gamma, i64 n_states, Out<J> target, Out<double> weight) {
+    i64 n_actions = evenly(target.size, n_states);
+    REQUIRE(block.fits(n_states, n_actions) && weight.size == target.size);
+    for (i64 s = block.base, row = 0; s < block.end(n_actions); ++s)
+        for (i64 pair = s * n_actions; pair < (s + 1) * n_actions; ++pair, ++row) {
+            Move move = likeliest(block.rows, gamma, row, s);
+            target[pair] = static_cast<J>(move.target);
+            weight[pair] = move.weight;
         }
     return {};
 }
@@ -85,11 +85,12 @@ double follow_moves(In<I> target, In<double> weight, In<double> r, Out<double> w
     return increase;
 }
 
-// Brings the likely moves of the `held` actions (S,) to those of `action`; whether one of them changed.
+// Brings the likely moves of the `held` actions (S,) to those of `action`, whose chain has the rows P (S,); whether one
+// of them changed.
 template <class I, class J>
 bool change_moves(Rows<I> p, double gamma, In<i64> action, Out<i64> held, Out<J> target, Out<double> weight) {
-    i64 n_actions = evenly(p.count(), action.size);
-    REQUIRE(n_actions > 0 && held.size == action.size && target.size == action.size && weight.size == action.size);
+    REQUIRE(p.count() == action.size && held.size == action.size);
+    REQUIRE(target.size == action.size && weight.size == action.size);
     // most actions are the held ones: the search for the others is a loop of its own
     auto next = [=](i64 s) {
         return std::mismatch(action.begin() + s, action.end(), held.begin() + s).first - action.begin();
@@ -97,7 +98,7 @@ bool change_moves(Rows<I> p, double gamma, In<i64> action, Out<i64> held, Out<J>
     bool changed = false;
     for (i64 s = next(0); s < action.size; s = next(s + 1)) {
         held[s] = action[s];
-        Move move = likeliest(p, gamma, s * n_actions + action[s], s);
+        Move move = likeliest(p, gamma, s, s);
         target[s] = static_cast<J>(move.target);
         weight[s] = move.weight;
         changed = true;
@@ -167,12 +168,13 @@ inline const Kernel kernels[] = {
     kernel<mean_largest_chance<i32>, mean_largest_chance<i64>>(
         "mean_largest_chance", "indptr data sample",
         "The largest probability of a pair, on average over about `sample` pairs."),
-    kernel<likely_moves<i32>, likely_moves<i64>>("likely_moves", "indptr indices data gamma n_states target weight",
-                                                 "Where each pair most likely leads, and the discount until then."),
+    kernel<likely_moves<i32, i32>, likely_moves<i64, i32>, likely_moves<i64, i64>>(
+        "likely_moves", "base indptr indices data gamma n_states target weight",
+        "Where each pair of a block most likely leads, and the discount until then."),
     kernel<follow_moves<i32>, follow_moves<i64>>("follow_moves", "target weight r w backwards",
                                                  "Raises w to the best that a pair offers; the largest increase."),
     kernel<change_moves<i32, i32>, change_moves<i64, i32>, change_moves<i64, i64>>(
-        "change_moves", "indptr indices data gamma action held target weight",
+        "change_moves", "pointer successor chance gamma action held target weight",
         "Brings the likely moves of the held actions to those of `action`; whether one of them changed."),
     kernel<order_moves<i32>, order_moves<i64>>(
         "order_moves", "target order closes",

@@ -11,6 +11,7 @@ def mean_largest_chance(
     """The largest probability of a pair, on average over about `sample` pairs."""
 
 def likely_moves(
+    base: int,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -20,7 +21,7 @@ def likely_moves(
     weight: Array,
     /,
 ) -> None:
-    """Where each pair most likely leads, and the discount until then."""
+    """Where each pair of a block most likely leads, and the discount until then."""
 
 def follow_moves(
     target: Codes | Indices,
@@ -33,9 +34,9 @@ def follow_moves(
     """Raises w to the best that a pair offers; the largest increase."""
 
 def change_moves(
-    indptr: Codes | Indices,
-    indices: Codes | Indices,
-    data: Array,
+    pointer: Codes | Indices,
+    successor: Codes | Indices,
+    chance: Array,
     gamma: float,
     action: Indices,
     held: Indices,

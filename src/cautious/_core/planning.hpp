@@ -3,7 +3,7 @@
 // A thread works on a run of pieces of PIECE states; sums are kept for each piece, so that any number of threads gives
 // the same bytes.
 //
-// Legend: row s*A + a of the sparse rows P is P(. | s, a); r (S*A,) a reward table, minus infinity on pairs that may
+// Legend: row (s - base)*A + a of a block of sparse rows P is P(. | s, a); r (S*A,) a reward table, minus infinity on pairs that may
 // not be used; gamma the discount; v (S,) values; xi (S,) the start distribution; the chain P_pi of one policy has one
 // row per state, and b (S,) is its reward. Loops run over the pieces `first` to `last`, `last` not included.
 #pragma once
@@ -62,23 +62,25 @@ inline void summarise(In<double> v, In<double> swept, In<bool> scope, In<double>
 }
 
 // One optimality sweep: out = T v (S,), and the best action (S,), which stays where it ties. A state without pairs
-// keeps its value. `summaries` (pieces, 5) as above.
+// keeps its value. `summaries` (pieces, 5) as above. The pieces must lie in the block.
 template <class I>
-Done bellman(Rows<I> p, In<double> r, double gamma, In<double> v, In<bool> scope, In<double> xi,
+Done bellman(Block<I> block, In<double> r, double gamma, In<double> v, In<bool> scope, In<double> xi,
              Out<i64> action, Out<double> out, Matrix<double> summaries, i64 first, i64 last) {
     i64 n_states = v.size, n_actions = evenly(r.size, n_states);
-    REQUIRE(n_actions > 0 && r.size == p.count());
+    REQUIRE(block.fits(n_states, n_actions));
     REQUIRE(scope.size == v.size && xi.size == v.size && action.size == v.size && out.size == v.size);
     REQUIRE(summaries.rows == pieces_of(v.size) && summaries.columns == SUMMARY && are_pieces(first, last, v.size));
+    REQUIRE(first == last || (first * PIECE >= block.base && std::min(last * PIECE, n_states) <= block.end(n_actions)));
     Buffer<double> q(BLOCK_STATES * n_actions);
     REQUIRE_MEMORY(q);
     for (i64 piece = first; piece < last; ++piece) {
         i64 start = piece * PIECE, end = std::min(start + PIECE, n_states), changed = 0;
         for (i64 s = start; s < end; s += BLOCK_STATES) {
             i64 next = std::min(s + BLOCK_STATES, end), row = s * n_actions;
+            i64 before = block.base * n_actions;
             auto worth = q.span().part(0, (next - s) * n_actions);
             for (i64 pair = row; pair < next * n_actions; ++pair)
-                worth[pair - row] = r[pair] + gamma * expectation(p, v, pair);
+                worth[pair - row] = r[pair] + gamma * expectation(block.rows, v, pair - before);
             changed += choose_actions(worth, v, s, action, out.part(s, next));
         }
         summarise(v.part(start, end), out.part(start, end), scope.part(start, end), xi.part(start, end), changed,
@@ -125,17 +127,18 @@ Done evaluate_repeatedly(Rows<I> p, In<double> b, double gamma, In<double> v, i6
     return {};
 }
 
-// v <- T v, state by state. Each state sees the new values of those before it, so that values propagate farther than
-// one step per sweep.
+// v <- T v in the states of a block, state by state. Each state sees the new values of those before it, so that values
+// propagate farther than one step per sweep.
 template <class I>
-Done bellman_in_place(Rows<I> p, In<double> r, double gamma, Out<double> v, bool backwards) {
+Done bellman_in_place(Block<I> block, In<double> r, double gamma, Out<double> v, bool backwards) {
     i64 n_actions = evenly(r.size, v.size);
-    REQUIRE(n_actions > 0 && r.size == p.count());
-    for (i64 i = 0; i < v.size; ++i) {
-        i64 s = backwards ? v.size - 1 - i : i;
+    REQUIRE(block.fits(v.size, n_actions));
+    for (i64 i = 0; i < block.count(n_actions); ++i) {
+        i64 s = backwards ? block.end(n_actions) - 1 - i : block.base + i;
         double best = -INFINITE;
-        for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row)
-            best = std::max(best, r[row] + gamma * expectation<I>(p, v, row));
+        for (i64 a = 0; a < n_actions; ++a)
+            best = std::max(best, r[s * n_actions + a] +
+                                      gamma * expectation<I>(block.rows, v, block.row(s, n_actions) + a));
         if (best > -INFINITE) v[s] = best;
     }
     return {};
@@ -143,7 +146,7 @@ Done bellman_in_place(Rows<I> p, In<double> r, double gamma, Out<double> v, bool
 
 inline const Kernel kernels[] = {
     kernel<bellman<i32>, bellman<i64>>("bellman",
-                                       "indptr indices data r gamma v scope xi action out summaries first last",
+                                       "base indptr indices data r gamma v scope xi action out summaries first last",
                                        "One optimality sweep over pieces of states: out = T v and the best actions."),
     kernel<combine_summaries>("combine_summaries", "summaries", "The summary of all pieces together."),
     kernel<evaluate<i32>, evaluate<i64>>("evaluate", "indptr indices data b gamma old_values new_values first last",
@@ -151,8 +154,9 @@ inline const Kernel kernels[] = {
     kernel<evaluate_repeatedly<i32>, evaluate_repeatedly<i64>>(
         "evaluate_repeatedly", "indptr indices data b gamma v passes iterates",
         "The last four iterates of v <- b + gamma P_pi v."),
-    kernel<bellman_in_place<i32>, bellman_in_place<i64>>("bellman_in_place", "indptr indices data r gamma v backwards",
-                                                         "v <- T v, state by state."),
+    kernel<bellman_in_place<i32>, bellman_in_place<i64>>(
+        "bellman_in_place", "base indptr indices data r gamma v backwards",
+        "v <- T v in the states of a block, state by state."),
 };
 
 inline const Constant constants[] = {{"PIECE", PIECE}, {"SUMMARY", SUMMARY}, {"KEPT_ITERATES", KEPT_ITERATES}};

@@ -6,6 +6,7 @@ PIECE: int
 SUMMARY: int
 KEPT_ITERATES: int
 def bellman(
+    base: int,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -57,6 +58,7 @@ def evaluate_repeatedly(
     """The last four iterates of v <- b + gamma P_pi v."""
 
 def bellman_in_place(
+    base: int,
     indptr: Codes | Indices,
     indices: Codes | Indices,
     data: Array,
@@ -66,5 +68,5 @@ def bellman_in_place(
     backwards: bool,
     /,
 ) -> None:
-    """v <- T v, state by state."""
+    """v <- T v in the states of a block, state by state."""
 

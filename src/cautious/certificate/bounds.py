@@ -22,7 +22,7 @@ actions within EPS (1 + A / 2), the start within 2 EPS. A factor of EPS below co
 and leaves room for what it does not count.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -226,7 +226,8 @@ def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> fl
     if witness.rest is None:
         # 4 u for each of k + 8 operations in a row of k successors: k for the mean, 2 k + 4 for chances that do not sum
         # to one, 4 for discount, reward, multiplier and the allowance itself, the remaining k + 24 for the table
-        worst = kernels.largest_advantage(*mdp.csr, reward, size, active.ravel(), mdp.discount, v, 2 * EPS)
+        given: Any = (reward, size, active.ravel(), mdp.discount, v, 2 * EPS)
+        worst = _largest(kernels.largest_advantage(*block.rows, *given) for block in mdp.row_blocks())
         rest = 0.0
     else:
         worst, _ = exact_advantages(problem, linear, v, witness.rest)
@@ -253,10 +254,23 @@ def exact_advantages(problem: Problem, linear: LinearProblem, v: Array, rest: Ar
     reward, exact = read_only_view(linear.reward).ravel(), linear.size is None
     size = reward if linear.size is None else read_only_view(linear.size).ravel()
     share = 0.0 if exact else TABLE_ROUNDING * EPS
-    worst = kernels.exact_advantages(
-        *mdp.csr, reward, size, share, problem.active.ravel(), mdp.discount, v, rest, 2 * EPS, table.reshape(-1)
+    given: Any = (
+        reward,
+        size,
+        share,
+        problem.active.ravel(),
+        mdp.discount,
+        v,
+        rest,
+        2 * EPS,
+        table.reshape(-1),
     )
-    return worst, table
+    return _largest(kernels.exact_advantages(*block.rows, *given) for block in mdp.row_blocks()), table
+
+
+def _largest(numbers: Iterable[float]) -> float:
+    """The largest of the numbers; NaN if one of them is."""
+    return float(np.fromiter(numbers, np.float64).max())
 
 
 def _cover_bound(problem: Problem, cover: Cover) -> float:

@@ -21,7 +21,12 @@ MAX_STATES = 40
 def exactly_kept(mdp: MDP, policy: Array, reached: Mask, limit: Limit) -> bool:
     """Whether the policy of a discounted problem keeps the limit; False also where the model is too large to tell."""
     states = np.flatnonzero(reached)
-    if mdp.horizon is not None or not isinstance(limit.source, LinearMeasure) or states.size > MAX_STATES:
+    if (
+        not mdp.written_down
+        or mdp.horizon is not None
+        or not isinstance(limit.source, LinearMeasure)
+        or states.size > MAX_STATES
+    ):
         return False
     gain, gamma = [Fraction(0)] * states.size, Fraction(mdp.discount)
     rows = [_shares(policy[s]) for s in states]

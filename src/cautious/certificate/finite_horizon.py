@@ -28,7 +28,7 @@ def finite_bound(mdp: MDP, pairs: Mask, reward: Array, size: Array, v: Array) ->
         table = reward + (after - v[t])[:, None]
         sizes = np.abs(size) + (np.abs(after) + np.abs(v[t]))[:, None]
         worst = kernels.largest_advantage(
-            *mdp.csr,
+            *mdp.block,
             read_only_view(table).ravel(),
             read_only_view(sizes).ravel(),
             read_only_view(np.ascontiguousarray(pairs[t])).ravel(),

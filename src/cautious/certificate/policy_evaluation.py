@@ -1,6 +1,6 @@
 """What a policy is worth, from the unscaled data alone, and how wrong that can be; one half of every certificate."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -62,9 +62,8 @@ def evaluate_return(
     mdp, horizon, counted = problem.mdp, 1 / problem.mdp.normaliser, problem.active_states
     v, pi, reward = np.where(counted, values, 0.0), read_only_view(policy).ravel(), problem.reward
     # 4 u for each of as many operations as the successors of all actions taken, the actions, and 8 more: see ``bounds``
-    least, largest = kernels.policy_advantages(
-        *mdp.csr, reward.ravel(), pi, problem.active.ravel(), counted, mdp.discount, v, 2 * EPS
-    )
+    given: Any = (reward.ravel(), pi, problem.active.ravel(), counted, mdp.discount, v, 2 * EPS)
+    least, largest = _widest(kernels.policy_advantages(*block.rows, *given) for block in mdp.row_blocks())
     first, whole = kernels.compensated_dot(mdp.start, v) if mdp.horizon is None else (0.0, 0.0)
     worth = first + horizon * (least + largest) / 2
     # 16 u: 2 for the dot product, 5 for the horizon and the sums above, 4 for a start that does not sum to one
@@ -221,21 +220,11 @@ def _return_by_values(problem: Problem, policy: Array, reached: Mask, linear: Li
     size = reward if linear.size is None else read_only_view(linear.size)
     gain = np.where(reached, np.einsum("sa,sa->s", policy, reward), 0.0)
     values = np.where(reached, chain.values(gamma, gain)[0], 0.0), np.zeros(mdp.n_states)
+    table = (reward.ravel(), size.ravel(), share, read_only_view(policy).ravel(), mdp.allowed.ravel())
     worth, error = np.nan, np.inf
     for _ in range(MAX_CORRECTIONS):
-        low, high = kernels.exact_policy_advantages(
-            *mdp.csr,
-            reward.ravel(),
-            size.ravel(),
-            share,
-            read_only_view(policy).ravel(),
-            mdp.allowed.ravel(),
-            reached,
-            gamma,
-            *values,
-            2 * EPS,
-            missing,
-        )
+        given: Any = (*table, reached, gamma, *values, 2 * EPS, missing)
+        low, high = _widest(kernels.exact_policy_advantages(*block.rows, *given) for block in mdp.row_blocks())
         (first, whole), (more, _) = (kernels.compensated_dot(mdp.start, part) for part in values)
         # 16 u as in ``evaluate_return``
         off = horizon * (high - low) / 2 + 8 * EPS * (whole + horizon * max(abs(low), abs(high)))
@@ -244,6 +233,12 @@ def _return_by_values(problem: Problem, policy: Array, reached: Mask, linear: Li
         worth, error = first + more + horizon * (low + high) / 2, off
         values = twofold_sum(*values, np.where(reached, chain.values(gamma, missing)[0], 0.0))
     return worth, error
+
+
+def _widest(ranges: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The least and the largest of ranges (least, largest); NaN if one of them is."""
+    ends = np.array(list(ranges))
+    return float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
 def _numbers_by_values(problem: Problem, policy: Array, found: Visits) -> dict[int, tuple[Array, Array]]:
@@ -260,7 +255,7 @@ def _numbers_by_values(problem: Problem, policy: Array, found: Visits) -> dict[i
         d = found.occupancy
         numbers, errors = risk.numbers(d), risk.number_errors(d, found.error)
         # the features were divided by 1 - gamma, and the products below round
-        rounding = 8 * EPS * np.asarray(abs(risk.features) @ np.ravel(d))
+        rounding = 8 * EPS * np.asarray(risk.sizes @ np.ravel(d))
         for j in range(numbers.size):
             row = np.asarray(risk.features[[j]].toarray()).reshape(problem.mdp.shape)
             worth, off = _return_by_values(problem, policy, found.reached, LinearProblem(row, 0.0, None))

@@ -164,6 +164,8 @@ def evaluate(
             f"ca.evaluate needs a ca.MDP or a simulator, found {type(mdp_or_simulator).__name__}; "
             "a simulator has n_states, n_actions, discount, reward_range, start_states and sample"
         )
+    if isinstance(mdp_or_simulator, MDP) and not mdp_or_simulator.written_down:
+        mdp_or_simulator = mdp_or_simulator.simulator()
     if isinstance(mdp_or_simulator, MDP):
         mdp_or_simulator.require_transitions("ca.evaluate")
         mdp_or_simulator = _with_memory(mdp_or_simulator, policy)

@@ -28,8 +28,8 @@ from cautious.models.encodings import EPS, read_only_view
 from cautious.models.evaluation_acceleration import EvaluationAcceleration
 from cautious.models.tabular import MDP
 
-# evaluation passes between two sweeps
-PASSES_PER_SWEEP = 10
+# evaluation passes over a chain between two sweeps; a sweep costs more of them where its rows must be made first
+PASSES_PER_SWEEP, PASSES_WITHOUT_MATRIX = 10, 30
 # corrections along likely paths are tried when a sweep changed at most this share of the actions
 MAX_CHANGED_SHARE = 0.02
 # sweeps over the simplified model end when values rise by less than this share of the first rise
@@ -72,6 +72,7 @@ class _DiscountedSearch(Search):
         super().__init__(mdp, scope, max(most, -self.least_reward), stopping)
         self.greedy = DeterministicChains(mdp, self.reward)
         self.acceleration = EvaluationAcceleration(mdp)
+        self.passes = PASSES_PER_SWEEP if mdp.written_down else PASSES_WITHOUT_MATRIX
         self.target = 0.0
 
     def run(self, warm: Plan | None) -> Plan:
@@ -86,6 +87,8 @@ class _DiscountedSearch(Search):
         self.best = Plan(actions.copy(), values, -np.inf, np.inf)
         values, done = self.by_sweeps(values, actions)
         if not done:
+            # its tables are larger than the chain that is solved with
+            del self.acceleration
             self.by_policies(values, actions)
         return self.found()
 
@@ -95,8 +98,10 @@ class _DiscountedSearch(Search):
         if not self.acceleration.has_paths:
             return np.zeros(mdp.n_states)
         n_pairs = mdp.n_states * mdp.n_actions
-        target, weight = np.empty(n_pairs, mdp.csr[1].dtype), np.empty(n_pairs)
-        likely_moves(*mdp.csr, mdp.discount, mdp.n_states, target, weight)
+        target = np.empty(n_pairs, np.int32 if mdp.n_states < 2**31 else np.int64)
+        weight = np.empty(n_pairs)
+        for block in mdp.row_blocks():
+            likely_moves(*block.rows, mdp.discount, mdp.n_states, target, weight)
         worth = np.full(mdp.n_states, self.least_reward)
         first = follow_moves(target, weight, self.reward, worth, True)
         for number in range(MAX_SIMPLE_SWEEPS):
@@ -139,9 +144,9 @@ class _DiscountedSearch(Search):
     def nearer(self, swept: _Sweep, actions: Indices) -> Array:
         """Values nearer to the policy's own: passes over its chain, and likely paths if few actions changed."""
         chain, gain = self.greedy.chain(actions)
-        self.spent += PASSES_PER_SWEEP * chain.chance.size / self.n_entries
+        self.spent += self.passes * chain.chance.size / self.n_entries
         steady = swept.changed <= MAX_CHANGED_SHARE * self.mdp.n_states
-        return self.acceleration.evaluate(chain, gain, swept.values, PASSES_PER_SWEEP, actions if steady else None)
+        return self.acceleration.evaluate(chain, gain, swept.values, self.passes, actions if steady else None)
 
     def solved(self, values: Array, actions: Indices) -> Array:
         """The values of the policy, by solving its system."""
@@ -163,7 +168,8 @@ class _DiscountedSearch(Search):
                 return
             values = swept.values - swept.middle
             for number in range(IN_PLACE_SWEEPS):
-                kernels.bellman_in_place(*self.mdp.csr, self.reward, self.mdp.discount, values, number % 2 == 1)
+                for block in self.mdp.row_blocks(backwards=number % 2 == 1):
+                    kernels.bellman_in_place(*block.rows, self.reward, self.mdp.discount, values, number % 2 == 1)
             self.spent += IN_PLACE_SWEEPS
             swept = self.improve(values, actions)
             if swept.done:

@@ -47,7 +47,7 @@ def backward_induction(mdp: MDP, reward: Array, allowed: Mask) -> Plan:
     for t in range(steps - 1, -1, -1):
         own = table if every else np.where(allowed[t], reward, -np.inf).ravel()
         gamma = mdp.discount if t < steps - 1 else 0.0
-        model = (*mdp.csr, own, gamma, values[t + 1])
+        model = (*mdp.block, own, gamma, values[t + 1])
         swept = partial(kernels.bellman, *model, scope, mdp.start, actions[t], values[t], summaries)
         over_pieces(n_states, threads, swept)
         if not every:

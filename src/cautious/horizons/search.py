@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class Search:
 
     def __init__(self, mdp: MDP, scope: Mask, largest_reward: float, stopping: Stopping) -> None:
         self.mdp, self.scope, self.largest_reward, self.stopping = mdp, scope, largest_reward, stopping
-        self.n_entries = max(1, mdp.transitions.nnz)
+        self.n_entries = max(1, mdp.n_entries)
         self.threads = threads_for(self.n_entries)
         self.summaries = np.empty((pieces(mdp.n_states), kernels.SUMMARY))
         self.spent = 0.0
@@ -64,9 +64,14 @@ class Search:
     ) -> tuple[Array, tuple[float, float, float, float, float]]:
         """T values (S,) for a ``table`` (S * A,), and the summary of its changes; overwrites ``actions``."""
         mdp, swept = self.mdp, np.empty(self.mdp.n_states)
-        model = (*mdp.csr, table, discount)
-        kernel = partial(kernels.bellman, *model, values, self.scope, mdp.start, actions, swept, self.summaries)
-        over_pieces(mdp.n_states, self.threads, kernel)
+        given = (table, discount, values, self.scope, mdp.start, actions, swept, self.summaries)
+
+        def sweep(first: int, last: int) -> None:
+            for block in mdp.row_blocks(first, last):
+                rest: Any = (*given, *block.pieces)
+                kernels.bellman(*block.rows, *rest)
+
+        over_pieces(mdp.n_states, self.threads, sweep)
         self.spent += 1
         return swept, kernels.combine_summaries(self.summaries)
 

@@ -205,7 +205,7 @@ class _Raised:
 
     def sweep_in_place(self, values: Array, backwards: bool) -> None:
         """values <- T values, state by state."""
-        kernels.bellman_in_place(*self.mdp.csr, self.table, 1.0, values, backwards)
+        kernels.bellman_in_place(*self.mdp.block, self.table, 1.0, values, backwards)
         if self.free is not None:
             self.free.level(values)
 

@@ -231,12 +231,12 @@ def ordered(chain: Chain) -> OrderedChain:
 
 def chain_of(mdp: MDP, policy: Array) -> Chain:
     """The chain of a policy (S, A)."""
-    indptr, indices, data = mdp.csr
     pi = read_only_view(policy).ravel()
-    length = int(np.diff(indptr)[pi > 0].sum())
-    arrays = _room(mdp, length)
-    chains.mix_rows(indptr, indices, data, pi, *arrays)
-    return _cut(*arrays)
+    pointer, successor, chance = _room(mdp, mdp.entries_of(pi > 0))
+    pointer[0], place = 0, np.empty(mdp.n_states, pointer.dtype)
+    for block in mdp.row_blocks():
+        chains.mix_rows(*block.rows, pi, pointer, successor, chance, place)
+    return _cut(pointer, successor, chance)
 
 
 class DeterministicChains:
@@ -251,9 +251,8 @@ class DeterministicChains:
 
     def chain(self, actions: Indices) -> tuple[Chain, Array]:
         """The chain of actions (S,) and what they are paid (S,)."""
-        csr = self.mdp.csr
-        if self.held is None or not chains.change_rows(*csr, self.reward, actions, self.held, *self.room, self.gain):
-            chains.choose_rows(*csr, self.reward, actions, *self.room, self.gain)
+        if self.held is None or not self.mdp.change_rows(self.reward, actions, self.held, self.room, self.gain):
+            self.mdp.choose_rows(self.reward, actions, self.room, self.gain)
             self.held, self.now = actions.copy(), _cut(*self.room)
         # rows of the same lengths: the same chain with other numbers in it
         return self.now, self.gain

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cautious._core import evaluation_acceleration as kernels
-from cautious._core.likely_moves import change_moves, mean_largest_chance, order_moves, sum_along_paths
+from cautious._core.likely_moves import change_moves, order_moves, sum_along_paths
 from cautious._core.planning import KEPT_ITERATES, evaluate, evaluate_repeatedly
 from cautious.arrays import Array, Indices
 from cautious.models.chains import Chain
@@ -30,9 +30,8 @@ class EvaluationAcceleration:
 
     def __init__(self, mdp: MDP) -> None:
         n = mdp.n_states
-        indptr, _, data = mdp.csr
         self.mdp = mdp
-        self.has_paths = mean_largest_chance(indptr, data, SAMPLED_PAIRS) >= MIN_LARGEST_CHANCE
+        self.has_paths = mdp.mean_largest_chance(SAMPLED_PAIRS) >= MIN_LARGEST_CHANCE
         self.follows = self.has_paths and mdp.discount >= MIN_DISCOUNT
         size, index = n if self.follows else 0, np.int32 if n < 2**31 else np.int64
         # where each state likely leads and the discount until then, an order of the states, one state of each cycle
@@ -74,7 +73,7 @@ class EvaluationAcceleration:
             weights = kernels.best_weights(products, STEPS, n)
             over_pieces(n, threads, partial(kernels.add_steps, v1, v2, v3, weights))
         else:
-            self._follow(actions)
+            self._follow(chain, actions)
             self._correct(chain, (v0, v1, v2, v3), threads)
         return v3
 
@@ -90,10 +89,10 @@ class EvaluationAcceleration:
                 over_pieces(x.size, threads, partial(evaluate, *chain.arrays, gain, gamma, old, new))
         return [iterates[(passes + i) % KEPT_ITERATES] for i in range(KEPT_ITERATES)]
 
-    def _follow(self, actions: Indices) -> None:
+    def _follow(self, chain: Chain, actions: Indices) -> None:
         """Bring the likely paths to those of these actions."""
         target, weight, order, closes = self.paths
-        if change_moves(*self.mdp.csr, self.mdp.discount, actions, self.held, target, weight):
+        if change_moves(*chain.arrays, self.mdp.discount, actions, self.held, target, weight):
             order_moves(target, order, closes)
 
     def _correct(self, chain: Chain, iterates: tuple[Array, Array, Array, Array], threads: int) -> None:

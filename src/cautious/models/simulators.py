@@ -205,7 +205,7 @@ class FunctionSimulator:
             raise MemoryLimitError(f"{tables}, {LEARNED_TABLES} times, does not fit into the memory of this machine")
         with fitting_memory(tables):
             self.allowed = as_allowed(allowed, (self.n_states, self.n_actions))
-            first = None if callable(start) else _as_start(start, self.n_states)
+            first = None if callable(start) else as_start(start, self.n_states)
         self._draw_start: DrawStart | None = start if callable(start) else None
         self.known = Known(
             allowed=self.allowed,
@@ -231,7 +231,7 @@ class FunctionSimulator:
         return next_states, rewards
 
 
-def _as_start(start: Any, n_states: int) -> Array:
+def as_start(start: Any, n_states: int) -> Array:
     """The start distribution (S,) of a distribution, of one state, or of nothing said."""
     if start is None:
         return np.full(n_states, 1 / n_states)

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from cautious._core import chains
 from cautious._core.certificate import largest_sum_error
+from cautious._core.likely_moves import mean_largest_chance
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_allowed, as_array, as_distribution, as_flag, as_number, check_shape, did_you_mean
@@ -32,7 +34,8 @@ from cautious.models.ends import Ending, ended_states, find_ending
 from cautious.models.horizons import AVERAGE, Horizon
 from cautious.models.interface import Interface
 from cautious.models.scene import Scene, model_names
-from cautious.models.simulators import Known, TableSimulator
+from cautious.models.simulators import Known, Simulator, TableSimulator
+from cautious.runtime.threads import pieces
 
 NEAR_ONE = 1 - 1e-6
 
@@ -49,6 +52,17 @@ class Memory:
     origin: Indices
     bits: Indices
     sets: tuple[Indices, ...]
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Rows of some neighbouring states, and which ``pieces`` (first, last) of the loop over all states they make up.
+
+    ``rows``: the first state, then indptr, indices and data of the rows of its pairs and of those that follow.
+    """
+
+    pieces: tuple[int, int]
+    rows: tuple[int, Any, Any, Array]
 
 
 class MDP:
@@ -85,6 +99,8 @@ class MDP:
     (2, 2)
     """
 
+    # whether there is a matrix of transitions; loops over blocks of rows need none
+    written_down = True
     # what a problem asks of the model: None (discounted, for ever), a number of steps, "average" or "total"
     horizon: Horizon = None
     memory: Memory | None = None
@@ -106,13 +122,7 @@ class MDP:
         normalise: bool = False,
         scene: Scene | None = None,
     ) -> None:
-        self.discount = as_number("discount", discount, 0, 1)
-        if NEAR_ONE < self.discount < 1:
-            warnings.warn(
-                f"discount {self.discount} is within 1e-6 of one: rounding grows by {1 / (1 - self.discount):.1e}",
-                CautiousWarning,
-                stacklevel=2,
-            )
+        self.discount = as_discount(discount)
         normalise = as_flag("normalise", normalise)
         rows, self.n_actions, tolerance = transition_rows(transitions)
         self.n_states = int(rows.shape[1])
@@ -236,6 +246,14 @@ class MDP:
         return self.n_states, self.n_actions
 
     def require_transitions(self, what: str) -> None:
+        """Refuse to compute from transitions that are a stand-in, or not written down."""
+        self.require_matrix(what)
+        self.require_known(what)
+
+    def require_matrix(self, what: str) -> None:
+        """Refuse what needs the transitions as a matrix where there is none (``ca.from_kernel``)."""
+
+    def require_known(self, what: str) -> None:
         """Refuse to compute from a stand-in, or from changed arrays."""
         if not self.known_transitions:
             raise IncompatibleError(
@@ -282,6 +300,48 @@ class MDP:
             read_only_view(rows.indices),
             read_only_view(rows.data),
         )
+
+    @property
+    def block(self) -> tuple[int, Any, Any, Array]:
+        """All rows, for compiled loops over blocks."""
+        return 0, *self.csr
+
+    def row_blocks(self, first: int = 0, last: int | None = None, *, backwards: bool = False) -> Iterator[RowBlock]:
+        """The rows of all pairs in the pieces ``first`` to ``last`` of the states, block by block; all by default.
+
+        A block is of use until the next one is asked for. A model that is written down is a single block, which may
+        hold more than these pieces.
+        """
+        yield RowBlock((first, pieces(self.n_states) if last is None else last), self.block)
+
+    @property
+    def n_entries(self) -> int:
+        """How many transitions have a probability."""
+        return int(self.transitions.nnz)
+
+    @property
+    def n_bytes(self) -> int:
+        """What the transitions take in memory."""
+        rows = self.transitions
+        return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
+
+    def entries_of(self, pairs: Mask) -> int:
+        """How many transitions these pairs (S*A,) have together."""
+        return int(np.diff(self.csr[0])[pairs].sum())
+
+    def mean_largest_chance(self, sample: int) -> float:
+        """The largest probability of a pair, on average over about so many pairs."""
+        return mean_largest_chance(self.csr[0], self.csr[2], sample)
+
+    def choose_rows(self, reward: Array, actions: Indices, chain: tuple[Any, Any, Array], gain: Array) -> None:
+        """Write the chain of actions (S,) and what they are paid, by a reward (S*A,), into ``gain`` (S,)."""
+        chains.choose_rows(*self.csr, reward, actions, *chain, gain)
+
+    def change_rows(
+        self, reward: Array, actions: Indices, held: Indices, chain: tuple[Any, Any, Array], gain: Array
+    ) -> bool:
+        """Bring the chain of the ``held`` actions (S,) to those of ``actions``; False if that needs a new one."""
+        return chains.change_rows(*self.csr, reward, actions, held, *chain, gain)
 
     @cached_property
     def _lengths(self) -> tuple[int, int]:
@@ -370,7 +430,7 @@ class MDP:
             return np.flatnonzero(np.isin(self.memory.origin, self.memory.base.state_indices(name, states)))
         return state_indices(name, states, self.n_states, self.state_names)
 
-    def simulator(self) -> TableSimulator:
+    def simulator(self) -> Simulator:
         """This model as a simulator: the same calls a black-box simulator offers."""
         self.require_unchanged()
         return TableSimulator(
@@ -385,11 +445,24 @@ class MDP:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that ``ca.read_model`` reads; the suffix says the format, ``.npz`` is ours."""
+        self.require_matrix("a model file")
         files.save(path, self)
 
     def __repr__(self) -> str:
         density = f"{self.transitions.nnz} transitions"
         return f"MDP({self.n_states} states, {self.n_actions} actions, {density}, discount {self.discount:g})"
+
+
+def as_discount(discount: Any, largest: bool = True) -> float:
+    """A discount in [0, 1], or below 1 if that is not the ``largest``; with a warning where rounding grows."""
+    number = as_number("discount", discount, 0, 1, open_ends="" if largest else ")")
+    if NEAR_ONE < number < 1:
+        warnings.warn(
+            f"discount {number} is within 1e-6 of one: rounding grows by {1 / (1 - number):.1e}",
+            CautiousWarning,
+            stacklevel=3,
+        )
+    return number
 
 
 def state_indices(name: str, states: Any, n_states: int, state_names: Sequence[str] | None) -> Indices:

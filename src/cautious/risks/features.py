@@ -76,6 +76,12 @@ class FeatureRisk(ConicRisk):
         """The m numbers of an occupancy."""
         return np.asarray(self.features @ np.ravel(d))
 
+    @property
+    def sizes(self) -> sp.csr_array:
+        """|features|, with the same places in memory."""
+        own = self.features
+        return sp.csr_array((np.abs(own.data), own.indices, own.indptr), shape=own.shape)
+
     @cached_property
     def by_pair(self) -> sp.csc_array:
         """The features with a row for every pair, (S*A, m); the same numbers in memory."""
@@ -97,11 +103,11 @@ class FeatureRisk(ConicRisk):
 
     def weighted_size(self, weights: Array) -> Array:
         """sum_j |w_j f_j| as a table (S, A): features may cancel, their rounding does not."""
-        return np.asarray(abs(self.by_pair) @ np.abs(weights)).reshape(self.shape)
+        return np.asarray(self.sizes.T @ np.abs(weights)).reshape(self.shape)
 
     def number_errors(self, d: Array, distance: float) -> Array:
         """How far each of the m numbers of d can be off; see ``Risk.value_error``."""
-        flat, size = np.ravel(d), abs(self.features)
+        flat, size = np.ravel(d), self.sizes
         # a number rounds once per product and sum
         rounding = EPS * (np.diff(size.indptr) + 4) * (size @ flat)
         used = np.where(flat[size.indices] > 0, size.data, 0.0)

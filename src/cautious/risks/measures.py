@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_number, check_word, first_bad
+from cautious.checks import as_floats, as_number, check_shape, check_word, first_bad
 from cautious.errors import IncompatibleError, InputError
 from cautious.models.encodings import check_magnitude, reward_moments, row_of_entries
 from cautious.models.horizons import TOTAL
@@ -182,7 +182,7 @@ class Return(LinearMeasure):
         """The expected rewards."""
         if mdp.memory is not None:
             return self.table(mdp.memory.base)[mdp.memory.origin]
-        table, _ = reward_moments(self.rewards, mdp.transitions, mdp.n_states, mdp.n_actions, name="Return.rewards")
+        table = self._moments(mdp)[0]
         check_magnitude("Return.rewards", table, 1 / mdp.normaliser)
         if mdp.horizon == TOTAL:
             _refuse_paid_ends(mdp, table)
@@ -193,7 +193,15 @@ class Return(LinearMeasure):
         if mdp.memory is not None:
             outcomes = self.by_outcome(mdp.memory.base)
             return None if outcomes is None else lifted_outcomes(mdp, outcomes)
-        return reward_moments(self.rewards, mdp.transitions, *mdp.shape, name="Return.rewards")[1]
+        return self._moments(mdp)[1]
+
+    def _moments(self, mdp: MDP) -> tuple[Array, Array | None]:
+        """Expected rewards (S, A), and those by outcome if they were given so."""
+        if not mdp.written_down:
+            table = as_floats("Return.rewards", self.rewards)
+            check_shape("Return.rewards", table, mdp.shape, "(S, A), for a model of ca.from_kernel")
+            return table, None
+        return reward_moments(self.rewards, mdp.transitions, *mdp.shape, name="Return.rewards")
 
     def feature(self, mdp: MDP) -> sp.csr_array:
         """The table over the normaliser, 1 - discount where the problem is discounted."""

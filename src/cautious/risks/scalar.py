@@ -260,6 +260,7 @@ class Variance(UnboundRisk):
 
     def bind(self, mdp: MDP) -> RewardVariance:
         """The variance in this model."""
+        mdp.require_matrix("Variance")
         low, high = mdp.reward_range
         if not np.isfinite(mdp.reward_square).all() or max(abs(low), abs(high)) > 1e150:
             raise InputError(
@@ -297,6 +298,7 @@ class CVaR(UnboundRisk):
     def bind(self, mdp: MDP) -> Shortfall:
         """The shortfall in this model."""
         level = as_number("CVaR.level", self.level, 0, 1, open_ends=")")
+        mdp.require_matrix("CVaR")
         if mdp.has_reward_spread:
             raise IncompatibleError(
                 "CVaR needs the rewards of the outcomes: this model has rewards (S, A) whose reward_square shows a "

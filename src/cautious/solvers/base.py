@@ -129,14 +129,16 @@ class Solver(ABC):
     """Proposes policies and witnesses; see the module's text.
 
     ``accepts``: the structures that the terms of the risk may have. ``every_horizon``: takes other problems than those
-    that are discounted for ever. ``margin``: a solver with cheap steps goes on until
-    this share of the allowed gap, so that two answers to the same question agree within the tolerance.
+    that are discounted for ever. ``every_model``: takes models whose transitions are not written down. ``margin``: a
+    solver with cheap steps goes on until this share of the allowed gap, so that two answers to the same question agree
+    within the tolerance.
     """
 
     name: str
     accepts: frozenset[Structure] = frozenset()
     margin: float = 1.0
     every_horizon: bool = False
+    every_model: bool = False
 
     def refusal(self, problem: Problem) -> str | None:
         """Why this solver cannot take the problem; None when it can."""
@@ -147,6 +149,8 @@ class Solver(ABC):
         if not problem.parts.structures <= self.accepts:
             other = next(term.risk for term in problem.parts.all if term.risk.structure not in self.accepts)
             return f"cannot take {other.label}, {other.structure.value}"
+        if not (problem.mdp.written_down or self.every_model):
+            return "needs the transitions written down"
         return self.limits(problem)
 
     def limits(self, problem: Problem) -> str | None:

@@ -41,6 +41,10 @@ def choose(problem: Problem, memory_limit: float | None = None, workspace: Works
     ``workspace``, for neighbouring problems.
     """
     fitting = [solver for solver in SOLVERS if solver.refusal(problem) is None]
+    if not fitting:
+        problem.mdp.require_transitions(
+            " with ".join(["ca.solve", *sorted({term.risk.label for term in problem.parts.all})])
+        )
     if memory_limit is not None:
         least = min(fitting, key=lambda solver: solver.memory(problem))
         fitting = [solver for solver in fitting if solver.memory(problem) <= memory_limit]
@@ -70,7 +74,7 @@ def dispatch(
     inner problems of a scalar search, and the counted models of a learner.
     """
     best = Outcome() if outcome is None else outcome
-    target.clock.reserve(EVALUATION_SECONDS * problem.mdp.transitions.nnz)
+    target.clock.reserve(EVALUATION_SECONDS * problem.mdp.n_entries)
     part = reachable_part(problem)
     if solvers is None:
         solvers = choose(problem if part is None else part.problem, target.clock.memory.limit, target.workspace)

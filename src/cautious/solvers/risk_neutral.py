@@ -21,6 +21,7 @@ class RiskNeutral(Solver):
 
     name = "planning"
     every_horizon = True
+    every_model = True
 
     def refusal(self, problem: Problem) -> str | None:
         """Needs a problem without risk."""

@@ -116,8 +116,10 @@ def answer(
 @contextmanager
 def ready(problem: Problem, request: Request) -> Iterator[None]:
     """While inside, solves of this model, with this risk or less, need not look it over again, nor set the threads."""
-    problem.mdp.require_transitions("ca.solve")
+    problem.mdp.require_known("ca.solve")
     request.check()
+    if request.deterministic and not problem.neutral:
+        problem.mdp.require_transitions("deterministic=True")
     # planning does no dense algebra
     with nullcontext() if problem.neutral else one_blas_thread(), use_threads(request.threads):
         yield

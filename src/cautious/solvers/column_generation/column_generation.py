@@ -43,6 +43,7 @@ class ColumnGeneration(Solver):
 
     name = "column generation"
     every_horizon = True
+    every_model = True
     margin = 0.8
 
     accepts = frozenset({Structure.FEATURES})

@@ -71,8 +71,7 @@ class ColumnPool:
         self.small_integer = np.uint8 if problem.mdp.n_actions <= 256 else np.int32
         self._reward_range = _range(problem)
         self.chains = DeterministicChains(problem.mdp, read_only_view(problem.reward).ravel())
-        rows = problem.mdp.transitions
-        room = max(STATES_SHARE * (rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes), STATES_BYTES)
+        room = max(STATES_SHARE * problem.mdp.n_bytes, STATES_BYTES)
         self.states_kept = max(2, int(room / (8 * math.prod(problem.mdp.occupancy_shape[:-1]))))
         self.solved: tuple[float, Array] | None = None
         # for long-run averages every behaviour is joined to all others

@@ -34,6 +34,7 @@ class PhaseOne(Solver):
 
     name = "phase I"
     every_horizon = True
+    every_model = True
 
     accepts = frozenset(Structure)
 

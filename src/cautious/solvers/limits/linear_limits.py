@@ -39,6 +39,7 @@ class LinearLimits(Solver):
     dispatch: Dispatch
     name = "linear limits"
     every_horizon = True
+    every_model = True
 
     accepts = frozenset(Structure) - {Structure.SCALAR}
 
@@ -63,7 +64,8 @@ class LinearLimits(Solver):
                 yield self._with_barriers(problem, factor * target.allowance(value), target)[0]
             if target.allowance(best.lower) <= MAX_REPEATED * target.allowance(0.0):
                 break
-        touching = touching_limits(problem, target) if problem.mdp.horizon is None else None
+        tried = problem.mdp.horizon is None and problem.mdp.written_down
+        touching = touching_limits(problem, target) if tried else None
         if touching is None or touching.rest.trapped is not None:
             return
         # on fewer pairs nothing fits that solvers keep for each other
