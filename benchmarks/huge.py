@@ -1,4 +1,4 @@
-"""A grid that is never written down: ``cautious bench huge [--quick] [--side 4000] [--problems none,SafeSet,Exposure]``.
+"""A grid that is never written down: ``cautious bench huge [--quick] [--side 4000] [--problems SafeSet,Exposure]``.
 
 Its outcomes come from ``examples/grid_kernel.c``, compiled here. A pass asks for all outcomes of all pairs once; those
 that a policy's chain is made of count in proportion. With ``--quick`` it has 300 x 300 cells.

@@ -8,6 +8,7 @@ linear systems are solved by many passes over it.
 
 import ctypes
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -155,6 +156,29 @@ class _Compiled:
         return successors, probabilities, rewards
 
 
+class _Refused(InputError):
+    """Outcomes of a pair that are none."""
+
+    def __init__(self, state: int, action: int, fault: str) -> None:
+        super().__init__(f"outcomes (state {state}, action {action}) {fault}")
+        self.pair = state, action
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """All outcomes of the states from ``begin`` to ``end``, as sparse ``rows``.
+
+    ``means`` (A, n) are the mean rewards; ``sums`` (A, 2) are of the same answers the same, but for rounding.
+    """
+
+    number: int
+    begin: int
+    end: int
+    rows: tuple[Any, Any, Array]
+    means: Array
+    sums: Array
+
+
 class MatrixFreeMDP(MDP):
     """What ``from_kernel`` returns: rows are made when they are asked for, and checked each time."""
 
@@ -184,19 +208,16 @@ class MatrixFreeMDP(MDP):
         return int(successors.shape[1])
 
     def _look(self) -> None:
-        """Ask for everything once: rewards, their range, and what later answers are compared with."""
-        shape = (pieces(self.n_states), self.n_actions)
-        self._fingerprints = np.empty((*shape, 2))
-        least, largest = np.empty(shape), np.empty(shape)
+        """Ask for everything once: the mean rewards, and what later answers are compared with."""
+        self._sums = np.empty((pieces(self.n_states), self.n_actions, 2))
 
         def look(first: int, last: int) -> None:
-            for piece, states, action, answer, mean, fingerprint in self._pieces(first, last):
-                self.rewards[states[0] : states[0] + states.size, action] = mean
-                self._fingerprints[piece, action] = fingerprint
-                least[piece, action], largest[piece, action] = answer[2].min(), answer[2].max()
+            for piece in self._pieces(first, last):
+                self.rewards[piece.begin : piece.end] = piece.means.T
+                self._sums[piece.number] = piece.sums
 
         over_pieces(self.n_states, threads_for(self.n_entries), look)
-        self._range = float(least.min()), float(largest.max())
+        self._largest = max(float(self.rewards.max()), -float(self.rewards.min()))
 
     def _ask(self, states: Indices, action: int) -> Any:
         """The three arrays of an answer, as they are given."""
@@ -230,37 +251,33 @@ class MatrixFreeMDP(MDP):
 
     def _store(
         self, states: Indices, action: int, at: Indices, indices: Any, data: Array, mean: Array
-    ) -> tuple[int, tuple[float, float], tuple[Indices, Array, Array]]:
-        """Outcomes of states, as rows ``at`` of ``indices`` and ``data``; the first refused state or -1, and more."""
+    ) -> tuple[float, float]:
+        """Outcomes of states as the rows ``at`` of ``indices`` and ``data``; two sums to compare other answers with."""
         answer = self._answer(states, action)
         bad, moves, pay = store_outcomes(*answer, self.n_states, at, indices, data, mean)
-        return bad, (moves, pay), answer
+        if bad >= 0:
+            raise _Refused(int(states[bad]), action, _fault(self.n_states, *(part[bad] for part in answer)))
+        return moves, pay
 
-    def _pieces(
-        self, first: int, last: int, backwards: bool = False, into: tuple[Any, Array] | None = None
-    ) -> Iterator[tuple[int, Indices, int, tuple[Indices, Array, Array], Array, tuple[float, float]]]:
-        """All outcomes of pieces of the states, action by action, stored as rows; refused if they are no outcomes."""
-        k, n_actions = self.n_outcomes, self.n_actions
-        indices, data = self._room() if into is None else into
-        mean = np.empty(PIECE)
-        for piece in range(first, last)[:: -1 if backwards else 1]:
-            states = np.arange(piece * PIECE, min((piece + 1) * PIECE, self.n_states))
-            n, refused = states.size, []
+    def _pieces(self, first: int, last: int, backwards: bool = False) -> Iterator["_Piece"]:
+        """Outcomes of pieces of the states, one after the other in the same memory."""
+        most, k, n_actions = min(PIECE, self.n_states), self.n_outcomes, self.n_actions
+        indices, data = np.empty(most * n_actions * k, self.index_type), np.empty(most * n_actions * k)
+        means, sums = np.empty((n_actions, most)), np.empty((n_actions, 2))
+        for number in range(first, last)[:: -1 if backwards else 1]:
+            begin, end = number * PIECE, min((number + 1) * PIECE, self.n_states)
+            n, states, refused = end - begin, np.arange(begin, end), []
+            size = n * n_actions * k
             for action in range(n_actions):
-                rows = indices[: n * n_actions * k], data[: n * n_actions * k]
-                bad, fingerprint, answer = self._store(states, action, self._places[action, :n], *rows, mean[:n])
-                if bad >= 0:
-                    refused.append((bad, action, tuple(part[bad].copy() for part in answer)))
-                elif not refused:
-                    yield piece, states, action, answer, mean[:n], fingerprint
+                rows = self._places[action, :n], indices[:size], data[:size]
+                try:
+                    sums[action] = self._store(states, action, *rows, means[action, :n])
+                except _Refused as error:
+                    refused.append(error)
             if refused:
-                bad, action, outcome = min(refused, key=lambda found: found[:2])
-                _refuse(int(states[bad]), action, self.n_states, *outcome)
-
-    def _room(self) -> tuple[Any, Array]:
-        """Memory for the rows of one piece."""
-        size = min(PIECE, self.n_states) * self.n_actions * self.n_outcomes
-        return np.empty(size, self.index_type), np.empty(size)
+                raise min(refused, key=lambda error: error.pair)
+            pointer = self._pointer[: n * n_actions + 1]
+            yield _Piece(number, begin, end, (pointer, indices[:size], data[:size]), means[:, :n], sums)
 
     @cached_property
     def _places(self) -> Indices:
@@ -277,28 +294,21 @@ class MatrixFreeMDP(MDP):
     def row_blocks(self, first: int = 0, last: int | None = None, *, backwards: bool = False) -> Iterator[RowBlock]:
         """As ``MDP.row_blocks``: a block is one piece."""
         end = pieces(self.n_states) if last is None else last
-        (indices, data), n_actions = self._room(), self.n_actions
-        for piece, states, action, _, mean, fingerprint in self._pieces(first, end, backwards, (indices, data)):
-            if not self._is_known(piece, action, fingerprint):
-                self._report_change(states, action, mean)
-            if action == n_actions - 1:
-                n_rows = states.size * n_actions
-                size = n_rows * self.n_outcomes
-                rows = (int(states[0]), self._pointer[: n_rows + 1], indices[:size], data[:size])
-                yield RowBlock((piece, piece + 1), rows)
+        size = np.array([1.0, self._largest])
+        for piece in self._pieces(first, end, backwards):
+            changed = np.abs(piece.sums - self._sums[piece.number]) > SAME_ANSWER * size
+            if changed.any():
+                self._report_change(piece, int(np.argmax(changed.any(axis=1))))
+            yield RowBlock((piece.number, piece.number + 1), (piece.begin, *piece.rows))
 
-    def _is_known(self, piece: int, action: int, fingerprint: tuple[float, float]) -> bool:
-        moves, pay = self._fingerprints[piece, action]
-        largest = max(-self._range[0], self._range[1])
-        return bool(abs(fingerprint[0] - moves) <= SAME_ANSWER and abs(fingerprint[1] - pay) <= SAME_ANSWER * largest)
-
-    def _report_change(self, states: Indices, action: int, mean: Array) -> NoReturn:
-        known = self.rewards[states, action]
-        off = np.abs(mean - known) > SAME_ANSWER * np.maximum(1.0, np.abs(known))
+    def _report_change(self, piece: "_Piece", action: int) -> NoReturn:
+        known, now = self.rewards[piece.begin : piece.end, action], piece.means[action]
+        off = np.abs(now - known) > SAME_ANSWER * np.maximum(1.0, np.abs(known))
+        states = np.arange(piece.begin, piece.end)
         which = f"{_words(states)}, action {action}: probabilities or successors have changed"
         if off.any():
             i = int(np.argmax(off))
-            which = f"state {states[i]}, action {action}: the mean reward was {known[i]:.12g} and is {mean[i]:.12g}"
+            which = f"state {states[i]}, action {action}: the mean reward was {known[i]:.12g} and is {now[i]:.12g}"
         raise InputError(f"outcomes gave another answer to the same question, for {which}")
 
     def __getattr__(self, name: str) -> Any:
@@ -334,10 +344,15 @@ class MatrixFreeMDP(MDP):
         self.require_matrix("a second moment of the rewards")
         raise AssertionError
 
-    @property
-    def reward_range(self) -> tuple[float, float]:
+    @cached_property
+    def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
         """Smallest and largest reward of an outcome, also of those with probability 0."""
-        return self._range
+        ends = []
+        for begin in range(0, self.n_states, PIECE):
+            states = np.arange(begin, min(begin + PIECE, self.n_states))
+            paid = [self._answer(states, action)[2] for action in range(self.n_actions)]
+            ends.append((min(map(np.min, paid)), max(map(np.max, paid))))
+        return float(min(low for low, _ in ends)), float(max(high for _, high in ends))
 
     @property
     def row_sum_error(self) -> float:  # type: ignore[override]
@@ -400,9 +415,7 @@ class MatrixFreeMDP(MDP):
                 changed = np.arange(end - begin) if held is None else np.flatnonzero(own != held[begin:end])
                 for action in np.flatnonzero(np.bincount(own[changed], minlength=1)):
                     states = begin + changed[own[changed] == action]
-                    bad, _, answer = self._store(states, int(action), states, successor, chance, mean[: states.size])
-                    if bad >= 0:
-                        _refuse(int(states[bad]), int(action), self.n_states, *(part[bad] for part in answer))
+                    self._store(states, int(action), states, successor, chance, mean[: states.size])
                     gain[states] = reward[states * self.n_actions + action]
                 if held is not None:
                     held[begin:end] = own
@@ -442,9 +455,12 @@ class MatrixFreeMDP(MDP):
                     used = states[allowed[states, action]]
                     if used.size == 0:
                         continue
-                    successors, probabilities, _ = self._answer(used, action)
-                    if successors.min() < 0 or successors.max() >= self.n_states:
-                        self._report_change(used, action, self.rewards[used, action])
+                    successors, probabilities, rewards = self._answer(used, action)
+                    outside = (successors < 0) | (successors >= self.n_states)
+                    if outside.any():
+                        i = int(np.argmax(outside.any(axis=1)))
+                        outcome = successors[i], probabilities[i], rewards[i]
+                        raise _Refused(int(used[i]), action, _fault(self.n_states, *outcome))
                     next_states = successors[probabilities > 0]
                     found.append(np.unique(next_states[~seen[next_states]]))
             new = np.unique(np.concatenate(found)) if found else new[:0]
@@ -495,22 +511,14 @@ def _words(states: Indices) -> str:
     return f"the {states.size} states {states[0]} to {states[-1]}"
 
 
-def _refuse(
-    state: int, action: int, n_states: int, successors: Indices, probabilities: Array, rewards: Array
-) -> NoReturn:
-    """Say what is wrong with the outcomes (k,) of a pair."""
-    pair = f"(state {state}, action {action})"
+def _fault(n_states: int, successors: Indices, probabilities: Array, rewards: Array) -> str:
+    """What is wrong with the outcomes (k,) of a pair."""
     outside = (successors < 0) | (successors >= n_states)
     if outside.any():
-        successor = successors[np.argmax(outside)]
-        raise InputError(f"outcomes {pair} has the successor {successor}; states are numbered 0 to {n_states - 1}")
-    below = ~((probabilities >= 0) & (probabilities <= 1 + SAME_ANSWER))
-    if below.any():
-        raise InputError(f"outcomes {pair} has the probability {probabilities[np.argmax(below)]}; it must be in [0, 1]")
+        return f"has the successor {successors[np.argmax(outside)]}; states are numbered 0 to {n_states - 1}"
+    beyond = ~((probabilities >= 0) & (probabilities <= 1 + SAME_ANSWER))
+    if beyond.any():
+        return f"has the probability {probabilities[np.argmax(beyond)]}; it must be in [0, 1]"
     if not np.isfinite(rewards).all():
-        raise InputError(
-            f"outcomes {pair} has the reward {rewards[np.argmax(~np.isfinite(rewards))]}; it must be finite"
-        )
-    raise InputError(
-        f"outcomes {pair} has probabilities that sum to {probabilities.sum():.12g}; they must sum to 1 within 1e-09"
-    )
+        return f"has the reward {rewards[np.argmax(~np.isfinite(rewards))]}; it must be finite"
+    return f"has probabilities that sum to {probabilities.sum():.12g}; they must sum to 1 within {SAME_ANSWER:g}"
