@@ -14,6 +14,7 @@ solved instead; and policy iteration with such solves takes over where the round
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +99,7 @@ class _DiscountedSearch(Search):
         if not self.acceleration.has_paths:
             return np.zeros(mdp.n_states)
         n_pairs = mdp.n_states * mdp.n_actions
-        target = np.empty(n_pairs, np.int32 if mdp.n_states < 2**31 else np.int64)
+        target: Any = np.empty(n_pairs, np.int32 if mdp.n_states < 2**31 else np.int64)
         weight = np.empty(n_pairs)
         for block in mdp.row_blocks():
             likely_moves(*block.rows, mdp.discount, mdp.n_states, target, weight)
