@@ -20,6 +20,7 @@ class Fine:
     """Three states, two actions; ``_change`` spoils what it returns from the second call on."""
 
     n_states, n_actions, discount, reward_range = 3, 2, 0.9, (0.0, 1.0)
+    draws_per_seed = BATCH
 
     def __init__(self):
         self.count = -1
@@ -142,7 +143,7 @@ def test_a_hanging_call_is_given_up_and_named():
     released = threading.Event()
     started = time.monotonic()
     found = message_of(spoiled(lambda s, r: released.wait(30) and (s, r)), timeout_seconds=0.2)
-    assert found == f"the simulator did not return within 0.2 seconds{WHERE}"
+    assert found == f"the simulator did not return within 0.2 seconds when asked for 50 draws{WHERE}"
     assert time.monotonic() - started < 5
     released.set()
 
@@ -151,18 +152,21 @@ def test_a_hanging_pool_is_given_up_and_the_rest_cancelled():
     released, begun = threading.Event(), []
 
     class Hangs(Fine):
+        draws_per_seed = 1
+
         def sample(self, states, actions, rng):
             begun.append(states.size)
             released.wait(30)
             return super().sample(states, actions, rng)
 
-    n = 6 * BATCH
+    n = 60
     with ThreadPoolExecutor(1) as pool:
         draws = Draws(Hangs(), n, seed=1, executor=pool, timeout_seconds=0.2)
-        with pytest.raises(ca.SimulatorError, match=r"within 0\.2 seconds \(call 0, seed 1\)"):
+        with pytest.raises(ca.SimulatorError, match=r"1 draw of state 0, action 0 \(call 0, seed 1\)"):
             draws.sample(np.zeros(n, dtype=int), np.zeros(n, dtype=int))
         released.set()
-    assert len(begun) == 1
+    # tried again once, and the ones behind it were begun meanwhile
+    assert len(begun) <= 10
 
 
 def test_a_simulator_that_changes_its_sizes_is_caught():
@@ -222,18 +226,15 @@ class Unpicklable(Fine):
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are started another way")
 @pytest.mark.parametrize(
     ("simulator", "wanted"),
-    [(Dies, "the simulator raised BrokenProcessPool"), (Unpicklable, "the simulator raised TypeError: cannot pickle")],
+    [(Dies, "refused task 0 with BrokenProcessPool"), (Unpicklable, "could not be sent: TypeError: cannot pickle")],
 )
 def test_a_process_that_dies_or_cannot_be_reached_is_named(simulator, wanted):
-    with ProcessPoolExecutor(1, get_context("forkserver")) as pool:
-        with pytest.raises(ca.SimulatorError) as caught:
-            Draws(simulator(), 1000, seed=42, executor=pool).sample(STATES, ACTIONS)
-        assert str(caught.value).startswith(wanted)
-        assert "(call 0, seed 42)" in str(caught.value)
+    with ProcessPoolExecutor(1, get_context("forkserver")) as pool, pytest.raises(ca.WorkerError, match=wanted):
+        Draws(simulator(), 1000, seed=42, executor=pool).sample(STATES, ACTIONS)
 
 
 def test_an_executor_that_was_shut_down_is_named():
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
-    with pytest.raises(ca.SimulatorError, match=r"the executor refused with RuntimeError: .*\(call 0, seed 42\)"):
+    with pytest.raises(ca.WorkerError, match="the executor refused task 0 with RuntimeError"):
         Draws(Fine(), 1000, seed=42, executor=pool).sample(STATES, ACTIONS)

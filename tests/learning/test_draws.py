@@ -1,6 +1,5 @@
 """Draws: batches, seeds, the budget, and the same bytes whoever draws."""
 
-import gc
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -10,8 +9,10 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.learning.draws import BATCH, Draws, StopRequested, generator
-from cautious.models.simulators import TableSimulator
+from cautious.learning import draws as draws_module
+from cautious.learning.draws import BATCH, Draws, generator
+from cautious.models.simulators import TableSimulator, draws_per_seed
+from cautious.runtime.executors import StopRequested
 
 MDP = ca.worlds.river_swim()
 N = 2 * BATCH + 100
@@ -22,6 +23,7 @@ class Plain:
     """A simulator without a known table, so that nothing is drawn by a short cut."""
 
     n_states, n_actions, discount, reward_range = 6, 2, MDP.discount, MDP.reward_range
+    draws_per_seed = BATCH
 
     def __init__(self):
         self.table = MDP.simulator()
@@ -176,12 +178,101 @@ def test_what_a_pool_raises_after_ctrl_c_is_not_the_simulator_s_fault():
         Draws(Interrupted(), N, 0, stopping=lambda: True).sample(STATES, ACTIONS)
 
 
-def test_the_thread_ends_with_its_draws():
-    before = threading.active_count()
-    for _ in range(5):
-        Draws(Plain(), N, 0).sample(STATES[:5], ACTIONS[:5])
-    gc.collect()
-    deadline = time.monotonic() + 5
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() <= before
+def small_calls(simulator=None, per_seed=4, executor=None, samples=10_000, **options):
+    """Draws of a simulator that shares a generator among four draws."""
+    simulator = simulator or Plain()
+    simulator.draws_per_seed = per_seed
+    return Draws(simulator, samples, 0, executor=executor, **options)
+
+
+@pytest.mark.parametrize("seconds", [1e-9, 1e-3, 10.0])
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_neither_the_size_of_tasks_nor_the_workers_change_the_draws(monkeypatch, seconds, workers):
+    wanted = small_calls().sample(STATES[:1001], ACTIONS[:1001])
+    monkeypatch.setattr(draws_module, "TASK_SECONDS", seconds)
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        draws = small_calls(executor=pool if workers else None)
+        assert same(draws.sample(STATES[:1001], ACTIONS[:1001]), wanted)
+        assert (draws.used, draws.calls) == (1001, 251)
+        # the same again as a stream, in batches of whole calls
+        streamed = small_calls(executor=pool if workers else None)
+        cut = [(STATES[a:b], ACTIONS[a:b]) for a, b in ((0, 400), (400, 1000), (1000, 1001))]
+        parts = list(streamed.stream(cut))
+    states, actions, next_states, rewards = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    assert same((states, actions, next_states, rewards), (STATES[:1001], ACTIONS[:1001], *wanted))
+    assert (streamed.used, streamed.calls) == (1001, 251)
+
+
+def test_tasks_take_about_half_a_second():
+    class Slow(Plain):
+        def sample(self, states, actions, rng):
+            time.sleep(0.004 * states.size)
+            return super().sample(states, actions, rng)
+
+    sizes, draws = [], small_calls(Slow(), per_seed=1)
+    draws.after_part = lambda: sizes.append(sum(part[0].size for part in draws.kept.values()) - sum(sizes))
+    draws.sample(STATES[:500], ACTIONS[:500])
+    # the first one is a single draw; a loaded machine makes sleeps longer and so tasks smaller
+    assert sizes[0] == 1
+    assert sizes[1] <= draws_module.LARGEST_GROWTH
+    assert 30 <= max(sizes) <= 125
+
+
+def test_how_many_draws_share_a_generator():
+    class Telling(Plain):
+        draws_per_seed = 7
+
+    class Silent(Plain):
+        draws_per_seed = None
+
+    rule = {1: 1, 2047: 1, 2048: 2, 5000: 4, 1_000_000: 512, 10**9: 4096}
+    assert {samples: draws_per_seed(Silent(), samples) for samples in rule} == rule
+    assert draws_per_seed(Telling(), 10**9) == 7
+    for bad in (0, 4097, 1.5, "many"):
+        Telling.draws_per_seed = bad
+        with pytest.raises(ca.InputError, match="draws_per_seed"):
+            draws_per_seed(Telling(), 1000)
+
+
+def test_what_was_drawn_is_kept_and_not_drawn_again(monkeypatch):
+    monkeypatch.setattr(draws_module, "TASK_SECONDS", 1e-9)
+
+    class Interrupted(Recording):
+        def sample(self, states, actions, rng):
+            if sum(self.sizes) >= 60:
+                raise ConnectionError("the lab is closed")
+            return super().sample(states, actions, rng)
+
+    wanted = small_calls()
+    wanted = wanted.start_states(30), *wanted.sample(STATES[:100], ACTIONS[:100])
+    first = small_calls(Interrupted())
+    first.start_states(30)
+    with pytest.raises(ca.SimulatorError, match="closed"):
+        first.sample(STATES[:100], ACTIONS[:100])
+    header, arrays = first.storage()
+    assert header["pending"] == first.pending > 0
+    assert first.used == 0
+    second = small_calls(Recording())
+    second.restore(header, arrays)
+    again = second.start_states(30), *second.sample(STATES[:100], ACTIONS[:100])
+    assert same(again, wanted)
+    assert sum(second.simulator.sizes) == 100 - header["pending"]
+    second.forget()
+    assert (second.kept, second.pending) == ({}, 0)
+
+
+def test_the_time_limit_is_that_of_one_draw():
+    """Ten draws of a fifth of a second in one call are fine, a draw of a minute is not, and is named."""
+
+    class Slow(Plain):
+        def sample(self, states, actions, rng):
+            time.sleep(60 if 5 in states else 0.1 * states.size)
+            return super().sample(states, actions, rng)
+
+    fine = small_calls(Slow(), per_seed=10, timeout_seconds=0.5)
+    assert fine.sample(np.zeros(10, dtype=int), np.ones(10, dtype=int))[0].size == 10
+    hangs = small_calls(Slow(), per_seed=1, timeout_seconds=0.5)
+    with pytest.raises(
+        ca.SimulatorError, match=r"within \S+ seconds when asked for 1 draw of state 5, action 1 \(call 2,"
+    ):
+        hangs.sample(np.array([0, 0, 5]), np.ones(3, dtype=int))

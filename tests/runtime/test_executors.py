@@ -229,7 +229,7 @@ def test_nothing_arrives(monkeypatch):
     released = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(released.wait, 30)
-        with pytest.raises(TaskTimeout, match=r"no worker has answered .* tasks 0 to 2"):
+        with pytest.raises(WorkerError, match=r"no worker has answered .* tasks 0 to 2"):
             values(Workers(pool, timeout_seconds=0.1), add, Base(), range(3))
         released.set()
 

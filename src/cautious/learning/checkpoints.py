@@ -76,6 +76,10 @@ def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> C
     header, arrays = _storage.read(path, KIND)
     try:
         stored = dict(header["question"])
+        for key in question.keys() - stored.keys():
+            raise FileError(
+                f"{path}: this checkpoint is of an older version, which did not say {key}; delete it to begin again"
+            )
         for key in question | stored:
             if stored.get(key) != question.get(key):
                 raise FileError(

@@ -1,17 +1,15 @@
-"""Counted, checked and seeded calls of a simulator.
+"""Counted, checked and seeded calls of a simulator, here or on an executor.
 
-Call number k uses the generator of ``SeedSequence(seed, spawn_key=(k,))``: nothing is carried from call to call, so a
-run can be resumed from its counters alone, and batches may be drawn by any number of workers with the same result.
+Call number k uses the generator of ``SeedSequence(seed, spawn_key=(k,))`` and asks for a fixed number of draws, so the
+samples depend on the number of the call alone. One task of a worker is as many calls as take about half a second:
+that, the workers and what becomes of them change nothing but the time.
 """
 
-import queue
-import threading
 import time
-import weakref
-from collections.abc import Callable
-from concurrent.futures import Executor, Future, wait
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,20 +17,24 @@ from cautious._core import sampling
 from cautious.arrays import Array, Indices
 from cautious.errors import InputError, SimulatorError
 from cautious.models.simulator_checks import checked_sample, checked_states
-from cautious.models.simulators import Simulator, TableSimulator
-
-T = TypeVar("T")
-Requests = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
+from cautious.models.simulators import Simulator, TableSimulator, draws_per_seed
+from cautious.runtime.executors import TaskTimeout, Workers, expect
 
 # what a simulator promises once and for all
 MEMBERS = ("n_states", "n_actions", "discount", "reward_range")
+# draws of one call of a table
 BATCH = 4096
-POLL_SECONDS = 0.05
 PROBE_SAMPLES = 32
+# a task of a worker: about so much work, and not less than the second number for the sake of a short wait at the end
+TASK_SECONDS, SHORTEST_SECONDS = 0.5, 0.005
+# the time that a draw takes is known from the tasks before; the first may have been a bad example
+LARGEST_GROWTH = 8
+MOST_DRAWS_PER_TASK = 65_536
+# of a call of many draws one may hang: then the call takes the others' time, and a reserve, and the limit
+SPEED_RESERVE = 10.0
 
-
-class StopRequested(Exception):
-    """Ctrl-C while waiting for the simulator: the call is abandoned, nothing of it counts."""
+# next states and rewards; of first states the states only
+Part = tuple[Any, ...]
 
 
 def generator(seed: int, call: int) -> np.random.Generator:
@@ -40,13 +42,88 @@ def generator(seed: int, call: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(call,)))
 
 
-def draw(simulator: Simulator, states: Indices, actions: Indices, seed: int, call: int) -> Any:
-    """One call, wherever it runs."""
-    return simulator.sample(states, actions, generator(seed, call))
+@dataclass(frozen=True)
+class Source:
+    """What a worker needs of a run: ``per_call`` draws share a generator, ``timeout_seconds`` is that of one draw."""
+
+    simulator: Simulator
+    seed: int
+    per_call: int
+    timeout_seconds: float
+    promised: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Order:
+    """Some calls in a row, ``count`` draws; without ``states`` and ``actions`` they are first states.
+
+    ``seconds_per_draw`` is what it took so far, NaN when that is not known.
+    """
+
+    call: int
+    count: int
+    states: Indices | None
+    actions: Indices | None
+    seconds_per_draw: float
+
+
+def draw(source: Source, order: Order) -> tuple[Part, float]:
+    """The checked draws of an order, and the seconds they took; wherever it runs."""
+    began = time.monotonic()
+    parts = [
+        _one_call(source, order, call, first, min(first + source.per_call, order.count))
+        for call, first in enumerate(range(0, order.count, source.per_call), order.call)
+    ]
+    whole = parts[0] if len(parts) == 1 else tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return whole, time.monotonic() - began
+
+
+def _one_call(source: Source, order: Order, call: int, first: int, last: int) -> Part:
+    """What a simulator does wrongly is its fault, not that of the caller's data."""
+    simulator, count, when = source.simulator, last - first, f" (call {call}, seed {source.seed})"
+    rng = generator(source.seed, call)
+    limit = count * source.timeout_seconds
+    if order.seconds_per_draw > 0:
+        limit = min(limit, source.timeout_seconds + SPEED_RESERVE * count * order.seconds_per_draw)
+    asked = f"{count} draws" if count > 1 else "1 draw"
+    try:
+        if order.states is None or order.actions is None:
+            expect(limit, f"the simulator did not return within {limit:.2g} seconds when asked for first states{when}")
+            found: Any = simulator.start_states(count, rng)
+        else:
+            if count == 1:
+                asked += f" of state {order.states[first]}, action {order.actions[first]}"
+            expect(limit, f"the simulator did not return within {limit:.2g} seconds when asked for {asked}{when}")
+            # copies: a simulator that works in place must not reach the learner's own arrays
+            found = simulator.sample(order.states[first:last].copy(), order.actions[first:last].copy(), rng)
+    except BaseException as error:
+        raise SimulatorError(f"the simulator raised {type(error).__name__}: {error}{when}") from error
+    for name, now in promised_by(simulator).items():
+        if now != source.promised[name]:
+            was = source.promised[name]
+            raise SimulatorError(f"simulator.{name} was {was} when the run began and is {now} now{when}")
+    try:
+        if order.states is None:
+            return (checked_states(simulator, "start_states", found, count, when),)
+        return checked_sample(simulator, found, count, when)
+    except InputError as error:
+        raise SimulatorError(str(error)) from None
+    except ValueError as error:
+        # NumPy's own, for nested lists that are not rectangular
+        raise SimulatorError(f"what the simulator returned is not an array: {error}{when}") from None
+
+
+def promised_by(simulator: Simulator) -> dict[str, Any]:
+    """What a simulator promises, as plain numbers that can be compared and cannot be changed from outside."""
+    return {name: np.asarray(getattr(simulator, name)).tolist() for name in MEMBERS}
 
 
 class Draws:
-    """The sample budget of a run. ``used`` transitions were drawn in ``calls`` calls; both are all a resume needs."""
+    """The sample budget of a run. ``used`` transitions were drawn in ``calls`` calls; both are all a resume needs.
+
+    ``kept``: by the number of their first call the draws since the last ``forget``, so that what was interrupted can
+    be done again without them; ``pending`` of them are transitions. ``after_part`` is called whenever some arrive.
+    """
 
     def __init__(
         self,
@@ -59,11 +136,17 @@ class Draws:
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.simulator, self.samples, self.seed = simulator, samples, seed
-        self.timeout_seconds, self.executor, self.stopping = timeout_seconds, executor, stopping
-        self.used = 0
-        self.calls = 0
-        self._worker: _Worker | None = None
-        self._promised = _members(simulator)
+        self.stopping = stopping
+        self.used, self.calls, self.pending = 0, 0, 0
+        self.kept: dict[int, Part] = {}
+        self.after_part: Callable[[], None] = lambda: None
+        self.per_call = BATCH if self.table is not None else draws_per_seed(simulator, samples)
+        self.source = Source(simulator, seed, self.per_call, timeout_seconds, promised_by(simulator))
+        self.workers = Workers(
+            executor, timeout_seconds=self.per_call * timeout_seconds, stopping=lambda: self.stopping()
+        )
+        self.seconds_per_draw = np.nan
+        self._latest = 1
 
     @property
     def left(self) -> int:
@@ -93,32 +176,45 @@ class Draws:
 
     def start_states(self, count: int) -> Indices:
         """First states; these are not transitions and cost nothing."""
-        check = partial(checked_states, self.simulator, "start_states")
-        parts: list[Indices] = []
-        for call, done in enumerate(range(0, count, BATCH), self.calls):
-            size = min(BATCH, count - done)
-            found = self._local(call, partial(self.simulator.start_states, size, generator(self.seed, call)))
-            parts.append(self._checked(check, found, size, call))
-        self.calls += len(parts)
-        return np.concatenate(parts)
+        (states,) = self._all(count, None, None)
+        self.calls += self._calls_of(count)
+        return np.asarray(states)
 
     def sample(self, states: Indices, actions: Indices) -> tuple[Indices, Array]:
-        """Next states and rewards, one of each per given pair; in batches of at most ``BATCH`` per call.
+        """Next states and rewards, one of each per given pair.
 
         When a call fails, nothing of this is counted: a run is then as it was before.
         """
         if states.size == 0:
             return np.empty(0, dtype=np.int64), np.empty(0)
         self._check_budget(states.size)
-        # copies: a simulator that works in place must not reach the learner's own arrays
-        batches = [(states[i : i + BATCH].copy(), actions[i : i + BATCH].copy()) for i in range(0, states.size, BATCH)]
-        check = partial(checked_sample, self.simulator)
-        drawn: list[tuple[Indices, Array]] = [
-            self._checked(check, found, min(BATCH, states.size - k * BATCH), self.calls + k)
-            for k, found in enumerate(self._drawn(batches))
-        ]
-        self.used, self.calls = self.used + states.size, self.calls + len(batches)
-        return np.concatenate([part[0] for part in drawn]), np.concatenate([part[1] for part in drawn])
+        next_states, rewards = self._all(states.size, states, actions)
+        self.used, self.calls = self.used + states.size, self.calls + self._calls_of(states.size)
+        return next_states, rewards
+
+    def stream(self, batches: Iterable[tuple[Indices, Indices]]) -> Iterator[tuple[Indices, Indices, Indices, Array]]:
+        """States, actions, next states and rewards of all batches, in parts, each counted when it is handed over.
+
+        The next ones are drawn meanwhile. Each batch but the last has a multiple of ``per_call`` draws; until the end
+        nobody else may draw.
+        """
+        asked: dict[int, tuple[Indices, Indices]] = {}
+
+        def orders() -> Iterator[Order]:
+            call = self.calls
+            for states, actions in batches:
+                for order in self._orders(call, states.size, states, actions):
+                    assert order.states is not None
+                    assert order.actions is not None
+                    asked[order.call] = order.states, order.actions
+                    yield order
+                call += self._calls_of(states.size)
+
+        for next_states, rewards in self._drawn(orders()):
+            states, actions = asked.pop(self.calls)
+            self._check_budget(states.size)
+            self.used, self.calls = self.used + states.size, self.calls + self._calls_of(states.size)
+            yield states, actions, next_states, rewards
 
     def sample_pairs(
         self, number: Indices, stream: tuple[int, int] | None = None, pay: Array | None = None
@@ -144,108 +240,109 @@ class Draws:
         before = self.calls
         first = self.sample(states, actions)
         self.calls = before
+        self.forget()
         second = self.sample(states, actions)
+        self.forget()
         for name, one, other in zip(("next_states", "rewards"), first, second, strict=True):
             if not np.array_equal(one, other):
                 where = int(np.argmax(one != other))
+                call = before + where // self.per_call
                 raise SimulatorError(
-                    f"simulator.sample{self._when(before)} returned {name}[{where}] = {one[where]}, and {other[where]} "
-                    "when called again with the same generator; draw only from the rng that is passed in"
+                    f"simulator.sample (call {call}, seed {self.seed}) returned {name}[{where % self.per_call}] = "
+                    f"{one[where]}, and {other[where]} when called again with the same generator; draw only from the "
+                    "rng that is passed in"
                 )
+
+    def forget(self) -> None:
+        """What was kept is no longer wanted."""
+        self.kept, self.pending = {}, 0
+
+    def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What was kept, in arrays; first states have no rewards."""
+        parts = list(self.kept.values())
+        header = {"calls": list(self.kept), "sizes": [part[0].size for part in parts], "pending": self.pending}
+        rewards = [part[1] if len(part) == 2 else np.full(part[0].size, np.nan) for part in parts]
+        nothing = np.empty(0)
+        arrays = {
+            "states": np.concatenate([nothing, *(part[0] for part in parts)]).astype(np.int64),
+            "rewards": np.concatenate([nothing, *rewards]),
+        }
+        return header, arrays
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """What ``storage`` was taken of is kept again."""
+        ends = np.cumsum([0, *header["sizes"]])
+        self.pending = int(header["pending"])
+        for call, first, last in zip(header["calls"], ends, ends[1:], strict=False):
+            states, rewards = arrays["states"][first:last].copy(), arrays["rewards"][first:last].copy()
+            self.kept[int(call)] = (states,) if np.isnan(rewards).any() else (states, rewards)
 
     def _check_budget(self, count: int) -> None:
         if count > self.left:
             raise AssertionError(f"{count} draws asked for, {self.left} left")
 
-    def _drawn(self, batches: list[tuple[Indices, Indices]]) -> list[Any]:
-        jobs = [
-            (call, partial(draw, self.simulator, *batch, self.seed, call))
-            for call, batch in enumerate(batches, self.calls)
-        ]
-        if self.executor is None or self.table is not None:
-            return [self._local(call, job) for call, job in jobs]
-        futures: list[Future[Any]] = []
-        try:
-            for call, job in jobs:
-                try:
-                    futures.append(self.executor.submit(job))
-                except Exception as error:
-                    refused = f"the executor refused with {type(error).__name__}: {error}{self._when(call)}"
-                    raise SimulatorError(refused) from error
-            return [self._answer(call, future) for (call, _), future in zip(jobs, futures, strict=True)]
-        finally:
-            # after a failure the others are not wanted; what is done cannot be cancelled
-            for future in futures:
-                future.cancel()
+    def _calls_of(self, count: int) -> int:
+        return -(-count // self.per_call)
 
-    def _local(self, call: int, job: Callable[[], Any]) -> Any:
-        """The tables are trusted and called directly; anything else runs where it can be waited for."""
+    def _all(self, count: int, states: Indices | None, actions: Indices | None) -> Part:
+        """All draws of one request."""
+        parts: list[Part] = []
+        done = 0
+        while done < count and (part := self.kept.get(self.calls + done // self.per_call)) is not None:
+            parts.append(part)
+            done += part[0].size
+        rest = [None if asked is None else asked[done:] for asked in (states, actions)]
+        for part in self._drawn(self._orders(self.calls + done // self.per_call, count - done, *rest)):
+            if self.table is None:
+                self.kept[self.calls + done // self.per_call] = part
+                self.pending += 0 if states is None else part[0].size
+            parts.append(part)
+            done += part[0].size
+            self.after_part()
+        return parts[0] if len(parts) == 1 else tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+    def _drawn(self, orders: Iterator[Order]) -> Iterator[Part]:
+        """The parts in their order. The tables are trusted and called directly."""
         if self.table is not None:
-            return job()
-        if self._worker is None:
-            self._worker = _Worker()
-        return self._answer(call, self._worker.submit(job))
-
-    def _answer(self, call: int, future: "Future[Any]") -> Any:
-        started, when = time.monotonic(), self._when(call)
-        while not wait([future], timeout=POLL_SECONDS).done:
-            if self.stopping():
-                raise StopRequested
-            if time.monotonic() - started > self.timeout_seconds:
-                raise SimulatorError(f"the simulator did not return within {self.timeout_seconds:g} seconds{when}")
+            for order in orders:
+                yield draw(self.source, order)[0]
+            return
         try:
-            return future.result()
-        except BaseException as error:
-            # Ctrl-C reaches the processes of a pool as well, and what they raise then is not the simulator's fault
-            if self.stopping():
-                raise StopRequested from None
-            raise SimulatorError(f"the simulator raised {type(error).__name__}: {error}{when}") from error
-
-    def _checked(self, check: Callable[[Any, int, str], T], found: Any, count: int, call: int) -> T:
-        """What a simulator does wrongly is its fault, not that of the caller's data."""
-        when = self._when(call)
-        for name, now in _members(self.simulator).items():
-            was = self._promised[name]
-            if now != was:
-                raise SimulatorError(f"simulator.{name} was {was} when the run began and is {now} now{when}")
-        try:
-            return check(found, count, when)
-        except InputError as error:
+            for _, (part, seconds) in self.workers.run(draw, self.source, orders):
+                self._learn_speed(seconds / part[0].size)
+                yield part
+        except TaskTimeout as error:
             raise SimulatorError(str(error)) from None
-        except ValueError as error:
-            # NumPy's own, for nested lists that are not rectangular
-            raise SimulatorError(f"what the simulator returned is not an array: {error}{when}") from None
 
-    def _when(self, call: int) -> str:
-        return f" (call {call}, seed {self.seed})"
+    def _learn_speed(self, seconds_per_draw: float) -> None:
+        known = self.seconds_per_draw
+        self.seconds_per_draw = seconds_per_draw if np.isnan(known) else (known + seconds_per_draw) / 2
 
+    def _orders(self, call: int, count: int, states: Indices | None, actions: Indices | None) -> Iterator[Order]:
+        """The tasks of one request, cut when they are wanted: by then more is known about the speed."""
+        done = 0
+        while done < count:
+            calls = self._calls_per_task(self._calls_of(count - done))
+            part = slice(done, min(count, done + calls * self.per_call))
+            yield Order(
+                call + done // self.per_call,
+                part.stop - done,
+                None if states is None else states[part],
+                None if actions is None else actions[part],
+                self.seconds_per_draw,
+            )
+            done = part.stop
 
-def _members(simulator: Simulator) -> dict[str, Any]:
-    """What the simulator promises, as plain numbers that can be compared and cannot be changed from outside."""
-    return {name: np.asarray(getattr(simulator, name)).tolist() for name in MEMBERS}
-
-
-class _Worker:
-    """One daemon thread that makes the calls, so that a call that hangs can be given up."""
-
-    def __init__(self) -> None:
-        self.requests: Requests = queue.SimpleQueue()
-        threading.Thread(target=_serve, args=(self.requests,), daemon=True).start()
-        # the thread knows the queue only, so it ends with its owner
-        weakref.finalize(self, self.requests.put, None)
-
-    def submit(self, call: Callable[[], Any]) -> "Future[Any]":
-        future: Future[Any] = Future()
-        self.requests.put((call, future))
-        return future
-
-
-def _serve(requests: Requests) -> None:
-    while (request := requests.get()) is not None:
-        call, future = request
-        try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
-        # waiting for the next call must not keep the simulator of the last one alive
-        del request, call, future
+    def _calls_per_task(self, left: int) -> int:
+        """About half a second of work; less towards the end, so that all workers end at the same time."""
+        most = max(1, MOST_DRAWS_PER_TASK // self.per_call)
+        if self.table is not None:
+            return 1
+        if np.isnan(self.seconds_per_draw):
+            return 1
+        seconds = max(self.seconds_per_draw * self.per_call, 1e-9)
+        wanted = TASK_SECONDS / seconds
+        if self.workers.apart:
+            wanted = min(wanted, max(SHORTEST_SECONDS / seconds, left / (2 * self.workers.count)))
+        self._latest = int(np.clip(wanted, 1, min(most, LARGEST_GROWTH * self._latest)))
+        return self._latest

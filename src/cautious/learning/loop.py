@@ -14,20 +14,23 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.errors import FileError, SimulatorError
+from cautious.errors import FileError, SimulatorError, WorkerError
 from cautious.history import History
 from cautious.learning.checkpoints import Checkpoint, read_checkpoint
-from cautious.learning.draws import PROBE_SAMPLES, Draws, StopRequested
+from cautious.learning.draws import PROBE_SAMPLES, Draws
 from cautious.learning.method import Method, Point, Result
 from cautious.learning.statements.confidence import path_sums_of
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task
 from cautious.regular_files import check_writable, exists
 from cautious.runtime.clock import Clock
+from cautious.runtime.executors import StopRequested
 from cautious.runtime.interruption import Interruption
 
 # the history grows with the logarithm of the samples: about nine rows per tenfold
 HISTORY_GROWTH = 1.3
+# of the time of a run that is watched, for glimpses between the rows of the history; and more samples before the next
+GLIMPSE_SHARE, GLIMPSE_GROWTH = 0.1, 1.1
 COLUMNS = tuple(field.name for field in fields(Point))
 
 
@@ -35,7 +38,8 @@ COLUMNS = tuple(field.name for field in fields(Point))
 class LearningProgress:
     """What a callback receives while learning; returning True from the callback stops the run.
 
-    ``objective``, ``risk``, ``gap`` and ``violation`` are those of the latest row of the history.
+    ``objective``, ``risk``, ``gap`` and ``violation`` are those of the latest row of the history, or of a look at what
+    was counted since. ``waiting_share`` is how much of the time the learner waited for the simulator.
 
     Examples
     --------
@@ -56,6 +60,7 @@ class LearningProgress:
     violation: float
     phase: str
     method: str
+    waiting_share: float = float("nan")
 
 
 LearningCallback = Callable[[LearningProgress], Any]
@@ -96,12 +101,18 @@ class Loop:
             executor=self.executor,
             stopping=lambda: self.clock.stop_requested,
         )
+        self.before = 0, 0
         self.trial_samples = self.method.trial_samples(task) if task.samples >= 2 * task.pairs else 0
         self.probes = 0 if self.draws.table is not None else min(PROBE_SAMPLES, task.samples // 100)
         self.rows: list[Point] = []
+        self.latest: Point | None = None
+        self.glimpse_seconds = 0.0
         self.trial: Trial | None = None
         self.result: Result | None = None
-        self.question = {} if self.checkpoint is None else task.fingerprint() | {"method": repr(self.method)}
+        self.question: dict[str, Any] = {}
+        if self.checkpoint is not None:
+            drawn = {"draws per seed": self.draws.per_call}
+            self.question = task.fingerprint() | {"method": repr(self.method)} | drawn
 
     def run(self) -> Ending:
         """Learn, try, and say how it went."""
@@ -115,7 +126,7 @@ class Loop:
                 self._work()
             except StopRequested:
                 self._save()
-            except SimulatorError as error:
+            except (SimulatorError, WorkerError) as error:
                 self._fail(error)
         finished = self.trial is not None and self.trial.done and self.trial.paths > 0
         return Ending(
@@ -149,25 +160,36 @@ class Loop:
             self.draws.check_repeatable(some[:, 0].copy(), some[:, 1].copy())
 
     def _work(self) -> None:
-        saved, started, began = time.monotonic(), time.monotonic(), self.draws.used
+        self.started = self.saved = time.monotonic()
+        self.began, self.draws.after_part = self.draws.used, self._between
         while not self._over:
-            before = self.draws.used, self.draws.calls
+            self.before = self.draws.used, self.draws.calls
             try:
                 self._advance()
-            except (StopRequested, SimulatorError):
+            except (StopRequested, SimulatorError, WorkerError):
                 # a piece that fails has changed nothing but these
-                self.draws.used, self.draws.calls = before
+                self.draws.used, self.draws.calls = self.before
                 raise
+            self.before = self.draws.used, self.draws.calls
+            self.draws.forget()
             is_due = not self.rows or self.draws.used >= HISTORY_GROWTH * self.rows[-1].samples
-            if self.trial is None and (is_due or self.learner.done):
+            if self.trial is None and ((is_due and not self.learner.midway) or self.learner.done):
                 self.rows.append(self.learner.point())
-            if time.monotonic() - saved >= self.checkpoint_seconds and not self._over:
-                self._save()
-                saved = time.monotonic()
-            self._tell(self.draws.used - began, time.monotonic() - started)
-            if self.clock.stop_requested and not self._over:
-                raise StopRequested
+                self.latest = self.rows[-1]
+            self._between()
         self._save()
+
+    def _between(self) -> None:
+        """After a piece of work, and within one whenever samples have arrived: checkpoint, callback, stop."""
+        if self._over:
+            self._tell()
+            return
+        if time.monotonic() - self.saved >= self.checkpoint_seconds:
+            self._save()
+            self.saved = time.monotonic()
+        self._tell()
+        if self.clock.stop_requested:
+            raise StopRequested
 
     @property
     def _over(self) -> bool:
@@ -187,38 +209,58 @@ class Loop:
         sums = path_sums_of(self.task, self.result)
         return Trial(self.task, self.draws, self.result.policy, self.trial_samples, sums)
 
-    def _tell(self, drawn: int, seconds: float) -> None:
+    @property
+    def _drawn(self) -> int:
+        """Samples drawn, those of an unfinished piece of work included."""
+        return self.before[0] + self.draws.pending
+
+    def _tell(self) -> None:
         if self.callback is None:
             return
-        latest = asdict(self.rows[-1]) | {"samples": self.draws.used}
+        self._glimpse()
+        latest = asdict(Point(0) if self.latest is None else self.latest) | {"samples": self._drawn}
+        seconds, workers = max(time.monotonic() - self.started, 1e-9), self.draws.workers
+        waited = workers.waited_seconds + (0.0 if workers.apart else workers.busy_seconds)
         progress = LearningProgress(
             total=self.task.samples,
             seconds=self.clock.seconds,
-            samples_per_second=drawn / max(seconds, 1e-9),
+            samples_per_second=(self._drawn - self.began) / seconds,
             phase="learning" if self.trial is None else "trial",
             method=self.method.name,
+            waiting_share=min(1.0, waited / seconds),
             **latest,
         )
         if self.callback(progress) is True:
             self.clock.stop_requested = True
 
-    def _fail(self, error: SimulatorError) -> None:
+    def _glimpse(self) -> None:
+        """A look at what could be delivered now, within a small part of the time."""
+        budget = GLIMPSE_SHARE * (time.monotonic() - self.started) - self.glimpse_seconds
+        shown = 0 if self.latest is None or not np.isfinite(self.latest.objective) else self.latest.samples
+        if self.trial is not None or self.learner.done or budget <= 0 or self.draws.used < GLIMPSE_GROWTH * shown:
+            return
+        began = time.monotonic()
+        self.latest = self.learner.glimpse(budget) or self.latest
+        self.glimpse_seconds += time.monotonic() - began
+
+    def _fail(self, error: SimulatorError | WorkerError) -> None:
         """Keep what was learned where a checkpoint was asked for, and say where it is."""
         if self.checkpoint is None:
-            raise SimulatorError(f"{error}; {self.draws.used} samples are lost: no checkpoint was asked for") from error
-        self._save()
-        raise SimulatorError(
-            f"{error}; {self.draws.used} samples are kept in {self.checkpoint}: the same call continues there"
-        ) from error
+            said = f"{error}; {self._drawn} samples are lost: no checkpoint was asked for"
+        else:
+            self._save()
+            said = f"{error}; {self._drawn} samples are kept in {self.checkpoint}: the same call continues there"
+        raise type(error)(said) from error
 
     def _save(self) -> None:
+        """The run as it was before the present piece of work, and what was drawn for that piece."""
         if self.checkpoint is None:
             return
-        parts = {"learner": self.learner.storage(), "history": ({}, columns(self.rows))}
+        parts = {"learner": self.learner.storage(), "history": ({}, columns(self.rows)), "draws": self.draws.storage()}
         if self.trial is not None:
             parts["trial"] = self.trial.storage()
-        counters = {"used": self.draws.used, "calls": self.draws.calls}
-        Checkpoint(self.question, counters, parts).write(self.checkpoint)
+        used, calls = self.before
+        Checkpoint(self.question, {"used": used, "calls": calls}, parts).write(self.checkpoint)
 
     def _resume(self, kept: Checkpoint) -> None:
         self.learner.restore(*kept.parts["learner"])
@@ -231,6 +273,8 @@ class Loop:
             self.trial = self._new_trial()
             self.trial.restore(*kept.parts["trial"])
         self.draws.used, self.draws.calls = int(kept.counters["used"]), int(kept.counters["calls"])
+        self.draws.restore(*kept.parts["draws"])
+        self.latest = self.rows[-1] if self.rows else None
 
 
 def columns(rows: Sequence[Point]) -> dict[str, Array]:

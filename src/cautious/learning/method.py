@@ -58,15 +58,28 @@ class Run(Resumable, ABC):
 
     done: bool = False
 
+    @property
+    def midway(self) -> bool:
+        """Whether the present state depends on how the draws were cut into tasks; there the history has no row."""
+        return False
+
     @abstractmethod
     def advance(self) -> None:
         """The next piece of work: below half a second where the simulator allows; draws through ``Draws``.
 
-        A draw may raise, and the piece is then done again: nothing but ``Draws`` may change before the last draw.
+        A draw may raise, and the piece is then done again, from what was drawn: nothing but ``Draws`` may change before
+        the last draw of ``Draws.sample`` and ``Draws.start_states``. The parts of ``Draws.stream`` are pieces each.
         """
 
     def look_every(self, samples: int) -> None:
         """Keep pieces of work to this many samples, where they would be longer, for those who look in between."""
+
+    def glimpse(self, seconds: float) -> Point | None:
+        """What could be delivered now, found in about so many seconds, for those who watch; it changes nothing.
+
+        None where ``point`` says as much.
+        """
+        return None
 
     @abstractmethod
     def point(self) -> Point:

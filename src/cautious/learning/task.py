@@ -27,7 +27,8 @@ from cautious.problem import Problem
 from cautious.risks.base import Risk, Sum, terms_of
 from cautious.risks.scalar import CVaR, Variance
 
-START_DRAWS = 100_000
+# first states drawn to learn their distribution: as many as there are samples, at most
+MOST_START_DRAWS = 100_000
 # sums of counts are doubles in places
 MOST_SAMPLES = 2**53
 # variances of payoffs have fourth powers of rewards, and those must be doubles too
@@ -67,6 +68,11 @@ class Task:
     def padded_range(self) -> tuple[float, float]:
         """``reward_range`` with what the check of a draw lets through for rounding."""
         return padded(self.reward_range)
+
+    @property
+    def start_draws(self) -> int:
+        """How many first states tell where episodes begin."""
+        return min(MOST_START_DRAWS, self.samples)
 
     @property
     def pairs(self) -> int:
@@ -245,8 +251,8 @@ def _bound_by_user(recipe: Risk) -> bool:
 
 
 def start_distribution(task: Task, draw_starts: Callable[[int], Indices]) -> Array:
-    """The start distribution (S,): as the simulator tells it, else from ``START_DRAWS`` first states."""
+    """The start distribution (S,): as the simulator tells it, else from first states."""
     if task.known.start is not None:
         return np.asarray(task.known.start, dtype=np.float64)
-    states = draw_starts(START_DRAWS)
+    states = draw_starts(task.start_draws)
     return np.asarray(np.bincount(states, minlength=task.shape[0]) / states.size)

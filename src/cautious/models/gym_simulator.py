@@ -12,7 +12,7 @@ from cautious.errors import IncompatibleError, InputError, shown
 from cautious.models import gym_checks
 from cautious.models.gym_naming import ENDS, naming_of
 from cautious.models.simulator_checks import as_reward_range, checked_pairs
-from cautious.models.simulators import Known
+from cautious.models.simulators import Known, as_draws_per_seed
 
 # environments may hand their seed to generators that take no more
 SEEDS = 2**31
@@ -36,6 +36,8 @@ class GymSimulator:
     set_state
         ``set_state(env, observation)`` puts the environment into a state. Default: the method ``set_state`` of the
         environment or of a wrapper, or what is known of Gymnasium's toy_text environments.
+    draws_per_seed
+        As of ``ca.FunctionSimulator``; the environment is reset once per seed.
 
     Action masks are ignored: every action is tried in every state.
 
@@ -54,9 +56,11 @@ class GymSimulator:
         at_end: gym_checks.AtEnd,
         reward_range: tuple[float, float] | None = None,
         set_state: gym_checks.SetState | None = None,
+        draws_per_seed: int | None = None,
     ) -> None:
         spaces, changes = gym_checks.check_environment(env, "GymSimulator")
         self.discount = as_number("discount", discount, 0, 1)
+        self.draws_per_seed = as_draws_per_seed(draws_per_seed)
         check_choice("at_end", at_end, gym_checks.AT_END)
         if set_state is not None and not callable(set_state):
             raise InputError(f"set_state must be a function of (env, observation), found {shown(set_state)}")

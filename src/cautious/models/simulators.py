@@ -91,6 +91,34 @@ def known_of(simulator: Simulator) -> Known:
     return known
 
 
+@runtime_checkable
+class TellsDrawsPerSeed(Protocol):
+    """A simulator that says how many draws one call is to ask for; None leaves it to the number of samples."""
+
+    draws_per_seed: int | None
+
+
+# so many calls, or up to twice as many, cost little beside any run
+CALLS_OF_A_RUN, MOST_DRAWS_PER_SEED = 1024, 4096
+
+
+def draws_per_seed(simulator: Simulator, samples: int) -> int:
+    """How many draws of a run share a call and its random numbers, 1 where every draw may take long.
+
+    It must not depend on a clock, because the samples depend on it: who asks for few samples has a simulator that
+    takes its time, or a run that takes none.
+    """
+    told = as_draws_per_seed(simulator.draws_per_seed) if isinstance(simulator, TellsDrawsPerSeed) else None
+    if told is not None:
+        return told
+    return min(MOST_DRAWS_PER_SEED, 1 << max(0, (samples // CALLS_OF_A_RUN).bit_length() - 1))
+
+
+def as_draws_per_seed(value: Any) -> int | None:
+    """None, or a number of draws that is not too large for one call."""
+    return None if value is None else as_count("draws_per_seed", value, high=MOST_DRAWS_PER_SEED)
+
+
 class TableSimulator:
     """A known model as a simulator; ``mdp.simulator()`` makes one.
 
@@ -170,6 +198,9 @@ class FunctionSimulator:
         Mask (S, A) of the actions that exist; ``step`` is never called for the others. Default: all.
     state_names, action_names
         For risks given by name, and for reports.
+    draws_per_seed
+        How many draws share one generator; 1 for steps that take long, so that each can be a task of its own.
+        Default: by the number of samples of a run.
 
     Examples
     --------
@@ -192,6 +223,7 @@ class FunctionSimulator:
         allowed: Any = None,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
+        draws_per_seed: int | None = None,
     ) -> None:
         if not callable(step):
             raise InputError(f"step must be a function of (state, action, rng), found {shown(step)}")
@@ -200,6 +232,7 @@ class FunctionSimulator:
         self.n_actions = as_count("n_actions", n_actions, high=MOST_ACTIONS)
         self.discount = as_number("discount", discount, 0, 1)
         self.reward_range = as_reward_range(reward_range)
+        self.draws_per_seed = as_draws_per_seed(draws_per_seed)
         tables = f"a table of {self.n_states} states and {self.n_actions} actions"
         if 8 * LEARNED_TABLES * self.n_states * self.n_actions > psutil.virtual_memory().total:
             raise MemoryLimitError(f"{tables}, {LEARNED_TABLES} times, does not fit into the memory of this machine")

@@ -74,6 +74,8 @@ class Workers:
         self.executor = _InProcess() if executor is None else executor
         self.timeout_seconds, self.stopping = timeout_seconds, stopping
         self.busy_seconds, self.waited_seconds, self.repeated = 0.0, 0.0, 0
+        self._count, self._counted = 1, -np.inf
+        self._shared: _Shared | None = None
 
     @property
     def apart(self) -> bool:
@@ -82,8 +84,12 @@ class Workers:
 
     @property
     def count(self) -> int:
-        """How many tasks can run at the same time, now."""
-        return worker_count(self.executor)
+        """How many tasks can run at the same time, as of a few seconds ago: workers come and go."""
+        if not self.apart:
+            return 1
+        if time.monotonic() - self._counted > COUNT_EVERY_SECONDS:
+            self._count, self._counted = worker_count(self.executor), time.monotonic()
+        return self._count
 
     def run(
         self,
@@ -98,7 +104,9 @@ class Workers:
         with a note that names the task; ``WorkerError`` says that the executor failed. What waits when the iterator is
         closed is cancelled.
         """
-        run = _Run(self, function, _Shared(uuid.uuid4().hex, (content,), self.stopping), tasks)
+        if self._shared is None or self._shared.content[0] is not content:
+            self._shared = _Shared(uuid.uuid4().hex, (content,), self.stopping)
+        run = _Run(self, function, self._shared, tasks)
         try:
             yield from run.values(ordered)
         finally:
@@ -109,7 +117,7 @@ def worker_count(executor: Executor) -> int:
     """The number of workers of an executor; of one that does not tell, the cores of this machine."""
     client = getattr(executor, "_client", None)
     if client is not None:
-        # Dask: workers come and go
+        # of Dask
         return max(1, sum(int(threads) for threads in client.nthreads().values()))
     # of the standard library, and of mpi4py
     for name in ("_max_workers", "num_workers"):
@@ -151,7 +159,6 @@ class _Run:
         self.losses = 0
         self.ready: dict[int, Any] = {}
         self.arrived: queue.SimpleQueue[tuple[_Job, Future[Any]]] = queue.SimpleQueue()
-        self.workers_now, self.counted = 1, -np.inf
         self.heard = time.monotonic()
 
     def values(self, ordered: bool) -> Iterator[tuple[int, Any]]:
@@ -179,9 +186,7 @@ class _Run:
         if not self.workers.apart:
             room = most = 1
         else:
-            if time.monotonic() - self.counted > COUNT_EVERY_SECONDS:
-                self.workers_now, self.counted = self.workers.count, time.monotonic()
-            room, most = TASKS_PER_WORKER * self.workers_now, ANSWERS_PER_WORKER * self.workers_now
+            room, most = TASKS_PER_WORKER * self.workers.count, ANSWERS_PER_WORKER * self.workers.count
         for number, task in islice(self.tasks, max(0, min(room, most - len(self.ready)) - len(self.open))):
             self.open[number] = _Job(number, task)
             self._submit(self.open[number])
@@ -279,7 +284,7 @@ class _Run:
                 if time.monotonic() - self.heard > stall:
                     numbers = sorted(self.open)
                     waiting = f"tasks {numbers[0]} to {numbers[-1]} are under way"
-                    raise TaskTimeout(f"no worker has answered for {stall:.0f} seconds; {waiting}") from None
+                    raise WorkerError(f"no worker has answered for {stall:.0f} seconds; {waiting}") from None
 
     def _check_stop(self) -> None:
         if self.workers.stopping():

@@ -7,10 +7,11 @@ from plain_simulators import Hidden, Spread
 import cautious as ca
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.errors import IncompatibleError
-from cautious.learning.draws import Draws, StopRequested
+from cautious.learning.draws import Draws
 from cautious.learning.plug_in import plug_in
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.learning.task import make_task
+from cautious.runtime.executors import StopRequested
 
 
 def begin(simulator, risk, caution, samples, seed=0):

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import cautious as ca
-from cautious.learning.draws import BATCH, Draws
+from cautious.learning.draws import Draws
 from cautious.learning.plug_in.transition_counts import (
     Counts,
     counted_mdp,
-    draw_piece,
+    draw_table_piece,
     next_moments,
+    pair_batches,
     piece_of,
     shared_sizes,
     uniform_sizes,
@@ -153,12 +154,16 @@ def test_drawing_gives_each_pair_its_number(known):
     shape = (simulator.n_states, simulator.n_actions)
     sizes = np.arange(shape[0] * shape[1]) * 1000
     draws, counts, done = Draws(simulator, 10**6, 0), Counts(shape), 0
-    while done < sizes.sum():
-        done += draw_piece(counts, draws, sizes, done)
+    while known and done < sizes.sum():
+        done += draw_table_piece(counts, draws, simulator, sizes, done)
+    if not known:
+        for part in draws.stream(pair_batches(sizes, 0, shape[1], draws.per_call)):
+            counts.add(*part)
+            done += part[0].size
     assert np.array_equal(counts.per_pair, sizes)
     assert draws.used == done == sizes.sum()
     if not known:
-        assert draws.calls == -(-done // BATCH)
+        assert draws.calls == -(-done // draws.per_call)
         return
     task = make_task(simulator, None, 0.0, 1000, 0)
     model = counted_mdp(task, counts, mdp.start)

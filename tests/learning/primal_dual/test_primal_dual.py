@@ -96,7 +96,9 @@ def test_zero_prior_entries_forbid_exactly():
 def test_a_black_box_simulator_is_as_good(name):
     risk, caution, _ = RISKS[name]
     mdp = small(4)
-    learned = ca.learn(Plain(mdp), risk, caution, 60_000, "primal-dual")
+    # here the worst case is the slowest to learn: from 60,000 samples it is within .05 in the mean of twelve seeds
+    samples = 1_000_000 if name == "PeakExposure" else 60_000
+    learned = ca.learn(Plain(mdp), risk, caution, samples, "primal-dual")
     assert off(ca.Problem(mdp, risk, caution), learned.policy) <= 0.02
 
 

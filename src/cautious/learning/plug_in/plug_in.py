@@ -4,6 +4,7 @@ Samples are drawn in stages: evenly over all pairs, then where a better estimate
 policy is the best one of the counted model, and all counts prove what no policy exceeds (``optimum_bound``).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +22,9 @@ from cautious.learning.plug_in.transition_counts import (
     BYTES_PER_TRIPLE,
     Counts,
     counted_mdp,
-    draw_piece,
+    draw_table_piece,
     next_moments,
+    pair_batches,
     shared_sizes,
     uniform_sizes,
 )
@@ -128,6 +130,13 @@ class PlugInRun(Run):
         self.found: Found | None = None
         self.bound = sure_bound(task)
         self.stress: dict[str, Any] = {}
+        # the draws of this stage that are under way
+        self._stream: Iterator[tuple[Indices, Indices, Indices, Array]] | None = None
+
+    @property
+    def midway(self) -> bool:
+        """Within a stage that is drawn part by part."""
+        return self._stream is not None
 
     def advance(self) -> None:
         """A batch of draws, a solve, or the bound."""
@@ -141,9 +150,19 @@ class PlugInRun(Run):
             self._finish()
 
     def _draw(self) -> None:
-        if self.drawn < int(self.sizes.sum()):
-            self.drawn += draw_piece(self.counts, self.draws, self.sizes, self.drawn)
-        self.drawing = self.drawn < int(self.sizes.sum())
+        total, table = int(self.sizes.sum()), self.draws.table
+        if self.drawn < total and table is not None:
+            self.drawn += draw_table_piece(self.counts, self.draws, table, self.sizes, self.drawn)
+        elif self.drawn < total:
+            if self._stream is None:
+                batches = pair_batches(self.sizes, self.drawn, self.task.shape[1], self.draws.per_call)
+                self._stream = self.draws.stream(batches)
+            states, actions, next_states, rewards = next(self._stream)
+            self.counts.add(states, actions, next_states, rewards)
+            self.drawn += states.size
+        self.drawing = self.drawn < total
+        if not self.drawing:
+            self._stream = None
 
     def _direct(self) -> None:
         """Solve what was counted so far and decide where to draw next."""
@@ -192,6 +211,16 @@ class PlugInRun(Run):
         # the solver's gap is about the counted model; what is known about the true one comes at the end
         below = self.bound - self.found.objective if self.done else NAN
         return Point(self.draws.used, self.found.objective, self.found.risk, below)
+
+    def glimpse(self, seconds: float) -> Point | None:
+        """The best policy of what was counted so far, as far as it is found in so many seconds."""
+        if self.start is None or not self.drawing or self.counts.used == 0:
+            return None
+        problem = counted_problem(self.task, self.counts, self._known_start)
+        if problem.trapped is not None:
+            return None
+        best = best_outcome(problem, ROUGH_TOLERANCE, self.draws.stopping, self._warm, seconds)[0].evaluated
+        return None if best is None else Point(self.draws.used, best.objective, best.risk)
 
     def result(self) -> Result:
         """The policy of the latest solve, in the model counted so far."""

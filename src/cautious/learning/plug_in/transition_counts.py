@@ -4,20 +4,22 @@ Only triples (state, action, next state) that were seen take memory: about 60 by
 deviations from the first one seen for the same triple, so a reward without spread is recognised exactly.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import scipy.sparse as sp
 
 from cautious._core import sampling
 from cautious.arrays import Array, Indices, Mask
-from cautious.learning.draws import BATCH, Draws
+from cautious.learning.draws import Draws
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.task import Task
+from cautious.models.simulators import TableSimulator
 from cautious.models.tabular import MDP
 
 BYTES_PER_TRIPLE = 60
 TABLE_PIECE = 2_000_000
-# several batches at once, so that workers have something to share
-CALL_PIECE = 16 * BATCH
+CALL_PIECE = 65_536
 MAX_RELATIVE_SPREAD = 1e-9
 
 
@@ -118,16 +120,20 @@ def piece_of(sizes: Indices, done: int, most: int) -> Indices:
     return np.asarray(np.clip(ends, done, done + most) - np.clip(ends - sizes, done, done + most), dtype=np.int64)
 
 
-def draw_piece(counts: Counts, draws: Draws, sizes: Indices, done: int) -> int:
-    """Draw and count the next piece of ``sizes`` (S*A,) after the first ``done`` draws; returns how many."""
-    n_states, n_actions = counts.shape
-    table = draws.table
-    piece = piece_of(sizes, done, CALL_PIECE if table is None else TABLE_PIECE)
-    total = int(piece.sum())
-    if table is None:
+def pair_batches(sizes: Indices, done: int, n_actions: int, per_call: int) -> Iterator[tuple[Indices, Indices]]:
+    """States and actions of what is left of ``sizes`` (S*A,) after the first ``done`` draws, in whole calls."""
+    most = CALL_PIECE // per_call * per_call
+    for first in range(done, int(sizes.sum()), most):
+        piece = piece_of(sizes, first, most)
         rows = np.repeat(np.arange(piece.size, dtype=np.int64), piece)
-        counts.add(rows // n_actions, rows % n_actions, *draws.sample(rows // n_actions, rows % n_actions))
-        return total
+        yield rows // n_actions, rows % n_actions
+
+
+def draw_table_piece(counts: Counts, draws: Draws, table: TableSimulator, sizes: Indices, done: int) -> int:
+    """Draw and count the next piece of ``sizes`` (S*A,) after the first ``done`` draws; returns how many."""
+    n_states = counts.shape[0]
+    piece = piece_of(sizes, done, TABLE_PIECE)
+    total = int(piece.sum())
     hits = np.zeros(table.rows.nnz, dtype=np.int64)
     draws.count(total)
     sampling.draw_hits(*table.sums, piece, draws.kernel_seed(), hits)

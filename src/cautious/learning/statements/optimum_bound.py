@@ -28,7 +28,7 @@ from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.affine_lower_bounds import RELATIVE_SLACK, affine_lower_bound, sure_bound
 from cautious.learning.statements.confidence import UPPER_DELTA, sample_mean_above
 from cautious.learning.statements.worst_case import TRANSITION_SHARE, WorstCase, worst_case_of_counts
-from cautious.learning.task import START_DRAWS, Task
+from cautious.learning.task import Task
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Sum
@@ -59,7 +59,7 @@ def optimum_below(
     terms = task.known_terms
     if any(risk is not None and not risk.convex for _, risk in terms) or not np.isfinite(sure):
         return sure
-    fresh = None if draw_starts is None else draw_starts(START_DRAWS)
+    fresh = None if draw_starts is None else draw_starts(task.start_draws)
     counted = Problem(counted_mdp(task, counts, start), Sum(task.others) if task.others else None, 1.0)
     if not counted.kept.any():
         return sure

@@ -16,7 +16,7 @@ from cautious.learning.draws import Draws
 from cautious.learning.statements.affine_lower_bounds import RELATIVE_SLACK, AffineLowerBound
 from cautious.learning.statements.confidence import UPPER_DELTA, sample_mean_above
 from cautious.learning.statements.error_widths import MIN_RANGE, ErrorPlan, hoeffding_rate
-from cautious.learning.task import START_DRAWS, Task
+from cautious.learning.task import Task
 
 PIECE_SAMPLES = 400_000
 # the best rate depends on the variance, which is not known: several are tried, and each pays its share of delta
@@ -81,4 +81,4 @@ class Proof(Resumable):
         v = self.v
         if self.task.known.start is not None:
             return float(self.task.known.start @ v)
-        return sample_mean_above(v[self.draws.start_states(START_DRAWS)], v.min(), v.max(), START_DELTA)
+        return sample_mean_above(v[self.draws.start_states(self.task.start_draws)], v.min(), v.max(), START_DELTA)

@@ -19,7 +19,7 @@ from cautious.learning.checkpoints import Resumable
 from cautious.learning.draws import Draws
 from cautious.learning.scalar_risk_rewards import RewardLaw
 from cautious.learning.statements.path_sums import PathSum
-from cautious.learning.task import START_DRAWS, Task
+from cautious.learning.task import Task
 
 OVERSHOOT_PROBABILITY = 1e-4
 
@@ -68,7 +68,7 @@ class Trial(Resumable):
         self.sums: Array = np.zeros((len(self.path_sums), self.paths))
         self.closed: Mask = np.zeros(self.sums.shape, dtype=np.bool_)
         self.first_states: Indices = np.zeros(task.shape[0], dtype=np.int64)
-        self._draws_starts = bool(path_sums) and task.known.start is None
+        self._start_draws = task.start_draws if path_sums and task.known.start is None else 0
         self._cumulative = cumulative_rows(policy)
 
     @property
@@ -104,8 +104,10 @@ class Trial(Resumable):
             if int(lengths.sum()) + self.paths <= self.samples:
                 break
         starts = self.draws.start_states(self.paths)
-        if self._draws_starts:
-            self.first_states = np.bincount(self.draws.start_states(START_DRAWS), minlength=self.first_states.size)
+        if self._start_draws:
+            self.first_states = np.bincount(
+                self.draws.start_states(self._start_draws), minlength=self.first_states.size
+            )
         self.lengths = np.sort(lengths)[::-1].astype(np.int64)
         self.states = starts
         self.step = 0
