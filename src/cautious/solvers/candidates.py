@@ -59,11 +59,11 @@ def proposals(problem: Problem, occupancy: Array, witness: Witness, best: Plan) 
     for number, floor in enumerate(MIN_STATE_SHARES):
         policy = occupancy_policy(occupancy, greedy, floor * total)
         if problem.mdp.horizon == AVERAGE:
-            policy = _joined(problem, policy, occupancy)
+            policy = joined(problem, policy, occupancy)
         yield Candidate(policy, witness if number == 0 else None)
 
 
-def _joined(problem: Problem, policy: Array, occupancy: Array) -> Array:
+def joined(problem: Problem, policy: Array, occupancy: Array) -> Array:
     """A policy for the long run whose occupancy is near this one (S, A), however many closed classes that has.
 
     Noise would decide how often it goes from one class to another: it is left out, every class gets what the occupancy

@@ -43,8 +43,9 @@ class Shape:
 
     @property
     def plan_work(self) -> float:
-        """Of one planning call: the more sweeps, the more slowly the model mixes."""
-        return self.n_entries * (PLAN_WORK + PLAN_LEVEL_WORK * float(np.sqrt(self.n_levels)))
+        """Of one planning call: the more sweeps, the more slowly the model mixes; with a finite horizon, one a step."""
+        levels = 0.0 if isinstance(self.problem.mdp.horizon, int) else self.n_levels
+        return self.n_entries * (PLAN_WORK + PLAN_LEVEL_WORK * float(np.sqrt(levels)))
 
     @cached_property
     def widest(self) -> int:
@@ -56,6 +57,8 @@ class Shape:
     def n_levels(self) -> float:
         """About how many steps lead from one end of the model to the other, as far as the discount lets them count."""
         mdp, levels = self.problem.mdp, self.n_states / max(self.widest, 1)
+        if isinstance(mdp.horizon, int):
+            return float(mdp.horizon)
         return levels if mdp.horizon is not None else min(levels, HORIZONS / (1 - mdp.discount))
 
     @property
@@ -65,8 +68,12 @@ class Shape:
 
     @property
     def factor_flops(self) -> float:
-        """Of a sparse Cholesky factor on the states: about that of its largest separator, which is dense."""
-        return float(self.widest) ** 3
+        """Of a sparse Cholesky factor on the states: about that of its largest separator, which is dense.
+
+        With a finite horizon a set of states separates at all steps together.
+        """
+        steps = self.problem.mdp.horizon if isinstance(self.problem.mdp.horizon, int) else 1
+        return float(self.widest * steps) ** 3
 
     @cached_property
     def clique_work(self) -> CliqueWork:

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import cautious as ca
 import reference
 from cautious.runtime.clock import Clock
+from cautious.solvers.balance import balance_of
 from cautious.solvers.base import Outcome, Target, Workspace, run
 from cautious.solvers.interior_point.barrier_program import formulate
 from cautious.solvers.interior_point.interior_point import InteriorPoint
@@ -145,7 +146,8 @@ def test_analysis_is_kept_between_solves():
 def test_a_direction_may_start_from_another():
     mdp = corridor(0.9)
     problem = ca.Problem(mdp, ca.Quadratic(np.full(60, 1 / 60)), 5.0)
-    form, system = formulate(problem), System(mdp, problem.active, None)
+    balance = balance_of(mdp, problem.active)
+    form, system = formulate(problem, balance), System(balance, problem.active, None)
     newton = Newton(form, system, start(problem, form, system))
     newton.enough = 0.0
     wanted = -newton.point.primal * newton.point.dual
@@ -181,7 +183,7 @@ def test_large_factors_are_not_started():
 def test_cost_of_a_factor_counts_its_entries():
     # a dense model of n states has a full lower triangle, whose columns of k entries cost k^2
     mdp = ca.MDP(np.full((20, 2, 20), 1 / 20), np.zeros((20, 2)), 0.9)
-    pattern = System(mdp, mdp.allowed, None).pattern
+    pattern = System(balance_of(mdp, mdp.allowed), mdp.allowed, None).pattern
     assert (pattern.nonzeros, pattern.flops) == (210, sum(k * k for k in range(1, 21)))
 
 
@@ -195,8 +197,9 @@ def test_starts_inside_and_balanced(name):
         "Wasserstein": lambda: ca.Wasserstein(states, path_graph(30)),
     }
     problem = ca.Problem(mdp, risks[name](), caution=2.0)
-    form = formulate(problem)
-    system = System(mdp, problem.active, None if form.transport is None else form.transport.edges)
+    balance = balance_of(mdp, problem.active)
+    form = formulate(problem, balance)
+    system = System(balance, problem.active, None if form.transport is None else form.transport.edges)
     newton = Newton(form, system, start(problem, form, system))
     assert newton.point.primal.min() > 0
     assert newton.point.dual.min() > 0

@@ -8,9 +8,11 @@ import cautious as ca
 import reference
 from cautious.runtime.clock import Clock
 from cautious.solvers.base import Start, Target, run
-from cautious.solvers.proximal.flow_system import ActivePart, NewtonSystem, Responses
+from cautious.solvers.proximal.flow_system import ActivePart, Links, NewtonSystem
+from cautious.solvers.proximal.layered_system import LayeredFactors, LayeredSystem
 from cautious.solvers.proximal.proximal import Proximal
 from cautious.solvers.proximal.proximal_newton import Search
+from cautious.solvers.proximal.response import Response
 from cautious.status import Status
 from random_models import random_case
 
@@ -65,14 +67,18 @@ def test_part_matches_matrices(ragged):
     assert np.array_equal(part.spread(v), own @ v)
 
 
-def dense_newton(matrix, own, responses, n_nodes):
+def answers_of_states(free, damp, own):
+    """How pairs answer prices together with the others of their state, as a plain matrix."""
+    return np.diag(free) - (free[:, None] * (own * damp) @ own.T) * free
+
+
+def dense_newton(matrix, own, answers, links):
     """The Newton matrix from its definition."""
-    answers = np.diag(responses.free) - (responses.free[:, None] * (own * responses.damp) @ own.T) * responses.free
-    on_nodes = np.zeros((matrix.shape[0], n_nodes))
-    on_nodes[:, responses.at] = own if n_nodes else 0.0
+    on_nodes = np.zeros((matrix.shape[0], links.n_nodes))
+    on_nodes[:, links.at] = own if links.n_nodes else 0.0
     whole = np.hstack([matrix, -on_nodes])
     found = whole.T @ answers @ whole
-    for tail, head, ease in zip(responses.tail, responses.head, responses.ease, strict=True):
+    for tail, head, ease in zip(links.tail, links.head, links.ease, strict=True):
         edge = np.zeros(whole.shape[1])
         edge[matrix.shape[1] + tail], edge[matrix.shape[1] + head] = 1.0, -1.0
         found += ease * np.outer(edge, edge)
@@ -89,18 +95,97 @@ def test_newton_system_matches_dense_solve(ragged, n_nodes):
     tail = rng.integers(max(n_nodes, 1), size=n_arcs)
     head = (tail + rng.integers(1, 9, size=n_arcs)) % max(n_nodes, 1)
     at = part.states if n_nodes else np.zeros(0, dtype=np.int64)
-    responses = Responses(free, damp, at, n_nodes, tail, head, rng.exponential(size=n_arcs))
-    dense = dense_newton(matrix, own, responses, n_nodes)
+    links = Links(at, n_nodes, tail, head, rng.exponential(size=n_arcs))
+    dense = dense_newton(matrix, own, answers_of_states(free, damp, own), links)
     exact = rng.normal(size=dense.shape[0])
     right = dense @ exact
-    system = NewtonSystem(part, responses)
+    system = NewtonSystem(part, free, damp, links)
     v, f = system.solve(right[: part.states.size], right[part.states.size :], 1e-12, 500, Clock(None))
     assert dense @ np.concatenate([v, f]) == pytest.approx(right, abs=1e-9)
     assert 0 < system.steps < 200
     # a shared successor aside the diagonal is exact; without damping it always is
-    plain = Responses(free, np.zeros_like(damp), at, n_nodes, tail, head, responses.ease)
-    diagonal = np.concatenate([NewtonSystem(part, plain).own, NewtonSystem(part, plain).node])
-    assert diagonal == pytest.approx(np.diag(dense_newton(matrix, own, plain, n_nodes)), rel=1e-9)
+    plain = NewtonSystem(part, free, np.zeros_like(damp), links)
+    exact = np.diag(dense_newton(matrix, own, np.diag(free), links))
+    assert np.concatenate([plain.own, plain.node]) == pytest.approx(exact, rel=1e-9)
+
+
+def layers(steps, discount=0.8):
+    """A model with a forbidden pair over several steps: its part, B, and its sums as matrices."""
+    rng, n, m = np.random.default_rng(9), 4, 3
+    transitions = rng.dirichlet(np.ones(n), size=(n, m))
+    transitions[1, :, 2] = 0
+    transitions /= transitions.sum(axis=2, keepdims=True)
+    allowed = np.ones((n, m), dtype=bool)
+    allowed[2, 1] = False
+    mdp = ca.MDP(transitions, rng.random((n, m)), discount, [1, 0, 0, 0], allowed=allowed)
+    problem = ca.Problem(mdp, ca.KL(np.full((n, m), 1 / (n * m))), horizon=steps)
+    whole = np.zeros((steps, n, m, steps, n))
+    for t, s, a in np.ndindex(steps, n, m):
+        whole[t, s, a, t, s] -= 1
+        if t < steps - 1:
+            whole[t, s, a, t + 1] += discount * transitions[s, a]
+    pairs, states = np.flatnonzero(problem.active), np.flatnonzero(problem.active_states)
+    matrix = whole.reshape(steps * n * m, steps * n)[pairs][:, states]
+    kinds, places = pairs % (n * m), np.unique(pairs % (n * m))
+    of_pair = (kinds[:, None] == places).astype(float)
+    of_state = (kinds[:, None] // m == np.unique(places // m)).astype(float)
+    return ActivePart(problem), matrix, of_pair, of_state
+
+
+def test_layers_match_matrices():
+    part, matrix, of_pair, of_state = layers(4)
+    rng = np.random.default_rng(2)
+    v, y = rng.normal(size=part.states.size), rng.normal(size=part.pairs.size)
+    assert part.price(v) == pytest.approx(matrix @ v, abs=1e-14)
+    assert part.flow(y) == pytest.approx(matrix.T @ y, abs=1e-14)
+    assert part.on_pairs(y) == pytest.approx(of_pair.T @ y, abs=1e-14)
+    assert part.on_states(y) == pytest.approx(of_state.T @ y, abs=1e-14)
+    x = rng.normal(size=part.risk_states.size)
+    assert np.array_equal(part.of_states(x), of_state @ x)
+    # one unit for every pair is what the unit values pay
+    assert matrix @ part.unit_value == pytest.approx(np.full(part.pairs.size, -1.0), abs=1e-12)
+
+
+@pytest.mark.parametrize("bends", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("factored", [False, True])
+def test_layered_system_matches_dense_solve(bends, factored):
+    """The answers are the inverse Hessian, whatever bends; factors solve at once, other steps take longer."""
+    part, matrix, of_pair, of_state = layers(5)
+    rng = np.random.default_rng(3)
+    stiffness = rng.exponential(size=part.pairs.size)
+    curves = [bent * rng.exponential(size=sums.shape[1]) for bent, sums in zip(bends, (of_pair, of_state), strict=True)]
+    offsets = [rng.normal(size=curve.size) for curve in curves]
+    response = Response(part, stiffness, *zip(curves, offsets, strict=True))
+    hessian = np.diag(stiffness) + (of_pair * curves[0]) @ of_pair.T + (of_state * curves[1]) @ of_state.T
+    inverse, push = np.linalg.inv(hessian), rng.normal(size=part.pairs.size)
+    wanted = inverse @ (push + of_pair @ offsets[0] + of_state @ offsets[1])
+    assert response.answer(push) == pytest.approx(wanted, rel=1e-9, abs=1e-10)
+    assert response.without_offsets().answer(push) == pytest.approx(inverse @ push, rel=1e-9, abs=1e-10)
+    assert response.diagonal() == pytest.approx(np.diag(inverse), rel=1e-9)
+    links = Links(np.zeros(0, dtype=np.int64), 0, *(np.zeros(0, dtype=np.int64),) * 2, np.zeros(0))
+    system = LayeredSystem(part, response, links, LayeredFactors(part, bends) if factored else None)
+    right = rng.normal(size=part.states.size)
+    found, _ = system.solve(right, np.zeros(0), 1e-11, 400, Clock(None))
+    assert matrix.T @ inverse @ matrix @ found == pytest.approx(right, abs=1e-9)
+    assert system.steps <= (2 if factored else 60)
+
+
+def test_layered_system_moves_mass_over_arcs():
+    part, matrix, _, of_state = layers(3)
+    rng = np.random.default_rng(4)
+    stiffness, nothing = rng.exponential(size=part.pairs.size), np.zeros(part.risk_pairs.size)
+    curve = rng.exponential(size=part.risk_states.size)
+    response = Response(part, stiffness, (nothing, nothing), (curve, np.zeros_like(curve)))
+    tail = rng.integers(4, size=8)
+    head = (tail + rng.integers(1, 4, size=8)) % 4
+    links = Links(part.risk_states, 4, tail, head, rng.exponential(size=8))
+    inverse = np.linalg.inv(np.diag(stiffness) + (of_state * curve) @ of_state.T)
+    own = np.zeros((part.pairs.size, 4))
+    own[:, part.risk_states] = of_state
+    dense = dense_newton(matrix, own, inverse, Links(np.arange(4), 4, tail, head, links.ease))
+    right = dense @ rng.normal(size=len(dense))
+    v, f = LayeredSystem(part, response, links, None).solve(right[:-4], right[-4:], 1e-10, 400, Clock(None))
+    assert dense @ np.concatenate([v, f]) == pytest.approx(right, abs=1e-9)
 
 
 def test_light_pairs_left_out_are_mended():
@@ -110,7 +195,7 @@ def test_light_pairs_left_out_are_mended():
     free = np.where(np.arange(240) % 4 == 0, 1.0, 1e-6) * rng.uniform(0.5, 1.0, size=240)
     matrix = 0.9 * mdp.transitions.toarray() - np.repeat(np.eye(60), 4, axis=0)
     none, empty = np.zeros(0, dtype=np.int64), np.zeros(0)
-    system = NewtonSystem(part, Responses(free, np.zeros(60), none, 0, none, none, empty))
+    system = NewtonSystem(part, free, np.zeros(60), Links(none, 0, none, none, empty))
     assert system.heavy[-1].size == 60
     light = matrix.T @ (np.where(free < 1e-5, free, 0.0)[:, None] * matrix)
     assert np.abs(light @ np.ones(60)).sum() > 1e-7

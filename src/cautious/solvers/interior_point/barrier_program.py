@@ -1,7 +1,7 @@
 """Risks in the form that the interior point method takes: entries, curvatures, and variables paired with multipliers.
 
 Everything is in the method's units: y = n d with n active states, so that a typical entry is of size one, and the
-objective times (1-gamma) n / scale. ``weight`` of a term is caution * (1-gamma) / scale.
+objective times normaliser n / scale. ``weight`` of a term is caution * normaliser / scale.
 
     Smooth    Entropy, KL:  u = weight (1 + log(x / n p)),   Quadratic:  u = weight/n (x - n p)
     Kinks     TotalVariation:  weight sum t  with  t - s = x - n p,  t, s >= 0;  multipliers weight - u of t and u of s
@@ -19,6 +19,7 @@ from cautious.checks import picked
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.transport import GraphTransport
+from cautious.solvers.balance import Balance
 from cautious.solvers.interior_point.newton_matrix import Edges, edges_of
 
 
@@ -129,19 +130,18 @@ class Form:
         return self.size if self.features is None else self.features.slack.start
 
 
-def formulate(problem: Problem) -> Form:
+def formulate(problem: Problem, balance: Balance) -> Form:
     """The problem in the method's units."""
-    mdp, active = problem.mdp, problem.active
-    states, gamma = np.flatnonzero(problem.active_states), mdp.discount
+    normaliser, active, states = problem.mdp.normaliser, problem.active, np.flatnonzero(problem.active_states)
     reward, amount = picked(problem.reward, active), float(states.size)
     barriers = {term.number for term in problem.parts.barriers}
     slopes = [
-        (1 - gamma) * term.weight * term.risk.typical_slope for term in problem.parts.all if term.number not in barriers
+        normaliser * term.weight * term.risk.typical_slope for term in problem.parts.all if term.number not in barriers
     ]
     scale = max(float(np.ptp(reward)), *slopes, 1e-300)
     size, smooth, kinks, transport = reward.size, [], [], None
     for term in problem.parts.separable:
-        k, risk, weight = term.number, term.risk, term.weight * (1 - gamma) / scale
+        k, risk, weight = term.number, term.risk, term.weight * normaliser / scale
         prior = amount * picked(risk.prior, risk.active_entries(active))
         if risk.structure is Structure.L1:
             above, below = _two_slices(size, prior.size)
@@ -153,14 +153,14 @@ def formulate(problem: Problem) -> Form:
     for carried in problem.parts.transports:
         edges = edges_of(cast(GraphTransport, carried.risk).graph)
         along, against = _two_slices(size, edges.tail.size)
-        weight = carried.weight * (1 - gamma) / scale
+        weight = carried.weight * normaliser / scale
         transport = Transport(carried.number, weight, amount * carried.risk.prior, edges, along, against)
         size = against.stop
-    features = _features(problem, amount, (1 - gamma) / scale, size)
+    features = _features(problem, amount, normaliser / scale, size)
     targets = np.zeros(size) if features is None else np.concatenate([np.zeros(size), features.fixed])
     # a constant added to every reward changes nothing but the digits lost
     centred = (reward - reward.mean()) / scale
-    arrival = (1 - gamma) * amount * mdp.start
+    arrival = amount * balance.inflow
     return Form(centred, arrival, amount, scale, states, tuple(smooth), tuple(kinks), transport, features, targets)
 
 

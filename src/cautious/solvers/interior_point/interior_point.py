@@ -15,11 +15,14 @@ from cautious._core import interior_steps as kernels
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
 from cautious.checks import picked, spread_to, state_sums_of
+from cautious.models.horizons import AVERAGE
 from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.transport import EXACT_STATES, PRECISION, GraphTransport, TransportHint
+from cautious.solvers.balance import balance_of
 from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.candidates import joined
 from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transport, formulate
 from cautious.solvers.interior_point.newton_directions import Newton, Point, mix, near_barriers, sides, step_lengths
 from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, System, edges_of
@@ -52,11 +55,14 @@ class InteriorPoint(Solver):
     """Separable risks, transport on a graph, and their sums with a few features."""
 
     name = "interior point"
+    every_horizon = True
 
     accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL, Structure.LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
-        """Takes at most one transport, on a graph, and few features."""
+        """Takes at most one transport, on a graph, and few features; discounted for ever, or long-run averages."""
+        if problem.mdp.horizon not in (None, AVERAGE):
+            return "needs a problem that goes on for ever"
         transports = problem.parts.transports
         if any(not term.risk.on_graph for term in transports):
             return "needs a graph for a transport distance"
@@ -81,7 +87,10 @@ class InteriorPoint(Solver):
         """One candidate when the method's own gap is small enough; more while the certificate asks for more."""
         graphs = [cast(GraphTransport, term.risk).graph for term in problem.parts.transports]
         system = target.workspace.of(
-            self.name, lambda: System(problem.mdp, problem.active, edges_of(graphs[0]) if graphs else None)
+            self.name,
+            lambda: System(
+                balance_of(problem.mdp, problem.active), problem.active, edges_of(graphs[0]) if graphs else None
+            ),
         )
         system.over = lambda: target.clock.over
         # the analysis of a large matrix takes seconds: the clock is asked before, inside and after it
@@ -90,7 +99,7 @@ class InteriorPoint(Solver):
                 return
         except OutOfTime:
             return
-        form = formulate(problem)
+        form = formulate(problem, system.balance)
         # floating-point trouble shows as numbers that are not finite: the run then ends with what it has
         yield from _run(problem, target, form, system, target.workspace.of(f"{self.name}, start", KeptPoint))
 
@@ -101,7 +110,7 @@ def _run(problem: Problem, target: Target, form: Form, system: System, kept: Kep
     except OutOfTime:
         return
     shares, best, best_gap = list(PROPOSAL_SHARES), None, np.inf
-    unit, worth, known = form.scale / ((1 - problem.mdp.discount) * form.amount), 0.0, np.inf
+    unit, worth, known = form.scale / (problem.mdp.normaliser * form.amount), 0.0, np.inf
     steps_for_transport = 0
     for _ in range(MAX_STEPS):
         if point is None:
@@ -217,14 +226,16 @@ def advance(form: Form, newton: Newton) -> Point | None:
 
 def candidate(problem: Problem, form: Form, newton: Newton) -> Candidate:
     """Policy, witness and state marginal of a point; states with hardly any mass take their best paid action."""
-    mdp, point = problem.mdp, newton.point
+    mdp, point, balance = problem.mdp, newton.point, newton.system.balance
     occupancy = _table(problem, point, form)
     paid = spread_to(problem.active, newton.dual_residual - newton.z, -np.inf)
     greedy = problem.completed(np.eye(mdp.n_actions)[np.argmax(paid, axis=1)])
     policy = problem.completed(occupancy_policy(occupancy, greedy, MIN_RELATIVE_MASS / mdp.n_states))
+    if mdp.horizon == AVERAGE:
+        policy = joined(problem, policy, occupancy)
     v = np.where(problem.active_states, point.v[: mdp.n_states] * form.scale, 0.0)
     # the reward was centred: a constant reward is worth a constant
-    v += float(picked(problem.reward, problem.active).mean()) / (1 - mdp.discount)
+    v += balance.unit_value * float(picked(problem.reward, problem.active).mean())
     hints = (
         {} if form.transport is None else {form.transport.term: _transport_hint(problem, form.transport, form, newton)}
     )

@@ -1,8 +1,9 @@
 """The Newton matrix of the interior point method: pairs eliminated state by state, the rest factored.
 
 The unknowns are the multipliers v (S,) of the flow and, for a transport distance on a graph, the potentials f (S,) of
-its nodes. With B = gamma P - E, extended by -E for f, W the inverse Hessian of the pairs (a block per state) and L the
-Laplacian of the graph, the matrix is  B' W B + L;  its pattern never changes, so it is analysed once.
+its nodes. With B = R - E (``solvers/balance.py``), extended by -E for f, W the inverse Hessian of the pairs (a block
+per state) and L the Laplacian of the graph, the matrix is  B' W B + L;  its pattern never changes, so it is analysed
+once.
 """
 
 from collections.abc import Callable
@@ -15,8 +16,8 @@ import scipy.sparse as sp
 from cautious._core import interior_blocks as kernels
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import state_sums_of
-from cautious.models.tabular import MDP
 from cautious.risks.base import never
+from cautious.solvers.balance import Balance
 from cautious.solvers.interior_point.sparse_cholesky import Factor, OutOfTime, Pattern, ordered
 
 # a factor of this many entries takes about 1.5 gigabytes, and one of this many operations some seconds: a grid of a
@@ -55,17 +56,18 @@ class System:
 
     over: Callable[[], bool] = staticmethod(never)
 
-    def __init__(self, mdp: MDP, active: Mask, edges: Edges | None) -> None:
-        self.n_states, self.edges, self.active = mdp.n_states, edges, active
+    def __init__(self, balance: Balance, active: Mask, edges: Edges | None) -> None:
+        self.balance, self.edges, self.active = balance, edges, active
+        self.n_states = balance.inflow.size
         self._rooms: dict[str, Array] = {}
-        self.size = mdp.n_states * (1 if edges is None else 2)
-        rows, extended = mdp.transitions, edges is not None
+        self.size = self.n_states * (1 if edges is None else 2)
+        rows, extended = balance.rows, edges is not None
         self.pair_start = np.concatenate([[0], np.cumsum(state_sums_of(active.astype(np.int64)))])
         self.start, coefficient_start = kernels.block_sizes(rows.indptr, rows.indices, active, extended)
         places = self.start, coefficient_start
         self.members = np.empty(self.start[-1], np.int64)
         coefficients = np.empty(coefficient_start[-1] + kernels.SPARE)
-        model = rows.indptr, rows.indices, rows.data, mdp.discount, active
+        model = rows.indptr, rows.indices, rows.data, balance.discount, active
         kernels.fill_blocks(*model, extended, *places, self.members, coefficients)
         self._blocks = (self.pair_start, *places, self.members, coefficients)
 
@@ -92,7 +94,7 @@ class System:
     @cached_property
     def pattern(self) -> Pattern:
         """Pattern and order, with the factor's size."""
-        return ordered(*self.cliques, self.size, self.over)
+        return ordered(*self.cliques, self.size, self.over, self.balance.hub)
 
     @property
     def affordable(self) -> bool:
@@ -135,10 +137,12 @@ class System:
         kernels.respond(*self._blocks, *hessian, push, lift, x, out, shift, missing)
         return shift, missing
 
-    def refactor(self, hessian: tuple[Array, Array], conductance: Array | None, right: Array) -> Array:
+    def refactor(
+        self, hessian: tuple[Array, Array], conductance: Array | None, right: Array, diagonal: Array | None = None
+    ) -> Array:
         """Assemble and factor the matrix for these Hessians; the solution of its first system.
 
-        ``conductance`` are the weights of the edges.
+        ``conductance`` are the weights of the edges; the ``diagonal`` is added.
         """
         self._require_time()
         factor = self.factor
@@ -151,6 +155,8 @@ class System:
             # all flows sum to one already: one node's balance follows from the others
             pinned = factor.diagonal_entries[factor.place[self.n_states]]
             values[pinned] *= 2
+        if diagonal is not None:
+            values[factor.diagonal_entries[factor.place]] += diagonal
         self._require_time()
         return factor.update(values, right)
 

@@ -42,13 +42,22 @@ class Pattern:
         return float(np.sum(self.counts.astype(np.float64) ** 2))
 
 
-def ordered(clique_start: Indices, members: Indices, n: int, over: Callable[[], bool] = never) -> Pattern:
-    """The pattern of cliques on n unknowns in a good order; raises ``OutOfTime`` where time is ``over`` before that."""
+def ordered(
+    clique_start: Indices, members: Indices, n: int, over: Callable[[], bool] = never, hub: int | None = None
+) -> Pattern:
+    """The pattern of cliques on n unknowns in a good order; raises ``OutOfTime`` where time is ``over`` before that.
+
+    An unknown that meets all others, the ``hub``, comes last: beside it nothing could be divided.
+    """
     indptr = np.empty(n + 1, np.int32)
     indices = cholesky_analysis.neighbours(clique_start, members, indptr)
     if over():
         raise OutOfTime
-    order = cholesky_analysis.nested_dissection(indptr, indices)
+    order = cholesky_analysis.nested_dissection(
+        *(_without(indptr, indices, hub) if hub is not None else (indptr, indices))
+    )
+    if hub is not None:
+        order = np.append(order[order != hub], hub)
     if over():
         raise OutOfTime
     where = (indptr, indices, order, _inverse(order))
@@ -58,6 +67,14 @@ def ordered(clique_start: Indices, members: Indices, n: int, over: Callable[[], 
     last = cholesky_analysis.postorder(parent, counts)
     moved = np.append(_inverse(last), -1)
     return Pattern(indptr, indices, order[last], moved[parent[last]], counts[last])
+
+
+def _without(indptr: Codes, indices: Codes, node: int) -> tuple[Codes, Codes]:
+    """The pattern with a node that has no neighbours."""
+    kept = indices != node
+    kept[indptr[node] : indptr[node + 1]] = False
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return before[indptr].astype(indptr.dtype), indices[kept]
 
 
 def _inverse(order: Indices) -> Indices:

@@ -147,7 +147,7 @@ def _overpaying(problem: Problem, form: Form, system: System, reward: Array) -> 
     v[form.states] = values[form.states]
     z = -system.forward(reward, np.zeros(system.n_states), v)
     lift = MIN_REDUCED_COST - float(z.min())
-    v[form.states] += lift / (1 - problem.mdp.discount)
+    v[form.states] += lift * system.balance.unit_value[form.states]
     return v, z + lift
 
 

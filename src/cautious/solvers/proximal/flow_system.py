@@ -4,16 +4,20 @@ Pairs and states that no occupancy can use are left out; where everything is act
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
 from cautious._core import proximal as kernels
 from cautious._core.flow import flow_columns, flow_rows
 from cautious.arrays import Array, Indices
+from cautious.models.encodings import read_only_view
 from cautious.problem import Problem
 from cautious.risks.separable import SeparableRisk
 from cautious.runtime.clock import Clock
+from cautious.solvers.balance import balance_of
 
 # added to the diagonal, as a share of it
 RELATIVE_RIDGE = 1e-12
@@ -25,41 +29,64 @@ LIGHT_PAIR_SHARE, MAX_HEAVY_SHARE = 1e-4, 0.5
 HEAVY_RESIDUAL_SHARE, MIN_RESIDUAL_FALL = 0.7, 2.0
 EMPTY = np.zeros(0)
 NO_INDICES = np.zeros(0, dtype=np.int64)
-# the pairs' first rows, their CSR arrays, the discount and the pairs' weights
+# the pairs' first rows, their CSR arrays and the discount; and the pairs' weights
+FlowRows: TypeAlias = tuple[Indices, Any, Any, Array, float]
 WeightedRows: TypeAlias = tuple[Indices, Any, Any, Array, float, Array]
 
 
-@dataclass(frozen=True)
-class Responses:
-    """How pairs answer prices (``free`` (n,), ``damp`` (S,)), and the arcs of a transport with their ``ease``."""
+def net_flow(tail: Indices, head: Indices, flow: Array, n: int) -> Array:
+    """What leaves each of n nodes over the arcs, minus what arrives."""
+    return np.asarray(np.bincount(tail, flow, n) - np.bincount(head, flow, n), dtype=np.float64)
 
-    free: Array
-    damp: Array
+
+@dataclass(frozen=True)
+class Links:
+    """The arcs of a transport with their ``ease``; the active states are the nodes ``at`` (M,)."""
+
     at: Indices
     n_nodes: int
     tail: Indices
     head: Indices
     ease: Array
 
+    def stiffness(self) -> Array:
+        """The diagonal (nodes,) of how the arcs answer prices of the nodes."""
+        ends = np.concatenate([self.tail, self.head])
+        return np.bincount(ends, np.tile(self.ease, 2), self.n_nodes).astype(np.float64)
+
+    def answer(self, prices: Array) -> Array:
+        """What leaves each node minus what arrives, for prices (nodes,)."""
+        return net_flow(self.tail, self.head, self.ease * (prices[self.tail] - prices[self.head]), self.n_nodes)
+
 
 class ActivePart:
-    """Pairs (n,) and states (S,) that can carry mass, and B = gamma P - E between them."""
+    """Pairs (n,) and states (N,) that can carry mass, and B = R - E between them (``solvers/balance.py``).
+
+    ``pairs`` and ``states`` are their places in an occupancy and in its marginal; with a finite horizon these are of
+    every step. Risks see sums over the steps: of ``risk_pairs`` (m,) and ``risk_states`` (M,), places in (S, A), (S,).
+    """
 
     def __init__(self, problem: Problem) -> None:
-        mdp = problem.mdp
-        self.gamma = mdp.discount
+        balance, self.normaliser = balance_of(problem.mdp, problem.active), problem.mdp.normaliser
         self.pairs: Indices = np.flatnonzero(problem.active)
         self.states: Indices = np.flatnonzero(problem.active_states)
-        counts = problem.active.sum(axis=1)[self.states]
+        counts = problem.active.sum(axis=-1).ravel()[self.states]
         self.counts: Indices = counts
         self.first: Indices = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        rows = mdp.csr
+        rows = balance.rows
         if self.pairs.size < problem.active.size:
-            kept = mdp.transitions[self.pairs][:, self.states]
-            rows = (kept.indptr, kept.indices, kept.data)
-        self.csr = (self.first, *rows, self.gamma)
-        self.inflow: Array = (1 - self.gamma) * mdp.start[self.states]
-        self.n_entries = rows[2].size
+            rows = rows[self.pairs][:, self.states]
+        indptr = read_only_view(np.asarray(rows.indptr, rows.indices.dtype))
+        indices, data = read_only_view(rows.indices), read_only_view(rows.data)
+        self.csr: FlowRows = (self.first, indptr, indices, data, balance.discount)
+        self.inflow: Array = balance.inflow.ravel()[self.states]
+        self.unit_value: Array = balance.unit_value.ravel()[self.states]
+        self.n_entries = rows.nnz
+        self.layered = problem.active.ndim == 3
+        self.risk_pairs, self.risk_states = self.pairs, self.states
+        if self.layered:
+            self.risk_pairs, self._pair_at = np.unique(self.pairs % problem.reward.size, return_inverse=True)
+            self.risk_states, self._state_at = np.unique(self.risk_pairs // problem.mdp.n_actions, return_inverse=True)
 
     def spread(self, x: Array) -> Array:
         """A number per state, given to each of its pairs."""
@@ -69,11 +96,41 @@ class ActivePart:
         """Sums over the pairs of each state."""
         return np.asarray(np.add.reduceat(y, self.first[:-1]))
 
+    @cached_property
+    def rows(self) -> sp.csr_array:
+        """R, the discount included; (n, N)."""
+        _, indptr, indices, data, gamma = self.csr
+        return sp.csr_array((gamma * data, indices, indptr), (self.pairs.size, self.states.size))
+
+    def sums(self) -> tuple[sp.csr_array, sp.csr_array]:
+        """Matrices (n, m) and (n, M) with a 1 at the pair, and at the state, of every row; over several steps."""
+        n, every = self.pairs.size, np.arange(self.pairs.size + 1)
+        of_pair = sp.csr_array((np.ones(n), self._pair_at, every), (n, self.risk_pairs.size))
+        return of_pair, sp.csr_array((np.ones(n), self._state_at[self._pair_at], every), (n, self.risk_states.size))
+
+    def on_pairs(self, y: Array) -> Array:
+        """Numbers of the pairs (n,), summed over the steps; (m,)."""
+        return np.asarray(np.bincount(self._pair_at, y, self.risk_pairs.size)) if self.layered else y
+
+    def on_states(self, y: Array) -> Array:
+        """Sums over the pairs of each state, and over the steps; (M,)."""
+        if not self.layered:
+            return self.gather(y)
+        return np.asarray(np.bincount(self._state_at, self.on_pairs(y), self.risk_states.size))
+
+    def of_pairs(self, x: Array) -> Array:
+        """A number per pair (m,), given to it at every step; (n,)."""
+        return np.asarray(x[self._pair_at]) if self.layered else x
+
+    def of_states(self, x: Array) -> Array:
+        """A number per state (M,), given to each of its pairs at every step; (n,)."""
+        return self.of_pairs(x[self._state_at]) if self.layered else self.spread(x)
+
     def entries_and_prior(self, d: Array, risk: SeparableRisk) -> tuple[Array, Array]:
         """What a separable risk looks at in d (n,), and its prior there."""
         if risk.on_states:
-            return self.gather(d), risk.prior[self.states]
-        return d, risk.prior.ravel()[self.pairs]
+            return self.on_states(d), risk.prior[self.risk_states]
+        return self.on_pairs(d), risk.prior.ravel()[self.risk_pairs]
 
     def price(self, v: Array) -> Array:
         """B v."""
@@ -95,29 +152,27 @@ class NewtonSystem:
     and what the others add is mended by repeating the solve with the residual of the whole matrix.
     """
 
-    def __init__(self, part: ActivePart, responses: Responses) -> None:
-        self.part, self.responses = part, responses
+    def __init__(self, part: ActivePart, free: Array, damp: Array, links: Links) -> None:
+        self.part, self.free = part, free
         own, marginal = np.empty(part.states.size), np.empty(part.states.size)
-        kernels.newton_diagonal(*part.csr, responses.free, responses.damp, own, marginal)
+        kernels.newton_diagonal(*part.csr, free, damp, own, marginal)
         self.ridge = RELATIVE_RIDGE * own + np.finfo(float).tiny
         self.own = own + self.ridge
-        # all prices up by one: every pair loses 1 - gamma
-        self.common = 1 / max((1 - part.gamma) ** 2 * float(marginal.sum()), np.finfo(float).tiny)
-        ends = np.concatenate([responses.tail, responses.head])
-        node: Array = np.bincount(ends, np.tile(responses.ease, 2), responses.n_nodes).astype(np.float64)
-        if responses.n_nodes:
-            node[responses.at] += marginal
+        # all prices up by one: every pair loses one unit
+        self.common = 1 / max(part.normaliser**2 * float(marginal.sum()), np.finfo(float).tiny)
+        node = links.stiffness()
+        if links.n_nodes:
+            node[links.at] += marginal
             # the corner of each block a little smaller than it is, so that rounding cannot make the block singular
-            marginal = (1 - 1e-6) * np.minimum(marginal, np.sqrt(self.own * node[responses.at]))
+            marginal = (1 - 1e-6) * np.minimum(marginal, np.sqrt(self.own * node[links.at]))
         self.node, self.across = np.maximum(node, np.finfo(float).tiny), marginal
-        arcs = (responses.at, responses.tail, responses.head, responses.ease)
-        self._rest = (responses.damp, self.ridge, *arcs)
+        self._rest = (damp, self.ridge, links.at, links.tail, links.head, links.ease)
         self.heavy = self._heavy_rows()
         self.steps = 0
 
     def _heavy_rows(self) -> WeightedRows:
         """The pairs that count, their transitions and weights; all of them when that spares little."""
-        csr, free = self.part.csr, self.responses.free
+        csr, free = self.part.csr, self.free
         heavy = np.empty(free.size, np.bool_)
         n_rows, n_entries = kernels.mark_heavy(*csr, free, self.own, LIGHT_PAIR_SHARE, heavy)
         if n_entries > MAX_HEAVY_SHARE * self.part.n_entries:
@@ -130,7 +185,7 @@ class NewtonSystem:
 
     def solve(self, right: Array, right_nodes: Array, stop: float, limit: int, clock: Clock) -> tuple[Array, Array]:
         """Prices (S,) and (nodes,) whose residual has a 1-norm of at most ``stop``, if ``limit`` steps get there."""
-        everything = (*self.part.csr, self.responses.free)
+        everything = (*self.part.csr, self.free)
         rows, last = self.heavy, self.steps + limit
         x, f = np.zeros_like(right), np.zeros_like(right_nodes)
         left, left_nodes, before = right, right_nodes, np.inf

@@ -5,6 +5,7 @@ conjugate gradients on the transitions themselves, so memory stays a few tables,
 (random successors) cost no more than those whose would not.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,13 +14,15 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
 from cautious.horizons.plan import Plan
+from cautious.horizons.visits import over_time
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.occupancy import occupancy_policy, policy_occupancy, uniform_policy
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.transport import TransportHint
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.candidates import adjusted_reward
+from cautious.solvers.candidates import adjusted_reward, joined
 from cautious.solvers.proximal.flow_system import ActivePart
 from cautious.solvers.proximal.proximal_newton import Search
 from cautious.solvers.shape import Shape
@@ -54,11 +57,14 @@ class Proximal(Solver):
     """See the module's text."""
 
     name = "proximal interior point"
+    every_horizon = True
 
     accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL, Structure.LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
-        """Takes at most one transport, of which all arcs must be known, and few features."""
+        """Takes at most one transport, of which all arcs must be known, and few features; a fixed amount of mass."""
+        if problem.mdp.horizon == TOTAL:
+            return "needs occupancies with a fixed sum"
         transports = problem.parts.transports
         if any(term.risk.partial for term in transports):
             return "needs all arcs of a transport"
@@ -86,12 +92,13 @@ class Proximal(Solver):
 
     def memory(self, problem: Problem) -> int:
         """Tables, vectors, and the variables of kinks and arcs; a copy of the model where not all of it is active."""
-        n_states, n_pairs = problem.mdp.n_states, problem.active.size
+        n_states, n_pairs = math.prod(problem.mdp.occupancy_shape[:-1]), problem.active.size
         entries = sum(term.risk.prior.size for term in problem.parts.l1_distances)
         entries += sum(term.risk.cost.size for term in problem.parts.transports)
         features = problem.parts.n_features
-        # the heavy half of the transitions, and all of them once more if not every pair is active
-        copied = (0.5 if problem.active.all() else 2.5) * problem.mdp.transitions.nnz
+        # the heavy half of the transitions, and all of them once more if not every pair is active, and for every step
+        steps, as_it_is = n_states / problem.mdp.n_states, problem.mdp.horizon is None and problem.active.all()
+        copied = (0.5 if as_it_is else 2.5) * steps * problem.mdp.transitions.nnz
         return int(
             8
             * (
@@ -120,6 +127,9 @@ class Proximal(Solver):
             if done or gap <= shown / CANDIDATE_GAP_RATIO or target.clock.over:
                 yield candidate(search, target)
                 shown = gap
+            if done:
+                # the certificate rejected it: mass that does not balance is far from a prior, which the gap leaves out
+                search.solve_further()
             if target.clock.over or late > most_late or stalled > MAX_STEPS_WITHOUT_PROGRESS:
                 return
             search.step(target.clock)
@@ -128,18 +138,18 @@ class Proximal(Solver):
 
 def _begin(problem: Problem, part: ActivePart, target: Target) -> Search:
     """From a neighbour's policy, blurred so that every pair carries mass; else from the uniform one."""
-    policy, multipliers = uniform_policy(problem.active | ~problem.active_states[:, None]), None
+    policy, multipliers = uniform_policy(problem.active | ~problem.active_states[..., None]), None
     if target.start is not None and problem.usable(target.start.policy):
         policy = UNIFORM_SHARE * policy + (1 - UNIFORM_SHARE) * target.start.policy
         multipliers = target.start.multipliers
-    policy = np.where(problem.active_states[:, None], policy, problem.default_rows)
+    policy = np.where(problem.active_states[..., None], policy, problem.default_rows)
     return Search(problem, part, policy_occupancy(problem.mdp, policy, 1e-6).occupancy, multipliers)
 
 
 def _objective(search: Search) -> float:
     """The objective of the present occupancy, about: transport is charged for the present flows."""
     problem = search.problem
-    d = table(search)
+    d = over_time(table(search))
     value = problem.expected_return(d)
     for term in problem.parts.transports:
         value -= term.weight * float(term.risk.cost @ search.arcs[0].flow)
@@ -150,7 +160,7 @@ def _objective(search: Search) -> float:
 
 
 def table(search: Search) -> Array:
-    """The present occupancy (S, A), normalised."""
+    """The present occupancy (S, A) or (T, S, A), normalised."""
     d = np.zeros(search.problem.active.size)
     d[search.part.pairs] = search.d / search.d.sum()
     return d.reshape(search.problem.active.shape)
@@ -160,7 +170,7 @@ def cuts(search: Search) -> tuple[Any, ...]:
     """For every term what its ``cut`` takes: the slopes at the present point."""
     part, parts, row = search.part, search.problem.parts, 0
     found: list[Any] = [None] * len(parts.all)
-    unit = (1 - part.gamma) / search.unit
+    unit = part.normaliser / search.unit
     for kinked in parts.l1_distances:
         found[kinked.number] = search.kinks[kinked.number].slope / (unit * kinked.weight)
     for square in parts.squares:
@@ -184,19 +194,22 @@ def candidate(search: Search, target: Target) -> Candidate:
     """The policy of the present occupancy, and the best multipliers for its slopes, planned from the present ones."""
     problem, part = search.problem, search.part
     mdp, slopes = problem.mdp, cuts(search)
-    values = np.zeros(mdp.n_states)
-    values[part.states] = search.v * search.unit + search.middle / (1 - part.gamma)
-    reward = adjusted_reward(problem, slopes)
-    advantage = np.where(problem.active, reward + part.gamma * mdp.expect_next(values), -np.inf)
-    warm = Plan(np.argmax(advantage, axis=1), values, -np.inf, np.inf)
+    reward, warm = adjusted_reward(problem, slopes), None
+    if not part.layered:
+        values = np.zeros(mdp.n_states)
+        values[part.states] = search.v * search.unit + search.middle * part.unit_value
+        advantage = np.where(problem.active, reward + mdp.discount * mdp.expect_next(values), -np.inf)
+        warm = Plan(np.argmax(advantage, axis=1), values, -np.inf, np.inf)
     tolerance = 0.1 * GAP_SHARE * target.allowance(_objective(search))
     best = plan(mdp, reward, tolerance=tolerance, allowed=problem.kept, warm=warm, over=target.over)
     greedy = problem.completed(best.policy(mdp.n_actions))
     d = table(search)
     policy = problem.completed(occupancy_policy(d, greedy, MIN_RELATIVE_MASS / part.states.size))
+    if mdp.horizon == AVERAGE:
+        policy = joined(problem, policy, d)
     # the certificate may price the marginal with the flow, instead of looking for one itself
     hints = {
         term.number: TransportHint(search.arcs[0].flow / search.d.sum(), slopes[term.number])
         for term in problem.parts.transports
     }
-    return Candidate(policy, Witness(best.values, slopes), states=d.sum(axis=1), hints=hints)
+    return Candidate(policy, Witness(best.values, slopes), states=over_time(d).sum(axis=1), hints=hints)

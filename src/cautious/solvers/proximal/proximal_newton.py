@@ -1,6 +1,6 @@
 """The state of a proximal interior-point search, and its Newton step.
 
-In units of ``unit`` reward, with n active pairs, w = (1-gamma) caution weight / unit, and x the state marginal of d:
+In units of ``unit`` reward, with n active pairs, w = normaliser caution weight / unit, and x the state marginal of d:
 
     max  <r, d> - h/2 |d|^2 - k sum d log d - H/2 |x|^2 - K sum x log x - kinks - transport - features
     over d >= 0 with  inflow + B'd = 0.
@@ -18,8 +18,10 @@ from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.risks.parts import Parts
 from cautious.runtime.clock import Clock
-from cautious.solvers.proximal.flow_system import EMPTY, NO_INDICES, ActivePart, NewtonSystem, Responses
+from cautious.solvers.proximal.flow_system import EMPTY, NO_INDICES, ActivePart, Links, NewtonSystem
+from cautious.solvers.proximal.layered_system import LayeredFactors, LayeredSystem
 from cautious.solvers.proximal.proximal_terms import Arcs, Kink, Slacks, room, slacks_of
+from cautious.solvers.proximal.response import Response, bend
 
 # the reach of the proximal term is the sum of products to minus this power; linear solves end at this share of the
 # products. With kinks the reach is shorter and solves are rougher, for there will be many steps anyway
@@ -40,9 +42,9 @@ class Search:
 
     def __init__(self, problem: Problem, part: ActivePart, occupancy: Array, multipliers: Array | None) -> None:
         self.problem, self.part = problem, part
-        gamma, pairs = part.gamma, part.pairs
-        reward = problem.reward.ravel()[pairs]
-        steepest = max(((1 - gamma) * weight * risk.typical_slope for weight, risk in problem.terms), default=0.0)
+        pairs, share = part.pairs, part.normaliser
+        reward = problem.reward.ravel()[pairs % problem.reward.size]
+        steepest = max((share * weight * risk.typical_slope for weight, risk in problem.terms), default=0.0)
         self.middle = 0.5 * (float(reward.max()) + float(reward.min()))
         self.unit = max(float(np.ptp(reward)), steepest, 1e-300)
         self.r = (reward - self.middle) / self.unit
@@ -51,7 +53,7 @@ class Search:
         self.z = np.full(d.size, 0.5)
         self.v = np.zeros(part.states.size)
         if multipliers is not None:
-            self.v = (multipliers[part.states] - self.middle / (1 - gamma)) / self.unit
+            self.v = (multipliers.ravel()[part.states] - self.middle * part.unit_value) / self.unit
         self.centring, self.cut_short = 0.5, False
         # (quadratic, entropic) curvature of pairs and of states
         self.on_pairs, self.on_states = np.zeros(2), np.zeros(2)
@@ -60,12 +62,21 @@ class Search:
         self.arcs: list[Arcs] = []
         self.slacks: list[Slacks] = []
         self.kinks: dict[int, Kink] = {}
-        self._take(problem.parts, (1 - gamma) / self.unit)
+        self._take(problem.parts, share / self.unit)
         self.limit = FIRST_TRANSPORT_CG_STEPS if self.arcs else FIRST_CG_STEPS
+        self.factors = self._factors()
         if multipliers is not None:
             # a neighbour's multipliers say what each pair loses
-            lost = self.z - self.dual_residual(part.gather(self.d))
+            lost = self.z - self.dual_residual(part.on_states(self.d))
             self.z = np.maximum(lost, MIN_WARM_PRICE)
+
+    def _factors(self) -> LayeredFactors | None:
+        """Factors for the layers of a finite horizon, where they are small."""
+        if not self.part.layered or self.arcs:
+            return None
+        bent = bool(self.on_pairs.any() or self.pair_kinks), bool(self.on_states.any() or self.state_kinks)
+        factors = LayeredFactors(self.part, bent)
+        return factors if factors.affordable else None
 
     def _take(self, parts: Parts, unit: float) -> None:
         """Every term in the search's units: ``unit`` times its weight."""
@@ -80,13 +91,16 @@ class Search:
             _, prior = self.part.entries_and_prior(self.d, entropy.risk)
             self._add_curvature(1, unit * entropy.weight, np.log(prior), entropy.risk.on_states)
         for term in parts.transports:
-            self.arcs.append(Arcs(unit * term.weight, term.risk, self.part.states, float((self.d * self.z).mean())))
+            self.arcs.append(
+                Arcs(unit * term.weight, term.risk, self.part.risk_states, float((self.d * self.z).mean()))
+            )
         if parts.features:
-            self.slacks.append(slacks_of(parts.features, unit, self.part.pairs, self.d))
+            places = self.part.pairs % self.problem.reward.size
+            self.slacks.append(slacks_of(parts.features, unit, places, self.d))
 
     def _add_curvature(self, kind: int, weight: float, gain: Array, on_states: bool) -> None:
         """A quadratic (kind 0) or entropic (1) term: its linear part goes into the reward."""
-        self.r = self.r + weight * (self.part.spread(gain) if on_states else gain)
+        self.r = self.r + weight * (self.part.of_states(gain) if on_states else self.part.of_pairs(gain))
         (self.on_states if on_states else self.on_pairs)[kind] += weight
 
     @property
@@ -100,7 +114,7 @@ class Search:
         return sum(total for total, _ in products), sum(count for _, count in products)
 
     def state_slopes(self, x: Array) -> Array:
-        """What being in a state costs, at the margin; (S,)."""
+        """What being in a state costs, at the margin; (M,)."""
         slopes = self.on_states[0] * x
         if self.on_states[1] > 0:
             slopes = slopes + self.on_states[1] * (np.log(x) + 1)
@@ -116,12 +130,15 @@ class Search:
 
     def dual_residual(self, x: Array) -> Array:
         """r + B v - slopes + z; (n,)."""
-        left = self.r + self.part.price(self.v) + self.z - self.part.spread(self.state_slopes(x))
-        left -= self.on_pairs[0] * self.d
-        if self.on_pairs[1] > 0:
-            left -= self.on_pairs[1] * (np.log(self.d) + 1)
+        left = self.r + self.part.price(self.v) + self.z - self.part.of_states(self.state_slopes(x))
+        if self.on_pairs.any():
+            pairs = self.part.on_pairs(self.d)
+            slopes = self.on_pairs[0] * pairs
+            if self.on_pairs[1] > 0:
+                slopes += self.on_pairs[1] * (np.log(pairs) + 1)
+            left -= self.part.of_pairs(slopes)
         for kink in self.pair_kinks:
-            left -= kink.slope
+            left -= self.part.of_pairs(kink.slope)
         for slacks in self.slacks:
             left += slacks.rows.T @ slacks.price
         return np.asarray(left)
@@ -130,40 +147,45 @@ class Search:
         """About how far from optimal, as an objective: products, unbalanced flow, barriers off their own products."""
         cost = self.complementarity()[0] + self.unbalanced(self.imbalance())
         cost += sum(slacks.off() for slacks in self.slacks)
-        return cost * self.unit / (1 - self.part.gamma)
+        return cost * self.unit / self.part.normaliser
 
     def unbalanced(self, imbalance: Array) -> float:
         """What an imbalance of flow is worth."""
-        # a constant in v only answers to the total mass, which a policy read off the occupancy normalises
-        relative = self.v - float(self.part.inflow @ self.v) / (1 - self.part.gamma)
+        # what pays for the total mass only does not matter: a policy read off the occupancy normalises that
+        unit, inflow = self.part.unit_value, self.part.inflow
+        relative = self.v - float(inflow @ self.v) * self.part.normaliser * unit
         return abs(float(relative @ imbalance))
 
     def step(self, clock: Clock) -> None:
         """One Newton step; the target of the products follows from how far the last step could go."""
         part, total_products = self.part, self.complementarity()
         mu = self.centring * total_products[0] / total_products[1]
-        x = part.gather(self.d)
+        mass, x = part.gather(self.d), part.on_states(self.d)
         sigma = self._reach(total_products[0])
         miss = mu - self.d * self.z
         push = self.dual_residual(x) + miss / self.d
-        stiffness = self.on_pairs[0] + (self.on_pairs[1] + self.z) / self.d
-        stiffness += part.spread(1 / (sigma * np.maximum(x, 1e-2 / x.size)))
-        for kink in self.pair_kinks:
-            curvature, offset = kink.prepare(self.d, mu)
-            stiffness += curvature
-            push += offset
-        free = 1 / stiffness
-        states = StateResponse(self, x, free, mu)
+        stiffness = self.z / self.d + part.spread(1 / (sigma * np.maximum(mass, 1e-2 / mass.size)))
+        pairs = part.on_pairs(self.d)
+        states = Response(
+            part,
+            stiffness,
+            bend(self.on_pairs, self.pair_kinks, pairs, mu),
+            bend(self.on_states, self.state_kinks, x, mu),
+        )
         missing = self.arcs[0].prepare(x, mu, sigma) if self.arcs else EMPTY
-        responses = self._responses(free, states.damp)
-        system = NewtonSystem(part, responses)
+        links = self._links()
+        system = (
+            LayeredSystem(part, states, links, self.factors)
+            if part.layered
+            else NewtonSystem(part, states.free, states.damp, links)
+        )
         share = KINKED_RESIDUAL_SHARE if self.kinked else CURVED_RESIDUAL_SHARE
         stop = max(share * mu * total_products[1] / max(float(np.ptp(self.v)), 1.0), 1e-15)
         imbalance = self.imbalance()
         # a system that was solved too roughly shows in flow that does not balance, or in steps that hardly move
         rough = self.unbalanced(imbalance) > total_products[0] or self.centring == MAX_CENTRING
-        if self.cut_short and rough:
-            self.limit = min(2 * self.limit, MAX_CG_STEPS)
+        if rough:
+            self.solve_further()
         price_step, node_step = self._solve(system, states, push, imbalance, missing, stop, clock)
         for slacks in self.slacks:
             effects, prices, nodes = self._feature_answers(system, states, slacks, stop, clock)
@@ -175,30 +197,36 @@ class Search:
         self.cut_short = system.steps >= self.limit
         self._move(miss, change, price_step, node_step)
 
+    def solve_further(self) -> None:
+        """Let linear solves go on for longer, if the last one was cut short."""
+        if self.cut_short:
+            self.limit = min(2 * self.limit, MAX_CG_STEPS)
+
     def _reach(self, products: float) -> float:
         """How far the proximal term lets pairs go, as a share of their state's mass per unit of price.
 
-        Pairs that are curved themselves need none. Further as the search converges, but more slowly than it converges:
-        that is what bounds the work of conjugate gradients.
+        Pairs that are curved themselves need none (over several steps only their sum is), nor do factors. Further as
+        the search converges, but more slowly than it converges: that is what bounds the work of conjugate gradients.
         """
         power = KINKED_REACH_POWER if self.kinked else CURVED_REACH_POWER
-        return np.inf if self.on_pairs.any() else float(max(products, 1e-300) ** -power)
+        needless = self.factors is not None if self.part.layered else self.on_pairs.any()
+        return np.inf if needless else float(max(products, 1e-300) ** -power)
 
     @property
     def kinked(self) -> bool:
         """Whether some term has corners."""
         return bool(self.pair_kinks or self.state_kinks or self.arcs)
 
-    def _responses(self, free: Array, damp: Array) -> Responses:
+    def _links(self) -> Links:
         if not self.arcs:
-            return Responses(free, damp, NO_INDICES, 0, NO_INDICES, NO_INDICES, EMPTY)
+            return Links(NO_INDICES, 0, NO_INDICES, NO_INDICES, EMPTY)
         arcs = self.arcs[0]
-        return Responses(free, damp, arcs.at, arcs.n_nodes, arcs.tail, arcs.head, arcs.ease)
+        return Links(arcs.at, arcs.n_nodes, arcs.tail, arcs.head, arcs.ease)
 
     def _solve(
         self,
-        system: NewtonSystem,
-        states: "StateResponse",
+        system: NewtonSystem | LayeredSystem,
+        states: Response,
         push: Array,
         imbalance: Array,
         missing: Array,
@@ -209,23 +237,23 @@ class Search:
         alone = states.answer(push)
         right_nodes = missing.copy()
         if missing.size:
-            right_nodes[self.arcs[0].at] += self.part.gather(alone)
+            right_nodes[self.arcs[0].at] += self.part.on_states(alone)
         return system.solve(-imbalance - self.part.flow(alone), right_nodes, stop, self.limit, clock)
 
-    def _answer(self, states: "StateResponse", push: Array, prices: Array, nodes: Array) -> Array:
+    def _answer(self, states: Response, push: Array, prices: Array, nodes: Array) -> Array:
         """The step of d (n,) for a push on the pairs and steps of v and of the nodes' prices."""
         push = push + self.part.price(prices)
         if nodes.size:
-            push -= self.part.spread(nodes[self.arcs[0].at])
+            push -= self.part.of_states(nodes[self.arcs[0].at])
         return states.answer(push)
 
     def _feature_answers(
-        self, system: NewtonSystem, states: "StateResponse", slacks: Slacks, stop: float, clock: Clock
+        self, system: NewtonSystem | LayeredSystem, states: Response, slacks: Slacks, stop: float, clock: Clock
     ) -> tuple[Array, Array, Array]:
         """What one unit of each feature's price does to all features (m, m), to v and to the nodes' prices."""
         m, n_nodes = slacks.floors.size, self.arcs[0].n_nodes if self.arcs else 0
         effects, prices, nodes = np.empty((m, m)), np.empty((m, self.v.size)), np.empty((m, n_nodes))
-        plain = states.without_offset()
+        plain = states.without_offsets()
         for j in range(m):
             row = np.asarray(slacks.rows[[j]].todense()).ravel()
             tight = stop / max(float(slacks.price[j]), 1e-300)
@@ -238,8 +266,8 @@ class Search:
     def _move(self, miss: Array, change: Array, price_step: Array, node_step: Array) -> None:
         z_step = (miss - self.z * change) / self.d
         rooms = [(room(self.d, change), room(self.z, z_step))]
-        rooms += [kink.recover(change) for kink in self.pair_kinks]
-        rooms += [kink.recover(self.part.gather(change)) for kink in self.state_kinks]
+        rooms += [kink.recover(self.part.on_pairs(change)) for kink in self.pair_kinks]
+        rooms += [kink.recover(self.part.on_states(change)) for kink in self.state_kinks]
         rooms += [arcs.recover(node_step) for arcs in self.arcs]
         rooms += [slacks.recover(change) for slacks in self.slacks]
         primal, dual = (min(sides) for sides in zip(*rooms, strict=True))
@@ -252,32 +280,3 @@ class Search:
         for block in self.blocks:
             block.move(primal, dual)
         self.centring = float(np.clip((1 - min(primal, dual)) ** 1.5, MIN_CENTRING, MAX_CENTRING))
-
-
-class StateResponse:
-    """How the pairs of a state answer prices together: M = D - D 1 damp 1' D and what the state's own step adds."""
-
-    def __init__(self, search: Search, x: Array, free: Array, mu: float) -> None:
-        self.part, self.free = search.part, free
-        total = self.part.gather(free)
-        curvature = search.on_states[0] + search.on_states[1] / x
-        offset = np.zeros(x.size)
-        for kink in search.state_kinks:
-            more, shift = kink.prepare(x, mu)
-            curvature = curvature + more
-            offset += shift
-        self.damp = curvature / (1 + curvature * total)
-        self.offset = offset / (1 + curvature * total)
-
-    def answer(self, push: Array) -> Array:
-        """The step of the pairs (n,) for a push on their prices."""
-        alone = self.free * push
-        together = self.damp * self.part.gather(alone) - self.offset
-        return np.asarray(alone - self.free * self.part.spread(together))
-
-    def without_offset(self) -> "StateResponse":
-        """The linear part."""
-        other = object.__new__(StateResponse)
-        other.part, other.free, other.damp = self.part, self.free, self.damp
-        other.offset = np.zeros_like(self.offset)
-        return other

@@ -17,6 +17,7 @@ from cautious.arrays import Array, Indices
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.parts import Term
 from cautious.risks.transport import TransportRisk
+from cautious.solvers.proximal.flow_system import net_flow
 
 # a lighter kink starts as if its weight were the inverse of this
 MAX_INVERSE_WEIGHT = 1e100
@@ -89,9 +90,7 @@ class Arcs:
 
     def net(self, flow: Array) -> Array:
         """What leaves each node minus what arrives."""
-        return np.asarray(
-            np.bincount(self.tail, flow, self.n_nodes) - np.bincount(self.head, flow, self.n_nodes), dtype=np.float64
-        )
+        return net_flow(self.tail, self.head, flow, self.n_nodes)
 
     def prepare(self, states: Array, mu: float, sigma: float) -> Array:
         """The right-hand side (nodes,), but for what the pairs send; fills ``ease``."""
