@@ -1,6 +1,7 @@
 """Models that are never written down against the same numbers as a ``ca.MDP``, and what they refuse."""
 
 import ctypes
+import pickle
 import shutil
 import subprocess
 import tracemalloc
@@ -398,6 +399,40 @@ def test_compiled_functions_that_fail_are_reported():
         ca.from_kernel(50, 2, SIGNATURE(lambda *given: -1), n_outcomes=2)
     with pytest.raises(ca.InputError, match=r"\(state 0, action 0\) has the successor -1"):
         ca.from_kernel(50, 2, SIGNATURE(lambda states, n, *rest: n), n_outcomes=2)
+
+
+def test_a_compiled_function_that_stops_writing_gives_another_answer():
+    """Its arrays are blank only at first: what was in memory before must not pass for an answer."""
+    lazy = [False]
+
+    def outcomes(states, n, action, successors, probabilities, rewards):
+        if lazy[0] and action == 1:
+            # as if rewards were left from another call
+            kept = np.ctypeslib.as_array(rewards, (n, 2))
+            write_ring(states, n, action, successors, probabilities, rewards)
+            kept[:] = 0.25
+            return n
+        return write_ring(states, n, action, successors, probabilities, rewards)
+
+    model = ca.from_kernel(50, 2, SIGNATURE(outcomes), n_outcomes=2)
+    lazy[0] = True
+    with pytest.raises(ca.InputError, match=r"state 0, action 1: the mean reward was .* and is 0.25"):
+        ca.solve(ca.Problem(model))
+
+
+def test_an_address_is_not_sent_to_another_process():
+    model = ca.from_kernel(50, 2, SIGNATURE(write_ring), n_outcomes=2)
+    with pytest.raises(ca.IncompatibleError, match="it cannot be sent to another one"):
+        pickle.dumps(model)
+    again = pickle.loads(pickle.dumps(ca.from_kernel(50, 2, ring)))
+    assert ca.solve(ca.Problem(again)).status is ca.Status.SOLVED
+
+
+def test_a_memory_limit_counts_the_chain_of_a_policy():
+    model = ca.from_kernel(50, 2, ring)
+    needed = 50 * (8 * (12 * 2 + 24) + 20 * 2)
+    with pytest.raises(ca.MemoryLimitError, match=f"planning needs about {needed / 1e6:.3g} MB"):
+        ca.solve(ca.Problem(model), memory_limit=needed - 1)
 
 
 @pytest.fixture(scope="module")

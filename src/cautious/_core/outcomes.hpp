@@ -27,7 +27,7 @@ std::tuple<i64, double, double> store_outcomes(In<i64> successors, In<double> pr
                                        In<i64> at, Out<J> indices, Out<double> data, Out<double> mean) {
     i64 n = at.size, k = evenly(successors.size, n);
     REQUIRE(n > 0 && k > 0 && probabilities.size == successors.size && rewards.size == successors.size);
-    REQUIRE(mean.size == n && indices.size == data.size && n_states - 1 <= std::numeric_limits<J>::max());
+    REQUIRE(n_states > 0 && mean.size == n && indices.size == data.size && n_states - 1 <= std::numeric_limits<J>::max());
     REQUIRE(all_within(at, 0, indices.size / k));
     double moves = 0.0, pay = 0.0;
     for (i64 i = 0; i < n; ++i) {
@@ -36,11 +36,13 @@ std::tuple<i64, double, double> store_outcomes(In<i64> successors, In<double> pr
         double total = 0.0, earned = 0.0;
         bool fine = true;
         for (i64 j = 0; j < k; ++j) {
-            fine = fine && next[j] >= 0 && next[j] < n_states && chance[j] >= 0.0 && std::isfinite(paid[j]);
+            // a negative number is a large one without its sign
+            fine &= (static_cast<u64>(next[j]) < static_cast<u64>(n_states)) & (chance[j] >= 0.0);
             total += chance[j];
             earned += chance[j] * paid[j];
             moves += chance[j] * mixed(i, next[j]);
         }
+        // the mean of rewards of which one is not finite is not finite, also where its probability is 0
         if (!fine || !(std::abs(total - 1.0) <= SUM_TOLERANCE) || !std::isfinite(earned)) return {i, moves, pay};
         bool exact = std::abs(total - 1.0) <= EPS * static_cast<double>(2 + k);
         mean[i] = exact ? earned : earned / total;

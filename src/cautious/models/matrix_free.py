@@ -122,7 +122,11 @@ def from_kernel(
             f"pointer; found {shown(outcomes)}"
         )
     with fitting_memory(f"a model of {n_states} states and {n_actions} actions"):
-        return MatrixFreeMDP(function, n_states, n_actions, discount, as_start(start, n_states))
+        model = MatrixFreeMDP(function, n_states, n_actions, discount, as_start(start, n_states))
+    if isinstance(function, _Compiled):
+        # what it does not write from now on would show as another answer
+        function.blank = False
+    return model
 
 
 def _is_compiled(outcomes: Any) -> bool:
@@ -131,11 +135,14 @@ def _is_compiled(outcomes: Any) -> bool:
 
 
 class _Compiled:
-    """A compiled function at an address, called as a Python function is."""
+    """A compiled function at an address, called as a Python function is.
+
+    At first its arrays are ``blank``, filled with what is refused, so that it has to write all of them.
+    """
 
     def __init__(self, outcomes: Any, n_outcomes: int) -> None:
         # a function pointer made by ctypes lives as long as it is kept
-        self.given, self.n_outcomes = outcomes, n_outcomes
+        self.given, self.n_outcomes, self.blank = outcomes, n_outcomes, True
         address = ctypes.cast(outcomes, ctypes.c_void_p).value if isinstance(outcomes, _FunctionPointer) else outcomes
         if not address or address < 0:
             raise InputError(f"outcomes is the address {address}; a compiled function has another one")
@@ -143,17 +150,21 @@ class _Compiled:
 
     def __call__(self, states: Indices, action: int) -> tuple[Indices, Array, Array]:
         shape = (states.size, self.n_outcomes)
-        # what the function leaves out is then refused
-        successors, probabilities, rewards = (
-            np.full(shape, -1, np.int64),
-            np.full(shape, np.nan),
-            np.full(shape, np.nan),
-        )
+        successors, probabilities, rewards = np.empty(shape, np.int64), np.empty(shape), np.empty(shape)
+        if self.blank:
+            successors.fill(-1)
+            probabilities.fill(np.nan)
+            rewards.fill(np.nan)
         arrays = (array.ctypes.data for array in (successors, probabilities, rewards))
         count = self.call(states.ctypes.data, states.size, action, *arrays)
         if count != states.size:
             raise InputError(f"it returned {count} for {states.size} states, which it returns when all is well")
         return successors, probabilities, rewards
+
+    def __reduce__(self) -> NoReturn:
+        raise IncompatibleError(
+            "outcomes is the address of a function in this process: it cannot be sent to another one"
+        )
 
 
 class _Refused(InputError):

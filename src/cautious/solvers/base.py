@@ -28,6 +28,8 @@ from cautious.status import Status
 Kept = TypeVar("Kept")
 # tables (S, A) and vectors (S,) that a method without matrices of its own holds at its peak, certificate included
 TABLES_HELD, VECTORS_HELD = 12, 24
+# for each transition of a chain, as it is and as its linear systems scale it
+CHAIN_BYTES = 20
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,9 @@ class Solver(ABC):
     def memory(self, problem: Problem) -> int:
         """About how many bytes it needs beyond the model, the solution included."""
         rows, n_actions = math.prod(problem.mdp.occupancy_shape[:-1]), problem.mdp.n_actions
-        return 8 * rows * (TABLES_HELD * n_actions + VECTORS_HELD)
+        # the chain of one policy is small beside a model that is written down
+        chain = 0 if problem.mdp.written_down else CHAIN_BYTES * problem.mdp.most_entries
+        return chain + 8 * rows * (TABLES_HELD * n_actions + VECTORS_HELD)
 
 
 @dataclass
