@@ -1,8 +1,10 @@
 """``ca.frontier``: solutions along caution, or along the bound of a limit, each a warm start for the next."""
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Constraint, Risk, terms_of
 from cautious.runtime.clock import Clock
+from cautious.runtime.executors import StopRequested, Workers, checked_executor
 from cautious.runtime.interruption import Interruption
 from cautious.solution import Solution
 from cautious.solvers.base import Callback, Progress, Workspace
@@ -116,6 +119,7 @@ def frontier(
     limits: Iterable[float] | None = None,
     caution: float = 1.0,
     horizon: Horizon = None,
+    executor: Executor | None = None,
 ) -> Frontier:
     """Solve a problem for several cautions, from small to large; or for several bounds of one limit.
 
@@ -136,6 +140,9 @@ def frontier(
         does not matter any more.
     horizon
         As in ``ca.Problem``.
+    executor
+        Any ``concurrent.futures.Executor``: the points are solved side by side, each from the beginning and on one
+        thread, so that any number of workers gives the same. The callback is then called once for each point.
 
     Examples
     --------
@@ -148,11 +155,12 @@ def frontier(
     >>> points.limits, points[0].objective < points[1].objective
     ([0.002, 0.004], True)
     """
+    checked_executor(executor)
     if limits is not None or (risk is None and cautions is None and len(constraints) == 1):
         if cautions is not None:
             raise InputError("a frontier is along cautions or along limits; give one of them, and caution= with limits")
         request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit).check()
-        return _over_limit(mdp, risk, caution, constraints, limits, horizon, request)
+        return _over_limit(mdp, risk, caution, constraints, limits, horizon, request, executor)
     if not isinstance(risk, Risk):
         along = "; with exactly one constraint it can be left out" if risk is None else ""
         raise InputError(f"risk must be a ca.Risk, found {type(risk).__name__}{along}")
@@ -171,6 +179,8 @@ def frontier(
     points, before, workspace, clock = Frontier(), None, Workspace(), Clock(None)
     with Interruption(clock), ready(problem, request):
         wanted = _default_cautions(problem, request) if chosen is None else chosen
+        if executor is not None:
+            return _side_by_side(executor, problem.with_caution, wanted, request, points, clock)
         for caution in wanted:
             problem = problem.with_caution(caution)
             before = answer_ready(problem, request, before, workspace)
@@ -188,6 +198,7 @@ def _over_limit(
     limits: Iterable[float] | None,
     horizon: Horizon,
     request: Request,
+    executor: Executor | None,
 ) -> Frontier:
     """Solutions along the bound of the only constraint, from small to large."""
     values = [] if limits is None else _checked(limits, "limits", -np.inf)
@@ -197,16 +208,58 @@ def _over_limit(
             "constraints=[ca.Exposure(states) <= 0.02]"
         )
     points, before, clock = Frontier(over_limit=True), None, Clock(None)
+    problem_at = _AtLimit(mdp, risk, caution, constraints[0], horizon)
     with Interruption(clock):
         if limits is None:
-            values = _default_limits(Problem(mdp, risk, caution, constraints, horizon), request)
+            values = _default_limits(problem_at(constraints[0].bound), request)
+        if executor is not None:
+            return _side_by_side(executor, problem_at, values, request, points, clock)
         for bound in values:
-            problem = Problem(mdp, risk, caution, [replace(constraints[0], bound=bound)], horizon)
-            before = answer(problem, request, before)
+            before = answer(problem_at(bound), request, before)
             points.append(before)
             if clock.stop_requested or before.status is Status.STOPPED:
                 break
     return points
+
+
+@dataclass(frozen=True)
+class _AtLimit:
+    """The problem for each bound of its only constraint; a class, because it is sent to workers."""
+
+    mdp: MDP
+    risk: Risk | None
+    caution: float
+    constraint: Constraint
+    horizon: Horizon
+
+    def __call__(self, bound: float) -> Problem:
+        return Problem(self.mdp, self.risk, self.caution, [replace(self.constraint, bound=bound)], self.horizon)
+
+
+ProblemAt = Callable[[float], Problem]
+
+
+def _side_by_side(
+    executor: Executor, problem_at: ProblemAt, values: Sequence[float], request: Request, points: Frontier, clock: Clock
+) -> Frontier:
+    """The points of all values, in their order, up to the one at which the callback stops."""
+    alone = replace(request, callback=None, threads=request.threads or 1)
+    workers = Workers(executor, stopping=lambda: clock.stop_requested)
+    with suppress(StopRequested):
+        for number, found in workers.run(_solved, (problem_at, alone), values):
+            problem = problem_at(values[number])
+            points.append(replace(found, mdp=problem.mdp, problem=problem))
+            figures = found.seconds, found.objective, found.upper_bound, found.gap, found.method
+            if request.callback is not None and request.callback(Progress(1, *figures)) is True:
+                break
+    return points
+
+
+def _solved(content: tuple[ProblemAt, Request], value: float) -> Any:
+    """One point, in a worker; without what the caller has."""
+    problem_at, request = content
+    nothing: Any = None
+    return replace(answer(problem_at(value), request), mdp=nothing, problem=None)
 
 
 def _checked(numbers: Iterable[float], name: str = "cautions", least: float = 0.0) -> list[float]:

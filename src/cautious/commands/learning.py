@@ -1,6 +1,5 @@
 """``learn``: a policy from samples alone."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from cautious.commands import problems, shared
 from cautious.commands.progress import LearningBar
+from cautious.commands.workers import Cluster, Workers, chosen_executor
 
 if TYPE_CHECKING:
     from cautious import LearningProgress, LoggedMDP, Risk, Simulator
@@ -25,8 +25,9 @@ def learn(
         Path | None, typer.Option(help="Keep the run in this file, and continue it when the file exists.")
     ] = None,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
-    call_timeout: Annotated[float, typer.Option(help="Seconds one call of the simulator may take.")] = 600.0,
-    workers: Annotated[int, typer.Option(help="Processes that draw samples; for slow gym: environments.")] = 1,
+    call_timeout: Annotated[float, typer.Option(help="Seconds that a draw may take.")] = 600.0,
+    workers: Workers = 1,
+    cluster: Cluster = None,
     options: problems.ModelOptions = problems.NO_OPTIONS,
     reward_range: Annotated[
         str | None, typer.Option(help="Of a log: the least and the largest reward that can be paid, such as -10,5.")
@@ -50,18 +51,17 @@ def learn(
     """
     import cautious as ca
     from cautious.report.plots import plot_history, save_figure
-    from cautious.runtime.processes import process_pool
 
     shared.check_outputs([out, checkpoint, policy_csv], [report, plot])
     budget = shared.whole_number("--samples", samples)
     if reward_range is not None:
         limits = shared.numbers_in("--reward-range", reward_range, "two numbers such as -10,5", 2)
         options = {**options, "reward_range": limits}
-    if workers < 1:
-        raise ca.InputError(f"--workers is {workers}; expected at least 1")
     board = None if tensorboard is None else ca.TensorBoard(tensorboard)
-    pool = nullcontext() if workers == 1 else process_pool(workers)
-    with LearningBar("learning", quiet or as_json) as bar, pool as executor:
+    with (
+        chosen_executor(workers, cluster, quiet or as_json) as executor,
+        LearningBar("learning", quiet or as_json) as bar,
+    ):
 
         def tell(progress: "LearningProgress") -> None:
             bar(progress)

@@ -8,6 +8,7 @@ import typer
 
 from cautious.commands import completion, problems, shared
 from cautious.commands.progress import Bar, CompareBar, SolveBar
+from cautious.commands.workers import Cluster, Workers, chosen_executor
 from cautious.status import DEFAULT_TOLERANCE
 
 
@@ -86,6 +87,8 @@ def frontier(
     threads: shared.Threads = None,
     memory_limit: shared.MemoryLimit = None,
     options: problems.ModelOptions = problems.NO_OPTIONS,
+    workers: Workers = 1,
+    cluster: Cluster = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the frontier (.png).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page about the frontier.")] = None,
     quiet: shared.Quiet = False,
@@ -109,7 +112,10 @@ def frontier(
     wanted = None if cautions is None else shared.numbers_in("--cautions", cautions, expected)
     bounds = None if limits is None else shared.numbers_in("--limits", limits, "numbers such as .01,.02,.05")
     count = len(bounds) if bounds is not None else POINTS if wanted is None else len(wanted)
-    with SolveBar(quiet or as_json, points=count) as bar:
+    with (
+        chosen_executor(workers, cluster, quiet or as_json) as executor,
+        SolveBar(quiet or as_json, points=count) as bar,
+    ):
         bar.show(f"reading {problem}")
         asked = problems.read_problem(problem, options, risk, horizon=shared.horizon_of(horizon))
         chooses_limits = asked.unbound_risk is None and bounds is None and wanted is None
@@ -130,6 +136,7 @@ def frontier(
             limits=bounds,
             caution=asked.caution,
             horizon=asked.mdp.horizon,
+            executor=executor,
         )
         if plot is not None:
             save_figure((plot_limits if over_limit else plot_frontier)(points), plot)

@@ -20,6 +20,7 @@ from cautious.learning.task import Task, make_task
 from cautious.models.logged import LoggedMDP
 from cautious.models.simulators import Simulator
 from cautious.risks.base import Risk
+from cautious.runtime.executors import checked_executor
 from cautious.solution import Solution
 
 SAMPLES = 1_000_000
@@ -67,16 +68,19 @@ def learn(
     seed
         Same seed, same bytes, whatever the executor.
     checkpoint
-        A file. It is written every ``checkpoint_seconds``; when it exists, the run continues where it stopped.
+        A file. It is written every ``checkpoint_seconds``, also between the draws of a slow simulator; when it exists,
+        the run continues where it stopped.
     callback
-        Called with a ``LearningProgress`` after every piece of work; returning True stops the run.
+        Called with a ``LearningProgress`` after every batch of draws; returning True stops the run.
     executor
-        Where to draw batches, for simulators that are worth it; any ``concurrent.futures.Executor``.
+        Where to draw, in tasks of about half a second; any ``concurrent.futures.Executor``. A task that raises, hangs
+        or loses its worker is tried once more, and counts once.
     robust
         For logs: take the policy about which the rows prove most, which avoids pairs that were rarely tried. False
         takes the best policy of the counted model.
     call_timeout_seconds
-        A call of the simulator that takes longer ends the run with an error.
+        A draw that takes longer ends the run with an error. Where one call asks for several draws (see
+        ``draws_per_seed`` of a simulator) it has that much longer.
 
     Returns
     -------
@@ -110,8 +114,7 @@ def learn(
         raise IncompatibleError("robust is for logs: samples are drawn of every pair of a simulator; leave it out")
     if callback is not None and not callable(callback):
         raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
-    if executor is not None and not isinstance(executor, Executor):
-        raise IncompatibleError(f"executor must be a concurrent.futures.Executor, found {type(executor).__name__}")
+    checked_executor(executor)
     chosen, why = choose(task, method)
     refusal = chosen.refusal(task)
     if refusal is not None:

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cautious.errors import WorkerError
+from cautious.errors import IncompatibleError, WorkerError
 
 Content = TypeVar("Content")
 Task = TypeVar("Task")
@@ -111,6 +111,12 @@ class Workers:
             yield from run.values(ordered)
         finally:
             run.cancel()
+
+
+def checked_executor(executor: Any) -> None:
+    """Refuse what cannot run tasks."""
+    if executor is not None and not isinstance(executor, Executor):
+        raise IncompatibleError(f"executor must be a concurrent.futures.Executor, found {type(executor).__name__}")
 
 
 def worker_count(executor: Executor) -> int:
