@@ -59,6 +59,7 @@ class Support:
             return self.mdp.ending_pairs(self.permitted)
         if self.permitted is self.mdp.allowed or np.array_equal(self.permitted, self.mdp.allowed):
             return self.mdp.allowed
+        self.mdp.require_matrix("a risk or limit that forbids pairs of states and actions")
         if self.mdp.discount == 0:
             # nothing after the first step counts
             return self.permitted

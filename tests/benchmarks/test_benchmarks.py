@@ -1,5 +1,6 @@
 import importlib.util
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -79,3 +80,11 @@ def test_rows_of_the_benchmark_of_constraints(monkeypatch, capsys):
     assert [row["status"] for row in rows] == ["SOLVED", "SOLVED"]
     assert all(row["ratio"] is None or row["ratio"] > 0 for row in rows)
     assert capsys.readouterr().out.count("\n") == 4
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler on this machine")
+def test_the_huge_grid_is_solved_by_passes():
+    rows = load("huge").main(True, ["--side", "40", "--problems", "SafeSet,Exposure"])
+    assert [row["problem"] for row in rows] == ["none", "SafeSet", "Exposure"]
+    assert {row["status"] for row in rows} == {"SOLVED"}
+    assert all(row["passes"] > 1 and row["relative_gap"] <= 1e-6 for row in rows)

@@ -90,10 +90,10 @@ def agree(one, other):
     assert other.objective - other.certificate.objective_error <= one.upper_bound
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_every_problem_has_the_optimum_of_the_model_written_down(seed):
-    n = (50, 130, 2000, 400, 777, 51)[seed]
-    tables = Tables(seed, n, 2 + seed % 3, 2 + seed % 3, local=seed in (2, 3))
+    n = (50, 130, 2000, 400, 777, 51, 321, 264)[seed]
+    tables = Tables(seed, n, 2 + seed % 3, 1 + seed % 4, local=seed in (2, 3))
     model, mdp = tables.model(), tables.written_down()
     pairs = zip(problems(model, seed), problems(mdp, seed), strict=True)
     for number, (problem, other) in enumerate(pairs):
@@ -118,6 +118,14 @@ def test_more_than_one_piece_and_any_number_of_threads_give_the_same_bytes():
     assert found[0] == found[1] == found[2]
     expected = ca.solve(ca.Problem(mdp, ca.PeakExposure([here, ~here]), caution=5.0)).require()
     agree(solution, expected)
+
+
+def test_states_that_cannot_be_reached_do_no_harm():
+    tables = Tables(10, 321, 4, 1, local=True)
+    model, mdp = tables.model(), tables.written_down()
+    assert 0 < model.visitable.mean() < 0.5
+    for problem, other in zip(problems(model, 10), problems(mdp, 10), strict=True):
+        agree(ca.solve(problem).require(), ca.solve(other).require())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -199,6 +207,8 @@ def changed(part, state, value, action=1):
         (lambda s, a: tuple(x[:, : 2 - a] for x in ring(s, a)), r"action 1: successors have the shape \(50, 1\)"),
         (lambda s, a: (ring(s, a)[0] * 1.0, *ring(s, a)[1:]), "successors must be integers, found an array of float64"),
         (lambda s, a: (*ring(s, a)[:2], ring(s, a)[2] * 1j), "rewards must be numbers, found an array of complex128"),
+        (lambda s, a: ([[0, 1], [0]], *ring(s, a)[1:]), "outcomes: successors"),
+        (lambda s, a: (*ring(s, a)[:2], [["much"] * 2] * len(s)), "rewards must be numbers, found an array of <U4"),
         (lambda s, a: {}[a], "outcomes for state 0, action 0: KeyError: 0"),
         (lambda s, a: s.fill(0), r"outcomes for state 0, action 0: ValueError: .*read-only"),
     ],
@@ -303,6 +313,9 @@ NEEDS_A_MATRIX = {
     "horizon=10": lambda model: ca.Problem(model, horizon=10),
     "deterministic=True": lambda model: ca.solve(
         ca.Problem(model, constraints=[ca.Exposure([0]) <= 0.5]), deterministic=True
+    ),
+    "a risk or limit that forbids pairs": lambda model: ca.solve(
+        ca.Problem(model, constraints=[ca.Exposure([3]) <= 0.0])
     ),
     "a model file": lambda model: model.save("model.npz"),
     "ca.compare": lambda model: ca.compare(ca.Problem(model)),

@@ -55,7 +55,9 @@ class WorkCounter:
 
     def __init__(self, monkeypatch):
         self.total, self.patch, self.flops = 0.0, monkeypatch, {}
-        self._wrap(discounted._DiscountedSearch, "run", lambda made, search, *_: PASS * (made.sweeps + 1) * search.n_entries)
+        self._wrap(
+            discounted._DiscountedSearch, "run", lambda made, search, *_: PASS * (made.sweeps + 1) * search.n_entries
+        )
         self._wrap(Chain, "krylov", lambda made, chain, *_: KRYLOV_STEP * made[1] * chain.chance.size)
         self._wrap(Factor, "update", lambda _, factor, *__: self.flops[id(factor)] / FACTOR_SPEED)
         self._wrap(System, "refactor", self._assembly)

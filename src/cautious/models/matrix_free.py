@@ -20,7 +20,7 @@ from cautious._core.certificate import add_inflow
 from cautious._core.outcomes import store_outcomes
 from cautious._core.planning import PIECE
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_count, fitting_memory
+from cautious.checks import as_array, as_count, fitting_memory
 from cautious.errors import IncompatibleError, InputError, MemoryLimitError, shown
 from cautious.models.chains import chain_of
 from cautious.models.encodings import EPS, check_returns, read_only_view
@@ -211,7 +211,7 @@ class MatrixFreeMDP(MDP):
 
     def _first_answer(self) -> int:
         """How many outcomes there are, by the first answer."""
-        successors = np.asarray(self._ask(np.zeros(1, np.int64), 0)[0])
+        successors = as_array("outcomes: successors", self._ask(np.zeros(1, np.int64), 0)[0])
         if successors.ndim != 2 or 0 in successors.shape:
             raise InputError(
                 f"outcomes(states, 0) gave successors of shape {successors.shape} for 1 state; expected (n, k), k > 0"
@@ -244,7 +244,8 @@ class MatrixFreeMDP(MDP):
     def _answer(self, states: Indices, action: int) -> tuple[Indices, Array, Array]:
         """An answer as three arrays (n, k) of the types that compiled loops take."""
         kinds, names = ("iu", "iuf", "iuf"), ("successors", "probabilities", "rewards")
-        arrays = [np.asarray(part) for part in self._ask(states, action)]
+        given = zip(names, self._ask(states, action), strict=True)
+        arrays = [as_array(f"outcomes: {name}", part) for name, part in given]
         for array, kind, name in zip(arrays, kinds, names, strict=True):
             if array.shape != (states.size, self.n_outcomes):
                 raise InputError(
