@@ -31,6 +31,7 @@ LAYERS = [
     {"solvers"},
     {"frontiers", "evaluation"},
     {"learning"},
+    {"sweeps"},
     {"worlds"},
     {"peers"},
     {"comparison"},
@@ -42,7 +43,7 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # drawing is optional, and a solution, frontier or history only hands itself over
-LATE = {("solution", "report"), ("frontiers", "report"), ("history", "report")}
+LATE = {("solution", "report"), ("frontiers", "report"), ("history", "report"), ("sweeps", "report")}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

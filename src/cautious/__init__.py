@@ -51,6 +51,9 @@ _HOME = {
     "load": "cautious.solution",
     "verify": "cautious.verification.verify",
     "Verification": "cautious.verification.verify",
+    "sweep": "cautious.sweeps.sweep",
+    "Sweep": "cautious.sweeps.results",
+    "SweepProgress": "cautious.sweeps.jobs",
     "History": "cautious.history",
     "learn": "cautious.learning.learn",
     "LearningProgress": "cautious.learning.loop",
@@ -132,6 +135,8 @@ __all__ = [
     "Solution",
     "SolveError",
     "Status",
+    "Sweep",
+    "SweepProgress",
     "TaskFloors",
     "TensorBoard",
     "TotalVariation",
@@ -157,6 +162,7 @@ __all__ = [
     "read_model",
     "read_problem",
     "solve",
+    "sweep",
     "testing",
     "to_gym",
     "verify",
@@ -229,4 +235,7 @@ if TYPE_CHECKING:
     from cautious.solvers.base import Progress
     from cautious.solvers.solve import solve
     from cautious.status import Status
+    from cautious.sweeps.jobs import SweepProgress
+    from cautious.sweeps.results import Sweep
+    from cautious.sweeps.sweep import sweep
     from cautious.verification.verify import Verification, verify

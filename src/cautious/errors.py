@@ -106,6 +106,9 @@ class WorkerError(CautiousError, RuntimeError):
     the executor refused task 0 with RuntimeError: cannot schedule new futures after shutdown
     """
 
+    # the number of the one task that is to blame, where that is known
+    task: int | None = None
+
 
 class FileError(InputError):
     """A file cannot be read: truncated, of another kind, of a newer version, or too large for what it claims.

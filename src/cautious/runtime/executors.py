@@ -205,7 +205,9 @@ class _Run:
         oldest = self.lost[0]
         self.losses += 1
         if self.losses == MOST_LOSSES:
-            raise WorkerError(f"task {oldest.number} lost its worker {self.losses} times; its process ended each time")
+            lost = WorkerError(f"task {oldest.number} lost its worker {self.losses} times; its process ended each time")
+            lost.task = oldest.number
+            raise lost
         self.workers.repeated += 1
         self._submit(self.lost.pop(0))
 
@@ -278,6 +280,8 @@ class _Run:
             self._submit(job)
             return
         error.add_note(f"task {job.number}, tried {job.failures} times")
+        if isinstance(error, WorkerError):
+            error.task = job.number
         raise error from (cause or error.__cause__)
 
     def _next(self) -> "tuple[_Job, Future[Any]]":
