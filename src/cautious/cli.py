@@ -21,7 +21,17 @@ from typing import Annotated, Any
 import typer
 
 import cautious
-from cautious.commands import built_in, completion, learning, model_files, shared, solving, studio, verification
+from cautious.commands import (
+    built_in,
+    completion,
+    learning,
+    model_files,
+    shared,
+    solving,
+    studio,
+    sweeping,
+    verification,
+)
 from cautious.errors import CautiousError, SimulatorError, SolveError, WorkerError
 
 # typer brings its own copy of click: the base of its errors about the command line is reached through a public one
@@ -62,6 +72,7 @@ for command in (
     solving.frontier,
     solving.evaluate,
     solving.compare,
+    sweeping.sweep,
     verification.verify,
     model_files.check,
     model_files.convert,

@@ -29,7 +29,7 @@ LEFT_OUT = (
 
 
 def test_all_commands_of_the_contract_are_there():
-    wanted = "solve learn frontier evaluate verify paper check convert compare worlds bench demo studio"
+    wanted = "solve learn frontier evaluate verify paper check convert compare sweep worlds bench demo studio"
     assert set(COMMANDS) == set(wanted.split())
 
 

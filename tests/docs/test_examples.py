@@ -8,6 +8,8 @@ import cautious as ca
 from cautious.problem_files.model_entries import SOURCES
 
 FILES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
+STUDY = next(path for path in FILES if path.name == "study.toml")
+FILES.remove(STUDY)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -31,3 +33,13 @@ def test_the_maintenance_example_is_the_one_of_the_readme():
     worn = mdp.state_names.index("worn")
     policy = ca.solve(ca.Problem(mdp, ca.SafeSet(["good", "worn"], 0.05), 0.1)).policy
     assert policy[worn, mdp.action_names.index("service")] == pytest.approx(0.129, abs=1e-3)
+
+
+def test_the_study_is_a_sweep(run, tmp_path):
+    text = STUDY.read_text()
+    assert "#   cautious sweep examples/study.toml" in text
+    small = tmp_path / "study.toml"
+    small.write_text(text.replace("[3e3, 1e4, 3e4]", "[2e3]").replace("seeds = 10", "seeds = 2"))
+    code, out, _ = run("sweep", small, "--out", tmp_path / "out")
+    assert code == 0
+    assert out.count("plug-in") == out.count("primal-dual") == 2

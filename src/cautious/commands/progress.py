@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cautious import LearningProgress, Progress
+    from cautious import LearningProgress, Progress, SweepProgress
     from cautious.comparison.compare import Turn
 
 DELAY_SECONDS = 0.5
@@ -99,6 +99,17 @@ class CompareBar(Bar):
         from cautious.comparison.results import label
 
         self.show(label(turn.method, turn.whose), turn.number - 1, turn.total, f"{turn.number} of {turn.total}")
+
+
+class SweepBar(Bar):
+    """The callback of a sweep."""
+
+    def __call__(self, progress: "SweepProgress") -> None:
+        """After every run."""
+        parts = [f"{progress.done:,} of {progress.total:,} runs"]
+        parts += [f"{progress.failed} failed"] if progress.failed else []
+        parts += [f"{progress.seconds_left:,.0f} s left"] if math.isfinite(progress.seconds_left) else []
+        self.show("sweeping", progress.done, progress.total, "  ".join(parts))
 
 
 class LearningBar(Bar):

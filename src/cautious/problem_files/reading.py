@@ -36,7 +36,7 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     2.0
     """
     source = as_path(path)
-    tables = _parse(source)
+    tables = parse(source)
     try:
         allow(tables, "the problem file", ("model", "risk", "caution", "horizon", "constraints"), PLACES)
         if "model" not in tables:
@@ -50,7 +50,8 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
         raise FileError(f"{source}: {error}") from None
 
 
-def _parse(source: Path) -> dict[str, Any]:
+def parse(source: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
     try:
         text = content(source, LARGEST_FILE).decode("utf-8")
     except UnicodeDecodeError as error:

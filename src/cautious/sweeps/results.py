@@ -145,7 +145,8 @@ class Sweep:
         return plot_sweep(self, number, against)
 
     def __repr__(self) -> str:
-        counts = [f"{len({row[name] for row in self.rows})} {name}s" for name in AXES if name != "samples"]
+        sizes = {name: len({row[name] for row in self.rows}) for name in AXES if name != "samples"}
+        counts = [f"{size} {name}{'' if size == 1 else 's'}" for name, size in sizes.items()]
         notes = f", {len(self.failed)} failed" if self.failed else ""
         notes += f", {self.missing} missing" if self.missing else ""
         return f"Sweep({len(self.rows)} runs: {', '.join(counts)}{notes})"
