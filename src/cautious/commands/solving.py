@@ -171,6 +171,8 @@ def evaluate(
     ] = None,
     seed: shared.Seed = 0,
     risk: shared.RiskText = None,
+    workers: Workers = 1,
+    cluster: Cluster = None,
     options: problems.ModelOptions = problems.NO_OPTIONS,
     quiet: shared.Quiet = False,
     as_json: shared.AsJson = False,
@@ -188,13 +190,16 @@ def evaluate(
     from cautious.report.text_tables import evaluation_table
     from cautious.report.words import number, scene_of
 
-    with Bar(f"reading {problem}", quiet or as_json) as bar:
+    with (
+        chosen_executor(workers, cluster, quiet or as_json) as executor,
+        Bar(f"reading {problem}", quiet or as_json) as bar,
+    ):
         steps, mdp = shared.horizon_of(horizon), problems.read_any(problem, options)[0]
         given = read_policy(policy, mdp)
         asked = problems.read_problem(problem, options, risk, horizon=problem_horizon(given, mdp, steps))
         table = check_policy(asked.mdp, policy_table(given, asked.mdp))
         bar.show(f"simulating {episodes:,} episodes")
-        found = ca.evaluate(asked.mdp, table, episodes, steps, seed, watched_sets(asked))
+        found = ca.evaluate(asked.mdp, table, episodes, steps, seed, watched_sets(asked), executor)
         exact_risk, requirements = evaluated_risk(asked, table)
     unit = scene_of(asked.mdp).reward_unit
     if not as_json:
@@ -210,6 +215,9 @@ def evaluate(
     content: dict[str, Any] = {name: shared.plain(getattr(found, name)) for name in names}
     content |= {"criterion": found.criterion}
     content |= {"quantiles": found.quantiles, "episodes": found.episodes, "seed": found.seed, "reward_unit": unit}
+    content["quantile_intervals"] = {
+        percent: [shared.plain(end) for end in ends] for percent, ends in found.quantile_intervals.items()
+    }
     content |= {"exposure": found.exposure, "exact_exposure": found.exact_exposure}
     content |= {"risk_label": asked.risk_label, "exact_risk": shared.plain(exact_risk)}
     content["requirements"] = [

@@ -1,7 +1,6 @@
 """``sweep``: a study from a file, with its results in a folder."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 
 from cautious.commands import problems, shared
 from cautious.commands.progress import SweepBar
+from cautious.commands.workers import Cluster, Workers, chosen_executor
 
 if TYPE_CHECKING:
     from cautious import Sweep
@@ -28,7 +28,8 @@ def sweep(
         Path | None,
         typer.Option(help="Folder of the results; what is there is not computed again. Default: FILE without .toml."),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes that do runs.")] = 1,
+    workers: Workers = 1,
+    cluster: Cluster = None,
     table: Annotated[Path | None, typer.Option(help="Write a row for each run (.csv or .parquet).")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the means and their bands (.png).")] = None,
     run_timeout: Annotated[float | None, typer.Option(help="Seconds one run may take.")] = None,
@@ -45,14 +46,13 @@ def sweep(
     """
     import cautious as ca
     from cautious.report.plots import save_figure
-    from cautious.runtime.processes import process_pool
 
     shared.check_outputs([table], [plot])
-    if workers < 1:
-        raise ca.InputError(f"--workers is {workers}; expected at least 1")
     folder = file.with_suffix("") if out is None else out
-    pool = nullcontext() if workers == 1 else process_pool(workers)
-    with SweepBar(f"reading {file}", quiet or as_json) as bar, pool as executor:
+    with (
+        chosen_executor(workers, cluster, quiet or as_json) as executor,
+        SweepBar(f"reading {file}", quiet or as_json) as bar,
+    ):
         found = ca.sweep(
             **read_study(file),
             folder=folder,

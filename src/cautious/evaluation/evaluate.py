@@ -5,8 +5,9 @@ horizon sees. Episodes are simulated as long as the horizon says; where it says 
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,23 @@ from cautious.checks import as_array, as_count, as_policy, as_seed, axes_of, is_
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.evaluation.agents import Agent, agent_table
 from cautious.evaluation.policy_rows import policy_table
+from cautious.evaluation.quantiles import Stream
 from cautious.evaluation.return_moments import RELATIVE_ROUNDING, return_moments
-from cautious.evaluation.rollouts import roll_out
+from cautious.evaluation.rollouts import Played, roll_out
 from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Simulator, known_of
 from cautious.models.tabular import MDP, state_indices
 from cautious.occupancy import check_policy, policy_occupancy
+from cautious.runtime.executors import Workers, checked_executor
 from cautious.solution import Solution
 
 NEGLIGIBLE_SHARE = 1e-4
 LONGEST_HORIZON = 100_000
 LONGEST_ASKED = 10_000_000
-MOST_EPISODES = 100_000_000
+MOST_EPISODES = 10_000_000_000
+# episodes that are simulated side by side, from one generator
+BLOCK = 2**14
 PERCENTS = (5, 25, 50, 75, 95)
 # steps of an episode whose mean reward stands for the long run
 STEPS_OF_AVERAGE = 10_000
@@ -43,11 +48,14 @@ class Evaluation:
     Attributes
     ----------
     returns
-        Of the simulated episodes, (episodes,).
+        Of the simulated episodes, (episodes,); of the first million (2^20), where there are more.
     mean, variance, standard_error
         Of these returns: mean, unbiased variance, standard error of the mean.
     quantiles
-        Of these returns, by percent: 5, 25, 50, 75, 95.
+        Of these returns, by percent: 5, 25, 50, 75, 95; exact for up to a million episodes, beyond that from a sketch.
+    quantile_intervals
+        Where the quantiles of the return itself lie, with 95 % confidence each, whatever its law: order statistics of
+        the returns, the error of the sketch included. An end is infinite where there are too few episodes for one.
     exposure
         Share of (discounted) time simulated in each named set; visits, if the criterion is "total".
     exact_mean, exact_variance, exact_exposure
@@ -86,6 +94,7 @@ class Evaluation:
     exact_variance: float | None = None
     exact_exposure: dict[str, float] | None = None
     criterion: Horizon = None
+    quantile_intervals: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def table(self) -> list[tuple[str, float, float | None]]:
         """Rows (what, simulated, exact) for printing."""
@@ -116,6 +125,7 @@ def evaluate(
     horizon: Horizon = None,
     seed: int = 0,
     sets: Mapping[str, Any] | Sequence[Any] | None = None,
+    executor: Executor | None = None,
 ) -> Evaluation:
     """Simulate a policy, and compute its exact figures when the model is known.
 
@@ -144,6 +154,9 @@ def evaluate(
     sets
         Named sets of states (a mapping, or a sequence that gets the names "set 0", ...), each as indices, a mask or,
         where they are known, state names; their share of discounted time is reported.
+    executor
+        Where episodes are simulated, 16,384 at a time: any ``concurrent.futures.Executor``. The same bytes come out for
+        any number of workers, and without; memory does not grow with the episodes.
 
     Notes
     -----
@@ -158,6 +171,7 @@ def evaluate(
     >>> round(result.exact_mean, 12), round(result.exact_variance, 12)
     (1.0, 0.333333333333)
     """
+    checked_executor(executor)
     episodes, seed = as_count("episodes", episodes, 2, MOST_EPISODES), as_seed(seed)
     if not isinstance(mdp_or_simulator, Simulator | MDP):
         raise IncompatibleError(
@@ -196,19 +210,26 @@ def evaluate(
         states = policy_occupancy(mdp, table).pairs.sum(axis=1) if masks else np.empty(0)
         exact["exact_exposure"] = {name: float(states[mask].sum()) for name, mask in masks.items()}
     ended = mdp.ended if mdp is not None and criterion == TOTAL else None
-    played = roll_out(simulator, table, masks, seed, episodes, length, ended)
-    returns = played.returns / length if criterion == AVERAGE else played.returns
-    variance = float(returns.var(ddof=1)) if np.ptp(returns) > RELATIVE_ROUNDING * np.abs(returns).max() else 0.0
-    beyond = 0.0 if isinstance(criterion, int) or played.all_ended else math.inf
+    returns, exposure, all_ended = Stream(), dict.fromkeys(masks, 0.0), True
+    for played in _blocks(_Episodes(simulator, table, masks, seed, episodes, length, ended), executor):
+        returns.add(played.returns / length if criterion == AVERAGE else played.returns)
+        all_ended &= played.all_ended
+        for name, share in played.exposure.items():
+            exposure[name] += share * (played.returns.size / episodes)
+    largest = max(abs(returns.least), abs(returns.largest))
+    variance = returns.variance if returns.largest - returns.least > RELATIVE_ROUNDING * largest else 0.0
+    quantiles, intervals = returns.quantiles(PERCENTS)
+    beyond = 0.0 if isinstance(criterion, int) or all_ended else math.inf
     if criterion is None:
         beyond = gamma**length * max(abs(bound) for bound in simulator.reward_range) / (1 - gamma)
     return Evaluation(
-        mean=float(returns.mean()),
+        mean=returns.mean,
         variance=variance,
         standard_error=math.sqrt(variance / episodes),
-        quantiles=dict(zip(PERCENTS, np.percentile(returns, PERCENTS).tolist(), strict=True)),
-        returns=returns,
-        exposure=played.exposure,
+        quantiles=quantiles,
+        quantile_intervals=intervals,
+        returns=returns.kept,
+        exposure=exposure,
         horizon=length,
         truncation_error=beyond,
         episodes=episodes,
@@ -217,6 +238,37 @@ def evaluate(
         criterion=criterion,
         **exact,
     )
+
+
+@dataclass(frozen=True)
+class _Episodes:
+    """What all blocks of episodes share; see ``roll_out``."""
+
+    simulator: Simulator
+    table: Array | Agent
+    masks: dict[str, Mask]
+    seed: int
+    episodes: int
+    length: int
+    ended: Mask | None
+
+
+def _played(shared: _Episodes, block: int) -> Played:
+    """One block of episodes."""
+    count = min(BLOCK, shared.episodes - block * BLOCK)
+    return roll_out(
+        shared.simulator, shared.table, shared.masks, shared.seed, count, shared.length, shared.ended, block
+    )
+
+
+def _blocks(shared: _Episodes, executor: Executor | None) -> Iterator[Played]:
+    """All blocks, in their order."""
+    blocks = range(-(-shared.episodes // BLOCK))
+    if executor is None:
+        yield from (_played(shared, block) for block in blocks)
+        return
+    for _, played in Workers(executor).run(_played, shared, blocks):
+        yield played
 
 
 def _with_memory(mdp: MDP, policy: Any) -> MDP:

@@ -30,14 +30,16 @@ def roll_out(
     episodes: int,
     horizon: int,
     ended: Mask | None = None,
+    block: int = 0,
 ) -> Played:
     """Episodes of ``horizon`` steps, with the share of discounted time in each set.
 
     With a mask ``ended`` (S,) of the states that end an episode, they take as long as that takes, at most ``horizon``
-    steps, and visits are counted instead of shares. Errors name the call, the step and the seed.
+    steps, and visits are counted instead of shares. Errors name the call, the step and the seed. Each ``block`` of
+    episodes has draws of its own.
     """
     returns, time, weight, total, all_ended = np.zeros(episodes), dict.fromkeys(masks, 0.0), 1.0, 0.0, False
-    for states, rewards in steps(simulator, policy, seed, episodes, horizon):
+    for states, rewards in steps(simulator, policy, seed, episodes, horizon, block):
         if ended is not None and ended[states].all():
             all_ended = True
             break
@@ -56,13 +58,16 @@ def roll_out(
 
 
 def steps(
-    simulator: Simulator, policy: Array | Agent, seed: int, episodes: int, horizon: int
+    simulator: Simulator, policy: Array | Agent, seed: int, episodes: int, horizon: int, block: int = 0
 ) -> Iterator[tuple[Indices, Array]]:
     """For each step the states (episodes,) before it and the rewards (episodes,) that it pays.
 
     A policy (T, S, A) has a table for each step.
     """
-    rng, when = np.random.default_rng(seed), f" (seed {seed})"
+    rng, seeded = np.random.default_rng(seed), f"seed {seed}"
+    if block > 0:
+        rng, seeded = np.random.default_rng([seed, block]), f"seed {seed}, block {block}"
+    when = f" ({seeded})"
     play = Play(policy, episodes) if isinstance(policy, Agent) else None
     tables = np.empty((0, 0)) if isinstance(policy, Agent) else policy
     cumulative = cumulative_rows(tables) if play is None and tables.ndim == 2 else np.empty(0)
@@ -74,7 +79,7 @@ def steps(
             actions = drawn_actions(cumulative_rows(tables[step]) if tables.ndim == 3 else cumulative, states, rng)
         else:
             actions = play.actions(states)
-        when = f" (step {step}, seed {seed})"
+        when = f" (step {step}, {seeded})"
         with _noted("sample", when):
             found = simulator.sample(states, actions, rng)
         next_states, rewards = checked_sample(simulator, found, episodes, when)

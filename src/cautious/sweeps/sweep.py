@@ -17,6 +17,7 @@ from cautious.models.simulators import Simulator
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk
+from cautious.runtime.executors import checked_executor
 from cautious.status import DEFAULT_TOLERANCE
 from cautious.sweeps.folder import Job, ResultFolder
 from cautious.sweeps.jobs import SweepProgress, run_jobs
@@ -105,6 +106,7 @@ def sweep(
     limit = np.inf
     if run_timeout_seconds is not None:
         limit = as_number("run_timeout_seconds", run_timeout_seconds, 0.0, open_ends="(")
+    checked_executor(executor)
     content = Content(subjects, chosen, as_number("tolerance", tolerance, 0.0))
     retries = as_flag("retry_failed", retry_failed)
     wanted, references = _jobs(content, everyone, budgets, numbers)
