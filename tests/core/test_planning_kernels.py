@@ -267,7 +267,8 @@ def test_other_loops_refuse_what_does_not_fit():
         planning.bellman_in_place(0, *rows, np.ones(2), 0.5, np.ones(1), True)
     with pytest.raises(ValueError, match="bellman_in_place needs"):
         planning.bellman_in_place(0, *rows, np.ones(1), 0.5, np.ones(0), True)
-    for passes, wrong in ((-1, np.empty((KEPT_ITERATES, 1))), (4, np.empty((3, 1))), (4, np.empty((KEPT_ITERATES, 2)))):
+    right = np.empty((KEPT_ITERATES, 1))
+    for passes, wrong in ((-1, right), (2**62, right), (4, np.empty((3, 1))), (4, np.empty((KEPT_ITERATES, 2)))):
         with pytest.raises(ValueError, match="evaluate_repeatedly needs"):
             planning.evaluate_repeatedly(*rows, one, 0.5, one, passes, wrong)
     with pytest.raises(ValueError, match="combine_summaries needs"):

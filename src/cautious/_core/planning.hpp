@@ -20,6 +20,8 @@ static_assert(PIECE % BLOCK_STATES == 0);
 
 // iterates that evaluate_repeatedly keeps
 inline constexpr i64 KEPT_ITERATES = 4;
+// no call makes more: a call cannot be interrupted
+inline constexpr i64 MAX_PASSES = 10'000;
 
 inline i64 pieces_of(i64 n_states) { return (n_states + PIECE - 1) / PIECE; }
 inline bool are_pieces(i64 first, i64 last, i64 n_states) {
@@ -118,7 +120,7 @@ Done evaluate(Rows<I> p, In<double> b, double gamma, In<double> old_values, Out<
 // v <- b + gamma P_pi v, so many times: pass i writes row i % 4 of `iterates` (4, S), so that the last four remain.
 template <class I>
 Done evaluate_repeatedly(Rows<I> p, In<double> b, double gamma, In<double> v, i64 passes, Matrix<double> iterates) {
-    REQUIRE(b.size == p.count() && v.size == b.size && passes >= 0);
+    REQUIRE(b.size == p.count() && v.size == b.size && 0 <= passes && passes <= MAX_PASSES);
     REQUIRE(iterates.rows == KEPT_ITERATES && iterates.columns == b.size);
     for (i64 pass = 0; pass < passes; ++pass) {
         In<double> before = pass == 0 ? v : In<double>(iterates.row((pass - 1) % KEPT_ITERATES));
