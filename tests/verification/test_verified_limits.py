@@ -241,6 +241,12 @@ def test_many_false_claims_about_limits(horizon):
         check_mutations(seed, 20, horizon)
 
 
+def test_a_divergence_of_an_occupancy_that_is_known_exactly():
+    mdp = ca.MDP(np.ones((1, 2, 1)), [[1.0, 1.0]], 1)
+    limit = ca.KL([[0.5, 0.5]]) <= 1
+    assert ca.verify(ca.solve(ca.Problem(mdp, constraints=[limit], horizon=1))).proved
+
+
 @pytest.mark.parametrize("horizon", [None, 1, 3])
 def test_states_that_a_limit_closes_keep_allowed_rows(horizon):
     allowed = np.array([[True, True], [False, True]])

@@ -388,7 +388,8 @@ class Entropic(Prior):
             if mass > 0
         )
         steepest = max(-least(-abs(log_prior)) for log_prior in logarithms)
-        change = ball(epsilon) * ball(reached.size / epsilon).log()
+        # a point that is the exact occupancy changes by nothing
+        change = ball(epsilon) * ball(reached.size / epsilon).log() if epsilon else ball(epsilon)
         return epsilon * steepest - least(-point - change)
 
 

@@ -256,6 +256,16 @@ def machine():
     return ca.MDP(transitions, rewards, discount=0.95, start=[1, 0, 0], state_names=names)
 
 
+@pytest.mark.parametrize("others", [[ca.Variance()], [ca.Variance(), ca.CVaR(0.5), ca.KL(np.full(2, 0.5))]])
+def test_convex_limits_that_cannot_be_kept_beside_scalar_risks(others):
+    mdp = ca.MDP(np.full((2, 2, 2), [0.9, 0.1]), [[0.0, 1.0], [2.0, -1.0]], 0.9)
+    floors = ca.TaskFloors(np.ones((1, 2, 2)), [1.0])
+    for risk in (sum(others[1:], floors + others[0]), sum(others[1:], others[0] + floors)):
+        solution = ca.solve(ca.Problem(mdp, risk, constraints=[ca.TotalVariation([0.0, 1.0]) <= 0.1]))
+        assert solution.status is ca.Status.INFEASIBLE
+        assert "TotalVariation <= 0.1" in solution.certificate.statement
+
+
 def test_a_limit_of_zero_forbids_states_exactly():
     mdp = machine()
     found = ca.solve(ca.Problem(mdp, constraints=[ca.Exposure("broken") <= 0])).require()

@@ -41,7 +41,7 @@ def explained(problem: Problem, conflict: Conflict, target: Target, dispatch: Di
         terms = [problem.terms[other] for other in rest]
         outcome = dispatch(problem.part(np.zeros(problem.mdp.shape), terms), _own(target))
         if outcome.conflict is not None:
-            numbers, conflict = rest, _expanded(problem, rest, outcome.conflict)
+            numbers, conflict = rest, expanded(problem, rest, outcome.conflict)
     return Explained(conflict, numbers)
 
 
@@ -84,7 +84,7 @@ def _involved(problem: Problem, conflict: Conflict) -> tuple[int, ...]:
     return tuple(sorted(number for number, w in weight.items() if w > MIN_RELATIVE_WEIGHT * most))
 
 
-def _expanded(problem: Problem, numbers: tuple[int, ...], found: Conflict) -> Conflict:
+def expanded(problem: Problem, numbers: tuple[int, ...], found: Conflict) -> Conflict:
     """A conflict of the terms with these numbers as one of the whole problem."""
     weights, place = [], 0
     for number, size in _blocks(problem):
