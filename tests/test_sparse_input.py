@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import psutil
 import pytest
 import scipy.sparse as sp
 
@@ -250,6 +251,26 @@ def test_other_numbers_of_dimensions_are_refused(shape):
 def test_shapes_that_no_memory_holds_are_refused(shape):
     with pytest.raises(ca.InputError, match="transitions"):
         ca.MDP(sp.coo_array(([1.0], ([0], [0])), shape=shape), R)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("shape", [(6, -1), (-6, 3), (-6, -3)])
+def test_negative_shapes_are_refused(kind, shape):
+    rows, rewards, metric = (sp.csr_array(dense).asformat(kind) for dense in (P.reshape(6, 3), P.reshape(6, 3), PATH))
+    for matrix in (rows, rewards, metric):
+        matrix._shape = shape
+    with pytest.raises(ca.InputError, match="transitions"):
+        ca.MDP(rows, R)
+    with pytest.raises(ca.InputError, match="rewards"):
+        ca.MDP(P, rewards)
+    with pytest.raises(ca.InputError, match="metric"):
+        ca.Problem(ca.MDP(P, R), ca.Wasserstein(np.full(3, 1 / 3), metric))
+
+
+def test_rows_that_fit_once_but_not_as_often_as_they_are_copied_are_refused():
+    rows = psutil.virtual_memory().total // 16
+    with pytest.raises(ca.InputError, match="this machine has"):
+        ca.MDP(sp.dok_array((8 * (rows // 8), 8)), R)
 
 
 SPOIL = """

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from cautious.errors import InputError
 
 REAL = "biuf"
+# arrays with an entry of 8 bytes for each row while a matrix is converted and checked: two index pointers and a sum
+ARRAYS_OF_ROWS = 3
 MISSING_ENTRY = (TypeError, ValueError, OverflowError, AttributeError, KeyError)
 
 
@@ -50,12 +52,12 @@ def stored_dtype(matrix: Any) -> Any:
 
 def _shape(name: str, matrix: Any) -> tuple[int, int]:
     shape = matrix.shape
-    if len(shape) != 2:
-        raise InputError(f"{name} is a sparse array of shape {shape}; expected two dimensions")
-    needed, memory = 8 * (shape[0] + 1), psutil.virtual_memory().total
+    if len(shape) != 2 or min(shape) < 0:
+        raise InputError(f"{name} is a sparse array of shape {shape}; expected two dimensions, neither negative")
+    needed, memory = 8 * ARRAYS_OF_ROWS * (shape[0] + 1), psutil.virtual_memory().total
     if needed > memory:
         raise InputError(
-            f"{name} has shape {shape}: the index of its rows alone takes {needed} bytes, and this machine has {memory}"
+            f"{name} has shape {shape}: checking so many rows takes {needed} bytes, and this machine has {memory}"
         )
     return int(shape[0]), int(shape[1])
 

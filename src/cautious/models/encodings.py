@@ -28,7 +28,7 @@ LARGEST_SQUARED = 1e150
 def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:
     """CSR (S*A, S) with summed duplicates, the number of actions, and the tolerance its row sums deserve."""
     if sp.issparse(transitions):
-        if len(transitions.shape) != 2 or 0 in transitions.shape or transitions.shape[0] % transitions.shape[1]:
+        if len(transitions.shape) != 2 or min(transitions.shape) < 1 or transitions.shape[0] % transitions.shape[1]:
             raise InputError(
                 f"transitions has shape {transitions.shape}; a sparse matrix must be (S*A, S), row s*A + a"
             )
