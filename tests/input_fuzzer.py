@@ -9,6 +9,7 @@ exception or a call that takes longer than ``SECONDS_PER_CALL`` is a failure, pr
 
 import argparse
 import contextlib
+import functools
 import io
 import json
 import os
@@ -23,6 +24,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import typer.main
 
 import cautious as ca
 from cautious.cli import main as command_line
@@ -32,6 +34,8 @@ from cautious.studio.scenario import EXAMPLES
 # of processor time
 SECONDS_PER_CALL = 20
 MEMORY = 8 * 2**30
+# files are written there, if there is such a folder: it is memory
+MEMORY_FOLDER = Path("/dev/shm")
 TEXTS = "0|-1|1|2|0.5|nan|inf|-inf|1e400|1e-400|99999999999|2147483648|18446744073709551616|true|null|None|[]|{}|[[|{{"
 MARKS = ",;:='#\"\n\0"
 TOKENS = [
@@ -204,8 +208,10 @@ def main():
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.signal(signal.SIGPROF, too_long)
+    # the same for every command line, and most of its time
+    typer.main.get_command = functools.cache(typer.main.get_command)
     failures = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None) as folder:
         os.chdir(folder)
         inputs = Inputs(Path(folder))
         kinds = inputs.kinds() if asked.kind is None else [asked.kind]

@@ -211,6 +211,10 @@ def linear_problem(
 def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> float:
     """What no policy earns from the table of a linear problem, by the multipliers of the witness."""
     mdp = problem.mdp
+    used = problem.active_pairs
+    if not linear.reward[used].any() and (linear.size is None or not linear.size[used].any()):
+        # exactly nothing, which rounding on the safe side would not show
+        return 0.0
     v = np.asarray(witness.multipliers, dtype=np.float64)
     if isinstance(mdp.horizon, int):
         # multipliers of pairs that nobody can reach do no harm, and the pairs that are kept are known sooner

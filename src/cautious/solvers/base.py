@@ -272,7 +272,9 @@ class Outcome:
         if candidate.conflict is None:
             return
         excess = conflict_bound(problem, candidate.conflict)
-        if excess < 0 or (excess == 0 and not problem.parts.limits):
+        # limits may be reached, barriers must be exceeded
+        strict = sum(term.risk.floors.size for term in problem.parts.barriers)
+        if excess < 0 or (excess == 0 and np.any(np.asarray(candidate.conflict.weights)[:strict] > 0)):
             self.conflict = candidate.conflict
             if candidate.policy is not None:
                 self.evaluated = evaluate_policy(problem, candidate.policy, candidate.states)

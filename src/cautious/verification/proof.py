@@ -186,6 +186,10 @@ class Proof:
             - sum((Fraction(float(w)) * b for w, b in zip(claimed.weights, floors, strict=True)), Fraction(0))
         )
 
+    def weighs_barriers(self) -> bool:
+        """Whether the proof of conflict rests on a barrier."""
+        return self.claim.conflict is not None and bool(np.any(self.claim.conflict.weights > 0))
+
 
 def _single_bound(limit: Limit) -> Fraction:
     """The bound on the only term of a limit."""

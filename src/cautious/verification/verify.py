@@ -166,7 +166,7 @@ def _infeasible(proof: Proof) -> Verification:
     if excess is None:
         return _failed("The solution claims that the requirements cannot be met, and holds no witness of that.")
     # barriers must be exceeded; limits may be reached
-    if excess > 0 or (excess == 0 and proof.claim.limits):
+    if excess > 0 or (excess == 0 and not proof.weighs_barriers()):
         return _failed(f"By its witness the weighted requirements could be exceeded by {_shown(excess)}.", -excess)
     text = f"Every policy misses the weighted requirements by {_shown(-excess)} or more."
     return Verification(True, -inf, -inf, 0.0, -excess, f"Proved infeasible. {text}")

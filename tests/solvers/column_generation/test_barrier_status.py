@@ -154,3 +154,18 @@ def test_unavoidable_zero_prior_is_infeasible_and_named():
     assert solution.status is ca.Status.INFEASIBLE
     assert solution.objective == -np.inf
     assert "home" in solution.certificate.statement or "cliff" in solution.certificate.statement
+
+
+@pytest.mark.parametrize("limits", [[], [ca.Exposure([1]) <= 0.3], [ca.KL(np.full((4, 2), 1 / 8)) <= 2]])
+@pytest.mark.parametrize("horizon", [None, 5, "average"])
+def test_a_barrier_on_what_no_policy_reaches_is_infeasible_without_any_margin(horizon, limits):
+    transitions = np.zeros((4, 2, 4))
+    transitions[0, 0, 0] = transitions[0, 1, 1] = 1
+    transitions[1, :, 0] = transitions[2, :, 3] = transitions[3, :, 2] = 1
+    mdp = ca.MDP(transitions, np.arange(8.0).reshape(4, 2), 0.9 if horizon is None else 1, start=[1, 0, 0, 0])
+    far = np.zeros((1, 4, 2))
+    far[0, 2:] = 5
+    for risk in (ca.SafeSet([2, 3], 1.0), ca.TaskFloors(far, [0.0]), ca.SafeSet([2], 1.0) + ca.SafeSet([0], 0.9)):
+        solution = ca.solve(ca.Problem(mdp, risk, constraints=limits, horizon=horizon))
+        assert solution.status is ca.Status.INFEASIBLE
+        assert ca.verify(solution).proved
