@@ -81,7 +81,8 @@ class Problem:
             _try_out(risk, bound, mdp)
             _refuse_idle_barriers(risk, caution)
             _refuse_shares(bound, mdp)
-        limits = [bound_limit(constraint, mdp) for constraint in constraints]
+        usable = Support(mdp, ()).active_pairs if constraints else mdp.allowed
+        limits = [bound_limit(constraint, mdp, usable) for constraint in constraints]
         for limit in limits:
             _try_out(limit.measure, limit.measure, mdp)
             _refuse_shares(limit.measure, mdp)

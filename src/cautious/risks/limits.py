@@ -43,13 +43,14 @@ class Limit(Risk):
     """``measure`` is bound to a model; ``sign`` is -1 where the user wrote ``>=``, and then both are negated.
 
     ``source`` is the measure as it was written. ``sums_to_one``: occupancies of the model do; expected visits do not.
+    ``usable`` (S, A) are the pairs that any policy uses.
     """
 
     measure: Risk
     bound: float
     sign: int
     name: str
-    allowed: Mask
+    usable: Mask
     source: Risk
     sums_to_one: bool = True
     structure = Structure.LIMIT
@@ -131,13 +132,18 @@ class Limit(Risk):
         return LimitWitness(0.0, tuple(risk.simple_witness(active) for _, risk in terms_of(self.measure)))
 
     @cached_property
+    def _usable_rows(self) -> sp.csr_array:
+        """The rows of a linear limit (m, pairs) at the pairs that any policy uses."""
+        assert isinstance(self.measure, WorstOf)
+        return self.measure.features[:, np.flatnonzero(self.usable.ravel())]
+
+    @cached_property
     def _range(self) -> tuple[float, float]:
         """The least that any row of a linear limit can be, and the most."""
-        assert isinstance(self.measure, WorstOf)
-        rows = self.measure.features[:, np.flatnonzero(self.allowed.ravel())]
+        rows = self._usable_rows
         if rows.shape[1] == 0:
             # a part of the model that nobody can be in
-            return np.inf, -np.inf
+            return (np.inf, -np.inf) if self.sums_to_one else (0.0, 0.0)
         low, high = float(rows.min()), float(rows.max())
         if self.sums_to_one:
             return low, high
@@ -153,9 +159,8 @@ class Limit(Risk):
         """Whether a linear limit holds exactly where some pairs are not used."""
         if not self.linear or self.always_holds or self._range[0] < self.bound:
             return False
-        assert isinstance(self.measure, WorstOf)
         # other entries are rounded, and may be on either side of a bound that they seem to meet
-        return self.bound == 0 or bool(np.all(np.abs(self.measure.features.data) == 1))
+        return self.bound == 0 or (self.sums_to_one and bool(np.all(np.abs(self._usable_rows.data) == 1)))
 
     @cached_property
     def excess(self) -> WorstOf:
@@ -163,7 +168,7 @@ class Limit(Risk):
         assert isinstance(self.measure, WorstOf)
         if self.bound == 0:
             return self.measure
-        above = np.where(self.allowed.ravel(), self.measure.features.toarray() - self.bound, 0.0)
+        above = np.where(self.usable.ravel(), self.measure.features.toarray() - self.bound, 0.0)
         return replace(self.measure, features=sp.csr_array(above))
 
     def permitted(self) -> Mask | None:
@@ -176,7 +181,7 @@ class Limit(Risk):
     def restricted(self, mdp: MDP, states: Indices) -> "Limit | None":
         """The same limit on the measure in the smaller model."""
         smaller = self.measure.restricted(mdp, states)
-        return None if smaller is None else replace(self, measure=smaller, allowed=mdp.allowed)
+        return None if smaller is None else replace(self, measure=smaller, usable=self.usable[states])
 
     @property
     def typical_slope(self) -> float:
@@ -201,8 +206,8 @@ class Limit(Risk):
         return LimitWitness(float(prices.sum()), (prices,))
 
 
-def bound_limit(constraint: object, mdp: MDP) -> Limit:
-    """A constraint in a model."""
+def bound_limit(constraint: object, mdp: MDP, usable: Mask) -> Limit:
+    """A constraint in a model whose policies use these pairs (S, A)."""
     if not isinstance(constraint, Constraint):
         raise IncompatibleError(
             f"constraints must hold comparisons like ca.Exposure(states) <= 0.02, found {type(constraint).__name__}"
@@ -216,7 +221,7 @@ def bound_limit(constraint: object, mdp: MDP) -> Limit:
         raise InputError(f"{constraint!r}: every weight of the measure is zero")
     sums = mdp.horizon != TOTAL
     if constraint.sense == "<=":
-        return Limit(measure, constraint.bound, 1, repr(constraint), mdp.allowed, constraint.measure, sums)
+        return Limit(measure, constraint.bound, 1, repr(constraint), usable, constraint.measure, sums)
     assert isinstance(measure, WorstOf)
     negated = replace(measure, features=-measure.features)
-    return Limit(negated, -constraint.bound, -1, repr(constraint), mdp.allowed, constraint.measure, sums)
+    return Limit(negated, -constraint.bound, -1, repr(constraint), usable, constraint.measure, sums)

@@ -9,9 +9,12 @@ from cautious.arrays import Array
 from cautious.checks import as_distribution, as_floats, check_nonnegative, sum_tolerance
 from cautious.episodes.demonstrations import Demonstrations
 from cautious.errors import IncompatibleError, InputError
-from cautious.models.horizons import TOTAL
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy, policy_occupancy
+
+# of a state that the policy of a prior visits: far above the least double, so that the shares of its actions are kept
+LEAST_SHARE = 1e-200
 
 
 @runtime_checkable
@@ -34,7 +37,7 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
         return _demonstrated(name, prior, mdp)
     if isinstance(prior, HasPolicy):
         _require_transitions(name, mdp)
-        return policy_occupancy(mdp, _solution_policy(name, prior, mdp)).pairs
+        return _policy_prior(mdp, _solution_policy(name, prior, mdp))
     array = as_floats(name, prior)
     tolerance = sum_tolerance(getattr(prior, "dtype", np.float64))
     if mdp.horizon == TOTAL and array.shape == (mdp.n_states,):
@@ -47,7 +50,7 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
     check_nonnegative(name, array)
     if np.all(np.abs(array.sum(axis=1) - 1) <= tolerance):
         _require_transitions(name, mdp)
-        return policy_occupancy(mdp, check_policy(mdp, prior)).pairs
+        return _policy_prior(mdp, check_policy(mdp, prior))
     if mdp.horizon == TOTAL:
         return array
     total = float(array.sum())
@@ -57,6 +60,22 @@ def resolve_prior(name: str, prior: Any, mdp: MDP) -> Array:
             "a policy has every row summing to 1"
         )
     return np.asarray(array / total)
+
+
+def _policy_prior(mdp: MDP, policy: Array) -> Array:
+    """The occupancy (S, A) of a policy, positive wherever the policy goes.
+
+    Far from the start the shares of states fall below rounding, and are found as zero. A prior of zero would forbid
+    these states, which the policy itself visits.
+    """
+    found = policy_occupancy(mdp, policy)
+    if isinstance(mdp.horizon, int) or mdp.horizon == AVERAGE:
+        # step by step nothing is lost; in the long run only some of the states that are reached count
+        return found.pairs
+    hardly = found.reached & (found.pairs.sum(axis=1) < LEAST_SHARE)
+    if mdp.horizon == TOTAL:
+        hardly &= ~mdp.ended
+    return np.where(hardly[:, None], LEAST_SHARE * policy, found.pairs)
 
 
 def _demonstrated(name: str, prior: Demonstrations, mdp: MDP) -> Array:

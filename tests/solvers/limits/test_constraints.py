@@ -472,3 +472,25 @@ def test_limits_that_every_policy_keeps_have_no_price(horizon, size):
         assert found.constraints[0].price == 0
     beyond = ca.solve(ca.Problem(mdp, constraints=[everywhere <= 1 - 1e-9], horizon=horizon))
     assert beyond.status is ca.Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("horizon", [None, 1, 5])
+def test_a_bound_that_only_states_out_of_reach_could_miss(horizon):
+    transitions = np.zeros((3, 2, 3))
+    transitions[:2, 0, 0] = transitions[:2, 1, 1] = transitions[2, :, 2] = 1
+    mdp = ca.MDP(transitions, [[1.0, 0.0], [2.0, 0.0], [9.0, 9.0]], 0.9, start=[1, 0, 0])
+    elsewhere = np.array([[0.0, 0.0], [0.0, 0.0], [0.75, -0.25]])
+    free = ca.solve(ca.Problem(mdp, horizon=horizon))
+    for limit in (ca.Return(elsewhere) <= 0, ca.Return(elsewhere) >= 0):
+        found = ca.solve(ca.Problem(mdp, constraints=[limit], horizon=horizon)).require()
+        assert found.objective == pytest.approx(free.objective)
+        assert ca.verify(found).proved
+    for limit in (ca.Return(elsewhere) <= -1e-3, ca.Return(elsewhere) >= 1e-3):
+        found = ca.solve(ca.Problem(mdp, constraints=[limit], horizon=horizon))
+        assert found.status is ca.Status.INFEASIBLE
+
+
+def test_visits_of_a_model_that_has_ended_before_it_begins():
+    mdp = ca.MDP(np.full((2, 1, 2), [0.0, 1.0]), [[-1.0], [0.0]], 1, start=[0, 1])
+    for limit, status in ((ca.Exposure([0]) >= 1, "INFEASIBLE"), (ca.Exposure([0]) <= 1, "SOLVED")):
+        assert ca.solve(ca.Problem(mdp, constraints=[limit], horizon="total")).status.name == status
