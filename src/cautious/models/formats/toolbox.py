@@ -19,6 +19,7 @@ from cautious.arrays import Array
 from cautious.errors import FileError, IncompatibleError, shown
 from cautious.models.formats import companion
 from cautious.models.formats.companion import refuse_reward_square
+from cautious.models.formats.matlab import DamagedError, variables
 from cautious.models.formats.reader_options import ReaderOptions, settled_discount, settled_start
 from cautious.models.tabular import MDP
 from cautious.regular_files import opened, size_of
@@ -118,8 +119,14 @@ def read_matlab(path: Path, given: ReaderOptions) -> MDP:
 def _load_matlab(path: Path) -> dict[str, Any]:
     """The wanted variables; sizes are looked at before anything is unpacked."""
     with opened(path) as stream:
-        limit = FREE_BYTES + _storage.LARGEST_RATIO * size_of(stream)
+        size = size_of(stream)
+        limit = FREE_BYTES + _storage.LARGEST_RATIO * size
         try:
+            # the text that a file of level 5 begins with has no zeros in it, and the one of level 4 begins with numbers
+            level_4 = b"\0" in stream.read(4)
+            stream.seek(0)
+            if not level_4:
+                return variables(stream, size, WANTED, limit)
             for name, shape, _ in sio.whosmat(stream):
                 if name in WANTED and math.prod(shape) * 8 > limit:
                     raise FileError(f"{path}: {name} has shape {shape}, too large for a file of this size")
@@ -127,17 +134,15 @@ def _load_matlab(path: Path) -> dict[str, Any]:
             return dict(sio.loadmat(stream, variable_names=WANTED, spmatrix=False))
         except FileError:
             raise
-        except NotImplementedError:
-            raise FileError(f"{path}: a MATLAB file of version 7.3; save it with -v7") from None
+        except DamagedError as error:
+            raise FileError(f"{path}: not a readable MATLAB file: {error}") from None
         # SciPy's reader has no error of its own: on damaged files it raises whatever its code meets
         except Exception as error:
             raise FileError(f"{path}: not a readable MATLAB file, or damaged ({shown(error, 120)})") from None
 
 
 def _actions_first(value: Any) -> Any:
-    """(S, S, A) to (A, S, S); a cell array to a list; MATLAB drops an axis of length one at the end."""
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return list(value.ravel())
+    """(S, S, A) to (A, S, S); MATLAB drops an axis of length one at the end."""
     if isinstance(value, np.ndarray) and value.ndim == 3:
         return np.moveaxis(value, 2, 0)
     return value
