@@ -54,7 +54,7 @@ def test_plot_and_page(points, tmp_path):
     points.report(tmp_path / "limits.html")
     text = (tmp_path / "limits.html").read_text(encoding="utf-8")
     assert "what the limit costs" in text
-    assert "at most 0.2 %" in text
+    assert "at most 0.2&nbsp;%" in text
 
 
 def test_out_of_reach_and_returns():

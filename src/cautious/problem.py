@@ -51,6 +51,9 @@ class Problem:
     False
     """
 
+    # what ca.solve looks for unless it is told; a problem file can say it
+    deterministic = False
+
     def __init__(
         self,
         mdp: MDP,
@@ -117,6 +120,7 @@ class Problem:
         other = object.__new__(Problem)
         support = self.support if same else None
         other._set(self.mdp, self.unbound_risk, self.risk, caution, self.reward, terms, support, self.constraints)
+        other.deterministic = self.deterministic
         return other
 
     def part(self, reward: Array, terms: Sequence[tuple[float, Risk]], own_support: bool = False) -> "Problem":

@@ -313,3 +313,70 @@ def test_a_measure_can_have_a_name(swim, tmp_path):
     text = '[[constraints]]\nkind = "Exposure"\nstates = [0, 1, 2, 3]\nat_most = 0.9\nname = "the near bank"\n'
     found = read_problem(write(tmp_path, '[model]\nworld = "river_swim"\n' + text))
     assert [repr(one) for one in found.constraints] == ["Exposure(the near bank) <= 0.9"]
+
+
+def test_a_file_can_ask_for_one_action_in_every_state(swim, tmp_path):
+    limit = '[[constraints]]\nkind = "Exposure"\nstates = [0]\nat_most = 0.3\n'
+    found = read_problem(write(tmp_path, 'deterministic = true\n[model]\nworld = "river_swim"\n' + limit))
+    assert found.deterministic
+    assert found.with_caution(2.0).deterministic
+    solution = ca.solve(found)
+    assert "mixed_bound" in solution.certificate.facts
+    assert "mixed_bound" not in ca.solve(found, deterministic=False).certificate.facts
+    assert not ca.Problem(swim).deterministic
+    with pytest.raises(ca.FileError, match="deterministic must be True or False, found 'yes'"):
+        read_problem(write(tmp_path, 'deterministic = "yes"\n[model]\nworld = "river_swim"\n'))
+
+
+LOG = "state,action,reward,next_state,orders,served\n"
+ROWS = ["good,run,5,good,4,4", "good,run,7,failed: seal,6,3", "failed: seal,mend,-3,good,5,0", "good,wait,0,good,4,2"]
+
+
+def log_file(tmp_path, constraint, model=""):
+    (tmp_path / "log.csv").write_text(LOG + "\n".join(ROWS) + "\n")
+    text = (
+        f'[model]\ntransitions = "log.csv"\ndiscount = 0.9\nuntried = "forbid"\n{model}[[constraints]]\n{constraint}\n'
+    )
+    return write(tmp_path, text)
+
+
+def test_states_can_be_a_pattern(tmp_path):
+    found = read_problem(log_file(tmp_path, 'kind = "Exposure"\nstates = ["failed*"]\nname = "failed"\nat_most = 0.5'))
+    (limit,) = found.limits
+    row = limit.measure.features.toarray().reshape(found.mdp.shape)
+    assert np.array_equal(row.max(axis=1) > 0, [name.startswith("failed") for name in found.mdp.state_names])
+    with pytest.raises(ca.FileError, match=r"no state matches 'broke\*'"):
+        read_problem(log_file(tmp_path, 'kind = "Exposure"\nstates = ["broke*"]\nat_most = 0.5'))
+
+
+def test_columns_of_the_log_are_rewards(tmp_path):
+    asked = 'kind = "Return"\nrewards = { served = 1, orders = -0.5 }\nname = "served"\nat_least = -1'
+    found = read_problem(log_file(tmp_path, asked))
+    table = found.constraints[0].measure.rewards
+    good, failed = (found.mdp.state_names.index(name) for name in ("good", "failed: seal"))
+    run, wait, mend = (found.mdp.action_names.index(name) for name in ("run", "wait", "mend"))
+    assert table[good, run] == pytest.approx((4 + 3) / 2 - 0.5 * (4 + 6) / 2)
+    assert table[good, wait] == pytest.approx(2 - 0.5 * 4)
+    assert table[failed, mend] == pytest.approx(-2.5)
+    for wrong, words in (
+        ("{ srved = 1 }", "srved"),
+        ("{ }", "needs at least one column"),
+        ('{ served = "a" }', "Return.rewards.served must be a number"),
+    ):
+        with pytest.raises(ca.FileError, match=words):
+            read_problem(log_file(tmp_path, f'kind = "Return"\nrewards = {wrong}\nat_least = 0'))
+    world = '[model]\nworld = "river_swim"\n[[constraints]]\nkind = "Return"\nrewards = { a = 1 }\nat_least = 0\n'
+    with pytest.raises(ca.FileError, match="the model is not a table"):
+        read_problem(write(tmp_path, world))
+
+
+def test_steps_can_be_months_or_days(tmp_path):
+    rows = "run,2026-01,b,go,2,a\nrun,2025-12,a,go,1,b\n"
+    (tmp_path / "log.csv").write_text("episode,step,state,action,reward,next_state\n" + rows)
+    log = ca.from_transitions(tmp_path / "log.csv", discount=0.9).log
+    assert (log.first.tolist(), log.rewards.tolist()) == ([0], [1.0, 2.0])
+    for wrong, words in (("2026-02", "step 24313 follows"), ("2026-13", "a month as 2026-03")):
+        text = rows.replace("2026-01", wrong)
+        (tmp_path / "log.csv").write_text("episode,step,state,action,reward,next_state\n" + text)
+        with pytest.raises(ca.FileError, match=words):
+            ca.from_transitions(tmp_path / "log.csv", discount=0.9)

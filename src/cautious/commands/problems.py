@@ -3,7 +3,7 @@
 import inspect
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import chain
 from pathlib import Path
@@ -84,18 +84,29 @@ def read_problem(
     risk: str | None = None,
     caution: float | None = None,
     horizon: Any = None,
+    limits: Sequence[str] = (),
 ) -> "Problem":
-    """A problem by its name on the command line, with another risk, caution or horizon where given."""
+    """A problem by its name on the command line, with another risk, caution or horizon and more limits where given."""
     from cautious import Problem
-    from cautious.commands.risk_spec import parse_risk
+    from cautious.commands.risk_spec import parse_limit, parse_risk
 
     found = _own_problem(name, options, horizon)
-    if risk is None and caution is None and horizon in (None, found.mdp.horizon):
+    if risk is None and caution is None and horizon in (None, found.mdp.horizon) and not limits:
         return found
     chosen: Risk | None = found.unbound_risk if risk is None else parse_risk(risk)
     price, ahead = found.caution if caution is None else caution, found.mdp.horizon if horizon is None else horizon
     mdp = model_without_memory(found)
-    return _in_options(lambda: Problem(mdp, chosen, price, found.constraints, ahead))
+    constraints = [*found.constraints, *(parse_limit(limit, mdp) for limit in limits)]
+    asked = _in_options(lambda: Problem(mdp, chosen, price, constraints, ahead))
+    asked.deterministic = found.deterministic
+    return asked
+
+
+def warn_of_deterministic(problem: "Problem", name: str) -> None:
+    """Say that a key of the problem file plays no part in this command."""
+    if problem.deterministic:
+        text = f"cautious: warning: {name} has deterministic = true, which counts for cautious solve only"
+        typer.echo(text, err=True)
 
 
 def model_without_memory(problem: "Problem") -> "MDP":

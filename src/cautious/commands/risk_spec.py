@@ -1,13 +1,29 @@
-"""Risks in a few characters, for the command line: ``variance``, ``cvar:0.9``, ``2*variance+kl:prior.npy``."""
+"""Risks and limits in a few characters: ``variance``, ``2*variance+kl:prior.npy``, ``time:broken<=2%``."""
 
 import re
 from pathlib import Path
 
 import numpy as np
 
-from cautious import KL, CVaR, Entropy, InputError, PeakExposure, Quadratic, Risk, SafeSet, TotalVariation, Variance
-from cautious.commands.shared import RISK_FORMS
-from cautious.problem_files.risk_entries import array_from_file, refuse_bare_demonstrations
+from cautious import (
+    KL,
+    MDP,
+    CVaR,
+    Entropy,
+    Exposure,
+    InputError,
+    PeakExposure,
+    Quadratic,
+    Reach,
+    Return,
+    Risk,
+    SafeSet,
+    TotalVariation,
+    Variance,
+)
+from cautious.commands.shared import LIMIT_FORMS, RISK_FORMS
+from cautious.problem_files.risk_entries import array_from_file, matching_states, refuse_bare_demonstrations
+from cautious.risks.base import Constraint
 
 PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
     "kl": KL,
@@ -29,6 +45,39 @@ def parse_risk(text: str) -> Risk | None:
             term = _number(weight, text) * term
         total = term if total is None else total + term
     return total
+
+
+def parse_limit(text: str, mdp: MDP) -> Constraint:
+    """The constraint a text stands for: ``time:broken<=2%``, ``ever:3,4<=0.1``, ``return:served.npy>=40``."""
+    found = re.fullmatch(r"(.*?)(<=|>=)([^<>=]*)", text.strip())
+    if found is None:
+        raise InputError(f"--limit {text!r}: expected a measure, <= or >=, and a number, such as {LIMIT_FORMS}")
+    measure = _measure(found[1].strip(), text, mdp)
+    number, is_percent = found[3].strip().removesuffix("%"), found[3].strip().endswith("%")
+    try:
+        bound = float(number) / (100 if is_percent else 1)
+    except ValueError:
+        raise InputError(f"--limit {text!r}: {found[3].strip()!r} is not a number") from None
+    return measure <= bound if found[2] == "<=" else measure >= bound
+
+
+def _measure(body: str, text: str, mdp: MDP) -> Risk:
+    name, _, rest = body.partition(":")
+    if name in ("time", "ever") and rest:
+        states = matching_states(f"--limit {text!r}", _states(rest, text, "--limit"), mdp)
+        few = rest if any(isinstance(one, str) for one in states) else ""
+        chosen: Risk = Exposure(states, name=few) if name == "time" else Reach(states, name=few)
+        return chosen
+    if name == "return" and rest:
+        table: Risk = Return(array_from_file(f"--limit {text!r}", rest, Path(), solutions=False))
+        return table
+    try:
+        risk = parse_risk(body)
+    except InputError:
+        risk = None
+    if risk is None:
+        raise InputError(f"--limit {text!r}: cannot read {body!r}; the forms are {LIMIT_FORMS}")
+    return risk
 
 
 def _term(body: str, text: str) -> Risk:
@@ -61,12 +110,12 @@ def _number(text: str, whole: str) -> float:
         raise InputError(f"--risk {whole!r}: {text!r} is not a number") from None
 
 
-def _states(text: str, whole: str) -> list[int] | list[str]:
+def _states(text: str, whole: str, option: str = "--risk") -> list[int] | list[str]:
     """``3,4,7-9`` to a list of states; a list with any other word is a list of names."""
     parts = [part.strip() for part in text.split(",")]
     ranges = [re.fullmatch(r"(\d{1,12})(?:-(\d{1,12}))?", part) for part in parts]
     if "" in parts:
-        raise InputError(f"--risk {whole!r}: expected states such as 3,4,7-9 or names, found {text!r}")
+        raise InputError(f"{option} {whole!r}: expected states such as 3,4,7-9 or names, found {text!r}")
     if None in ranges:
         return parts
     states: list[int] = []
@@ -75,6 +124,6 @@ def _states(text: str, whole: str) -> list[int] | list[str]:
         first = int(found.group(1))
         last = first if found.group(2) is None else int(found.group(2))
         if not 0 <= last - first < 10**7:
-            raise InputError(f"--risk {whole!r}: {part!r} is not a range of states from low to high")
+            raise InputError(f"{option} {whole!r}: {part!r} is not a range of states from low to high")
         states += np.arange(first, last + 1).tolist()
     return states

@@ -46,7 +46,20 @@ MemoryLimit = Annotated[
     str | None, typer.Option(help="What may be added to the memory in use, such as 500MB or 2GB. Default: no limit.")
 ]
 Deterministic = Annotated[
-    bool, typer.Option("--deterministic", help="The best policy that takes one action in every state.")
+    bool | None,
+    typer.Option(
+        "--deterministic/--mixed",
+        help="The best policy that takes one action in every state, or one that may mix actions. Default: the file's.",
+    ),
+]
+LIMIT_FORMS = "'time:broken<=2%', 'ever:STATES<=0.1', 'return:FILE>=40', or a risk such as 'kl:FILE<=0.3'"
+LimitTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="MEASURE<=BOUND",
+        help=f"What must hold; may be given several times: {LIMIT_FORMS}. In quotes, for the shell.",
+    ),
 ]
 ReportFile = Annotated[Path | None, typer.Option(help="Write an HTML page about the solution.")]
 SolutionFile = Annotated[Path | None, typer.Option(help="Save the solution (.npz).")]
@@ -194,12 +207,17 @@ def print_table(table: "Table") -> None:
 
 def print_solution(solution: "Solution") -> None:
     """Its figures, and what the policy does in the states it visits most."""
-    from cautious.report.limit_words import limit_words, shown_constraints
+    from cautious.report.limit_words import impossible_words, limit_words, shown_constraints
+    from cautious.report.sentences import cost_of_one_action
     from cautious.report.text_tables import busiest_table, solution_table
 
     print_table(solution_table(solution))
+    if words := cost_of_one_action(solution):
+        typer.echo(words)
     for row in shown_constraints(solution):
-        typer.echo(limit_words(row, solution.mdp, solution.gap))
+        typer.echo(limit_words(row, solution.mdp, solution.gap, math.isfinite(solution.objective)))
+    if words := impossible_words(solution):
+        typer.echo(words)
     print_table(busiest_table(solution))
 
 

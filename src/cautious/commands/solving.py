@@ -17,12 +17,13 @@ def solve(
     problem: problems.ProblemName,
     caution: shared.Caution = None,
     risk: shared.RiskText = None,
+    limit: shared.LimitTexts = None,
     horizon: shared.HorizonText = None,
     tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
     time_limit: shared.TimeLimit = None,
     threads: shared.Threads = None,
     memory_limit: shared.MemoryLimit = None,
-    deterministic: shared.Deterministic = False,
+    deterministic: shared.Deterministic = None,
     options: problems.ModelOptions = problems.NO_OPTIONS,
     report: shared.ReportFile = None,
     out: shared.SolutionFile = None,
@@ -35,7 +36,7 @@ def solve(
 
     Example: cautious solve maze --caution 10 --report maze.html
 
-    Example: cautious solve machine_replacement --horizon 24
+    Example: cautious solve machine_replacement --limit 'time:broken<=0.4%' --horizon 24
 
     Example: cautious solve gym:FrozenLake-v1 --discount 0.99 --at-end absorb
     """
@@ -46,7 +47,7 @@ def solve(
     shared.check_outputs([out, policy_csv], [report])
     with SolveBar(quiet or as_json, time_limit) as bar:
         bar.show(f"reading {problem}")
-        asked = problems.read_problem(problem, options, risk, caution, shared.horizon_of(horizon))
+        asked = problems.read_problem(problem, options, risk, caution, shared.horizon_of(horizon), limit or ())
         bar.show("solving")
         solution = ca.solve(
             asked,
@@ -81,6 +82,7 @@ def frontier(
         typer.Option(help="Bounds of the only constraint, such as .01,.02,.05. Default without a risk: chosen."),
     ] = None,
     risk: shared.RiskText = None,
+    limit: shared.LimitTexts = None,
     horizon: shared.HorizonText = None,
     tolerance: shared.Tolerance = DEFAULT_TOLERANCE,
     time_limit: shared.TimeLimit = None,
@@ -117,7 +119,8 @@ def frontier(
         SolveBar(quiet or as_json, points=count) as bar,
     ):
         bar.show(f"reading {problem}")
-        asked = problems.read_problem(problem, options, risk, horizon=shared.horizon_of(horizon))
+        asked = problems.read_problem(problem, options, risk, None, shared.horizon_of(horizon), limit or ())
+        problems.warn_of_deterministic(asked, problem)
         chooses_limits = asked.unbound_risk is None and bounds is None and wanted is None
         if chooses_limits and len(asked.constraints) != 1:
             raise ca.InputError(f"{problem} has no risk; give one with --risk, such as --risk variance")
@@ -237,6 +240,7 @@ def compare(
             help="Names of methods or packages, such as 'cautious,CLARABEL,QuantEcon'. Default: all that fit."
         ),
     ] = None,
+    limit: shared.LimitTexts = None,
     horizon: shared.HorizonText = None,
     samples: Annotated[
         str | None, typer.Option(help="Our learners take part, with so many transitions each, such as 1e6.")
@@ -258,7 +262,8 @@ def compare(
     from cautious.report.text_tables import Table
 
     with CompareBar(f"reading {problem}", quiet or as_json) as bar:
-        asked = problems.read_problem(problem, options, risk, caution, shared.horizon_of(horizon))
+        asked = problems.read_problem(problem, options, risk, caution, shared.horizon_of(horizon), limit or ())
+        problems.warn_of_deterministic(asked, problem)
         found = ca.compare(
             asked,
             None if methods is None else methods.split(","),

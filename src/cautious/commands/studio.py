@@ -4,7 +4,14 @@ from typing import Annotated
 
 import typer
 
-from cautious.commands.problems import NO_OPTIONS, ModelOptions, ProblemName, read_problem, with_model_options
+from cautious.commands.problems import (
+    NO_OPTIONS,
+    ModelOptions,
+    ProblemName,
+    read_problem,
+    warn_of_deterministic,
+    with_model_options,
+)
 from cautious.commands.shared import SOLVED, AsJson, HorizonText, horizon_of, print_json
 
 
@@ -44,6 +51,8 @@ def studio(
         raise InputError(f"{problem} has {opened.mdp.horizon:,} steps; the studio shows at most {LARGEST_HORIZON:,}")
     if opened is not None and len(opened.constraints) > LARGEST_OWN_LIMITS:
         raise InputError(f"{problem} has {len(opened.constraints)} limits; the studio shows {LARGEST_OWN_LIMITS}")
+    if opened is not None:
+        warn_of_deterministic(opened, problem)
     here = Studio(opened, problem, time_limit)
     place = listen(port)
     where = address(here, place)

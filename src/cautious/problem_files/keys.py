@@ -43,6 +43,7 @@ TOP = "at the top of the file, above [model]"
 PLACES: Mapping[str, str] = {
     "caution": TOP,
     "horizon": TOP,
+    "deterministic": TOP,
     **dict.fromkeys(("world", "file", "gym", "transitions", "discount", "start", "at_end", "columns"), "in [model]"),
     **dict.fromkeys(("title", "story", "step", "reward_unit"), "in [model]"),
     **dict.fromkeys(("kind", "weight", "states", "slack", "sets", "prior", "metric", "level", "floors"), "in [risk]"),

@@ -6,12 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from cautious.checks import as_number
+from cautious.checks import as_flag, as_number
 from cautious.errors import FileError, IncompatibleError, InputError
 from cautious.problem import Problem
 from cautious.problem_files.keys import PLACES, allow
 from cautious.problem_files.model_entries import SOURCES, model_of
-from cautious.problem_files.risk_entries import constraints_of, risk_of
+from cautious.problem_files.risk_entries import Place, constraints_of, risk_of
 from cautious.regular_files import as_path, content
 
 LARGEST_FILE = 4 * 2**20
@@ -21,10 +21,11 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     """The problem in a TOML file.
 
     ``[model]`` names a world, a model file, a Gymnasium environment or a table of logged transitions; ``[[risk]]`` the
-    terms of the risk; ``caution`` is 1 by default; ``horizon`` a number of steps, "average" or "total",
-    without it returns are discounted for ever; ``[[constraints]]`` are limits, ``at_most`` or ``at_least``. Files named
-    in it are relative to its folder. Reports use the words ``title``, ``story``, ``step`` and ``reward_unit`` of
-    ``[model]``; without a title, the name of the model's file.
+    terms of the risk; ``caution`` is 1 by default; ``horizon`` a number of steps, "average" or "total", without it
+    returns are discounted for ever; ``[[constraints]]`` are limits, ``at_most`` or ``at_least``; ``deterministic =
+    true`` asks ``ca.solve`` for one action in every state. Files named in it are relative to its folder. Reports use
+    the words ``title``, ``story``, ``step`` and ``reward_unit`` of ``[model]``; without a title, the name of the
+    model's file.
 
     Examples
     --------
@@ -38,14 +39,19 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     source = as_path(path)
     tables = parse(source)
     try:
-        allow(tables, "the problem file", ("model", "risk", "caution", "horizon", "constraints"), PLACES)
+        allow(
+            tables, "the problem file", ("model", "risk", "caution", "horizon", "deterministic", "constraints"), PLACES
+        )
         if "model" not in tables:
             raise InputError(f"[model] is missing; it needs one of {', '.join(SOURCES)}")
         mdp = model_of(tables["model"], source.parent)
         caution = as_number("caution", tables.get("caution", 1.0), 0.0)
-        constraints = constraints_of(tables.get("constraints", []), source.parent, mdp)
-        risk = risk_of(tables.get("risk"), source.parent, mdp)
-        return Problem(mdp, risk, caution, constraints, tables.get("horizon"))
+        place = Place(source.parent, mdp, tables["model"])
+        constraints = constraints_of(tables.get("constraints", []), place)
+        risk = risk_of(tables.get("risk"), place)
+        problem = Problem(mdp, risk, caution, constraints, tables.get("horizon"))
+        problem.deterministic = as_flag("deterministic", tables.get("deterministic", False))
+        return problem
     except (InputError, IncompatibleError) as error:
         raise FileError(f"{source}: {error}") from None
 

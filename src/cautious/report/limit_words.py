@@ -58,6 +58,11 @@ def measure_text(row: ConstraintValue, value: float) -> str:
     return f"{number(100 * value, 4)} %" if is_share(row) else number(value, 6)
 
 
+def value_text(row: ConstraintValue) -> str:
+    """What the policy has; the bound itself where the slack is too small to be shown."""
+    return measure_text(row, row.bound if is_tight(row) and row.slack >= 0 else row.value)
+
+
 def sense_words(row: ConstraintValue) -> str:
     """At most, or at least."""
     found = CONSTRAINT.fullmatch(row.name)
@@ -70,8 +75,9 @@ def bound_words(row: ConstraintValue) -> str:
 
 
 def is_tight(row: ConstraintValue) -> bool:
-    """Whether the slack is too small to be shown."""
-    return abs(row.slack) <= SMALLEST_SHOWN_SLACK * max(abs(row.bound), abs(row.value))
+    """Whether the slack is too small to be shown; beside a bound of zero a number is small by itself."""
+    size = max(abs(row.bound), abs(row.value), 0.0 if row.bound != 0 or is_share(row) else 1.0)
+    return abs(row.slack) <= SMALLEST_SHOWN_SLACK * size
 
 
 def is_idle(row: ConstraintValue, gap: float) -> bool:
@@ -98,11 +104,16 @@ def price_words(row: ConstraintValue, mdp: MDP) -> str:
     return f"one more {room} is worth {amount(price, mdp, 4)}{per_step}"
 
 
-def limit_words(row: ConstraintValue, mdp: MDP, gap: float) -> str:
-    """The limit, what the policy has, whether it keeps the limit, and what more room is worth, up to the gap."""
+def limit_words(row: ConstraintValue, mdp: MDP, gap: float, is_policy: bool = True) -> str:
+    """The limit, what the policy has, whether it keeps the limit, and what more room is worth, up to the gap.
+
+    Where no policy keeps all limits (``is_policy`` False), room is worth nothing that could be said.
+    """
     verdict = "kept" if row.slack >= 0 else "NOT kept"
     limit = f"{sense_words(row)} {measure_text(row, row.bound)}"
-    text = f"{measure_words(row)} {measure_text(row, row.value)}, {limit}: {verdict}"
+    text = f"{measure_words(row)} {value_text(row)}, {limit}: {verdict}"
+    if not is_policy:
+        return text
     worth = "more room is worth nothing" if is_idle(row, gap) else price_words(row, mdp)
     return f"{text}; {worth}" if worth else text
 

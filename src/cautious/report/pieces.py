@@ -115,7 +115,7 @@ def table(content: Table, strong: Set[tuple[int, int]] = frozenset()) -> str:
             f"<strong>{_cell(cell)}</strong>" if (place, j) in strong else _cell(cell) for j, cell in enumerate(row)
         ]
         cells = "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds[1:], written[1:], strict=True))
-        lines.append(f'<tr><th scope="row" class="words">{escape(row[0])}</th>{cells}</tr>')
+        lines.append(f'<tr><th scope="row" class="words">{_cell(row[0])}</th>{cells}</tr>')
     body = "\n".join(lines)
     return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
 

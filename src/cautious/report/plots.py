@@ -19,7 +19,7 @@ from cautious.report.over_steps import as_one_table
 from cautious.report.schedule import over_steps, step_word
 from cautious.report.step_drawings import draw_actions_over_steps, draw_time_over_steps
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral, point, steady
-from cautious.report.words import fits_grid, is_neutral, number, return_label, return_words, scene_of
+from cautious.report.words import fits_grid, number, return_label, return_words, scene_of
 from cautious.report.writing import write_bytes
 from cautious.solution import Solution
 
@@ -243,8 +243,8 @@ def _draw_behaviour(
 
 def _draw_returns(axes: Any, comparison: NeutralComparison, theme: Theme) -> None:
     series = [("this policy", theme.chosen, comparison.chosen)]
-    if not is_neutral(comparison.solution):
-        series.insert(0, ("risk-neutral policy", theme.neutral, comparison.neutral))
+    if comparison.is_other:
+        series.insert(0, (comparison.name, theme.neutral, comparison.neutral))
     draw_returns(axes, series, _returns_label(comparison.solution.mdp), theme)
 
 

@@ -16,6 +16,7 @@ from cautious.report.limit_words import (
     price_of_room,
     sense_words,
     shown_constraints,
+    value_text,
 )
 from cautious.report.text_tables import Table, busiest_states
 from cautious.report.words import amount, is_counted, number, percent, state_name, time_words
@@ -49,9 +50,7 @@ def constraints_table(solution: Solution) -> Table:
         room = "percentage point" if is_share(one) else "unit"
         worth = f"{amount(price, solution.mdp, 6)} per {room}" if np.isfinite(price) else ""
         limit = f"{measure_words(one)} {sense_words(one)} {measure_text(one, one.bound)}"
-        rows.append(
-            (limit, measure_text(one, one.value), "0" if is_tight(one) else measure_text(one, one.slack), worth)
-        )
+        rows.append((limit, value_text(one), "0" if is_tight(one) else measure_text(one, one.slack), worth))
     return Table("", ("limit", "reached", "slack", "more room is worth"), tuple(rows))
 
 

@@ -9,7 +9,7 @@ from cautious.episodes.demonstrations import Demonstrations
 from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP
 from cautious.report import trade_off
-from cautious.report.accuracy import settled, shown_objective, shown_return, shown_risk
+from cautious.report.accuracy import shown_objective, shown_return, shown_risk
 from cautious.report.barriers import barrier_requirements, requirements_of
 from cautious.report.limit_words import (
     impossible_words,
@@ -17,6 +17,7 @@ from cautious.report.limit_words import (
     measure_words,
     sense_words,
     shown_constraints,
+    value_text,
 )
 from cautious.report.requirements import violation_words
 from cautious.report.text_tables import changed_states
@@ -173,7 +174,7 @@ def _limits_clause(solution: Solution) -> str:
     if not rows or not math.isfinite(solution.objective):
         return ""
     kept = [
-        f"{measure_words(row)} is {measure_text(row, row.value)} ({sense_words(row)} {measure_text(row, row.bound)})"
+        f"{measure_words(row)} is {value_text(row)} ({sense_words(row)} {measure_text(row, row.bound)})"
         for row in rows[:MAX_LIMITS_NAMED]
     ]
     more = len(rows) - len(kept)
@@ -224,12 +225,12 @@ def cost_of_one_action(solution: Solution) -> str:
     mixed = solution.certificate.facts.get("mixed_bound", math.nan)
     if not is_deterministic(solution) or not math.isfinite(solution.objective) or not math.isfinite(mixed):
         return ""
-    cost = settled(mixed - solution.objective, solution.gap)
-    if cost <= 0:
-        return "It takes one action in every state, and no policy that mixes actions is better."
+    cost, where = mixed - solution.objective, " at every step" if isinstance(solution.horizon, int) else ""
+    if cost <= solution.tolerance * max(1.0, abs(solution.objective)):
+        return f"It takes one action in every state{where}, and mixing actions would add nothing."
     return (
-        f"It takes one action in every state. Policies that mix actions reach {amount(mixed, solution.mdp)}, so this "
-        f"costs at most {amount(cost, solution.mdp, 3)}."
+        f"It takes one action in every state{where}. Policies that mix actions reach {amount(mixed, solution.mdp, 6)}: "
+        f"not to mix costs at most {amount(cost, solution.mdp, 3)}."
     )
 
 

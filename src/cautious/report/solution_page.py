@@ -29,14 +29,22 @@ from cautious.report.requirements import (
     requirements_table,
 )
 from cautious.report.schedule import schedule_table, step_word
-from cautious.report.sentences import answer_sentence, certificate_words, problem_words, verdict
-from cautious.report.text_tables import busiest_table, changed_states, changes_table, figures_table, steps_table
+from cautious.report.sentences import answer_sentence, certificate_words, cost_of_one_action, problem_words, verdict
+from cautious.report.text_tables import (
+    beside_table,
+    busiest_table,
+    changed_states,
+    changes_table,
+    figures_table,
+    steps_table,
+)
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral
 from cautious.report.words import (
     amount,
     fits_grid,
     has_only_barriers,
     is_counted,
+    is_deterministic,
     is_neutral,
     number,
     percent,
@@ -50,14 +58,15 @@ from cautious.report.words import (
 from cautious.report.writing import write_bytes
 from cautious.runtime.interruption import leaving_at_once
 from cautious.solution import Solution
+from cautious.solvers.solve import Request, answer
 from cautious.status import Status
 
 ROUNDING = 1e-12
 MAX_CHANGES = 10
 LOW_QUANTILE = 5
 STEPS_NOT_EPISODES = (
-    "The worst episodes are worse than those of the risk-neutral policy: the risk looks at where time is spent and at "
-    "single steps, and promises nothing about whole episodes."
+    "The worst episodes are worse than those of the {}: risks and limits look at where time is spent and at single "
+    "steps, and promise nothing about whole episodes."
 )
 NO_MODEL = (
     "No model was counted: what needs one (episodes, the risk-neutral policy, which states carry the risk) is not on "
@@ -113,6 +122,7 @@ def write_report(
             _over_steps(every_step),
             _behaviour(known, comparison),
             _changes(comparison),
+            _beside_mixing(every_step),
             _contributions(known),
             _price_of_caution(known, comparison),
             _history(known),
@@ -169,8 +179,10 @@ def _header(solution: Solution, comparison: NeutralComparison | None) -> str:
     if solution.status is not Status.INFEASIBLE:
         what = "first-order gap" if solution.certificate.kind == "stationary" else "gap to the best possible"
         facts.append((what, amount(solution.gap, solution.mdp, 2) if np.isfinite(solution.gap) else "not known"))
-    answer, good = answer_sentence(solution, comparison), solution.status is Status.SOLVED
-    return pieces.header(scene_of(solution.mdp).title, verdict(solution), answer, pieces.cards(facts), good=good)
+    text, good = answer_sentence(solution, comparison), solution.status is Status.SOLVED
+    if words := cost_of_one_action(solution):
+        text = f"{text} {words}"
+    return pieces.header(scene_of(solution.mdp).title, verdict(solution), text, pieces.cards(facts), good=good)
 
 
 def _constraints(solution: Solution) -> str:
@@ -195,7 +207,7 @@ def _figures(solution: Solution, comparison: NeutralComparison | None) -> str:
     table = pieces.table(figures_table(solution, comparison))
     if comparison is None:
         return pieces.section("This policy", table, pieces.paragraphs([NO_MODEL], "soft"))
-    title = "This policy" if is_neutral(solution) else "Next to the risk-neutral policy"
+    title = f"Next to the {comparison.name}" if comparison.is_other else "This policy"
     chosen, mdp = comparison.chosen, solution.mdp
     computed = "are computed from the model"
     if is_counted(solution):
@@ -209,8 +221,12 @@ def _figures(solution: Solution, comparison: NeutralComparison | None) -> str:
     notes = [f"{source(solution).capitalize()} figures {computed}. {simulated}."]
     if not is_neutral(solution) and solution.problem is None:
         notes.append(NO_RISK_DATA)
-    if solution.horizon != AVERAGE and chosen.quantiles[LOW_QUANTILE] < comparison.neutral.quantiles[LOW_QUANTILE]:
-        notes.insert(0, STEPS_NOT_EPISODES)
+    if (
+        comparison.is_other
+        and solution.horizon != AVERAGE
+        and chosen.quantiles[LOW_QUANTILE] < comparison.neutral.quantiles[LOW_QUANTILE]
+    ):
+        notes.insert(0, STEPS_NOT_EPISODES.format(comparison.name))
     return pieces.section(title, table, pieces.paragraphs(notes, "soft"))
 
 
@@ -276,11 +292,11 @@ def _map_letters(mdp: MDP) -> str:
 
 def _changes(comparison: NeutralComparison | None) -> str:
     """Where the policy does something else than the risk-neutral one."""
-    if comparison is None or is_neutral(comparison.solution):
+    if comparison is None or not comparison.is_other:
         return ""
     states = changed_states(comparison)
     if not states:
-        words = "Nothing: in every visited state it does what the risk-neutral policy does."
+        words = f"Nothing: in every visited state it does what the {comparison.name} does."
         return pieces.section("What it does differently", pieces.paragraphs([words]))
     shares = shares_of_time(comparison.solution)
     words = (
@@ -291,6 +307,18 @@ def _changes(comparison: NeutralComparison | None) -> str:
         words += f" The {MAX_CHANGES} most visited of them:"
     table = pieces.table(changes_table(comparison, states[:MAX_CHANGES]))
     return pieces.section("What it does differently", pieces.paragraphs([words]), table)
+
+
+def _beside_mixing(solution: Solution) -> str:
+    """Of a deterministic policy: where the best policy that may mix actions does something else."""
+    if not is_deterministic(solution) or solution.problem is None or not np.isfinite(solution.objective):
+        return ""
+    mixed = answer(solution.problem, Request(time_limit_seconds=trade_off.NEIGHBOUR_SECONDS))
+    if not np.isfinite(mixed.objective):
+        return ""
+    table = pieces.table(beside_table(as_one_table(solution), as_one_table(mixed), MAX_CHANGES))
+    words = cost_of_one_action(solution)
+    return pieces.section("Beside the policy that mixes actions", pieces.paragraphs([words]), table)
 
 
 def _contributions(solution: Solution) -> str:

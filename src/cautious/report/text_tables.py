@@ -15,6 +15,7 @@ from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk
 from cautious.report.barriers import PLAIN_RISK, RiskFigure, requirements_of, risk_figure
+from cautious.report.limit_words import is_share, measure_words, shown_constraints
 from cautious.report.over_steps import as_one_table
 from cautious.report.trade_off import NeutralComparison, Step
 from cautious.report.words import action_name, is_learned, is_neutral, number, percent, source, state_name, unit_after
@@ -145,6 +146,11 @@ def figures_table(solution: Solution, comparison: NeutralComparison | None) -> T
             worth = neutral_return - solution.caution * neutral_risk
         figures.append((f"risk: {solution.risk_label} ({kind})", risk, neutral_risk))
         figures.append((f"objective: return - caution * risk ({kind}){unit}", shown_objective(solution), worth))
+    if comparison is not None and solution.problem is not None:
+        for row, limit in zip(shown_constraints(solution), solution.problem.limits, strict=True):
+            there = limit.sign * float(limit.measure.value(comparison.neutral_occupancy))
+            scale, percent_sign = (100.0, ", %") if is_share(row) else (1.0, "")
+            figures.append((f"{measure_words(row)} ({kind}){percent_sign}", scale * row.value, scale * there))
     if comparison is not None:
         both = comparison.chosen, comparison.neutral
         own, other = (None if one.exact_variance is None else one.exact_variance**0.5 for one in both)
@@ -154,10 +160,10 @@ def figures_table(solution: Solution, comparison: NeutralComparison | None) -> T
         for level in (5, 50, 95):
             name = f"{level} % quantile of the {what} (simulated){unit}"
             figures.append((name, both[0].quantiles[level], both[1].quantiles[level]))
-    if comparison is None or is_neutral(solution):
+    if comparison is None or not comparison.is_other:
         return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
     rows = tuple((name, number(one), number(other)) for name, one, other in figures)
-    return Table("", ("figure", "this policy", "risk-neutral policy"), rows)
+    return Table("", ("figure", "this policy", comparison.name), rows)
 
 
 def busiest_states(shares: Array, count: int) -> list[int]:
@@ -212,6 +218,21 @@ def changed_states(comparison: NeutralComparison) -> list[int]:
     return [state for state in candidates if not all(is_idle(solution.mdp, policy, state) for policy in both)]
 
 
+def beside_table(solution: Solution, mixed: Solution, count: int) -> Table:
+    """What a deterministic policy does where the best one that mixes does something else, most visited states first."""
+    shares = shares_of_time(mixed)
+    other = np.abs(solution.policy - mixed.policy).sum(axis=1) / 2 > MIN_POLICY_CHANGE
+    rows = tuple(
+        (
+            state_name(solution.mdp, state),
+            likeliest_actions(solution.mdp, solution.policy, state),
+            likeliest_actions(solution.mdp, mixed.policy, state),
+        )
+        for state in busiest_states(np.where(other, shares, 0.0), count)
+    )
+    return Table("", ("state", "this policy", "policy that mixes"), rows)
+
+
 def changes_table(comparison: NeutralComparison, states: Sequence[int]) -> Table:
     """What is done in these states, here and by the risk-neutral policy."""
     solution = comparison.solution
@@ -225,4 +246,4 @@ def changes_table(comparison: NeutralComparison, states: Sequence[int]) -> Table
         )
         for state in states
     )
-    return Table("", ("state", "share of time", "this policy", "risk-neutral policy"), rows)
+    return Table("", ("state", "share of time", "this policy", comparison.name), rows)

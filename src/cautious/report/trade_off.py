@@ -143,7 +143,7 @@ def neighbours(solution: Solution) -> list[Point]:
 
 @dataclass(frozen=True)
 class NeutralComparison:
-    """A solution's policy and the risk-neutral one: episodes of both (``chosen``, ``neutral``), return and risk exact.
+    """A solution's policy and the risk-neutral one without limits: episodes of both, return and risk exact.
 
     Policies and occupancies are (S, A), those of a finite horizon over all steps.
 
@@ -159,6 +159,18 @@ class NeutralComparison:
     neutral_occupancy: Array
 
     @property
+    def is_other(self) -> bool:
+        """Whether the risk-neutral policy without limits is another question than the one that was asked."""
+        return bool(self.solution.constraints) or not is_neutral(self.solution)
+
+    @property
+    def name(self) -> str:
+        """What to call the policy without risk and limits."""
+        if not self.solution.constraints:
+            return "risk-neutral policy"
+        return "policy without limits" if is_neutral(self.solution) else "risk-neutral policy without limits"
+
+    @property
     def neutral_point(self) -> Point | None:
         """The risk-neutral policy as a point of caution 0, where its risk is known and finite."""
         if self.neutral_risk is None or not np.isfinite(self.neutral_risk):
@@ -172,7 +184,7 @@ def compare_with_neutral(solution: Solution, episodes: int = EPISODES, seed: int
     mdp.require_transitions("a comparison")
     horizon, shown = _episode_steps(mdp), as_one_table(solution)
     chosen = evaluate(mdp, solution.policy, episodes=episodes, horizon=horizon, seed=seed)
-    if is_neutral(solution):
+    if is_neutral(solution) and not solution.constraints:
         own = (shown.policy, solution.expected_return, shown_risk(solution), shown.occupancy)
         return NeutralComparison(shown, chosen, chosen, *own)
     policy = _neutral_policy(mdp)

@@ -214,7 +214,8 @@ class UnboundRisk(Risk):
     """A risk that needs its model first: ``bind`` returns the risk to compute with.
 
     ``summary``: what it measures, for reports. ``fields_in_files``: its fields in a problem file, each in one of the
-    forms "array", "metric", "name" (which may be left out), "prior", "sets", "share" and "states".
+    forms "array", "metric", "name" (which may be left out), "prior", "rewards", "sets", "share" and
+    "states".
     """
 
     summary: ClassVar[str] = ""

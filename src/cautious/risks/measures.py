@@ -164,7 +164,7 @@ class Return(LinearMeasure):
     """
 
     summary = "the expected return of another reward table"
-    fields_in_files: ClassVar = {"rewards": "array", "name": "name"}
+    fields_in_files: ClassVar = {"rewards": "rewards", "name": "name"}
 
     rewards: Any
     name: str = ""

@@ -59,7 +59,7 @@ def solve(
     *,
     threads: int | None = None,
     memory_limit: float | None = None,
-    deterministic: bool = False,
+    deterministic: bool | None = None,
 ) -> Solution:
     """The best policy of a problem with a known model, and a proof of how good it is.
 
@@ -82,7 +82,8 @@ def solve(
         ``MemoryLimitError`` says so before any work; a run that grows beyond it ends with its best policy so far.
     deterministic
         Look for the best policy that takes one action in every state. The gap then bounds what another deterministic
-        policy could gain; it closes where a search can do so, which is in small models, or with few limits.
+        policy could gain; it closes where a search can do so, which is in small models, or with few limits. None: as
+        the problem's file says, otherwise no.
 
     Examples
     --------
@@ -92,7 +93,8 @@ def solve(
     >>> solution.status.name, solution.certificate.kind
     ('SOLVED', 'global')
     """
-    request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit, deterministic)
+    wanted = getattr(problem, "deterministic", False) if deterministic is None else deterministic
+    request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit, wanted)
     return answer(problem, request)
 
 

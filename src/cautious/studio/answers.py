@@ -125,7 +125,7 @@ def limit_rows(solution: Solution, statement: Statement) -> list[dict[str, Any]]
     for k, (row, own) in enumerate(zip(shown_constraints(solution), solution.constraints, strict=True)):
         # what is more than the page asked for are barriers at caution 0
         name, place, _ = given[k] if k < len(given) else ("barrier", None, 0.0)
-        text = limit_words(row, solution.mdp, solution.gap)
+        text = limit_words(row, solution.mdp, solution.gap, math.isfinite(solution.objective))
         rows.append({"limit": name, "place": place, "text": text[:1].upper() + text[1:], "kept": own.slack >= 0})
     return rows
 

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -31,6 +32,7 @@ KINDS = (
 )
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 STEP = re.compile(r"\+?[0-9]{1,18}")
+MONTH, DATE = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])"), re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,18 @@ def step_numbers(table: Columns) -> Indices:
 
 
 def _step_number(label: Hashable) -> int:
+    """A whole number; of 2026-03 the number of the month, of 2026-03-09 that of the day."""
+    if isinstance(label, str) and (month := MONTH.fullmatch(label)) is not None:
+        return 12 * int(month[1]) + int(month[2]) - 1
+    if isinstance(label, str) and DATE.fullmatch(label):
+        try:
+            return date.fromisoformat(label).toordinal()
+        except ValueError:
+            raise InputError(f"the step is {shown(label)}, and there is no such day") from None
     is_whole = isinstance(label, int | str) and not isinstance(label, bool)
     if not is_whole or not STEP.fullmatch(str(label)):
-        raise InputError(f"the step is {shown(label)}; expected a whole number of at least 0")
+        raise InputError(
+            f"the step is {shown(label)}; expected a whole number of at least 0, a month as 2026-03, or a day as "
+            "2026-03-09"
+        )
     return int(str(label))

@@ -71,7 +71,14 @@ def advice(word: str, needed: Sequence[str], names: Mapping[str, Hashable], ther
 def filled_in(needed: Sequence[str], names: Mapping[str, Hashable], there: Sequence[Hashable]) -> dict[str, Hashable]:
     """What the needed columns are called where that is not their name: as was said, else a guess, else "?"."""
     lacking = [column for column in needed if names.get(column, column) not in there]
-    guessed = guesses(lacking, unused(names, [*names, *needed], there))
+    free = unused(names, [*names, *needed], there)
+    guessed = guesses(lacking, free)
+    state = guessed.get("state", names.get("state", "state"))
+    if "next_state" in lacking and "next_state" not in guessed:
+        # next_condition beside condition
+        words = _next_words(_letters(state))
+        next_one = next((name for name in free if name not in guessed.values() and _letters(name) in words), None)
+        guessed |= {} if next_one is None else {"next_state": next_one}
     called = {column: guessed.get(column, "?") if column in lacking else names.get(column, column) for column in needed}
     return {column: name for column, name in called.items() if name != column}
 
@@ -79,6 +86,10 @@ def filled_in(needed: Sequence[str], names: Mapping[str, Hashable], there: Seque
 def cost_note(name: Hashable) -> str:
     """A reminder where costs may be taken for rewards."""
     return f" ({name!r} must then be negative: rewards are what one wants)" if _letters(name) in COSTS else ""
+
+
+def _next_words(state: str) -> tuple[str, ...]:
+    return tuple(word for other in ("next", "new", "after") for word in (f"{other}_{state}", f"{state}_{other}"))
 
 
 def _called_otherwise(column: str, free: Sequence[Hashable]) -> Hashable | None:

@@ -109,3 +109,39 @@ def test_a_search_that_ends_early_says_how_far_it_is(monkeypatch):
 def test_the_flag_is_a_flag():
     with pytest.raises(ca.InputError, match="deterministic must be True or False"):
         ca.solve(ca.Problem(machine()), deterministic="yes")
+
+
+def over_steps(mdp, policies):
+    """Occupancy (S, A) of all steps together, of a policy for each step; it sums to one."""
+    kernel = mdp.transitions.toarray().reshape(*mdp.shape, mdp.n_states)
+    here, total, weight = mdp.start, np.zeros(mdp.shape), 1.0
+    for policy in policies:
+        pairs = here[:, None] * policy
+        total, weight = total + weight * pairs, weight * mdp.discount
+        here = np.einsum("sa,sat->t", pairs, kernel)
+    return total / total.sum()
+
+
+@pytest.mark.parametrize("discount", [0.9, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_over_a_number_of_steps(seed, discount):
+    rng, base = np.random.default_rng([5, seed]), machine()
+    rewards = base.rewards + rng.normal(size=base.shape)
+    mdp = ca.MDP(base.transitions, rewards, discount, start=rng.dirichlet(np.ones(3)))
+    every = [
+        (over_steps(mdp, steps)[2].sum(), float(np.sum(over_steps(mdp, steps) * rewards)))
+        for steps in itertools.product(list(every_policy(mdp)), repeat=3)
+    ]
+    bound = float(np.quantile([share for share, _ in every], rng.uniform(0.05, 0.5))) + 1e-6
+    problem = ca.Problem(mdp, constraints=[ca.Exposure([2]) <= bound], horizon=3)
+    earned = sum(discount**t for t in range(3))
+    best = earned * max(value for share, value in every if share <= bound)
+    found = ca.solve(problem, deterministic=True)
+    assert set(np.unique(found.policy)) <= {0.0, 1.0}
+    assert found.policy.shape == (3, *mdp.shape)
+    assert found.constraints[0].slack >= 0
+    assert found.objective <= best + 1e-9 <= found.upper_bound + 2e-9
+    assert found.status in (ca.Status.SOLVED, ca.Status.STEP_LIMIT)
+    assert (found.status is ca.Status.SOLVED) == (found.gap <= 1e-6 * max(1, abs(found.objective)))
+    impossible = ca.Problem(mdp, constraints=[ca.Exposure([2]) <= -0.1], horizon=3)
+    assert ca.solve(impossible, deterministic=True).status is ca.Status.INFEASIBLE

@@ -7,9 +7,13 @@ deterministic policy found, when its best policy is deterministic, or when no po
 
 Every node proposes two deterministic policies: the likeliest actions of its best policy, and the best actions at the
 prices of the risks and limits.
+
+Over a number of steps policies mix in few steps and states, and a set of pairs would be one for each step: there every
+choice at these places is tried, and the bound is that of policies that mix.
 """
 
 import heapq
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +31,8 @@ from cautious.solvers.choose import dispatch
 Callback = Callable[[Progress], object]
 
 MAX_NODES = 3000
+# over a number of steps: places with a choice, so that all choices are at most a thousand of two actions
+MAX_PLACES = 10
 # of the allowed gap: the precision of nodes, and what a node must promise beyond the best policy found
 NODE_GAP_SHARE, MIN_GAIN_SHARE = 0.3, 0.5
 # an action with a larger share is the only one of its state
@@ -71,6 +77,8 @@ class _Search:
         self.open: list[_Node] = []
 
     def run(self) -> Search:
+        if isinstance(self.problem.mdp.horizon, int):
+            return self._over_steps()
         everything = np.array(self.problem.permitted)
         relaxed = self._outcome(everything)
         node: _Node | None = self._node(everything, relaxed)
@@ -83,6 +91,28 @@ class _Search:
             node = self._branched(node)
         upper = max([self.closed, self._value, *(-node.minus_upper for node in self.open)])
         return Search(self.best, upper, relaxed, self.nodes, not self.open)
+
+    def _over_steps(self) -> Search:
+        """The best choice at the places, a step and a state each, where the best policy mixes actions."""
+        relaxed = dispatch(self.problem, replace(self.target, start=None, workspace=Workspace()))
+        upper = relaxed.bound if np.isfinite(relaxed.objective) else np.inf
+        if relaxed.evaluated is None or not np.isfinite(relaxed.objective):
+            return Search(None, upper, relaxed, 1, relaxed.conflict is not None)
+        mixed, d = relaxed.evaluated.policy, relaxed.evaluated.occupancy.occupancy
+        spread = np.where(mixed.max(axis=-1) <= MAX_SHARE, d.sum(axis=-1) - d.max(axis=-1), 0.0)
+        order = np.argsort(-spread, axis=None)[: min(MAX_PLACES, np.count_nonzero(spread > 0))]
+        places = [np.unravel_index(place, spread.shape) for place in order]
+        likeliest = np.eye(self.problem.mdp.n_actions)[np.argmax(mixed, axis=-1)]
+        choices = [np.flatnonzero(mixed[place] > 1 - MAX_SHARE) for place in places]
+        for chosen in itertools.islice(itertools.product(*choices), MAX_NODES):
+            if self._over():
+                break
+            self.nodes += 1
+            policy = likeliest.copy()
+            for place, action in zip(places, chosen, strict=True):
+                policy[place] = np.eye(self.problem.mdp.n_actions)[action]
+            self._try(policy, upper)
+        return Search(self.best, upper, relaxed, self.nodes, False)
 
     @property
     def _value(self) -> float:
@@ -128,13 +158,17 @@ class _Search:
         policy = np.eye(self.problem.mdp.n_actions)[actions]
         # states that are never visited may have no usable pair
         chosen = np.where(np.any((policy > 0) & self.problem.mdp.allowed, axis=1)[:, None], policy, self._first_actions)
-        if not self.problem.usable(chosen):
+        self._try(chosen, max([-np.inf, *(-node.minus_upper for node in self.open)]))
+
+    def _try(self, policy: Array, upper: float) -> None:
+        """Keep a deterministic policy if it is the best so far; ``upper`` is what the rest promises."""
+        if not self.problem.usable(policy):
             return
-        found = evaluate_policy(self.problem, chosen)
+        found = evaluate_policy(self.problem, policy)
         if found.objective - found.error > self._value - (0.0 if self.best is None else self.best.error):
             self.best = found
         if self.callback is not None:
-            upper = max([found.objective, *(-node.minus_upper for node in self.open)])
+            upper = max(found.objective, upper)
             seconds = self.target.clock.seconds
             told = Progress(self.nodes, seconds, self._value, upper, upper - self._value, "branch and bound")
             self.target.clock.stop_requested |= self.callback(told) is True
