@@ -10,6 +10,8 @@ one waits for, and other work on the machine disturbs them least.
 
 import time
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,9 +77,9 @@ def solve_row(request: dict[str, Any], ready: Callable[[], object]) -> dict[str,
     name, kind = request["risk"], request["model"]
     warm_up(request)
 
-    def fresh() -> ca.MDP:
-        return _case.model(kind, request["n_states"], request["discount"])
-
+    # copies of a model that was never solved keep nothing; building it again between runs would empty processor caches,
+    # which solvers of others find filled when they are repeated
+    fresh = partial(copy, _case.model(kind, request["n_states"], request["discount"]))
     # a model of its own, so that nothing the risk's data left behind helps or weighs
     risk, caution = _case.risk_of(name, kind, fresh()), _case.CAUTIONS.get(name, 1.0)
     options = solve_options(request["threads"], request["limit_seconds"])

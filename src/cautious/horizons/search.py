@@ -1,7 +1,7 @@
 """What the searches for a best policy share: sweeps of the optimality operator, their rounding, and when to stop."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -83,4 +83,5 @@ class Search:
 
     def found(self) -> Plan:
         """The best plan, with what the search has cost."""
-        return replace(self.best, sweeps=round(self.spent))
+        best = self.best
+        return Plan(best.actions, best.values, best.lower, best.upper, round(self.spent))
