@@ -170,7 +170,7 @@ def frontier(
     asked_to_stop = False
 
     def listening(progress: Progress) -> bool:
-        """The callback; that it asked to stop is remembered, because a point proved at that moment does not show it."""
+        """The callback, and whether it asked to stop: a point that is proved at that moment has the status SOLVED."""
         nonlocal asked_to_stop
         asked_to_stop = (callback is not None and callback(progress) is True) or asked_to_stop
         return asked_to_stop
@@ -288,7 +288,7 @@ def _default_limits(problem: Problem, request: Request) -> list[float]:
 
 
 def _default_cautions(problem: Problem, request: Request) -> Sequence[float]:
-    """Around the caution at which all the return between two extremes buys all the risk between them."""
+    """Cautions around the ratio of return to risk between a risk-neutral and a safest policy."""
     quietly = replace(request, callback=None)
     neutral = answer(problem.with_caution(0.0), quietly)
     safest = answer(problem.part(np.zeros(problem.mdp.shape), problem.terms), quietly)

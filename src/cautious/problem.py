@@ -220,7 +220,7 @@ class Problem:
         return not bool(np.any((policy > 0) & ~usable))
 
     def expected_return(self, d: Array) -> float:
-        """<d, r> / (1 - gamma), or over what else the horizon says."""
+        """<d, r> over the normaliser of the horizon, which is 1 - gamma for discounted returns."""
         return float(np.sum(over_time(d) * self.reward)) / self.mdp.normaliser
 
     def risk_value(self, d: Array) -> float:
@@ -242,7 +242,7 @@ class Problem:
 
 
 def _refuse_idle_barriers(risk: Risk, caution: float) -> None:
-    """Without caution a barrier would leave its requirement out of the problem: a constraint is what is meant."""
+    """Refuse a barrier at caution 0, which would not be required at all: a constraint is what is meant."""
     if caution > 0:
         return
     for _, term in terms_of(risk):
@@ -259,7 +259,7 @@ def _refuse_idle_barriers(risk: Risk, caution: float) -> None:
 
 
 def _refuse_shares(risk: object, mdp: MDP) -> None:
-    """Until an end: risks that are of shares of time have no meaning for visits."""
+    """Refuse risks of shares of time with "total", where occupancies are expected visits."""
     if mdp.horizon != TOTAL or not isinstance(risk, Risk):
         return
     for _, term in terms_of(risk):
@@ -275,7 +275,7 @@ def _refuse_shares(risk: object, mdp: MDP) -> None:
 
 
 def _refuse_endless_limit(limit: Limit, mdp: MDP) -> None:
-    """Until an end: a linear measure must not be met better and better by going on for ever."""
+    """Refuse a limit with "total" whose measure can be improved without bound by never ending."""
     if mdp.horizon != TOTAL or not isinstance(limit.measure, WorstOf):
         return
     for row in limit.measure.features.toarray():

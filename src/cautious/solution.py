@@ -132,7 +132,7 @@ class Solution:
 
     @property
     def occupancy(self) -> Array:
-        """Where the policy spends its time; without a risk solved for when first asked for.
+        """Where the policy spends its time; computed on first use if the problem has no risk.
 
         (S, A), the discounted shares of time, which sum to one. With a finite horizon (T, S, A), step by step; with
         "average" the shares of time in the long run; with "total" the expected visits, which do not sum to one.
@@ -141,7 +141,7 @@ class Solution:
 
     @property
     def reached(self) -> Mask:
-        """(S,) marks the states the policy visits; of those no policy can visit its rows are of no consequence."""
+        """(S,) marks the states the policy visits; its rows of states that no policy can visit have no effect."""
         return self.certificate.visits.reached
 
     @property
@@ -189,7 +189,7 @@ class Solution:
             if memory is not None:
                 places, entered = _with_memory(memory, places, entered)
             chances = self.policy[taken, places] if self.policy.ndim == 3 else self.policy[places]
-            # without a horizon nobody counts the steps
+            # without a horizon steps are not counted
             code = layers * (taken + (self.policy.ndim == 3)) + entered
             state = int(code) if places.ndim == 0 else code
         else:
@@ -201,7 +201,7 @@ class Solution:
                 raise InputError(f"rng must be a numpy.random.Generator, found {shown(rng)}")
             running = np.cumsum(chances, axis=-1)
             draws = (np.random.default_rng() if rng is None else rng).random(places.shape) * running[..., -1]
-            # rounding may take the product up to the total, which belongs to no action
+            # rounding may make the product equal to the total, where no action begins
             draws = np.minimum(draws, np.nextafter(running[..., -1], 0.0))
             actions = np.argmax(running > draws[..., None], axis=-1)
         return (int(actions) if places.ndim == 0 else actions), state
@@ -398,7 +398,7 @@ def _observed_states(mdp: MDP, observation: Any) -> Indices:
 
 
 def _handed_back(state: Any, episode_start: Any, shape: tuple[int, ...]) -> Indices:
-    """The state that was returned for the last observations, 0 where an episode begins."""
+    """The state that the last call returned for these observations; 0 where an episode begins."""
     code = as_array("state", 0 if state is None else state)
     if not np.issubdtype(code.dtype, np.integer):
         raise InputError(f"state must be the number that predict returned, or None, found {shown(state)}")

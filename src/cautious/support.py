@@ -16,7 +16,7 @@ from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.risks.base import Risk
 
-# of all time: little enough to cost a small part of the gap that is allowed, and large beside rounding
+# the share of time of ``connecting``: it costs a small part of the allowed gap, and is large beside rounding errors
 CONNECTING_SHARE = 2e-8
 
 
@@ -49,7 +49,7 @@ class Support:
     def kept(self) -> Mask:
         """The largest set of permitted pairs with which one can go on for ever, or until the horizon.
 
-        Until an end, those with which that is certain, and all pairs of ended states, where nothing counts.
+        With "total", those with which the end is certain, and all pairs of ended states, where nothing counts.
         """
         if isinstance(self.mdp.horizon, int):
             return kept_over_time(self.mdp, self.permitted)

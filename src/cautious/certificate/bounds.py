@@ -142,7 +142,7 @@ class Certificate:
 
 
 def upper_bound(problem: Problem, witness: Witness | Cover) -> float:
-    """What no policy exceeds; infinite when the witness proves nothing, as tangents of a risk that is not convex."""
+    """An upper bound for all policies; infinite if the witness proves none, as if a risk is not convex."""
     if isinstance(witness, Cover):
         return _cover_bound(problem, witness)
     if not all(risk.convex for _, risk in problem.terms):
@@ -217,7 +217,7 @@ def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> fl
         return 0.0
     v = np.asarray(witness.multipliers, dtype=np.float64)
     if isinstance(mdp.horizon, int):
-        # multipliers of pairs that nobody can reach do no harm, and the pairs that are kept are known sooner
+        # multipliers of pairs that cannot be reached do no harm, and the pairs that are kept are known sooner
         return finite_bound(mdp, problem.kept, linear.reward, linear.reward if linear.size is None else linear.size, v)
     active = problem.active
     if v.shape != (mdp.n_states,):
@@ -236,7 +236,7 @@ def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> fl
     else:
         worst, _ = exact_advantages(problem, linear, v, witness.rest)
         rest = kernels.compensated_dot(mdp.start, witness.rest)[0]
-    # a reward or a multiplier that is no number proves nothing
+    # a reward or a multiplier that is not a number proves nothing
     if np.isnan(worst):
         return np.inf
     if mdp.horizon == AVERAGE:
@@ -311,7 +311,7 @@ def scalar_lines(problem: Problem, lines: Sequence[tuple[Array, float]]) -> Line
 
 
 def _covers(intervals: Sequence[tuple[float, float]], boxes: Sequence[Box]) -> bool:
-    """Whether the boxes leave out nothing: every cell of the grid that all their edges make lies in some box."""
+    """Whether the boxes cover everything: every cell of the grid that all their edges make lies in some box."""
     edges = []
     for k, (low, high) in enumerate(intervals):
         every = np.array([low, high, *(edge for box in boxes for edge in (box.lows[k], box.highs[k]))])

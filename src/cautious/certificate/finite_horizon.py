@@ -36,7 +36,7 @@ def finite_bound(mdp: MDP, pairs: Mask, reward: Array, size: Array, v: Array) ->
             read_only_view(after),
             2 * EPS,
         )
-        # a reward or a multiplier that is no number proves nothing; without pairs nobody is there
+        # a reward or a multiplier that is not a number proves nothing; states without pairs are not visited
         if np.isnan(worst):
             return np.inf
         if worst > -np.inf:

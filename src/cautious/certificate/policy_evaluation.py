@@ -20,7 +20,6 @@ from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy
 from cautious.problem import Problem
 from cautious.risks.base import never
 from cautious.risks.features import FeatureRisk
-from cautious.risks.limits import Limit
 
 # of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
 OCCUPANCY_ERROR_SHARE, RETURN_ERROR_SHARE = 0.02, 0.002
@@ -49,9 +48,9 @@ class EvaluatedPolicy:
 def evaluate_return(
     problem: Problem, policy: Array, values: Array, allowance: Callable[[float], float]
 ) -> EvaluatedPolicy | None:
-    """The return of a policy by what it is worth in each state, ``values`` (S,); None if that does not tell it exactly.
+    """The return of a policy by its ``values`` (S,); None if these do not determine it exactly enough.
 
-    That is for discounted problems and long-run averages; with other horizons the occupancy tells.
+    For discounted problems and long-run averages; with other horizons the occupancy is needed.
 
     For any v, the mean of  r + gamma E[v] - v  over the policy's occupancy lies between the least and the largest
     entry: where these agree the occupancy need not be known. It is solved for when it is first asked for. In the long
@@ -102,7 +101,7 @@ def evaluate_policy(
             return found
         if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
             return worth(found.occupancy, by_values=True)
-        # the solve may have done better than it was asked to
+        # the occupancy may be more exact than was asked for
         accuracy = min(accuracy, found.occupancy.error) * max(0.5 * room / found.error, 1e-6)
         states = state_sums_of(found.occupancy.occupancy)
 
@@ -199,7 +198,7 @@ def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[fl
     """<d, r> / normaliser, and how wrong it can be."""
     horizon, reward = 1 / problem.mdp.normaliser, read_only_view(problem.reward).ravel()
     paid, magnitude = kernels.compensated_dot(found.pairs.ravel(), reward)
-    # where the policy goes at all, also where its occupancy was rounded to zero
+    # all pairs that the policy uses, also those whose occupancy was rounded to zero
     taken = policy.max(axis=0) if policy.ndim == 3 else policy
     largest = kernels.largest_reward_taken(reward, read_only_view(taken).ravel(), found.reached)
     # 32 u: 2 for the dot product, 3 for the horizon, 2 for the entries of d, and about 20 for the sum d was divided by
@@ -248,10 +247,10 @@ def _numbers_by_values(problem: Problem, policy: Array, found: Visits) -> dict[i
     caution is large, an occupancy does not suffice.
     """
     known: dict[int, tuple[Array, Array]] = {}
-    for number, (_, term) in enumerate(problem.terms):
-        risk = term.measure if isinstance(term, Limit) and term.linear else term
-        if not isinstance(risk, FeatureRisk):
-            continue
+    parts = problem.parts
+    rows = [(term.number, term.risk) for term in parts.features]
+    rows += [(term.number, term.risk.rows) for term in parts.limits if term.risk.rows is not None]
+    for number, risk in rows:
         d = found.occupancy
         numbers, errors = risk.numbers(d), risk.number_errors(d, found.error)
         # the features were divided by 1 - gamma, and the products below round

@@ -23,7 +23,7 @@ def total_bound(mdp: MDP, active: Mask, reward: Array, size: Array, v: Array) ->
         v,
         2 * EPS,
     )
-    # a reward or a multiplier that is no number proves nothing
+    # a reward or a multiplier that is not a number proves nothing
     if not worst <= 0:
         return np.inf
     mean, magnitude = kernels.compensated_dot(mdp.start, v)

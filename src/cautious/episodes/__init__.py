@@ -1,1 +1,1 @@
-"""Episodes that somebody else lived: reading them, and what they say about behaviour."""
+"""Recorded episodes: reading them, and the prior that they give."""

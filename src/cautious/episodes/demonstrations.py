@@ -213,7 +213,7 @@ def _seen(read: list[Episode], space: Space, at_end: AtEnd) -> tuple[sp.csr_arra
     stays = _table(left[known], known, final[known], (lengths.size, n_states))
     if with_actions:
         stays = stays @ _spread(space.allowed)
-    # it is not: the last step goes on
+    # it is not known: the last step is repeated for ever
     open_ = np.flatnonzero(ended & (final < 0))
     goes_on = _table(left[open_], open_, entries[(first + lengths - 1)[open_]], seen.shape)
     return sp.csr_array(seen + stays + goes_on), left

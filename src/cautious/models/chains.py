@@ -259,7 +259,7 @@ class DeterministicChains:
 
 
 def _room(mdp: MDP, size: int) -> tuple[Any, Any, Array]:
-    """Memory for a chain of so many entries. Its indices are short whatever the model has: passes read them a lot."""
+    """Memory for a chain of so many entries; indices of 32 bits if possible, because passes read them often."""
     index = np.int32 if max(size, mdp.n_states) < 2**31 else np.int64
     return np.empty(mdp.n_states + 1, index), np.empty(size, index), np.empty(size)
 

@@ -20,7 +20,7 @@ from cautious.sparse_input import as_rows, stored_dtype
 
 EPS = float(np.finfo(np.float64).eps)
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
-# what adds up to it can still be summed, doubled and bounded without an overflow
+# sums up to it can still be added, doubled and bounded without an overflow
 LARGEST_RETURN = 1e305
 LARGEST_SQUARED = 1e150
 
@@ -232,7 +232,7 @@ def check_magnitude(name: str, values: Array, factor: float = 1.0) -> None:
 
 def check_returns(rewards: Array, outcome_rewards: Array | None, discount: float) -> None:
     """Refuse rewards, of pairs (S, A) or of outcomes, that add up to more than double precision holds."""
-    # without discounting as many steps count as are ever taken
+    # without a discount, every step that is taken counts in full
     steps = 1 / (1 - discount) if discount < 1 else MAX_STEPS
     largest, limit = float(np.abs(rewards).max(initial=0.0)), LARGEST_RETURN / steps
     place = ""

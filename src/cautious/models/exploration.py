@@ -25,7 +25,7 @@ from cautious.models.scene import Scene
 from cautious.models.tabular import MDP
 
 EVERY_SECONDS = 0.1
-# a table (S, A) of this size is no trouble; a larger one must have some of its pairs in use
+# a table (S, A) of this size is always made; of a larger one a certain share of the pairs must be in use
 FREE_PAIRS, PAIRS_PER_PAIR_IN_USE = 10**7, 100
 
 

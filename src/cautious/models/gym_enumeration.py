@@ -93,7 +93,7 @@ class ListedDraws:
         things = range(int(a)) if np.ndim(a) == 0 else a
         chances = _equal(len(things)) if p is None else _chances(p, len(things))
         if isinstance(a, list | tuple) and all(isinstance(thing, int | str) for thing in a):
-            # what is there several times is one way
+            # equal entries are one way, with the sum of their chances
             first = {thing: place for place, thing in reversed(list(enumerate(a)))}
             merged = [0.0] * len(a)
             for thing, chance in zip(a, chances, strict=True):

@@ -166,7 +166,7 @@ class ModelEnv(Base):  # type: ignore[misc]  # unknown to the type checker
 
 
 class _Table(Mapping[int, Any]):
-    """Numbers 0 to ``size`` - 1 as keys, values made when asked for: a whole table would dwarf the model."""
+    """Numbers 0 to ``size`` - 1 as keys, values made when asked for: the whole table is far larger than the model."""
 
     def __init__(self, size: int, make: Any) -> None:
         self.size, self.make = size, make
@@ -186,5 +186,5 @@ class _Table(Mapping[int, Any]):
 def _drawn(cumulative: Array, uniform: float) -> int:
     """The place that a uniform number selects, by running sums; never one without a chance."""
     total = float(cumulative[-1])
-    # rounding may take the product up to the total, which belongs to no place
+    # rounding may make the product equal to the total, which belongs to no place
     return bisect_right(cumulative, min(uniform * total, math.nextafter(total, 0.0)))

@@ -148,7 +148,7 @@ def _checked_line(what: str, line: Any, spaces: Spaces) -> tuple[float, int, flo
     if not isinstance(ended, bool | int | np.bool_ | np.integer) or ended not in (0, 1):
         raise InputError(f"{what} ends with {shown(ended, 40)}; expected whether it terminated, true or false")
     chance = as_number(f"the probability of {what}", chance, 0.0, 1.0 + SUM_TOLERANCE)
-    # where the episode ends the next state is not used, and tables put anything there
+    # where the episode ends the next state is not used, and tables hold any number there
     number = 0 if ended else spaces.state_number(f"the next state of {what}", next_state)
     return chance, number, as_number(f"the reward of {what}", reward), bool(ended)
 

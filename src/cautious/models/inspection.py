@@ -147,7 +147,7 @@ def _figures_of_log(logged: LoggedMDP) -> dict[str, Any]:
 
 
 def _suspicions(mdp: MDP, still: Mask) -> Iterator[str]:
-    """What is probably not meant, one sentence each."""
+    """What is probably a mistake, one sentence each."""
     unseen = ~mdp.visitable
     if unseen.any():
         yield f"{_some(mdp, unseen)} can never be reached from the start"

@@ -1,4 +1,4 @@
-"""What an agent of somebody else sees and says: the observation of a state, and the number of an action."""
+"""States and actions as agents of others know them: the observation of a state, and the number of an action."""
 
 from typing import Any, Protocol, runtime_checkable
 

@@ -40,7 +40,7 @@ class Layout:
 
     @property
     def untried_reward(self) -> float:
-        """What a state pays of which nothing is known."""
+        """The reward of states about which nothing is known."""
         low, high = self.reward_range
         return high if self.untried == "optimistic" else low
 
@@ -129,7 +129,7 @@ def counted_arrays(log: Log, layout: Layout) -> Counted:
     square: Array | None = None
     if groups.varied.any() or layout.restart:
         varied = np.concatenate([groups.varied, np.zeros(extra.size, dtype=np.bool_)])
-        # what a promised range has no square for is for the model to refuse
+        # rewards whose squares overflow are refused by the model
         with np.errstate(over="ignore"):
             squares = np.concatenate([groups.square, extra_rewards**2])
             rewards, square = _moments(rows, chances, means, squares, varied, size)

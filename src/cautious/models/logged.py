@@ -116,7 +116,7 @@ class LoggedMDP(MDP):
 
     @property
     def layout(self) -> Layout:
-        """Which state is what."""
+        """Which states come from the log, and which were added."""
         return self.evidence.layout
 
     @property
@@ -256,7 +256,7 @@ def _start(log: Log, layout: Layout, start: Any) -> Array:
     """(S,) probabilities."""
     n_labels, n_states = len(log.state_labels), layout.shape[0]
     chances = np.zeros(n_states)
-    # where episodes go on elsewhere, a state that they only end in is none of the model's
+    # where episodes go on elsewhere, the model leaves out states that episodes only end in
     known: Mask = np.full(n_labels, not layout.restart)
     known[log.states] = known[log.next_states[~log.ended]] = True
     if isinstance(start, Mapping):

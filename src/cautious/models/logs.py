@@ -132,7 +132,7 @@ def names_of(labels: tuple[Hashable, ...], extra: tuple[str, ...]) -> tuple[str,
 
 
 def as_written(labels: tuple[Hashable, ...], label: Hashable) -> Hashable:
-    """The label, or where it is a text that is none, the only one that is written so."""
+    """The label; if a text is not one, the only label that is written like it."""
     alike = [known for known in labels if isinstance(label, str) and str(known) == label]
     return alike[0] if label not in labels and len(alike) == 1 else label
 

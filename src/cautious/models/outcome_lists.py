@@ -127,7 +127,7 @@ def _moments(rows: Indices, probabilities: Array, rewards: Array, n_rows: int) -
     """Mean and variance of the reward of each row; both 0 where nothing can happen."""
     total = _sums(rows, probabilities, n_rows)
     chances = probabilities / np.where(total > 0, total, 1.0)[rows]
-    # what is not finite, or has no square, is for the model to refuse
+    # numbers that are not finite, or whose squares overflow, are refused by the model
     with np.errstate(over="ignore", invalid="ignore"):
         mean = _sums(rows, chances * rewards, n_rows)
         return mean, _sums(rows, chances * (rewards - mean[rows]) ** 2, n_rows)

@@ -71,7 +71,7 @@ def as_state(what: str, state: Any, n_states: int) -> int:
 
 
 def check_members(simulator: "Simulator") -> None:
-    """Refuse a simulator whose sizes, discount or reward range cannot be."""
+    """Refuse a simulator with impossible sizes, discount or reward range."""
     as_count("simulator.n_states", simulator.n_states)
     as_count("simulator.n_actions", simulator.n_actions)
     as_number("simulator.discount", simulator.discount, 0, 1)

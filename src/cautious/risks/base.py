@@ -94,7 +94,7 @@ class Risk(ABC):
     def value_and_gradient(
         self, d: Array, hint: Any = None, over: Callable[[], bool] = never
     ) -> tuple[float, Array | None]:
-        """Both, for kinds that find them together sooner; no gradient where the risk is infinite.
+        """Value and gradient, for kinds that find them together faster; no gradient where the risk is infinite.
 
         ``hint`` is what a solver knows that may save time, and proves nothing. When ``over`` says so, a long
         computation may end with a value that is too large.
@@ -166,7 +166,7 @@ class Risk(ABC):
         return Sum(terms_of(self) + terms_of(other))
 
     def __radd__(self, other: object) -> "Risk":
-        """So that ``sum`` of a list of risks works: it starts from 0."""
+        """Makes ``sum`` of a list of risks work, which starts from 0."""
         return self if other == 0 else NotImplemented
 
     def __mul__(self, weight: float) -> "Sum":

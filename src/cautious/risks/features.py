@@ -139,10 +139,6 @@ class LogBarrier(FeatureRisk):
         """The gradient with every slack taken as at least this (m,), so that it stays bounded."""
         return -self.weighted(1 / np.maximum(self.slack(d), least))
 
-    def slack_errors(self, d: Array, distance: float) -> Array:
-        """How far each slack of d can be off; (m,)."""
-        return self.with_floors(self.number_errors(d, distance))
-
     def with_floors(self, errors: Array) -> Array:
         """How far slacks can be off (m,), if the numbers are known up to these errors (m,)."""
         return np.asarray(errors + 2 * EPS * np.abs(self.floors))

@@ -62,9 +62,14 @@ class Limit(Risk):
         return self.name
 
     @property
+    def rows(self) -> WorstOf | None:
+        """The linear rows, if that is all the limit is."""
+        return self.measure if isinstance(self.measure, WorstOf) else None
+
+    @property
     def linear(self) -> bool:
         """Whether the limit is one or more linear rows."""
-        return isinstance(self.measure, WorstOf)
+        return self.rows is not None
 
     def value(self, d: Array) -> float:
         """0 where the limit is kept."""
@@ -79,7 +84,7 @@ class Limit(Risk):
         return 0.0, np.zeros_like(d)
 
     def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
-        """None: see ``slack_range``."""
+        """No error: ``slack_range`` says how exactly the limit is kept."""
         return 0.0
 
     def slack_range(self, d: Array, distance: float) -> tuple[float, float]:
@@ -134,15 +139,17 @@ class Limit(Risk):
     @cached_property
     def _usable_rows(self) -> sp.csr_array:
         """The rows of a linear limit (m, pairs) at the pairs that any policy uses."""
-        assert isinstance(self.measure, WorstOf)
-        return self.measure.features[:, np.flatnonzero(self.usable.ravel())]
+        assert self.rows is not None
+        return self.rows.features[:, np.flatnonzero(self.usable.ravel())]
 
     @cached_property
     def _range(self) -> tuple[float, float]:
         """The least that any row of a linear limit can be, and the most."""
+        if self.rows is None:
+            return -np.inf, np.inf
         rows = self._usable_rows
         if rows.shape[1] == 0:
-            # a part of the model that nobody can be in
+            # a part of the model without states
             return (np.inf, -np.inf) if self.sums_to_one else (0.0, 0.0)
         low, high = float(rows.min()), float(rows.max())
         if self.sums_to_one:
@@ -152,12 +159,12 @@ class Limit(Risk):
     @property
     def always_holds(self) -> bool:
         """Whether every policy keeps a linear limit."""
-        return self.linear and self._range[1] <= self.bound
+        return self._range[1] <= self.bound
 
     @cached_property
     def forbids(self) -> bool:
         """Whether a linear limit holds exactly where some pairs are not used."""
-        if not self.linear or self.always_holds or self._range[0] < self.bound:
+        if self.rows is None or self.always_holds or self._range[0] < self.bound:
             return False
         # other entries are rounded, and may be on either side of a bound that they seem to meet
         return self.bound == 0 or (self.sums_to_one and bool(np.all(np.abs(self._usable_rows.data) == 1)))
@@ -165,11 +172,11 @@ class Limit(Risk):
     @cached_property
     def excess(self) -> WorstOf:
         """By how much the rows of a limit that forbids pairs exceed its bound: nowhere negative, zero if it is kept."""
-        assert isinstance(self.measure, WorstOf)
+        assert self.rows is not None
         if self.bound == 0:
-            return self.measure
-        above = np.where(self.usable.ravel(), self.measure.features.toarray() - self.bound, 0.0)
-        return replace(self.measure, features=sp.csr_array(above))
+            return self.rows
+        above = np.where(self.usable.ravel(), self.rows.features.toarray() - self.bound, 0.0)
+        return replace(self.rows, features=sp.csr_array(above))
 
     def permitted(self) -> Mask | None:
         """Pairs that the limit does not forbid, and where the measure is finite."""
@@ -194,12 +201,11 @@ class Limit(Risk):
 
         With a small weight mu it leaves a slack, its prices are mu / slack, and the product of both is mu.
         """
-        if not isinstance(self.measure, WorstOf) or self.forbids or self.always_holds:
+        rows = self.rows
+        if rows is None or self.forbids or self.always_holds:
             return None
-        m = len(self.measure.names)
-        return LogBarrier(
-            -self.measure.features, (self.name,) * m, self.measure.shape, LIMIT_TITLE, np.full(m, -self.bound)
-        )
+        m = len(rows.names)
+        return LogBarrier(-rows.features, (self.name,) * m, rows.shape, LIMIT_TITLE, np.full(m, -self.bound))
 
     def witness_of(self, prices: Array) -> LimitWitness:
         """The witness for prices (m,) of the rows of a linear limit."""

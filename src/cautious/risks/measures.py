@@ -310,7 +310,7 @@ def _entering(mdp: MDP, inside: Mask) -> sp.csr_array:
     chance = np.where(inside[:, None], 0.0, mdp.expect_next(inside.astype(np.float64))) / mdp.normaliser
     already = float(mdp.start[inside].sum())
     if already > 0 and mdp.horizon == TOTAL:
-        # whoever does not start at an end comes to one: a constant is a multiple of the chance to step into one
+        # other paths step into an ended state exactly once: a constant is a multiple of that chance
         going = float(mdp.start[~mdp.ended].sum())
         if going == 0:
             raise InputError("every start state is an end already")
@@ -323,7 +323,7 @@ def _entering(mdp: MDP, inside: Mask) -> sp.csr_array:
 
 
 def _refuse_paid_ends(mdp: MDP, table: Array) -> None:
-    """Until an end: what is paid for ever there has no total."""
+    """Refuse rewards in ended states with "total": their sum has no limit."""
     paid = mdp.ended[:, None] & mdp.allowed & (table != 0)
     if paid.any():
         state, action = first_bad(paid)

@@ -20,7 +20,7 @@ MIN_RELATIVE_GAIN = 1e-14
 PRICED_ROWS = 2
 # work between two looks at the clock, in nodes: some tenths of a second
 CLOCK_CHECK_NODES = 10_000_000
-# rounding may let exchanges come back to where they were: then the plan at hand must do, if it is proved this precise
+# rounding may let exchanges cycle: then the present plan is returned if its potentials prove it this precise
 MAX_ROUNDS = 10_000
 MAX_RELATIVE_ERROR = 1e-9
 
@@ -30,7 +30,7 @@ def cheapest_plan(
 ) -> tuple[float, Array]:
     """Cost of the cheapest plan from supplies (n,) to demands (m,), both of sum one; potentials (n,) of the suppliers.
 
-    The start sends everything through a hub that is nowhere nearer than the largest distance.
+    The starting plan sends everything through an extra node, the hub, whose arcs cost the largest distance.
     """
     (n, m), largest = distance.shape, float(distance.max())
     links, carried, done = _improved_plan(distance, supply, demand, over)
@@ -111,7 +111,7 @@ def _improved_flow(
 
 def _finished(n_arcs: int, improve: Callable[[int], bool], over: Callable[[], bool]) -> bool:
     """Improve until no arc pays or time is up; False if neither came."""
-    # a look at all arcs must fit into a budget, or it would never be known that none pays
+    # one budget must suffice to look at all arcs: otherwise it could not be found out that none pays
     budget = max(CLOCK_CHECK_NODES, 2 * n_arcs)
     return any(improve(budget) or over() for _ in range(MAX_ROUNDS))
 

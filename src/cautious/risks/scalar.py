@@ -190,7 +190,7 @@ class Shortfall(ScalarRisk):
         low = t - _reach(t - losses[below], weights[below], share)
         high = t + _reach(losses[above] - t, weights[above], share)
         first, last = int(np.searchsorted(self.atoms, t)), int(np.searchsorted(self.atoms, high, side="right"))
-        # no further than the losses that d has, but always beyond the neighbour: between losses nothing is lost
+        # within the losses that d has, but at least to the next one: between two losses the line is exact
         neighbour = float(self.atoms[first - 1]) if first > 0 else self.interval()[0]
         low, high = min(low, neighbour), max(float(self.atoms[last - 1]), t)
         table, offset = self.line(low, high, t)

@@ -91,7 +91,7 @@ class SeparableRisk(ConicRisk):
         """The line of slope ``witness``, given per active entry."""
         here = self.active_entries(active)
         given, count = np.asarray(witness, dtype=np.float64), np.count_nonzero(here)
-        # a witness that is no slope at all is taken as the flat line, which is always valid
+        # a witness that is not a slope is replaced by the slope zero, which is always valid
         if given.shape != (count,) or not np.isfinite(given).all():
             given = np.zeros(count)
         slope, intercept, size = self.tightest_line(given, here)
@@ -115,7 +115,7 @@ class EntropicRisk(SeparableRisk):
 
     @cached_property
     def positive(self) -> bool:
-        """Whether the prior leaves out nothing."""
+        """Whether the prior is positive everywhere."""
         return bool(np.all(self.prior > 0))
 
     @cached_property

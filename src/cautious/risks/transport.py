@@ -199,7 +199,7 @@ class GraphTransport(TransportRisk):
         n = self.graph.shape[0]
         top = float(potentials[here].max())
         sources = np.flatnonzero(here)
-        # something extra on every entry, of the graph's own size: explicit zeros would not be edges
+        # a constant of the graph's own size is added to every entry: explicit zeros would not be edges
         unit = float(self.graph.data.max(initial=0.0)) or 1.0
         graph, costs = self.graph, top - potentials[sources] + unit
         rows = np.append(graph.indptr, graph.nnz + sources.size)

@@ -40,12 +40,12 @@ class Clock:
 
     @property
     def over(self) -> bool:
-        """Whether a solver is to return at the next occasion."""
+        """Whether a solver must return as soon as it can."""
         return self.stop_requested or self.left <= self.reserved or self.memory.exceeded
 
     @property
     def limit_reached(self) -> bool:
-        """Whether nothing more should be computed that can be left out."""
+        """Whether everything that can be left out must be left out."""
         return self.stop_requested or self.left <= 0 or self.memory.exceeded
 
     @property

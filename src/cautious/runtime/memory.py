@@ -1,6 +1,6 @@
 """How much memory a solve takes: watched while it runs, and kept below a limit.
 
-The resident memory of the process is looked at, so that compiled code and solvers of others count too.
+It is the resident memory of the process, so that compiled code and libraries count too.
 """
 
 import os
@@ -17,7 +17,7 @@ LOOK_EVERY_SECONDS = 0.02
 class MemoryWatch:
     """Resident memory since the start of a solve; ``limit`` is what may be added, in bytes.
 
-    While entered, a thread looks every 20 ms: compiled loops do not hold the interpreter, so it gets to.
+    While entered, a thread measures it every 20 ms, also during compiled loops, which release the GIL.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -48,7 +48,7 @@ class MemoryWatch:
 
 
 class _Watcher:
-    """One thread for all watches, because starting one takes as long as a small solve; it rests when there is none."""
+    """One thread for all watches, because starting one takes as long as a small solve; it waits while there is none."""
 
     def __init__(self) -> None:
         self._watches: list[MemoryWatch] = []

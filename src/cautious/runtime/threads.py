@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from cautious._core.planning import PIECE
 
-# a hand-over to another thread costs about as much as this many entries of the transition matrix
+# handing work to another thread takes about as long as this many entries of the transition matrix
 ENTRIES_WORTH_A_THREAD = 250_000
 
 _limit: ContextVar[int | None] = ContextVar("threads", default=None)

@@ -115,7 +115,7 @@ class CsvFile(Source):
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
-        """A csv reader of the file; what it meets becomes an error of the file."""
+        """A csv reader of the file; its exceptions become errors that name the file."""
         line = 0
         try:
             with io.TextIOWrapper(opened(self.path), encoding="utf-8-sig", newline="") as file:

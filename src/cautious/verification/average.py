@@ -33,7 +33,7 @@ class Average(ExactModel):
 
     def __init__(self, model: Model, permitted: Mask) -> None:
         super().__init__(model)
-        # what is not permitted may be used on the way: only what lasts counts
+        # pairs that are not permitted may be used on the way to an end component
         self.active = end_components(model, permitted & reachable(model, model.allowed)[:, None])
         self.first = np.full(model.shape, self.active.any())
 

@@ -60,7 +60,7 @@ def occupancy_over_time(model: Model, policy: Array) -> Occupancy:
     for table in policy[:steps]:
         shares, totals = integers(rows.pick(table), bits_of(table)), np.zeros(x.size, dtype=object)
         np.add.at(totals, rows.states, shares)
-        # where nothing of the policy is among the rows nobody is
+        # states in which the policy uses none of these rows are not visited
         here = x[rows.states] * shares // np.maximum(totals, 1)[rows.states]
         mass += here
         flow = (gamma.numerator * here << chance_bits) // (gamma.denominator * rows.totals)

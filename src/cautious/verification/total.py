@@ -30,7 +30,7 @@ class Total(ExactModel):
         super().__init__(model)
         self.ended = ended_states(model)
         kept = _ending(model, permitted & ~self.ended[:, None], self.ended)
-        # whoever starts at an end needs no pairs
+        # a path that starts in an ended state needs no pairs
         self.first = kept | self.ended[:, None]
         self.active = kept & reachable(model, kept)[:, None]
 

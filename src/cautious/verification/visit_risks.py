@@ -81,7 +81,7 @@ class HalfL1Visits(VisitPrior, HalfL1):
     """TotalVariation."""
 
     def line(self, exact: ExactModel, given: Array) -> Line:
-        """Slopes of the distance; what nobody visits misses its prior."""
+        """Slopes of the distance; an entry without visits is as far off as its prior is large."""
         here = self.active(exact).reshape(given.shape)
         f = np.where(here, np.clip(given, -0.5, 0.5), -0.5)
         prior, one = self.exact_prior()

@@ -125,7 +125,7 @@ def require_pairs(path: Path, n_states: int, n_actions: int, n_outcomes: int) ->
 
 
 def require_probabilities(values: Array, refusal: Callable[[int, str], Exception]) -> None:
-    """Refuse what is no probability; ``refusal`` makes the error about an entry."""
+    """Refuse what is not a probability; ``refusal`` makes the error about an entry."""
     bad = ~((values >= 0) & (values <= 1 + SUM_TOLERANCE))
     if bad.any():
         entry = int(np.argmax(bad))

@@ -1,6 +1,6 @@
 """Our own files: a zip of .npy arrays and a JSON header, which hold everything about a model.
 
-Of a log its counts are kept, and not its rows.
+Of a log the counts are kept, not the rows.
 """
 
 from collections.abc import Mapping

@@ -26,7 +26,7 @@ LONGEST_LINE = 2**16
 class LineColumns:
     """Entry i of every column is one line: whole numbers (k, n), a real number, and the number of its word.
 
-    The lines begin ``after`` so many others.
+    ``after`` is the number of lines before them.
     """
 
     path: Path

@@ -1,6 +1,6 @@
 """The archive of a UMB file: a tar, perhaps compressed by gzip or xz, of an index in JSON and raw arrays.
 
-Nothing is extracted to the disk. Members are read one after the other up to a bound on what all of them may unpack to.
+Nothing is extracted to the disk, and the size of all members together is bounded.
 """
 
 import gzip
