@@ -58,9 +58,11 @@ def proposals(problem: Problem, occupancy: Array, witness: Witness, best: Plan) 
     total = float(occupancy.sum())
     for number, floor in enumerate(MIN_STATE_SHARES):
         policy = occupancy_policy(occupancy, greedy, floor * total)
+        given = witness if number == 0 else None
         if problem.mdp.horizon == AVERAGE:
-            policy = joined(problem, policy, occupancy)
-        yield Candidate(policy, witness if number == 0 else None)
+            yield Candidate(joined(problem, policy, occupancy), given)
+        # beside a limit that leaves hardly any room, joining may already break it
+        yield Candidate(policy, given)
 
 
 def joined(problem: Problem, policy: Array, occupancy: Array) -> Array:

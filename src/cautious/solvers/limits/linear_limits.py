@@ -20,6 +20,7 @@ from cautious.risks.base import Structure
 from cautious.risks.limits import Limit
 from cautious.solvers.base import Candidate, Outcome, Solver, Target, Workspace
 from cautious.solvers.limits.touching_limits import touching_limits
+from cautious.solvers.shape import Shape
 
 Dispatch = Callable[[Problem, Target], Outcome]
 
@@ -48,6 +49,10 @@ class LinearLimits(Solver):
         if not problem.parts.limits:
             return "has no limits"
         return None if all(limit.linear for limit in problem.limits) else "has limits that are not linear"
+
+    def work(self, problem: Problem, shape: Shape) -> float:
+        """Tried before what takes limits as they are: the problems without limits are estimated by themselves."""
+        return 0.0
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The answer of the problem with barriers; once more with smaller weights, then where limits touch."""

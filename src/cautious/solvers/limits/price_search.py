@@ -26,6 +26,7 @@ from cautious.solvers.base import Candidate, Outcome, Solver, Start, Target, Wor
 from cautious.solvers.column_generation.restricted_master import Mixture, RestrictedMaster
 from cautious.solvers.feature_rows import Rows
 from cautious.solvers.limits.linear_limits import Dispatch
+from cautious.solvers.shape import Shape
 
 MAX_ROUNDS = 120
 # shares of the allowed gap: what the barriers of the master problem may lose, and the precision of priced problems; and
@@ -54,6 +55,10 @@ class PriceSearch(Solver):
         if all(limit.linear for limit in problem.limits):
             return "has no limits beyond linear ones"
         return None
+
+    def work(self, problem: Problem, shape: Shape) -> float:
+        """Tried before what takes limits as they are: the problems without limits are estimated by themselves."""
+        return 0.0
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """A mixture and a bound after every priced problem."""
