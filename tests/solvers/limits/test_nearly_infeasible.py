@@ -74,7 +74,7 @@ class Reference:
         self.left, self.right, self.usable = sp.csr_array(left), right, np.tile(usable, self.steps)
 
     def linear(self, gain, row=None, bound=None):
-        """The most of a table over all occupancies, or over those with at most ``bound`` of a row; None if HiGHS fails."""
+        """The most of a table, over occupancies with at most ``bound`` of a row if it is given; None if HiGHS fails."""
         rows = None if row is None else np.tile(row.ravel(), self.steps)[None]
         sides = [(0, None if ok else 0) for ok in self.usable]
         options = {"method": "highs", "options": HIGHS}
