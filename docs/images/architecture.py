@@ -235,8 +235,8 @@ LEARN = (
                         "One of the three below, in this order:",
                         (
                             Call(
-                                "learning/plug_in/transition_counts.py",
-                                "draw_piece",
+                                "learning/plug_in/plug_in.py",
+                                "PlugInRun._draw",
                                 "sizes per pair → Counts",
                                 "Draws transitions and counts them.",
                             ),
