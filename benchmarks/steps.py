@@ -50,7 +50,7 @@ def sweeps(mdp: ca.MDP, steps: int) -> float:
     def work() -> None:
         nonlocal values, swept
         for _ in range(steps):
-            kernels.bellman(*mdp.csr, reward, 1.0, values, scope, mdp.start, actions, swept, summaries, 0, pieces(n))
+            kernels.bellman(*mdp.block, reward, 1.0, values, scope, mdp.start, actions, swept, summaries, 0, pieces(n))
             values, swept = swept, values
 
     return fastest(work)[0]

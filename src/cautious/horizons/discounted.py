@@ -88,8 +88,6 @@ class _DiscountedSearch(Search):
         self.best = Plan(actions.copy(), values, -np.inf, np.inf)
         values, done = self.by_sweeps(values, actions)
         if not done:
-            # its tables are larger than the chain that is solved with
-            del self.acceleration
             self.by_policies(values, actions)
         return self.found()
 
@@ -151,6 +149,7 @@ class _DiscountedSearch(Search):
 
     def solved(self, values: Array, actions: Indices) -> Array:
         """The values of the policy, by solving its system."""
+        self.acceleration.release()
         chain, gain = self.greedy.chain(actions)
         gamma = self.mdp.discount
         found, steps = chain.values(gamma, gain, values, 0.2 * (1 - gamma) * self.target)

@@ -60,6 +60,11 @@ class EvaluationAcceleration:
             np.empty((pieces(shape[1]), ALL_CORRECTIONS + 1, ALL_CORRECTIONS + 2)),
         )
 
+    def release(self) -> None:
+        """Give back the memory that is larger than the chain's; it is taken again when it is needed."""
+        for name in ("iterates", "tables"):
+            self.__dict__.pop(name, None)
+
     def evaluate(self, chain: Chain, gain: Array, x: Array, passes: int, actions: Indices | None) -> Array:
         """Values (S,) nearer to those of a policy than x (S,), except for a constant.
 
