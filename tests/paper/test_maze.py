@@ -9,7 +9,7 @@ import cautious as ca
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.errors import InputError
 from cautious.paper import figure_1, figure_2, maze_training
-from cautious.paper.evidence import QUICK, Scale, interval
+from cautious.paper.evidence import QUICK, Scale
 from cautious.paper.maze_paths import (
     cell_rewards,
     draw_path,
@@ -21,6 +21,7 @@ from cautious.paper.maze_paths import (
     walk,
 )
 from cautious.report.canvas import DARK, LIGHT, new_figure, png
+from cautious.sweeps.statistics import interval
 from cautious.worlds.grids import cells_marked
 
 T_2, T_3 = 4.302652729911275, 3.182446305284263  # Student's t at 97.5 % with 2 and 3 degrees of freedom

@@ -14,22 +14,23 @@ from cautious.paper.figure_4 import running_average
 from cautious.paper.prior_study import (
     LearningCurves,
     PolicyValue,
+    Prior,
     PriorStudy,
     Size,
     Tuning,
     compare_speed,
     dark_avoided,
     ends_higher,
+    learning_curve,
     mean_gain,
     overtaken_at,
     policy_value,
-    run_algorithm_1,
-    run_all,
     study,
 )
 from cautious.report.canvas import DARK, LIGHT, png
+from cautious.runtime.processes import process_pool
 
-SMALL = Size(12_000, 600, (500, 1_000), workers=1, tuning_seeds=1)
+SMALL = Size(12_000, 600, (500, 1_000), tuning_seeds=1)
 
 
 def curves(earned, dark=None, every=100):
@@ -150,7 +151,7 @@ def made_up(neutral, cautious, control=None):
     """A study whose two learners, Algorithm 1's and ours, have the given curves."""
     control = neutral if control is None else control
     return PriorStudy(
-        size=Size(2_000, 100, (100, 1_000, 2_000), workers=1, tuning_seeds=1),
+        size=Size(2_000, 100, (100, 1_000, 2_000), tuning_seeds=1),
         tuning=Tuning(AlgorithmOne(1e-3, 5e-4, 0.0, 0.0), highest_end=4.0),
         printed={0.0: neutral, 1.0: cautious},
         ours={0.0: neutral, 1.0: cautious},
@@ -211,22 +212,29 @@ def test_runs_of_algorithm_one_show_the_effect_with_the_prior_only():
     assert [claim.holds for claim in without[:2]] == [False, False]
 
 
+STEPS = AlgorithmOne(1e-3, 5e-4, 0.0, 0.0)
+
+
 def test_a_run_is_looked_at_where_it_was_asked_and_repeats_itself():
-    mdp, prior = ca.worlds.drift(), ca.worlds.drift_prior()
-    job = (mdp, prior, 1.0, AlgorithmOne(1e-3, 5e-4, 0.0, 0.0), 3_000, 1_000)
-    first, second, other = (run_algorithm_1(*job, seed) for seed in (4, 4, 5))
+    shared = Prior(ca.worlds.drift(), {"drift": ca.worlds.drift_prior()})
+    job = {"prior": "drift", "caution": 1.0, "method": STEPS, "samples": 3_000, "every": 1_000}
+    first, second, other = (learning_curve(shared, {**job, "seed": seed}) for seed in (4, 4, 5))
     assert first[0].tolist() == [1_000, 2_000, 3_000]
     assert np.array_equal(first, second)
     assert not np.array_equal(first[1], other[1])
+    # with budgets there is a run for each
+    apart = learning_curve(shared, {**job, "seed": 4, "budgets": (1_000, 2_000)})
+    alone = learning_curve(shared, {**job, "seed": 4, "budgets": (2_000,)})
+    assert np.array_equal(apart[:, 1:], alone)
 
 
-@pytest.mark.slow
 def test_workers_change_nothing():
     mdp, prior = ca.worlds.drift(), ca.worlds.drift_prior()
-    method = AlgorithmOne(1e-3, 5e-4, 0.0, 0.0)
-    jobs = [(mdp, prior, caution, method, 3_000, 1_000, seed) for caution in (0.0, 1.0) for seed in (0, 1)]
-    for one, other in zip(run_all(jobs, 1), run_all(jobs, 2), strict=True):
-        assert np.array_equal(one, other)
+    size = Size(2_500, 500, (500,), tuning_seeds=1)
+    serial = study(mdp, prior, (5.0,), size, range(2))
+    with process_pool(2) as pool:
+        spread = study(mdp, prior, (5.0,), size, range(2), pool)
+    assert repr(serial) == repr(spread)
 
 
 def test_bands_are_means_over_seeds():

@@ -11,11 +11,12 @@ from scipy import stats
 
 import cautious as ca
 from cautious.paper import reproduce as module
-from cautious.paper.evidence import Claim, Part, Scale, Video, band, interval
+from cautious.paper.evidence import Claim, Part, Scale, Video
 from cautious.paper.reproduce import reproduce, write_part
 from cautious.paper.training import snapshots
 from cautious.paper.videos import can_film
 from cautious.report.canvas import dress, new_figure
+from cautious.sweeps.statistics import band, interval
 from page_reader import read
 
 
@@ -78,7 +79,7 @@ def test_files_of_a_part(tmp_path):
 
 
 def test_the_page_says_every_claim(tmp_path, monkeypatch):
-    makers = {"1": lambda scale: part("figure-1"), "2": lambda scale: part("figure-2", holds=False)}
+    makers = {"1": lambda scale, executor: part("figure-1"), "2": lambda scale, executor: part("figure-2", holds=False)}
     monkeypatch.setattr(module, "PARTS", makers)
     reproduce(tmp_path, ("1", "2"), Scale(3), command="cautious paper <x>")
     text, page = read(tmp_path / "index.html")
@@ -94,7 +95,7 @@ def test_the_page_says_every_claim(tmp_path, monkeypatch):
 
 
 def test_the_page_says_why_there_are_no_films(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "PARTS", {"1": lambda scale: replace(part("figure-1"), videos=())})
+    monkeypatch.setattr(module, "PARTS", {"1": lambda scale, executor: replace(part("figure-1"), videos=())})
     reproduce(tmp_path, ("1",))
     assert ("There are no films here" in read(tmp_path / "index.html")[0]) == (not can_film())
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
@@ -107,10 +108,10 @@ def test_the_page_says_why_there_are_no_films(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_run_keeps_what_it_finished(tmp_path, monkeypatch):
-    def interrupted(scale):
+    def interrupted(scale, executor):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "PARTS", {"1": lambda scale: part("figure-1"), "2": interrupted})
+    monkeypatch.setattr(module, "PARTS", {"1": lambda scale, executor: part("figure-1"), "2": interrupted})
     with pytest.raises(KeyboardInterrupt):
         reproduce(tmp_path, ("1", "2"))
     assert "1 of 1 claims" in (tmp_path / "index.html").read_text()

@@ -20,7 +20,7 @@ from cautious.paper.duality_gap import (
     violation_of,
     with_optimum,
 )
-from cautious.paper.evidence import QUICK, Interval, Scale
+from cautious.paper.evidence import QUICK, Scale
 from cautious.paper.theorem_study import (
     Growth,
     crossing,
@@ -31,6 +31,7 @@ from cautious.paper.theorem_study import (
     slope,
 )
 from cautious.report.canvas import DARK, LIGHT, png
+from cautious.sweeps.statistics import Interval
 
 
 def two_states(low=-1.0, high=2.0):

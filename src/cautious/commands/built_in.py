@@ -14,6 +14,7 @@ import typer
 from cautious.commands import completion
 from cautious.commands.progress import Bar, SolveBar
 from cautious.commands.shared import AsJson, Quiet, exit_code, print_json, print_table, summary, this_command
+from cautious.commands.workers import Cluster, Workers, chosen_executor
 
 DEMO_CAUTIONS = (0.0, 1.0, 10.0, 50.0)
 # a benchmark reads its own options: they are passed on unchanged
@@ -97,6 +98,8 @@ def paper(
     out: Annotated[Path, typer.Option(help="Folder for the page, figures and numbers; made when missing.")] = Path(
         "paper"
     ),
+    workers: Workers = 1,
+    cluster: Cluster = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -111,13 +114,13 @@ def paper(
     from cautious.report.text_tables import Table
 
     wanted = tuple(dict.fromkeys(figure or PARTS))
-    with Bar("reproducing", quiet or as_json) as bar:
+    with chosen_executor(workers, cluster, quiet or as_json) as executor, Bar("reproducing", quiet or as_json) as bar:
 
         def tell(name: str) -> None:
             what = name if name == "theorems" else f"figure {name}"
             bar.show(what, wanted.index(name), len(wanted))
 
-        parts = reproduce(out, wanted, QUICK if quick else FULL, this_command(), tell)
+        parts = reproduce(out, wanted, QUICK if quick else FULL, this_command(), tell, executor)
     if as_json:
         print_json({"page": str(out / "index.html"), "claims": claims_for_machines(parts)})
         return

@@ -11,6 +11,7 @@ bound on the gap, and C, count (high - low) times; the violation has no unit.
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +22,10 @@ from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.learning.printed.algorithm_1 import AlgorithmOne, AlgorithmOneRun, reward_scale
 from cautious.occupancy import flow_residual
 from cautious.paper import training
-from cautious.paper.evidence import Interval, interval
 from cautious.problem import Problem
 from cautious.solvers.solve import solve
+from cautious.sweeps.jobs import run_jobs
+from cautious.sweeps.statistics import Interval, interval
 
 TOLERANCE = 1e-9
 
@@ -121,9 +123,14 @@ def measure(instance: Instance, samples: int, seed: int) -> dict[str, float]:
     return found
 
 
-def curve(instance: Instance, samples: Sequence[int], seeds: int) -> GapCurve:
+def measured(instances: Sequence[Instance], job: Mapping[str, int]) -> dict[str, float]:
+    """``measure`` as a job: the number of the instance, the samples and the seed."""
+    return measure(instances[job["instance"]], job["samples"], job["seed"])
+
+
+def curve(instance: Instance, samples: Sequence[int], seeds: int, executor: Executor | None = None) -> GapCurve:
     """Independent runs for every number of samples: the steps of Theorem 1 depend on it."""
-    runs = [[measure(instance, n, seed) for seed in range(seeds)] for n in samples]
-    return GapCurve(
-        instance, samples, {name: np.array([[one[name] for one in row] for row in runs]) for name in runs[0][0]}
-    )
+    jobs = [{"instance": 0, "samples": n, "seed": seed} for n in samples for seed in range(seeds)]
+    runs = run_jobs(measured, [instance], jobs, executor, weight=lambda job: float(job["samples"]))
+    shape = (len(samples), seeds)
+    return GapCurve(instance, samples, {name: np.array([one[name] for one in runs]).reshape(shape) for name in runs[0]})

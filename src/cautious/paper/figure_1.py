@@ -11,7 +11,7 @@ from cautious.evaluation.evaluate import default_horizon
 from cautious.evaluation.return_moments import return_variance
 from cautious.models.tabular import MDP
 from cautious.paper import maze_paths
-from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, interval
+from cautious.paper.evidence import Claim, Part, Row, Scale
 from cautious.paper.maze_training import AVERSE, CAUTION, NEUTRAL, TRAJECTORIES
 from cautious.problem import Problem
 from cautious.report.canvas import LIGHT, Theme, new_figure, title
@@ -19,6 +19,7 @@ from cautious.report.drawings import draw_bar
 from cautious.report.words import scene_of
 from cautious.risks.scalar import Variance
 from cautious.solvers.solve import solve
+from cautious.sweeps.statistics import Interval, interval
 from cautious.worlds.grids import cells_marked, maze
 
 MORE_CAUTION = 50.0

@@ -1,6 +1,7 @@
 """Figure 2 of the paper: objective, mean and variance of the return while the maze is learned."""
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.evaluation.return_moments import return_variance
 from cautious.models.tabular import MDP
-from cautious.paper.evidence import Claim, Interval, Part, Scale, Video, band, interval
+from cautious.paper.evidence import Claim, Part, Scale, Video
 from cautious.paper.maze_training import (
     ALGORITHM_2,
     ASCENT,
@@ -30,6 +31,7 @@ from cautious.report.canvas import GREEN, PURPLE, Theme, dress_curves, new_figur
 from cautious.report.words import scene_of
 from cautious.risks.scalar import Variance
 from cautious.solvers.solve import solve
+from cautious.sweeps.statistics import Interval, band, interval
 from cautious.worlds.grids import maze
 
 MARKS, ROUNDS = (1_000, 5_600, 32_000, 180_000, 1_000_000), 60
@@ -47,11 +49,11 @@ OPTIMUM, EXACT = "global optimum, proved", f"{ASCENT} (rounds, upper axis)"
 LEAST_VARIANCE = 1e-6
 
 
-def make(scale: Scale) -> Part:
+def make(scale: Scale, executor: Executor | None = None) -> Part:
     """The figure, its numbers, its claims and, where the packages for it are there, the film."""
     from_s = maze(start_at_s=True)
     marks, rounds = (QUICK_MARKS, QUICK_ROUNDS) if scale.quick else (MARKS, ROUNDS)
-    training = measure(maze(), from_s, scale.seeds, marks, rounds)
+    training = measure(maze(), from_s, scale.seeds, marks, rounds, executor)
     paying = compare_exactly(maze(goal=1.0), maze(goal=1.0, start_at_s=True))
     return Part(
         key="figure-2",

@@ -4,6 +4,7 @@ The maps are exact solutions. The claims are tested on exact solutions and on po
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +13,14 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.models.tabular import MDP
-from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, interval
-from cautious.paper.prior_study import PolicyValue, policy_value, prior_risk, solved
-from cautious.paper.training import snapshots
+from cautious.paper.evidence import Claim, Part, Row, Scale
+from cautious.paper.prior_study import PolicyValue, Prior, learning_curve, policy_value, solved
 from cautious.planning import plan
 from cautious.report.canvas import Theme, new_figure, title
 from cautious.report.drawings import colour_scale, draw_time_bar, paint_cells
 from cautious.report.words import scene_of
+from cautious.sweeps.jobs import run_jobs
+from cautious.sweeps.statistics import Interval, interval
 from cautious.worlds.grids import dark_cells, drift, drift_prior
 
 CAUTION = 1.0
@@ -34,7 +36,7 @@ LIGHT_REWARD = 0.3
 OUTLINE = (("#000000", 2.6), ("#ffffff", 1.2))
 
 
-def make(scale: Scale) -> Part:
+def make(scale: Scale, executor: Executor | None = None) -> Part:
     """The figure, its numbers and its claims."""
     mdp, prior = drift(), drift_prior(MIX)
     tables = {
@@ -66,7 +68,7 @@ def make(scale: Scale) -> Part:
         ),
         draw=lambda theme: _draw(mdp, dict(zip(titles, shares.values(), strict=True)), theme),
         rows=tuple(_rows(mdp, shares)),
-        claims=(_avoids(mdp, prior, scale), _avoids_after_the_cause_is_gone(prior, scale)),
+        claims=(_avoids(mdp, prior, scale, executor), _avoids_after_the_cause_is_gone(prior, scale, executor)),
     )
 
 
@@ -134,20 +136,21 @@ class Avoidance:
         }
 
 
-def avoidance(mdp: MDP, prior: Array, caution: float, seeds: Sequence[int]) -> Avoidance:
+def avoidance(
+    mdp: MDP, prior: Array, caution: float, seeds: Sequence[int], executor: Executor | None = None
+) -> Avoidance:
     """Neutral against cautious, exact and learned by plug-in with ``SAMPLES_PER_PAIR``."""
-    samples = SAMPLES_PER_PAIR * int(mdp.allowed.sum())
-
-    def learned(caution: float, seed: int) -> PolicyValue:
-        risk = prior_risk(prior, caution)
-        return policy_value(mdp, snapshots(mdp, risk, caution, PlugIn(prove=False), samples, seed)[-1].policy)
-
+    budgets = (SAMPLES_PER_PAIR * int(mdp.allowed.sum()),)
+    run = {"prior": "prior", "method": PlugIn(prove=False), "budgets": budgets}
+    jobs = [{**run, "caution": c, "seed": seed} for seed in seeds for c in (0.0, caution)]
+    found = run_jobs(learning_curve, Prior(mdp, {"prior": prior}), jobs, executor)
+    learned = [PolicyValue(*curve[1:, -1].tolist()) for curve in found]
     neutral, cautious = (policy_value(mdp, solved(mdp, prior, c).policy) for c in (0.0, caution))
-    return Avoidance(neutral, cautious, tuple((learned(0.0, seed), learned(caution, seed)) for seed in seeds))
+    return Avoidance(neutral, cautious, tuple(zip(learned[::2], learned[1::2], strict=True)))
 
 
-def _avoids(mdp: MDP, prior: Array, scale: Scale) -> Claim:
-    found = avoidance(mdp, prior, CAUTION, range(scale.seeds))
+def _avoids(mdp: MDP, prior: Array, scale: Scale, executor: Executor | None) -> Claim:
+    found = avoidance(mdp, prior, CAUTION, range(scale.seeds), executor)
     cost = np.zeros(mdp.shape)
     cost[dark_cells(mdp)] = -1.0
     least = policy_value(mdp, plan(mdp, cost).policy(mdp.n_actions)).dark_share
@@ -169,9 +172,9 @@ def _avoids(mdp: MDP, prior: Array, scale: Scale) -> Claim:
     )
 
 
-def _avoids_after_the_cause_is_gone(prior: Array, scale: Scale) -> Claim:
+def _avoids_after_the_cause_is_gone(prior: Array, scale: Scale, executor: Executor | None) -> Claim:
     """The paper's mouse: the electricity is off, and it still does not go there."""
-    found = avoidance(drift(dark=LIGHT_REWARD), prior, CAUTION, range(scale.seeds))
+    found = avoidance(drift(dark=LIGHT_REWARD), prior, CAUTION, range(scale.seeds), executor)
     mdp = drift()
     without, with_less = (_dark(mdp, drift_prior(MIX, dark), CAUTION) for dark in (LIGHT_REWARD, 0.0))
     return Claim(

@@ -4,6 +4,7 @@ Below the paper's Algorithm 1 stands our learner: what both show belongs to the 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
-from cautious.paper.evidence import Claim, Interval, Part, Row, Scale, Video, band
+from cautious.paper.evidence import Claim, Part, Row, Scale, Video
 from cautious.paper.prior_study import (
     EARLY_SHARE,
     LEAST_LOOKS,
@@ -34,13 +35,14 @@ from cautious.paper.prior_study import (
 from cautious.paper.training import snapshots
 from cautious.paper.videos import AGENTS, can_film, film
 from cautious.report.canvas import GREEN, Theme, dress_curves, new_figure, title
+from cautious.sweeps.statistics import Interval, band
 from cautious.worlds.grids import drift, drift_prior
 
 CAUTIONS = (1.0, 5.0)
 MIX = 0.05
 # 5,000 iterations fit in one piece of work, so that all learners are looked at after the same iterations
-FULL_SIZE = Size(1_000_000, 5_000, tuple(round(1000 * 2 ** (k / 2)) for k in range(15)), workers=2, tuning_seeds=2)
-QUICK_SIZE = Size(30_000, 1_500, (1_000, 2_000, 4_000, 8_000, 16_000), workers=1, tuning_seeds=1)
+FULL_SIZE = Size(1_000_000, 5_000, tuple(round(1000 * 2 ** (k / 2)) for k in range(15)), tuning_seeds=2)
+QUICK_SIZE = Size(30_000, 1_500, (1_000, 2_000, 4_000, 8_000, 16_000), tuning_seeds=1)
 # the parts of a run at which the time in dark cells is compared
 MOMENTS = (1 / LEAST_LOOKS, EARLY_SHARE, 1.0)
 # parts of the iterations at which the film looks; and the moves of each stage
@@ -54,11 +56,11 @@ Bands = Mapping[tuple[str, str, str, float], tuple[Array, Array, Array, Array]]
 ByCaution = Mapping[float, Interval]
 
 
-def make(scale: Scale) -> Part:
+def make(scale: Scale, executor: Executor | None = None) -> Part:
     """The figure, its numbers, its claims and, where the packages for it are there, the film."""
     mdp, prior = drift(), drift_prior(MIX)
     size = QUICK_SIZE if scale.quick else FULL_SIZE
-    found = study(mdp, prior, CAUTIONS, size, range(scale.seeds))
+    found = study(mdp, prior, CAUTIONS, size, range(scale.seeds), executor)
     method, lines = found.tuning.method, bands(found)
     return Part(
         key="figure-4",

@@ -1,7 +1,9 @@
 """How policies of the maze change while they are learned: the numbers behind figure 2."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from cautious.problem import Problem
 from cautious.risks.scalar import Variance
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
+from cautious.sweeps.jobs import run_jobs
 
 CAUTION = 10.0
 NEUTRAL, AVERSE = "risk-neutral", "risk-averse"
@@ -64,7 +67,49 @@ class Training:
         return self.table(method, policy, name)[1][:, -1]
 
 
-def measure(mdp: MDP, from_s: MDP, seeds: int, marks: Sequence[int], rounds: int) -> Training:
+@dataclass(frozen=True)
+class Maze:
+    """What all runs share: the problem, its optimum, and ``from_s``, the same model with its start at S."""
+
+    problem: Problem
+    optimum: float
+    from_s: MDP
+
+    def row(self, job: Mapping[str, Any], axis: str, at: int, table: Array) -> Row:
+        """Exact objective and returns of a policy and, for learners, returns of simulated trajectories."""
+        objective = evaluate_policy(self.problem, table).objective
+        mean, variance = return_variance(self.from_s, table)
+        # the returns of Algorithm 2 are not drawn: their columns stay empty
+        drawn = job["method"] in LEARNERS
+        tried = evaluate(self.from_s, table, TRAJECTORIES, seed=job["seed"]) if drawn else None
+        return {
+            "method": job["method"],
+            "policy": job["policy"],
+            "seed": job["seed"],
+            "axis": axis,
+            "at": at,
+            "objective": objective,
+            "gap": self.optimum - objective,
+            "mean": "" if tried is None else tried.mean,
+            "variance": "" if tried is None else tried.variance,
+            "exact mean": mean,
+            "exact variance": variance,
+        }
+
+
+def learned(maze: Maze, job: Mapping[str, Any]) -> tuple[list[Row], Array]:
+    """The rows of one run, one for each look, and its last policy."""
+    risk, caution = (Variance(), CAUTION) if job["policy"] == AVERSE else (None, 0.0)
+    method = LEARNERS.get(job["method"], AlgorithmTwo())
+    shots = snapshots(maze.problem.mdp, risk, caution, method, job["samples"], job["seed"], job["looks"])
+    shots = shots if job["looks"] else shots[-1:]
+    rows = [maze.row(job, "samples", shot.samples if job["looks"] else job["samples"], shot.policy) for shot in shots]
+    return rows, shots[-1].policy
+
+
+def measure(
+    mdp: MDP, from_s: MDP, seeds: int, marks: Sequence[int], rounds: int, executor: Executor | None = None
+) -> Training:
     """Learn on ``mdp``, try every policy on ``from_s``, the same model with its start at S.
 
     The learners have a run of its own for every number of samples in ``marks``, because they plan their runs for the
@@ -74,45 +119,25 @@ def measure(mdp: MDP, from_s: MDP, seeds: int, marks: Sequence[int], rounds: int
     optimum = solve(problem).require()
     ascent = block_ascent(problem, rounds=rounds)
     uniform = uniform_policy(mdp.allowed)
-    rows: list[Row] = []
-
-    def add(method: str, policy: str, seed: int, axis: str, at: int, table: Array) -> None:
-        """A row: exact objective and returns of a policy and, for learners, returns of simulated trajectories."""
-        objective = evaluate_policy(problem, table).objective
-        mean, variance = return_variance(from_s, table)
-        # the returns of Algorithm 2 are not drawn: their columns stay empty
-        tried = evaluate(from_s, table, TRAJECTORIES, seed=seed) if method in LEARNERS else None
-        rows.append(
-            {
-                "method": method,
-                "policy": policy,
-                "seed": seed,
-                "axis": axis,
-                "at": at,
-                "objective": objective,
-                "gap": optimum.objective - objective,
-                "mean": "" if tried is None else tried.mean,
-                "variance": "" if tried is None else tried.variance,
-                "exact mean": mean,
-                "exact variance": variance,
-            }
-        )
-
+    maze = Maze(problem, optimum.objective, from_s)
+    exact = {"method": ASCENT, "policy": AVERSE, "seed": 0}
     read_off = [uniform, *(occupancy_policy(one.occupancy, uniform) for one in ascent.rounds)]
-    for k, table in enumerate(read_off):
-        add(ASCENT, AVERSE, 0, "rounds", k, table)
+    rows = [maze.row(exact, "rounds", k, table) for k, table in enumerate(read_off)]
     looks = sorted({marks[0], *(marks[-1] * k // LOOKS for k in range(1, LOOKS + 1))})
-    stages: tuple[Stage, ...] = tuple((f"after {mark:,} samples", {}) for mark in marks)
+    jobs: list[dict[str, Any]] = []
     for seed in range(seeds):
-        for method, learner in LEARNERS.items():
-            for policy, risk, caution in ((NEUTRAL, None, 0.0), (AVERSE, Variance(), CAUTION)):
-                for mark, (_, stage) in zip(marks, stages, strict=True):
-                    learned = snapshots(mdp, risk, caution, learner, mark, seed)[-1].policy
-                    add(method, policy, seed, "samples", mark, learned)
-                    if (method, seed) == (FILMED, FILMED_SEED):
-                        stage[policy] = learned
-        for shot in snapshots(mdp, Variance(), CAUTION, AlgorithmTwo(), marks[-1], seed, looks):
-            add(ALGORITHM_2, AVERSE, seed, "samples", shot.samples, shot.policy)
+        jobs += [
+            {"method": method, "policy": policy, "seed": seed, "samples": mark, "looks": ()}
+            for method in LEARNERS
+            for policy in (NEUTRAL, AVERSE)
+            for mark in marks
+        ]
+        jobs.append({"method": ALGORITHM_2, "policy": AVERSE, "seed": seed, "samples": marks[-1], "looks": looks})
+    stages: tuple[Stage, ...] = tuple((f"after {mark:,} samples", {}) for mark in marks)
+    for job, (found, policy) in zip(jobs, run_jobs(learned, maze, jobs, executor), strict=True):
+        rows += found
+        if (job["method"], job["seed"]) == (FILMED, FILMED_SEED):
+            stages[marks.index(job["samples"])][1][job["policy"]] = policy
     return Training(
         problem=problem,
         optimum=optimum,

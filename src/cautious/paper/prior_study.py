@@ -7,6 +7,7 @@ gained by the choice of steps.
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +17,14 @@ from cautious.learning.primal_dual.primal_dual import PrimalDual
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
 from cautious.models.tabular import MDP
 from cautious.occupancy import policy_occupancy, uniform_policy
-from cautious.paper.evidence import Interval, interval
 from cautious.paper.training import snapshots
 from cautious.problem import Problem
 from cautious.risks.divergence import KL
-from cautious.runtime.processes import process_pool
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
+from cautious.sweeps.folder import Job
+from cautious.sweeps.jobs import run_jobs
+from cautious.sweeps.statistics import Interval, interval
 from cautious.worlds.grids import dark_cells
 
 MULTIPLIER_STEPS = (3e-4, 1e-3, 3e-3)
@@ -34,8 +36,6 @@ LEVEL_SHARE = 0.95
 EARLY_SHARE = 0.2
 # curves are compared from the first of so many parts of a run on
 LEAST_LOOKS = 20
-# arguments of ``run_algorithm_1``
-Job = tuple[MDP, Array, float, AlgorithmOne, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -135,31 +135,28 @@ def overtaken_at(first: LearningCurves, second: LearningCurves) -> float | None:
     return None if below[-1] == gap.size - 1 else float(first.samples[below[-1] + 1])
 
 
-def run_algorithm_1(
-    mdp: MDP, prior: Array, caution: float, method: AlgorithmOne, samples: int, every: int, seed: int
-) -> Array:
-    """Samples, expected return and dark share (3, k) of the policies read off the averages, every so many iterations.
+@dataclass(frozen=True)
+class Prior:
+    """What the runs share: the model, and the priors (S, A) that the jobs name."""
 
-    Caution 0 ignores the prior.
+    mdp: MDP
+    priors: Mapping[str, Array]
+
+
+def learning_curve(shared: Prior, job: Job) -> Array:
+    """Samples, expected return and dark share (3, k) of the policies of one run, or of a run for each budget.
+
+    Algorithm 1 is looked at every so many iterations; our learner has a whole run for each number of samples, because
+    its steps depend on how many it is given. Caution 0 ignores the prior.
     """
-    marks = range(every, samples + 1, every)
-    found = snapshots(mdp, prior_risk(prior, caution), caution, method, samples, seed, marks)
+    mdp, caution, method = shared.mdp, job["caution"], job["method"]
+    risk, seed = prior_risk(shared.priors[job["prior"]], caution), job["seed"]
+    if "budgets" in job:
+        runs = [snapshots(mdp, risk, caution, method, budget, seed)[-1] for budget in job["budgets"]]
+        return _points(mdp, job["budgets"], [one.policy for one in runs])
+    marks = range(job["every"], job["samples"] + 1, job["every"])
+    found = snapshots(mdp, risk, caution, method, job["samples"], seed, marks)
     return _points(mdp, [one.samples for one in found], [one.policy for one in found])
-
-
-def run_all(jobs: Sequence[Job], workers: int) -> list[Array]:
-    """``run_algorithm_1`` of all jobs, in their order; the same numbers with any number of ``workers``."""
-    if workers == 1:
-        return [run_algorithm_1(*job) for job in jobs]
-    with process_pool(workers) as pool:
-        return [one.result() for one in [pool.submit(run_algorithm_1, *job) for job in jobs]]
-
-
-def _budget_run(mdp: MDP, prior: Array, caution: float, budgets: Sequence[int], seed: int) -> Array:
-    """Our learner (3, k), a whole run for each number of samples: its steps depend on how many it is given."""
-    risk = prior_risk(prior, caution)
-    finals = [snapshots(mdp, risk, caution, PrimalDual(), budget, seed)[-1].policy for budget in budgets]
-    return _points(mdp, budgets, finals)
 
 
 def _points(mdp: MDP, samples: Sequence[int], policies: Sequence[Array]) -> Array:
@@ -174,13 +171,12 @@ class Size:
     """How long the runs are.
 
     ``samples`` iterations of Algorithm 1, looked at every ``every``, at least ``LEAST_LOOKS`` times; ``budgets`` of our
-    learner; ``workers`` processes; ``tuning_seeds`` runs for each pair of steps.
+    learner; ``tuning_seeds`` runs for each pair of steps.
     """
 
     samples: int
     every: int
     budgets: tuple[int, ...]
-    workers: int
     tuning_seeds: int
 
 
@@ -226,30 +222,42 @@ class PriorStudy:
         return EARLY_SHARE * self.size.samples
 
 
-def study(mdp: MDP, prior: Array, cautions: Sequence[float], size: Size, seeds: Sequence[int]) -> PriorStudy:
+def study(
+    mdp: MDP,
+    prior: Array,
+    cautions: Sequence[float],
+    size: Size,
+    seeds: Sequence[int],
+    executor: Executor | None = None,
+) -> PriorStudy:
     """Run everything."""
-    tuning = best_steps(mdp, prior, size)
-    method = tuning.method
-    everyone = (0.0, *cautions)
     even = np.full(mdp.shape, 1 / mdp.allowed.sum()) * mdp.allowed
-    early = int(EARLY_SHARE * size.samples)
-    runs = [(mdp, prior, c, method, size.samples, size.every, seed) for c in everyone for seed in seeds]
-    control = [(mdp, even, min(cautions), method, early, size.every, seed) for seed in seeds]
-    theory = [(mdp, prior, c, AlgorithmOne(), size.samples, size.samples, seeds[0]) for c in everyone]
-    found = iter(run_all([*runs, *control, *theory], size.workers))
+    shared = Prior(mdp, {"prior": prior, "even": even})
+    tuning = best_steps(shared, size, executor)
+    everyone, early = (0.0, *cautions), int(EARLY_SHARE * size.samples)
+    chosen = {"prior": "prior", "method": tuning.method, "samples": size.samples, "every": size.every}
+    ours = {"prior": "prior", "method": PrimalDual(), "budgets": size.budgets}
+    control = {**chosen, "prior": "even", "caution": min(cautions), "samples": early}
+    theory = {**chosen, "method": AlgorithmOne(), "every": size.samples, "seed": seeds[0]}
+    jobs: list[Job] = [
+        *({**one, "caution": c, "seed": seed} for one in (chosen, ours) for c in everyone for seed in seeds),
+        *({**control, "seed": seed} for seed in seeds),
+        *({**theory, "caution": c} for c in everyone),
+    ]
+    found = iter(run_jobs(learning_curve, shared, jobs, executor))
     return PriorStudy(
         size=size,
         tuning=tuning,
         printed={c: curves_of([next(found) for _ in seeds]) for c in everyone},
+        ours={c: curves_of([next(found) for _ in seeds]) for c in everyone},
         control=curves_of([next(found) for _ in seeds]),
         theory={c: PolicyValue(*next(found)[1:, -1].tolist()) for c in everyone},
-        ours={c: curves_of([_budget_run(mdp, prior, c, size.budgets, seed) for seed in seeds]) for c in everyone},
         optimum={c: policy_value(mdp, solved(mdp, prior, c).policy) for c in everyone},
         uniform=policy_value(mdp, uniform_policy(mdp.allowed)),
     )
 
 
-def best_steps(mdp: MDP, prior: Array, size: Size) -> Tuning:
+def best_steps(shared: Prior, size: Size, executor: Executor | None = None) -> Tuning:
     """Of a small table of steps, without shifts, those with which the neutral learner earns most on average."""
     tried = [
         AlgorithmOne(multiplier_step=alpha, occupancy_step=beta, shift_reward=0.0, shift_risk=0.0)
@@ -257,7 +265,8 @@ def best_steps(mdp: MDP, prior: Array, size: Size) -> Tuning:
         for beta in OCCUPANCY_STEPS
     ]
     seeds = range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + size.tuning_seeds)
-    jobs = [(mdp, prior, 0.0, method, size.samples, size.every, seed) for method in tried for seed in seeds]
-    returns = np.array([run[1] for run in run_all(jobs, size.workers)])
+    length = {"prior": "prior", "caution": 0.0, "samples": size.samples, "every": size.every}
+    jobs = [{**length, "method": method, "seed": seed} for method in tried for seed in seeds]
+    returns = np.array([run[1] for run in run_jobs(learning_curve, shared, jobs, executor)])
     by_pair = returns.reshape(len(tried), size.tuning_seeds, -1).mean(axis=1)
     return Tuning(tried[int(np.argmax(by_pair.mean(axis=1)))], float(by_pair[:, -1].max()))

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict
 from html import escape
 from pathlib import Path
@@ -15,18 +16,19 @@ from typing import Any
 
 from cautious.errors import InputError
 from cautious.paper import figure_1, figure_2, figure_3, figure_4, theorems
-from cautious.paper.evidence import FULL, Claim, Interval, Part, Scale, claims_held
+from cautious.paper.evidence import FULL, Claim, Part, Scale, claims_held
 from cautious.paper.videos import MISSING, can_film
 from cautious.regular_files import make_folder
 from cautious.report import pieces
 from cautious.report.canvas import DARK, LIGHT, png, require_matplotlib
 from cautious.report.writing import write_bytes
 from cautious.runtime.interruption import leaving_at_once
+from cautious.sweeps.statistics import Interval
 
 PAPER = "Cautious Reinforcement Learning via Distributional Risk in the Dual Domain"
 VERDICTS = {True: ("good", "holds"), False: ("warn", "does not hold")}
-PARTS: dict[str, Callable[[Scale], Part]] = {
-    "1": figure_1.make,
+PARTS: dict[str, Callable[[Scale, Executor | None], Part]] = {
+    "1": lambda scale, executor: figure_1.make(scale),
     "2": figure_2.make,
     "3": figure_3.make,
     "4": figure_4.make,
@@ -40,12 +42,15 @@ def reproduce(
     scale: Scale = FULL,
     command: str = "cautious paper",
     tell: Callable[[str], None] = lambda name: None,
+    executor: Executor | None = None,
 ) -> list[Part]:
     """Run the named parts and write figures, numbers, films, claims and the page ``index.html`` into a folder, made
     when missing.
 
     ``tell`` is called with each name before its part begins. The page is written again after each part, so that an
     interrupted run leaves what it finished.
+
+    The numbers are the same for any ``executor``.
     """
     require_matplotlib()
     unknown = [name for name in names if name not in PARTS]
@@ -58,7 +63,7 @@ def reproduce(
     with leaving_at_once():
         for name in dict.fromkeys(names):
             tell(name)
-            part = PARTS[name](scale)
+            part = PARTS[name](scale, executor)
             image = write_part(part, folder)
             parts.append(part)
             sections.append(part_section(part, image))

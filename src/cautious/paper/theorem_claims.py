@@ -6,8 +6,9 @@ from itertools import pairwise
 import numpy as np
 
 from cautious.paper.duality_gap import TOLERANCE, GapCurve
-from cautious.paper.evidence import Claim, Interval, interval
+from cautious.paper.evidence import Claim
 from cautious.paper.theorem_study import ACTIONS, DISCOUNT, HORIZON_STATES, SUCCESSORS, Growth, TheoremStudy, slope
+from cautious.sweeps.statistics import Interval, interval
 
 # the largest exponent that counts as nearly linear
 NEARLY_LINEAR_EXPONENT = 1.25

@@ -7,16 +7,19 @@ own samples, so an interval speaks about the kind and not about one model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.paper.duality_gap import GapCurve, Instance, curve, measure, with_optimum
-from cautious.paper.evidence import Interval, Scale, interval
+from cautious.paper.duality_gap import GapCurve, Instance, curve, measured, with_optimum
+from cautious.paper.evidence import Scale
 from cautious.problem import Problem
 from cautious.risks.divergence import KL
 from cautious.risks.features import PeakExposure
+from cautious.sweeps.jobs import run_jobs
+from cautious.sweeps.statistics import Interval, interval
 from cautious.worlds.grids import cells_marked, from_grid
 from cautious.worlds.random_models import garnet
 
@@ -75,13 +78,15 @@ def jackknife(estimate: Callable[[Array], float], seeds: int) -> Interval:
     return interval(seeds * whole - (seeds - 1) * estimate(weights) for weights in without)
 
 
-def samples_needed(sizes: Sequence[int], accuracy: float, discount: float, seeds: int) -> tuple[Growth, Interval]:
+def samples_needed(
+    sizes: Sequence[int], accuracy: float, discount: float, seeds: int, executor: Executor | None = None
+) -> tuple[Growth, Interval]:
     """The samples after which the mean gap over seeds is below ``accuracy``, against the number of pairs.
 
     The interval is that of the exponent after division by the logarithm of the pairs.
     """
     pairs = tuple(float(ACTIONS * n) for n in sizes)
-    tables = [_gaps(n, accuracy, discount, seeds) for n in sizes]
+    tables = [_gaps(n, accuracy, discount, seeds, executor) for n in sizes]
 
     def needed(weights: Array) -> Array:
         return np.array([crossing(samples, weights @ gaps, accuracy) for samples, gaps in tables])
@@ -103,30 +108,33 @@ def _garnet(n_states: int, discount: float, seed: int) -> Instance:
     return with_optimum(f"garnet of {n_states} states", Problem(model))
 
 
-def _gaps(n_states: int, accuracy: float, discount: float, seeds: int) -> tuple[list[int], Array]:
+def _gaps(
+    n_states: int, accuracy: float, discount: float, seeds: int, executor: Executor | None
+) -> tuple[list[int], Array]:
     """Doubled numbers of samples until the mean gap is below the accuracy, and the gaps (seeds, K)."""
     instances = [_garnet(n_states, discount, seed) for seed in range(seeds)]
     samples: list[int] = []
     columns: list[list[float]] = []
     while len(columns) < 2 or np.mean(columns[-1]) > accuracy:
         samples.append(2 * samples[-1] if samples else FIRST_SAMPLES)
-        columns.append([measure(one, samples[-1], seed)["gap"] for seed, one in enumerate(instances)])
+        jobs = [{"instance": seed, "samples": samples[-1], "seed": seed} for seed in range(seeds)]
+        columns.append([found["gap"] for found in run_jobs(measured, instances, jobs, executor)])
     return samples, np.array(columns).T
 
 
-def gap_against_horizon(discounts: Sequence[float], n_states: int, samples: int, seeds: int) -> Growth:
+def gap_against_horizon(
+    discounts: Sequence[float], n_states: int, samples: int, seeds: int, executor: Executor | None = None
+) -> Growth:
     """The gap after a fixed number of samples, against 1/(1 - discount); the models differ in the discount only."""
     horizons = tuple(1 / (1 - discount) for discount in discounts)
-    table = np.array(
-        [
-            [measure(_garnet(n_states, gamma, seed), samples, seed)["gap"] for gamma in discounts]
-            for seed in range(seeds)
-        ]
-    )
+    instances = [_garnet(n_states, gamma, seed) for seed in range(seeds) for gamma in discounts]
+    jobs = [{"instance": k, "samples": samples, "seed": k // len(discounts)} for k in range(len(instances))]
+    found = run_jobs(measured, instances, jobs, executor)
+    table = np.array([one["gap"] for one in found]).reshape(seeds, len(discounts))
     return Growth(
         x=horizons,
         y=tuple(interval(column) for column in table.T),
-        exponent=interval(slope(horizons, row) for row in table),
+        exponent=interval(slope(horizons, row) for row in table.tolist()),
     )
 
 
@@ -181,25 +189,25 @@ def peak_problem() -> Problem:
     return Problem(mdp, PeakExposure([dark[dark < half], dark[dark >= half]]), PEAK_CAUTION)
 
 
-def study(scale: Scale) -> TheoremStudy:
+def study(scale: Scale, executor: Executor | None = None) -> TheoremStudy:
     """Measure all; the seeds of the first three panels draw samples on fixed models."""
     plan, seeds = QUICK_PLAN if scale.quick else FULL_PLAN, scale.seeds
     mdp = garnet(10, 2, 3, discount=DISCOUNT)
     prior = np.random.default_rng(0).dirichlet(np.ones(mdp.allowed.size)).reshape(mdp.shape)
     kl = Problem(mdp, KL(prior), SHOWN_CAUTION)
-    neutral = curve(with_optimum("risk-neutral, garnet", Problem(mdp)), marks(plan.neutral), seeds)
+    neutral = curve(with_optimum("risk-neutral, garnet", Problem(mdp)), marks(plan.neutral), seeds, executor)
     by_caution = {
-        c: curve(with_optimum(f"KL, caution {c:g}, garnet", kl.with_caution(c)), marks(plan.kl), seeds)
+        c: curve(with_optimum(f"KL, caution {c:g}, garnet", kl.with_caution(c)), marks(plan.kl), seeds, executor)
         for c in CAUTIONS
     }
-    peak = curve(with_optimum(f"peak, caution {PEAK_CAUTION:g}, 4x4 grid", peak_problem()), marks(plan.peak), seeds)
-    growth, per_log = samples_needed(plan.sizes, plan.accuracy, DISCOUNT, seeds)
+    peak = with_optimum(f"peak, caution {PEAK_CAUTION:g}, 4x4 grid", peak_problem())
+    growth, per_log = samples_needed(plan.sizes, plan.accuracy, DISCOUNT, seeds, executor)
     return TheoremStudy(
-        curves=(neutral, by_caution[SHOWN_CAUTION], peak),
+        curves=(neutral, by_caution[SHOWN_CAUTION], curve(peak, marks(plan.peak), seeds, executor)),
         by_caution=by_caution,
         growth=growth,
         per_log=per_log,
-        horizon=gap_against_horizon(plan.discounts, HORIZON_STATES, plan.horizon_samples, seeds),
+        horizon=gap_against_horizon(plan.discounts, HORIZON_STATES, plan.horizon_samples, seeds, executor),
         plan=plan,
         seeds=seeds,
     )

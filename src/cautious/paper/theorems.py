@@ -1,13 +1,14 @@
 """Theorems 1 and 2 and Corollary 1, checked on models whose optimum is known."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
 from cautious.arrays import Array
 from cautious.paper.duality_gap import GapCurve
-from cautious.paper.evidence import Interval, Part, Row, Scale, band
+from cautious.paper.evidence import Part, Row, Scale
 from cautious.paper.theorem_claims import all_claims
 from cautious.paper.theorem_study import (
     ACTIONS,
@@ -20,6 +21,7 @@ from cautious.paper.theorem_study import (
     study,
 )
 from cautious.report.canvas import GREEN, PURPLE, Theme, dress, new_figure, title
+from cautious.sweeps.statistics import Interval, band
 
 MARKERS = ("o", "s", "^")
 LINE = {"linewidth": 1.1, "markersize": 3.5}
@@ -29,9 +31,9 @@ AGAINST_SAMPLES = (("gap", "bound"), ("suboptimality", "bound"), ("policy_error"
 OF_COROLLARY = (("divergence", "divergence_bound"), ("divergence_allowed", "divergence_bound"))
 
 
-def make(scale: Scale) -> Part:
+def make(scale: Scale, executor: Executor | None = None) -> Part:
     """The figure, its numbers and its claims."""
-    found = study(scale)
+    found = study(scale, executor)
     return Part(
         key="theorems",
         title="The theorems, checked",
