@@ -52,6 +52,48 @@ def test_cone_solvers_agree_where_actions_differ_by_state(name):
     assert -1e-9 <= found["upper_bound"] - wanted.objective <= 1e-5
 
 
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("risk", [None, ca.Entropy()])
+def test_cone_solvers_agree_in_the_long_run(risk, limited):
+    pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(3)
+    mdp = ca.MDP(rng.dirichlet(np.ones(5), (5, 3)), rng.normal(size=(5, 3)), 1.0)
+    agrees(ca.Problem(mdp, risk, 0.3, [ca.Exposure([0]) <= 0.15] if limited else [], "average"))
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_cone_solvers_agree_until_the_end(limited):
+    pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(4)
+    moves = rng.dirichlet(np.ones(6), (6, 3))
+    moves[5] = np.eye(6)[5]
+    rewards = rng.normal(size=(6, 3)) - 2
+    rewards[5] = 0
+    mdp = ca.MDP(moves, rewards, 1.0, start=np.eye(6)[0])
+    loosest = ca.solve(ca.Problem(mdp, horizon="total")).occupancy[1].sum()
+    agrees(ca.Problem(mdp, constraints=[ca.Exposure([1]) <= 0.8 * loosest] if limited else [], horizon="total"))
+
+
+def agrees(problem):
+    wanted = ca.solve(problem, tolerance=1e-8).require()
+    solver = "CLARABEL 1e-10"
+    assert roster.refusal(problem, solver) is None
+    stats, judgement = convex.attempt(problem, solver)
+    found = judgement()
+    assert stats["status"] == "optimal"
+    assert found["claimed"] == pytest.approx(wanted.objective, abs=1e-5)
+    # its policy may miss a limit by rounding, and then has no value
+    if not problem.constraints or found["objective"] is not None:
+        assert found["objective"] == pytest.approx(wanted.objective, abs=1e-5)
+    assert -1e-9 <= found["upper_bound"] - wanted.objective <= 1e-4
+
+
+def test_horizons_that_others_are_not_asked_about():
+    mdp = ca.MDP(np.full((2, 1, 2), 0.5), np.ones((2, 1)), 1.0)
+    assert "each of the 12 steps" in roster.refusal(ca.Problem(mdp, horizon=12), "CLARABEL")
+    assert "discounted returns only" in roster.refusal(ca.Problem(mdp, horizon="average"), "Storm")
+
+
 @pytest.mark.parametrize("solver", roster.PLANNERS)
 def test_planners_agree_where_actions_differ_by_state(solver, require_package):
     require_package(solver)

@@ -274,6 +274,8 @@ class Peers:
         found = worker.ask({"solver": name, "limit_seconds": self.limit}, self.limit, payload)
         status, note = status_and_note(found["status"])
         if found.get("objective") is None:
+            if self.problem.constraints and status == "optimal":
+                note = "its policy does not keep every limit exactly"
             return ComparisonRow(name, owner, status, seconds=found.get("wall_seconds"), note=note)
         objective, bound, claimed = found["objective"], found["upper_bound"], found["claimed"]
         if claimed is not None and abs(claimed - objective) > self.tolerance * max(1.0, abs(objective)):

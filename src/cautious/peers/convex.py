@@ -2,9 +2,10 @@
 
     maximise  <d, r> / (1-gamma) - caution risk(d)    such that    E d = (1-gamma) xi + gamma P' d,   d >= 0,
 
-over the pairs that count (``problem.active``). Variables are scaled to an average of one, which suits the absolute
-tolerances of these solvers best. The answer is read as a policy; the multipliers and slopes are read off it in several
-ways, and whichever proves most counts for the peer.
+over the pairs that count (``problem.active``). In the long run (average) the program is over stationary occupancies
+that sum to one, until an end (total) over expected visits. Variables are scaled to an average of one, which suits the
+absolute tolerances of these solvers best. The answer is read as a policy; the multipliers and slopes are read off it in
+several ways, and whichever proves most counts for the peer.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import upper_bound
 from cautious.certificate.policy_evaluation import evaluate_policy
-from cautious.occupancy import occupancy_policy
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.peers.timing import NO_ANSWER, Attempt, judged, timed
 from cautious.problem import Problem
 from cautious.risks.base import Risk, terms_of
@@ -27,7 +28,7 @@ from cautious.risks.limits import Limit, LimitWitness
 from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import TransportRisk
-from cautious.solvers.candidates import MIN_STATE_SHARES, adjusted_reward, prove
+from cautious.solvers.candidates import adjusted_reward, proposals, prove
 
 PROOF_TOLERANCE = 1e-9
 ONE_THREAD = {"threads": 1, "parallel": "off"}
@@ -57,12 +58,15 @@ class Translated:
         self.y = cp.Variable(self.n, nonneg=True)
         self.leaving = self.columns(state_sums(active))
         arriving = self.columns(mdp.transitions.T.tocsr())
-        inflow = self.n * (1 - mdp.discount) * mdp.start[self.states]
+        # the long run has no beginning; visits until an end begin with the whole start
+        entering = 1.0 if mdp.horizon == TOTAL else 1 - mdp.discount
+        inflow = self.n * entering * mdp.start[self.states]
         self.balance = self.rows(self.leaving - mdp.discount * arriving) @ self.y == inflow
-        gain = problem.reward.ravel()[self.pairs] @ self.y / (self.n * (1 - mdp.discount))
+        whole = [cp.sum(self.y) == self.n] if mdp.horizon == AVERAGE else []
+        gain = problem.reward.ravel()[self.pairs] @ self.y / (self.n * mdp.normaliser)
         terms = [(weight, *translate(risk, self, weight)) for weight, risk in problem.terms]
         self.readers = [reader for _, _, _, reader in terms]
-        constraints = [self.balance, *(constraint for _, _, more, _ in terms for constraint in more)]
+        constraints = [self.balance, *whole, *(constraint for _, _, more, _ in terms for constraint in more)]
         self.program = cp.Problem(cp.Maximize(gain - sum(weight * cost for weight, cost, _, _ in terms)), constraints)
 
     def columns(self, matrix: sp.csr_array) -> sp.csr_array:
@@ -85,8 +89,8 @@ class Translated:
         return d.reshape(self.problem.mdp.shape)
 
     def multipliers(self) -> Array | None:
-        """Those of the balance, per state (S,); their sign is the solver's own."""
-        if self.balance.dual_value is None:
+        """Those of the balance of discounted returns, per state (S,); their sign is the solver's own."""
+        if self.balance.dual_value is None or self.problem.mdp.horizon is not None:
             return None
         v = np.zeros(self.problem.mdp.n_states)
         v[self.states] = self.balance.dual_value
@@ -177,19 +181,17 @@ def gradient_entries(risk: SeparableRisk, d: Array) -> Array:
 
 def judge(translated: Translated) -> dict[str, Any]:
     """The objective of the policy that the answer describes, and the gap our certificate proves for it."""
-    problem, mdp = translated.problem, translated.problem.mdp
+    problem = translated.problem
     if translated.y.value is None:
         return NO_ANSWER
     d = translated.occupancy()
-    _, plan = prove(problem, translated.witnesses(d), PROOF_TOLERANCE)
-    greedy = problem.completed(plan.policy(mdp.n_actions))
-    best = max(
-        (evaluate_policy(problem, occupancy_policy(d, greedy, floor)) for floor in MIN_STATE_SHARES),
-        key=lambda found: found.objective,
-    )
+    witness, plan = prove(problem, translated.witnesses(d), PROOF_TOLERANCE, d)
+    candidates = proposals(problem, d, witness, plan)
+    policies = [one.policy for one in candidates if one.policy is not None]
+    best = max((evaluate_policy(problem, one) for one in policies), key=lambda found: found.objective)
     readings = [translated.witnesses(d), translated.witnesses(best.occupancy.occupancy)]
     readings += entropic_readings(problem, readings[0], translated.multipliers())
-    bound = min(upper_bound(problem, prove(problem, given, PROOF_TOLERANCE)[0]) for given in readings)
+    bound = min(upper_bound(problem, prove(problem, given, PROOF_TOLERANCE, d)[0]) for given in readings)
     return judged(best, bound, float(translated.program.value))
 
 

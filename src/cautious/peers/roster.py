@@ -58,8 +58,11 @@ def missing(name: str) -> str | None:
 
 def refusal(problem: Problem, name: str) -> str | None:
     """Why a solver cannot take a problem; None when it can."""
-    if problem.mdp.horizon is not None:
-        return f"is asked for discounted returns only, and the horizon is {problem.mdp.horizon!r}"
+    horizon, is_planner = problem.mdp.horizon, owner(name) != CVXPY
+    if is_planner and horizon is not None:
+        return f"is asked for discounted returns only, and the horizon is {horizon!r}"
+    if isinstance(horizon, int):
+        return f"would need variables for each of the {horizon:,} steps; it is asked for occupancies (S, A) only"
     if owner(name) != CVXPY:
         return None if problem.neutral else "plans without a risk only"
     risks = [risk for _, term in problem.terms for risk in _measured(term)]
