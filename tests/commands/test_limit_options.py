@@ -17,7 +17,7 @@ MACHINE = ca.worlds.machine_replacement()
         ("time:broken<=2%", "Exposure(broken) <= 0.02"),
         ("time:broken,wear 9<=0.1", "Exposure(broken,wear 9) <= 0.1"),
         ("time:wear*<=90 %", "Exposure(wear*) <= 0.9"),
-        ("time:0,3-5 >= .1", "Exposure >= 0.1"),
+        ("time:0,3-5 >= .1", "Exposure(states 0,3-5) >= 0.1"),
         ("ever:broken<=5%", "Reach(broken) <= 0.05"),
         ("entropy<=-1", "Entropy <= -1"),
         ("2*entropy+peak:0,1<=3", "2*Entropy + PeakExposure <= 3"),

@@ -25,6 +25,8 @@ from cautious.commands.shared import LIMIT_FORMS, RISK_FORMS
 from cautious.problem_files.risk_entries import array_from_file, matching_states, refuse_bare_demonstrations
 from cautious.risks.base import Constraint
 
+# of the name of a limit, which is what was typed
+LONGEST_NAME = 60
 PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
     "kl": KL,
     "tv": TotalVariation,
@@ -65,8 +67,10 @@ def _measure(body: str, text: str, mdp: MDP) -> Risk:
     name, _, rest = body.partition(":")
     if name in ("time", "ever") and rest:
         states = matching_states(f"--limit {text!r}", _states(rest, text, "--limit"), mdp)
-        few = rest if any(isinstance(one, str) for one in states) else ""
-        chosen: Risk = Exposure(states, name=few) if name == "time" else Reach(states, name=few)
+        few = rest if any(isinstance(one, str) for one in states) else f"states {rest}"
+        chosen: Risk = (
+            Exposure(states, name=few[:LONGEST_NAME]) if name == "time" else Reach(states, name=few[:LONGEST_NAME])
+        )
         return chosen
     if name == "return" and rest:
         table: Risk = Return(array_from_file(f"--limit {text!r}", rest, Path(), solutions=False))
