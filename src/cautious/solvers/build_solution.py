@@ -24,7 +24,7 @@ from cautious.solvers.base import Outcome, Target, run
 from cautious.solvers.choose import dispatch
 from cautious.solvers.column_generation.phase_one import PhaseOne
 from cautious.solvers.deterministic.branch_and_bound import Search
-from cautious.solvers.limits.conflicts import best_alone, explained
+from cautious.solvers.limits.conflicts import best_alone, equality, explained
 from cautious.solvers.limits.constraint_values import constraint_values
 from cautious.status import Status
 
@@ -254,7 +254,13 @@ def _undecided(problem: Problem, target: Target, outcome: Outcome, names: list[s
     status = outcome.status if interrupted else Status.UNDECIDED
     about = ", ".join(names) if names else "the risk's domain"
     statement = f"No policy with a finite objective was found, and none is excluded, for: {about}."
-    if problem.limits and not interrupted:
+    pair = equality(problem)
+    if pair is not None:
+        statement += (
+            f" {pair[0].label} and {pair[1].label} together ask for one exact number, which no policy of floating-point"
+            " numbers is sure to have: leave room between them, 1e-9 of their size is enough."
+        )
+    elif problem.limits and not interrupted:
         statement += " Limits that leave no more room than rounding errors need more: 1e-9 of their size is enough."
     return _no_value(problem, target, outcome, status, "undecided", statement, {"requirements": names})
 

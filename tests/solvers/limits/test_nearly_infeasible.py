@@ -165,3 +165,17 @@ def test_verdicts_beside_the_best_value(kind, horizon, room):
     if horizon == "total" and kind in ("Return", "TotalVariation"):
         pytest.skip("ends pay nothing, and a distance of visits may stay undecided")
     check(kind, horizon, room, ROOMS.index(room))
+
+
+@pytest.mark.parametrize("horizon", [None, 5, "average"])
+def test_equalities_are_named_and_need_little_room(horizon):
+    garnet = ca.worlds.garnet(n_states=20)
+    mdp = ca.MDP(garnet.transitions, garnet.rewards, 0.9 if horizon is None else 1.0)
+    share, other = ca.Exposure([1, 2, 3]), ca.Exposure([5]) <= 0.9
+    exact = ca.solve(ca.Problem(mdp, constraints=[share <= 0.2, other, share >= 0.2], horizon=horizon))
+    assert exact.status is ca.Status.UNDECIDED
+    assert "Exposure <= 0.2 and Exposure >= 0.2 together ask for one exact number" in exact.certificate.statement
+    wide = ca.solve(ca.Problem(mdp, constraints=[share <= 0.21, share >= 0.19], horizon=horizon)).require()
+    narrow = ca.solve(ca.Problem(mdp, constraints=[share <= 0.2, share >= 0.2 * (1 - 1e-9)], horizon=horizon)).require()
+    assert min(row.slack for row in narrow.constraints) >= 0
+    assert wide.upper_bound >= narrow.objective

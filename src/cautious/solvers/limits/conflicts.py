@@ -12,6 +12,7 @@ import numpy as np
 from cautious.certificate.bounds import Conflict
 from cautious.problem import Problem
 from cautious.risks.base import terms_of
+from cautious.risks.features import WorstOf
 from cautious.risks.limits import Limit
 from cautious.solvers.base import Outcome, Target, Workspace
 
@@ -55,6 +56,16 @@ def best_alone(problem: Problem, limit: Limit, target: Target, dispatch: Dispatc
     own = replace(_own(target), tolerance=ALONE_TOLERANCE)
     # no minus zero
     return -limit.sign * dispatch(alone, own).objective + 0.0
+
+
+def equality(problem: Problem) -> tuple[Limit, Limit] | None:
+    """Two limits of one measure, from above and from below, whose bounds are the same number."""
+    rows = [(limit, limit.measure.features) for limit in problem.limits if isinstance(limit.measure, WorstOf)]
+    for number, (limit, row) in enumerate(rows):
+        for other, opposite in rows[:number]:
+            if limit.bound == -other.bound and row.shape == opposite.shape and not abs(row + opposite).sum():
+                return other, limit
+    return None
 
 
 def _own(target: Target) -> Target:
