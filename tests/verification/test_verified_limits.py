@@ -241,6 +241,17 @@ def test_many_false_claims_about_limits(horizon):
         check_mutations(seed, 20, horizon)
 
 
+@pytest.mark.parametrize("horizon", [None, 1])
+def test_a_limit_that_no_pair_in_reach_keeps(horizon):
+    transitions = np.tile(np.eye(3), (2, 1, 1)).transpose(1, 0, 2)
+    transitions[0, 1] = [0, 1, 0]
+    mdp = ca.MDP(transitions, np.zeros((3, 2)), 0.0 if horizon is None else 0.9, start=[1, 0, 0])
+    for limit in (ca.Exposure([0]) <= 0.5, ca.Exposure([1, 2]) >= 0.5, ca.Exposure([2]) >= 0.1):
+        solution = ca.solve(ca.Problem(mdp, constraints=[limit], horizon=horizon))
+        assert solution.status is ca.Status.INFEASIBLE
+        assert ca.verify(solution).proved, limit
+
+
 def test_a_divergence_of_an_occupancy_that_is_known_exactly():
     mdp = ca.MDP(np.ones((1, 2, 1)), [[1.0, 1.0]], 1)
     limit = ca.KL([[0.5, 0.5]]) <= 1

@@ -45,11 +45,12 @@ class Proof:
         for risk in self.convex.values():
             mask = risk.permitted()
             permitted &= True if mask is None else mask
+        usable = exact_model(claim.model, claim.model.allowed).active if claim.limits else claim.model.allowed
         # limits that leave pairs out: with more room these come back
         self.forbids: list[bool] = []
         for limit, risks in zip(claim.limits, self.limited, strict=True):
             bound = _single_bound(limit) if len(risks) == 1 else None
-            masks = [mask for risk in risks for mask in risk.permitted_below(bound)]
+            masks = [mask for risk in risks for mask in risk.permitted_below(bound, usable)]
             self.forbids.append(any(np.any(claim.model.allowed & ~mask) for mask in masks))
             for mask in masks:
                 permitted &= mask

@@ -58,8 +58,11 @@ class Kind(ABC):
         """Pairs (S, A) of finite risk; None if all are."""
         return None
 
-    def permitted_below(self, bound: Fraction | None) -> list[Mask]:
-        """Masks (S, A) of the only pairs that an occupancy of at most this risk, or of finite risk, can use."""
+    def permitted_below(self, bound: Fraction | None, usable: Mask) -> list[Mask]:
+        """Masks (S, A) of the only pairs that an occupancy of at most this risk, or of finite risk, can use.
+
+        ``usable`` (S, A) has all pairs that any occupancy uses.
+        """
         mask = self.permitted()
         return [] if mask is None else [mask]
 
@@ -88,11 +91,11 @@ class LinearKind(Kind):
     def most(self, d: Occupancy) -> list[Fraction]:
         """What each number does not exceed."""
 
-    def permitted_below(self, bound: Fraction | None) -> list[Mask]:
+    def permitted_below(self, bound: Fraction | None, usable: Mask) -> list[Mask]:
         """If no pair is below the bound, only those reach it that have it exactly."""
         if bound is None:
             return []
-        rows = Rows(self.model, self.model.allowed)
+        rows = Rows(self.model, usable)
         found = [self._only_at(rows, *one, bound) for one in self.on_pairs(rows)]
         return [mask for mask in found if mask is not None]
 
@@ -123,7 +126,7 @@ class LinearKind(Kind):
         above = numerators * bound.denominator - denominators * bound.numerator
         if np.any(numerators < 0) or bound > 0 if self.model.counts_visits else np.any(above < 0):
             return None
-        mask = np.zeros(self.model.shape, dtype=np.bool_)
+        mask = np.ones(self.model.shape, dtype=np.bool_)
         mask.ravel()[rows.pairs] = above <= 0
         return mask
 
