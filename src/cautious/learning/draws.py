@@ -145,8 +145,9 @@ class Draws:
         self.workers = Workers(
             executor, timeout_seconds=self.per_call * timeout_seconds, stopping=lambda: self.stopping()
         )
-        self.seconds_per_draw = np.nan
-        self._latest = 1
+        # of first states (True) and of transitions
+        self._seconds_per_draw = {True: np.nan, False: np.nan}
+        self._latest = {True: 1, False: 1}
 
     @property
     def left(self) -> int:
@@ -309,40 +310,40 @@ class Draws:
             return
         try:
             for _, (part, seconds) in self.workers.run(draw, self.source, orders):
-                self._learn_speed(seconds / part[0].size)
+                self._learn_speed(len(part) == 1, seconds / part[0].size)
                 yield part
         except TaskTimeout as error:
             raise SimulatorError(str(error)) from None
 
-    def _learn_speed(self, seconds_per_draw: float) -> None:
-        known = self.seconds_per_draw
-        self.seconds_per_draw = seconds_per_draw if np.isnan(known) else (known + seconds_per_draw) / 2
+    def _learn_speed(self, first_states: bool, seconds_per_draw: float) -> None:
+        known = self._seconds_per_draw[first_states]
+        mean = seconds_per_draw if np.isnan(known) else (known + seconds_per_draw) / 2
+        self._seconds_per_draw[first_states] = mean
 
     def _orders(self, call: int, count: int, states: Indices | None, actions: Indices | None) -> Iterator[Order]:
         """The tasks of one request, cut when they are wanted: by then more is known about the speed."""
         done = 0
         while done < count:
-            calls = self._calls_per_task(self._calls_of(count - done))
+            calls = self._calls_per_task(states is None, self._calls_of(count - done))
             part = slice(done, min(count, done + calls * self.per_call))
             yield Order(
                 call + done // self.per_call,
                 part.stop - done,
                 None if states is None else states[part],
                 None if actions is None else actions[part],
-                self.seconds_per_draw,
+                self._seconds_per_draw[states is None],
             )
             done = part.stop
 
-    def _calls_per_task(self, left: int) -> int:
+    def _calls_per_task(self, first_states: bool, left: int) -> int:
         """About half a second of work; less towards the end, so that all workers end at the same time."""
-        most = max(1, MOST_DRAWS_PER_TASK // self.per_call)
-        if self.table is not None:
+        known = self._seconds_per_draw[first_states]
+        if self.table is not None or np.isnan(known):
             return 1
-        if np.isnan(self.seconds_per_draw):
-            return 1
-        seconds = max(self.seconds_per_draw * self.per_call, 1e-9)
+        seconds = max(known * self.per_call, 1e-9)
         wanted = TASK_SECONDS / seconds
         if self.workers.apart:
             wanted = min(wanted, max(SHORTEST_SECONDS / seconds, left / (2 * self.workers.count)))
-        self._latest = int(np.clip(wanted, 1, min(most, LARGEST_GROWTH * self._latest)))
-        return self._latest
+        most = min(max(1, MOST_DRAWS_PER_TASK // self.per_call), LARGEST_GROWTH * self._latest[first_states])
+        self._latest[first_states] = int(np.clip(wanted, 1, most))
+        return self._latest[first_states]

@@ -29,7 +29,11 @@ def local_workers(count: int) -> Iterator[DaskWorkers]:
     with (
         # what a worker has to say when it ends is said by the errors of tasks
         distributed.LocalCluster(
-            count, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs="CRITICAL"
+            n_workers=count,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            silence_logs="CRITICAL",
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -75,6 +75,8 @@ class Workers:
         self.timeout_seconds, self.stopping = timeout_seconds, stopping
         self.busy_seconds, self.waited_seconds, self.repeated = 0.0, 0.0, 0
         self._count, self._counted = 1, -np.inf
+        # Dask would give a task that was seen before its earlier answer
+        self.options = {} if _dask_client(self.executor) is None else {"pure": False}
         self._shared: _Shared | None = None
 
     @property
@@ -119,11 +121,14 @@ def checked_executor(executor: Any) -> None:
         raise IncompatibleError(f"executor must be a concurrent.futures.Executor, found {type(executor).__name__}")
 
 
+def _dask_client(executor: Executor) -> Any:
+    return getattr(executor, "_client", None)
+
+
 def worker_count(executor: Executor) -> int:
     """The number of workers of an executor; of one that does not tell, the cores of this machine."""
-    client = getattr(executor, "_client", None)
+    client = _dask_client(executor)
     if client is not None:
-        # of Dask
         return max(1, sum(int(threads) for threads in client.nthreads().values()))
     # of the standard library, and of mpi4py
     for name in ("_max_workers", "num_workers"):
@@ -215,7 +220,7 @@ class _Run:
         shared = replace(self.shared, sends=bool(job.supplies))
         try:
             job.future = self.workers.executor.submit(
-                _work, shared, self.function, job.task, self.workers.timeout_seconds
+                _work, shared, self.function, job.task, self.workers.timeout_seconds, **self.workers.options
             )
         except Exception as error:
             self._check_stop()
