@@ -157,7 +157,12 @@ def scheduler_process():
 def worker_process(address):
     code = "from distributed.cli.dask_worker import main; main()"
     command = [sys.executable, "-c", code, address, "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1"]
-    return subprocess.Popen([*command, "--death-timeout", "5"], stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+    return subprocess.Popen(
+        [*command, "--no-nanny", "--death-timeout", "5"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+    )
 
 
 def test_a_scheduler_that_is_killed_is_named_and_the_run_goes_on_later(tmp_path, monkeypatch):
