@@ -252,6 +252,15 @@ def test_a_limit_that_no_pair_in_reach_keeps(horizon):
         assert ca.verify(solution).proved, limit
 
 
+def test_boxes_beyond_every_mean_that_is_within_reach():
+    transitions = np.zeros((3, 2, 3))
+    transitions[:2, :, 0] = transitions[2, 0, 2] = transitions[2, 1, 1] = 1
+    mdp = ca.MDP(transitions, [[1.0, -2.0], [1.0, 1.0], [-2.0, -2.0]], 0, start=[0, 0, 1])
+    limit = ca.Return(np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]])) >= 0.1
+    solution = ca.solve(ca.Problem(mdp, ca.Variance(), 0.3, constraints=[limit], horizon=4))
+    assert ca.verify(solution.require()).proved
+
+
 def test_a_divergence_of_an_occupancy_that_is_known_exactly():
     mdp = ca.MDP(np.ones((1, 2, 1)), [[1.0, 1.0]], 1)
     limit = ca.KL([[0.5, 0.5]]) <= 1

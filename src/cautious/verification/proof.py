@@ -133,7 +133,12 @@ class Proof:
         ranges = widened(boxes, ends)
         if not covers(ranges, ends):
             return inf
-        return max(self._box_bound(box, sides) for box, sides in zip(boxes, ranges, strict=True))
+        # no policy has its numbers in a box that lies beyond what these can be
+        return max(
+            self._box_bound(box, sides)
+            for box, sides in zip(boxes, ranges, strict=True)
+            if all(low <= most and least <= high for (low, high), (least, most) in zip(sides, ends, strict=True))
+        )
 
     def _box_bound(self, box: Box, sides: list[tuple[Fraction, Fraction]]) -> Number:
         lines: dict[int, Line] = {}
