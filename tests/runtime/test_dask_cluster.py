@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
+from cautious.commands.workers import chosen_executor
 from cautious.runtime.dask_cluster import joined_workers, local_workers
 from cautious.runtime.executors import Workers
 
@@ -220,3 +221,20 @@ def test_a_connection_without_encryption_to_elsewhere_is_warned_about(monkeypatc
         joined_workers("tcp://192.0.2.1:8786"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("workers", "cluster", "wanted"),
+    [(0, None, "--workers is 0; expected at least 1"), (2, "tcp://127.0.0.1:8786", "give one of them")],
+)
+def test_options_that_contradict_each_other_are_refused(workers, cluster, wanted):
+    with pytest.raises(ca.InputError, match=wanted), chosen_executor(workers, cluster, quiet=True):
+        pass
+
+
+def test_a_command_says_where_its_workers_can_be_watched(capsys):
+    with chosen_executor(2, None, quiet=False) as executor:
+        assert Workers(executor).count == 2
+    assert capsys.readouterr().err.startswith("2 workers; dashboard: http://127.0.0.1:")
+    with chosen_executor(1, None, quiet=False) as executor:
+        assert executor is None

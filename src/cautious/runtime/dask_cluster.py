@@ -1,6 +1,7 @@
 """Workers by Dask (extra ``dask``): a cluster of this machine, or one that runs already."""
 
 import ipaddress
+import signal
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -37,6 +38,7 @@ def local_workers(count: int) -> Iterator[DaskWorkers]:
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
+        client.register_plugin(_deaf_to_interrupts(distributed))
         yield DaskWorkers(client.get_executor(), count, client.dashboard_link)
 
 
@@ -63,6 +65,18 @@ def joined_workers(address: str) -> Iterator[DaskWorkers]:
         raise WorkerError(f"no scheduler answers at {address}: {error}") from error
     with client:
         yield DaskWorkers(client.get_executor(), len(client.nthreads()), client.dashboard_link)
+
+
+def _deaf_to_interrupts(distributed: Any) -> Any:
+    """Ctrl-C on a terminal reaches all of its processes; it is for the one that was called."""
+
+    class Deaf(distributed.WorkerPlugin):  # type: ignore[misc]
+        name = "deaf to interrupts"
+
+        def setup(self, worker: Any) -> None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    return Deaf()
 
 
 def _loopback(host: str) -> bool:
