@@ -125,6 +125,13 @@ class Inputs:
             'caution = 0.5\n[model]\nfile = "model.npz"\ntitle = "x"\n[[risk]]\nkind = "KL"\nprior = "prior.npy"\n'
             'weight = 2.0\n[[risk]]\nkind = "SafeSet"\nstates = [0, 1, 2, 3, 4]\nslack = 0.9\n'
         )
+        (folder / "limits.toml").write_text(
+            'horizon = 12\n[model]\nfile = "model.npz"\n[[risk]]\nkind = "Variance"\n[[constraints]]\n'
+            'kind = "Exposure"\nstates = [0, 1]\nat_most = 0.9\n[[constraints]]\nkind = "KL"\nprior = "prior.npy"\n'
+            "at_most = 3.0\n"
+        )
+        proved = ca.Problem(mdp, ca.Variance(), 0.1, constraints=[ca.Exposure([0, 1]) <= 0.9])
+        ca.solve(proved).save(folder / "proof.npz", witness=True)
         self.learn(folder / "checkpoint.npz")
         self.good = {path.name: path.read_bytes() for path in folder.iterdir()}
         self.message = json.dumps({"type": "solve", "number": 1, "statement": EXAMPLES["maze"].plain()}).encode()
@@ -145,7 +152,9 @@ class Inputs:
             **models,
             "arrays.npz": ca.read_model,
             "solution.npz": ca.load,
+            "proof.npz": ca.verify,
             "problem.toml": ca.read_problem,
+            "limits.toml": ca.read_problem,
             "prior.npy": lambda path: ca.read_problem(path.with_name("problem.toml")),
             "log.csv": lambda path: ca.from_transitions(path, discount=0.9, untried="forbid"),
             "episodes.csv": lambda path: ca.demonstrations(path, ca.worlds.river_swim(), smoothing=0.1, at_end="cut"),
