@@ -23,6 +23,8 @@ LAYERS = [
     {"occupancy"},
     {"episodes"},
     {"planning"},
+    {"returns"},
+    {"solution_agent"},
     {"risks"},
     {"support"},
     {"problem"},

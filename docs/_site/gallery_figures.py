@@ -24,6 +24,7 @@ ORDER = (
     "total_variation",
     "quadratic",
     "cvar",
+    "return",
     "entropy",
     "your_own",
     "limits",

@@ -35,6 +35,11 @@ _HOME = {
     "WorstTask": "cautious.risks.features",
     "Variance": "cautious.risks.scalar",
     "CVaR": "cautious.risks.scalar",
+    "ReturnVariance": "cautious.risks.returns",
+    "ReturnCVaR": "cautious.risks.returns",
+    "ReturnEntropic": "cautious.risks.returns",
+    "ReturnEVaR": "cautious.risks.returns",
+    "ReturnBelow": "cautious.risks.returns",
     "demonstrations": "cautious.episodes.demonstrations",
     "Demonstrations": "cautious.episodes.demonstrations",
     "KL": "cautious.risks.divergence",
@@ -46,6 +51,8 @@ _HOME = {
     "Progress": "cautious.solvers.base",
     "Certificate": "cautious.certificate.bounds",
     "Solution": "cautious.solution",
+    "SolutionAgent": "cautious.solution_agent",
+    "MemoryPolicy": "cautious.returns.memory_policy",
     "ConstraintValue": "cautious.solution",
     "Status": "cautious.status",
     "load": "cautious.solution",
@@ -117,6 +124,7 @@ __all__ = [
     "LearningProgress",
     "LoggedMDP",
     "MemoryLimitError",
+    "MemoryPolicy",
     "MissingExtraError",
     "OffPolicy",
     "PeakExposure",
@@ -127,12 +135,18 @@ __all__ = [
     "Quadratic",
     "Reach",
     "Return",
+    "ReturnBelow",
+    "ReturnCVaR",
+    "ReturnEVaR",
+    "ReturnEntropic",
+    "ReturnVariance",
     "Risk",
     "SafeSet",
     "Scene",
     "Simulator",
     "SimulatorError",
     "Solution",
+    "SolutionAgent",
     "SolveError",
     "Status",
     "Sweep",
@@ -226,12 +240,15 @@ if TYPE_CHECKING:
     from cautious.models.tabular import MDP
     from cautious.problem import Problem
     from cautious.problem_files.reading import read_problem
+    from cautious.returns.memory_policy import MemoryPolicy
     from cautious.risks.base import Risk
     from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
     from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
+    from cautious.risks.returns import ReturnBelow, ReturnCVaR, ReturnEntropic, ReturnEVaR, ReturnVariance
     from cautious.risks.scalar import CVaR, Variance
     from cautious.risks.wasserstein import Wasserstein
     from cautious.solution import Solution, load
+    from cautious.solution_agent import SolutionAgent
     from cautious.solvers.base import Progress
     from cautious.solvers.solve import solve
     from cautious.status import Status

@@ -15,6 +15,7 @@ from cautious.horizons.visits import over_time
 from cautious.models.horizons import Horizon
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
+from cautious.returns.moments import return_variance
 from cautious.risks.base import Constraint, Risk, terms_of
 from cautious.runtime.clock import Clock
 from cautious.runtime.executors import StopRequested, Workers, checked_executor
@@ -291,6 +292,9 @@ def _default_cautions(problem: Problem, request: Request) -> Sequence[float]:
     """Cautions around the ratio of return to risk between a risk-neutral and a safest policy."""
     quietly = replace(request, callback=None)
     neutral = answer(problem.with_caution(0.0), quietly)
+    if problem.parts.returns:
+        spread = float(np.sqrt(return_variance(problem.mdp, neutral.policy)[1]))
+        return _around(problem.parts.returns[0].risk.of.natural_caution(spread), True)
     safest = answer(problem.part(np.zeros(problem.mdp.shape), problem.terms), quietly)
     if problem.risk is None or not np.isfinite(safest.objective):
         return [1.0]
@@ -305,5 +309,9 @@ def _default_cautions(problem: Problem, request: Request) -> Sequence[float]:
     minding = rate_of(answer(problem.with_caution(rate * 10.0**DECADES), quietly))
     if 0 < minding < rate / 10:
         rate = minding
+    return _around(rate, bool(np.isfinite(risk)))
+
+
+def _around(rate: float, with_zero: bool) -> list[float]:
     steps = rate * 10.0 ** np.linspace(-DECADES, DECADES, POINTS - 1)
-    return [float(f"{value:.3g}") for value in ([0.0, *steps] if np.isfinite(risk) else steps)]
+    return [float(f"{value:.3g}") for value in ([0.0, *steps] if with_zero else steps)]

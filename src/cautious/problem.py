@@ -17,11 +17,13 @@ from cautious.models.encodings import LARGEST_RETURN
 from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon, require_room
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
+from cautious.returns.plain import PlainPolicy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
 from cautious.risks.features import FeatureRisk, SafeSet, TaskFloors, WorstOf
 from cautious.risks.limits import Limit, bound_limit
 from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
+from cautious.risks.returns import BoundReturnRisk, refuse_beside_returns
 from cautious.support import Support
 
 
@@ -84,6 +86,7 @@ class Problem:
             _try_out(risk, bound, mdp)
             _refuse_idle_barriers(risk, caution)
             _refuse_shares(bound, mdp)
+        refuse_beside_returns(bound, measures)
         usable = Support(mdp, ()).active_pairs if constraints else mdp.allowed
         limits = [bound_limit(constraint, mdp, usable) for constraint in constraints]
         for limit in limits:
@@ -168,8 +171,8 @@ class Problem:
 
     @property
     def only_stationary(self) -> bool:
-        """Whether a risk is neither convex nor a minimum over a scalar, so that no bound over all policies is known."""
-        return not all(term.risk.convex for term in self.parts.without_scalars)
+        """Whether no bound over all policies is known for some risk: it is not convex, and says no more of itself."""
+        return not all(term.risk.convex for term in self.parts.without_scalars) and not self.parts.returns
 
     @property
     def permitted(self) -> Mask:
@@ -226,6 +229,22 @@ class Problem:
     def risk_value(self, d: Array) -> float:
         """The risk of an occupancy, before caution; 0 when risk-neutral."""
         return 0.0 if self.caution == 0 or self.risk is None else float(self.risk.value(over_time(d)))
+
+    @property
+    def is_of_return(self) -> bool:
+        """Whether the risk is one of the return, and so none of an occupancy."""
+        terms = [] if self.risk is None else terms_of(self.risk)
+        return any(term.structure is Structure.RETURN for _, term in terms)
+
+    def risk_of_policy(self, policy: Array) -> float | None:
+        """The risk of the return of a policy (S, A) or (T, S, A), before caution; None without such a risk."""
+        terms = [] if self.risk is None else terms_of(self.risk)
+        if not any(isinstance(term, BoundReturnRisk) for _, term in terms):
+            return None
+        played = PlainPolicy(self.mdp, policy)
+        return sum(
+            weight * term.of.of(played.followed)[0] for weight, term in terms if isinstance(term, BoundReturnRisk)
+        )
 
     def objective(self, d: Array) -> float:
         """What is maximised."""

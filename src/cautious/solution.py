@@ -20,6 +20,8 @@ from cautious.models.horizons import Horizon, as_horizon, require_room
 from cautious.models.memory import with_memory
 from cautious.models.tabular import MDP, Memory
 from cautious.problem import Problem
+from cautious.returns.memory_policy import MemoryPolicy
+from cautious.solution_agent import SolutionAgent, observed_states, with_entered
 from cautious.status import Status
 
 
@@ -62,7 +64,10 @@ class Solution:
     upper_bound, gap
         No policy exceeds the bound (none close by, where the certificate is "stationary"); ``upper_bound - objective``.
     policy
-        (S, A): rows that sum to one; with a finite horizon (T, S, A), a table for each step.
+        (S, A): rows that sum to one; with a finite horizon (T, S, A), a table for each step. Of a policy that remembers
+        what was earned these are averages: how often each action is taken in a state, in the long run of many episodes.
+    memory_policy
+        With a risk of the return, the policy itself: a ``MemoryPolicy``; else None. ``agent()`` plays it.
     multipliers, adjusted_reward
         (S,) and (S, A): the proof, values of a risk-neutral planner and the reward that planner is paid. With a finite
         horizon the values are (T, S).
@@ -116,6 +121,7 @@ class Solution:
     constraints: tuple[ConstraintValue, ...] = ()
     history: History | None = None
     memory_bytes: int | None = None
+    memory_policy: MemoryPolicy | None = field(default=None, repr=False)
     problem: Problem | None = field(default=None, repr=False)
     proof: StoredProof | None = field(default=None, repr=False)
 
@@ -151,6 +157,9 @@ class Solution:
             return self.risk
         if self.problem is None or self.problem.risk is None:
             return None
+        of_return = self.problem.risk_of_policy(self.policy)
+        if of_return is not None:
+            return of_return
         return float(self.problem.risk.value(self.certificate.visits.pairs))
 
     def predict(
@@ -180,14 +189,19 @@ class Solution:
         >>> solution.mdp.action_names[action]
         'repair'
         """
+        if self.memory_policy is not None:
+            raise InputError(
+                f"with {self.risk_label} the best action depends on what was earned so far, and predict is not told "
+                "that; play the policy with solution.agent(): reset(seed), act(state), observe(reward, next_state)"
+            )
         memory = self.mdp.memory
-        places = _observed_states(self.mdp if memory is None else memory.base, observation)
+        places = observed_states(self.mdp if memory is None else memory.base, observation)
         if memory is not None or isinstance(self.horizon, int):
             layers = 1 if memory is None else 2 ** len(memory.sets)
             code = _handed_back(state, episode_start, places.shape)
             taken, entered = _steps_taken(code // layers, self.horizon), code % layers
             if memory is not None:
-                places, entered = _with_memory(memory, places, entered)
+                places, entered = with_entered(memory, places, entered)
             chances = self.policy[taken, places] if self.policy.ndim == 3 else self.policy[places]
             # without a horizon steps are not counted
             code = layers * (taken + (self.policy.ndim == 3)) + entered
@@ -205,6 +219,22 @@ class Solution:
             draws = np.minimum(draws, np.nextafter(running[..., -1], 0.0))
             actions = np.argmax(running > draws[..., None], axis=-1)
         return (int(actions) if places.ndim == 0 else actions), state
+
+    def agent(self) -> SolutionAgent:
+        """Something that plays the policy: ``reset(seed)``, ``act(state)``, ``observe(reward, next_state)``.
+
+        It remembers what the policy needs; see ``ca.SolutionAgent``.
+
+        Examples
+        --------
+        >>> import cautious as ca
+        >>> solution = ca.solve(ca.worlds.problem("machine_replacement"))
+        >>> agent = solution.agent()
+        >>> agent.reset(seed=0)
+        >>> solution.mdp.action_names[agent.act("broken")]
+        'repair'
+        """
+        return SolutionAgent(self.mdp, self.policy, self.memory_policy)
 
     def report(self, path: str | os.PathLike[str], problem: Problem | None = None) -> None:
         """Write one self-contained HTML page about this solution (extra ``plot``).
@@ -264,6 +294,9 @@ class Solution:
             header["memory"], base = model_to_storage(self.mdp.memory.base)
             arrays |= {f"base.{name}": array for name, array in base.items()}
             arrays |= {f"memory.{number}": states for number, states in enumerate(self.mdp.memory.sets)}
+        if self.memory_policy is not None:
+            header["memory_policy"], own = self.memory_policy.to_storage()
+            arrays |= {f"memory_policy.{name}": array for name, array in own.items()}
         if self.history is not None:
             arrays |= {f"history.{name}": getattr(self.history, name) for name in _COLUMNS}
         proof = self._stored_proof() if witness else None
@@ -280,6 +313,11 @@ class Solution:
             raise InputError(
                 "this solution comes from a file that was saved without its witness; solve the problem again, or ask "
                 "for a file written by solution.save(path, witness=True)"
+            )
+        if self.memory_policy is not None:
+            raise IncompatibleError(
+                f"the bound of {self.risk_label} rests on planning over states and targets, which is not part of a "
+                "file, and cannot be verified"
             )
         if "nodes" in self.certificate.facts:
             raise IncompatibleError(
@@ -332,6 +370,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
             steps=int(header["steps"]),
             method=str(header["method"]),
             memory_bytes=header.get("memory_bytes"),
+            memory_policy=_memory_policy(path, header, arrays, mdp),
             history=_history(path, arrays),
             proof=_proof(header, arrays),
             **numbers,
@@ -357,6 +396,16 @@ def _memory(
     return found.memory
 
 
+def _memory_policy(
+    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, Any], mdp: MDP
+) -> MemoryPolicy | None:
+    if "memory_policy" not in header:
+        return None
+    own = _with_prefix(arrays, "memory_policy.")
+    with _storage.errors_of_file(path, LookupError, TypeError, ValueError, OverflowError):
+        return MemoryPolicy.from_storage(header["memory_policy"], own, mdp.shape, mdp.horizon)
+
+
 def _with_prefix(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
@@ -376,25 +425,6 @@ def _proof(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> StoredProof 
         return None
     parts = {name: array for name, array in arrays.items() if name.startswith("proof.")}
     return StoredProof(dict(header["proof"]), parts)
-
-
-def _observed_states(mdp: MDP, observation: Any) -> Indices:
-    """State numbers of an observation, or of an array of them, given by number or by name; the shape is kept."""
-    items = as_array("observation", observation)
-    if items.dtype.kind == "U":
-        if mdp.state_names is None:
-            raise InputError(f"observation is {shown(observation)}, but this model has no state names")
-        number = {name: state for state, name in enumerate(mdp.state_names)}
-        for name in items.ravel().tolist():
-            if name not in number:
-                raise InputError(f"observation names the state {name!r}, which this model does not have")
-        return np.array([number[name] for name in items.ravel().tolist()], dtype=np.int64).reshape(items.shape)
-    if not np.issubdtype(items.dtype, np.integer):
-        raise InputError(f"observation must hold state numbers or names, found {shown(observation)}")
-    bad = (items < 0) | (items >= mdp.n_states)
-    if bad.any():
-        raise InputError(f"observation is {items[first_bad(bad)]}; states are numbered 0 to {mdp.n_states - 1}")
-    return items.astype(np.int64)
 
 
 def _handed_back(state: Any, episode_start: Any, shape: tuple[int, ...]) -> Indices:
@@ -427,23 +457,6 @@ def _steps_taken(taken: Indices, horizon: Horizon) -> Indices:
             "state=None, or with episode_start=True"
         )
     return taken
-
-
-def _with_memory(memory: Memory, places: Indices, entered: Indices) -> tuple[Indices, Indices]:
-    """The states with memory that these states are, and the bits of all that has been entered now."""
-    own = np.zeros(memory.base.n_states, np.int64)
-    for number, states in enumerate(memory.sets):
-        own[states] |= 1 << number
-    entered = entered | own[places]
-    number_of = np.full((2 ** len(memory.sets), memory.base.n_states), -1)
-    number_of[memory.bits, memory.origin] = np.arange(memory.origin.size)
-    found = number_of[entered, places]
-    if np.any(found < 0):
-        raise InputError(
-            "these states cannot be reached with what state says has been entered; hand back the state that predict "
-            "returned for the last observation"
-        )
-    return found, entered
 
 
 def _history(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> History | None:

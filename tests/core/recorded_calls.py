@@ -81,6 +81,9 @@ def _solve_and_learn() -> None:
         # conditional gradients take no step on models as small as these
         rest = (np.zeros(n), pairs, 1.0, np.empty(shape))
         _core.simplex.projected_step(*mdp.csr, mdp.rewards, np.ones(shape, np.bool_), mdp.discount, *rest)
+        for risk in (ca.ReturnVariance(), ca.ReturnCVaR(0.9), ca.ReturnEntropic(1.0), ca.ReturnBelow(1.0)):
+            for horizon in (None, 3):
+                ca.solve(ca.Problem(mdp, risk, horizon=horizon), tolerance=0.1)
         ca.inspect_model(mdp)
         ca.solve(ca.Problem(mdp))
         # more than rounding allows: multipliers and values in twice the working precision

@@ -65,6 +65,11 @@ def test_structures_and_their_risks_are_those_of_the_code():
         ca.Exposure([0]),
         ca.Return(tables[0]),
         ca.Reach([0]),
+        ca.ReturnVariance(),
+        ca.ReturnCVaR(0.9),
+        ca.ReturnEntropic(1.0),
+        ca.ReturnEVaR(0.9),
+        ca.ReturnBelow(0.0),
     ]
     assert {type(risk).__name__ for risk in public} | {"Risk"} == {
         name for name in ca.__all__ if isinstance(getattr(ca, name), type) and issubclass(getattr(ca, name), ca.Risk)

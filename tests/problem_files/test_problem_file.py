@@ -49,6 +49,11 @@ def risks(swim):
         ),
         "CVaR": ("level = 0.8", ca.CVaR(0.8)),
         "Entropy": ("", ca.Entropy()),
+        "ReturnVariance": ("", ca.ReturnVariance()),
+        "ReturnCVaR": ("level = 0.8", ca.ReturnCVaR(0.8)),
+        "ReturnEntropic": ("rate = 2.0", ca.ReturnEntropic(2.0)),
+        "ReturnEVaR": ("level = 0.8", ca.ReturnEVaR(0.8)),
+        "ReturnBelow": ("threshold = 0.5", ca.ReturnBelow(0.5)),
         "Exposure": ("states = [0, 1]", ca.Exposure([0, 1])),
         "Return": (f"rewards = {tasks[1].tolist()}", ca.Return(tasks[1])),
     }
@@ -63,6 +68,9 @@ def test_every_risk_of_the_table_can_be_written(kind, swim, tmp_path):
     d = np.full(swim.shape, 1 / 12)
     d[0, 0], d[5, 1] = 2 / 12, 0.0
     assert found.caution == 2.5
+    if found.is_of_return:
+        assert found.unbound_risk == risk
+        return
     assert found.risk_value(d) == pytest.approx(wanted.risk_value(d), abs=1e-9)
 
 

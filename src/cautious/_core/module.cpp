@@ -9,7 +9,8 @@ namespace cautious {
     DO(cholesky_analysis) DO(dense_transport) DO(entropic) DO(evaluation_acceleration) \
     DO(flow) DO(interior_blocks) DO(interior_steps) DO(likely_moves) \
     DO(network_simplex) DO(outcomes) DO(planning) DO(proximal) \
-    DO(restricted_master) DO(rows) DO(sampling) DO(simplex) DO(text)
+    DO(restricted_master) DO(rows) DO(sampling) DO(simplex) DO(targets) \
+    DO(text)
 
 #define CAUTIOUS_DECLARE(name) extern const Subject& subject_##name;
 CAUTIOUS_SUBJECTS(CAUTIOUS_DECLARE)

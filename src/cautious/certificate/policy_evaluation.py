@@ -18,6 +18,7 @@ from cautious.models.encodings import EPS, read_only_view
 from cautious.models.horizons import AVERAGE
 from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy
 from cautious.problem import Problem
+from cautious.returns.memory_policy import MemoryPolicy
 from cautious.risks.base import never
 from cautious.risks.features import FeatureRisk
 
@@ -33,7 +34,8 @@ MAX_CORRECTIONS = 6
 class EvaluatedPolicy:
     """A policy and what it is worth; ``error`` bounds what rounding did to the objective.
 
-    ``slopes``: the gradients (S, A) of the terms of a finite risk at the occupancy.
+    ``slopes``: the gradients (S, A) of the terms of a finite risk at the occupancy. ``memory_policy``: what is
+    evaluated, where that remembers more than the state; ``policy`` is then its average in each state.
     """
 
     policy: Array
@@ -43,6 +45,7 @@ class EvaluatedPolicy:
     objective: float
     error: float
     slopes: tuple[Array, ...] = ()
+    memory_policy: MemoryPolicy | None = None
 
 
 def evaluate_return(

@@ -118,6 +118,9 @@ def evaluated_risk(problem: Problem, policy: Array) -> tuple[float | None, list[
         return None, []
     # at caution 0 the risk plays no part, and would not be computed
     counted = problem if problem.caution > 0 else problem.with_caution(1.0)
+    of_return = counted.risk_of_policy(policy)
+    if of_return is not None:
+        return of_return, []
     found = evaluate_policy(counted, policy)
     return found.risk, requirements_of(counted, found.occupancy.pairs)
 

@@ -16,6 +16,11 @@ from cautious import (
     Quadratic,
     Reach,
     Return,
+    ReturnBelow,
+    ReturnCVaR,
+    ReturnEntropic,
+    ReturnEVaR,
+    ReturnVariance,
     Risk,
     SafeSet,
     TotalVariation,
@@ -31,6 +36,12 @@ PRIORS: dict[str, type[KL] | type[TotalVariation] | type[Quadratic]] = {
     "kl": KL,
     "tv": TotalVariation,
     "quadratic": Quadratic,
+}
+RETURN_RISKS: dict[str, type[ReturnCVaR] | type[ReturnEVaR] | type[ReturnEntropic] | type[ReturnBelow]] = {
+    "return-cvar": ReturnCVaR,
+    "return-evar": ReturnEVaR,
+    "return-entropic": ReturnEntropic,
+    "return-below": ReturnBelow,
 }
 
 
@@ -93,6 +104,10 @@ def _term(body: str, text: str) -> Risk:
         return Entropy()
     if name == "cvar" and rest:
         return CVaR(_number(rest, text))
+    if name == "return-variance" and not rest:
+        return ReturnVariance()
+    if name in RETURN_RISKS and rest:
+        return RETURN_RISKS[name](_number(rest, text))
     if name == "safe" and ":" in rest:
         slack, _, states = rest.partition(":")
         return SafeSet(_states(states, text), _number(slack, text))

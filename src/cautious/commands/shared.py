@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 SOLVED, WRONG_INPUT, INFEASIBLE, LIMIT, INTERRUPTED = 0, 2, 3, 4, 130
 BYTES = {"": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
-RISK_FORMS = "variance, entropy, cvar:LEVEL, safe:SLACK:STATES, peak:STATES/STATES, kl:FILE, tv:FILE, quadratic:FILE"
+RISK_FORMS = (
+    "variance, entropy, cvar:LEVEL, safe:SLACK:STATES, peak:STATES/STATES, kl:FILE, tv:FILE, quadratic:FILE, "
+    "return-variance, return-cvar:LEVEL, return-evar:LEVEL, return-entropic:RATE, return-below:THRESHOLD"
+)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]

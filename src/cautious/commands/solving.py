@@ -202,8 +202,12 @@ def evaluate(
         asked = problems.read_problem(problem, options, risk, horizon=problem_horizon(given, mdp, steps))
         table = check_policy(asked.mdp, policy_table(given, asked.mdp))
         bar.show(f"simulating {episodes:,} episodes")
-        found = ca.evaluate(asked.mdp, table, episodes, steps, seed, watched_sets(asked), executor)
-        exact_risk, requirements = evaluated_risk(asked, table)
+        remembers = isinstance(given, ca.Solution) and given.memory_policy is not None
+        played = given if remembers else table
+        found = ca.evaluate(asked.mdp, played, episodes, steps, seed, watched_sets(asked), executor)
+        exact_risk, requirements = (None, []) if remembers and asked.is_of_return else evaluated_risk(asked, table)
+        if remembers and asked.risk_label == given.risk_label:
+            exact_risk = given.risk
     unit = scene_of(asked.mdp).reward_unit
     if not as_json:
         shown = evaluation_table(found)

@@ -16,15 +16,18 @@ from cautious.arrays import Array, Mask
 from cautious.checks import as_array, as_count, as_policy, as_seed, axes_of, is_listable
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.evaluation.agents import Agent, agent_table
-from cautious.evaluation.policy_rows import policy_table
+from cautious.evaluation.policy_rows import policy_table, require_order_and_discount
 from cautious.evaluation.quantiles import Stream
-from cautious.evaluation.return_moments import RELATIVE_ROUNDING, return_moments
 from cautious.evaluation.rollouts import Played, roll_out
 from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Simulator, known_of
 from cautious.models.tabular import MDP, state_indices
 from cautious.occupancy import check_policy, policy_occupancy
+from cautious.returns.earnings import earnings_of
+from cautious.returns.forward import follow
+from cautious.returns.memory_policy import MemoryPolicy
+from cautious.returns.moments import RELATIVE_ROUNDING, return_moments
 from cautious.runtime.executors import Workers, checked_executor
 from cautious.solution import Solution
 
@@ -205,13 +208,21 @@ def evaluate(
         table = as_policy(given, (length, *shape) if axes_of(given) == 3 else shape)
     masks = _set_masks(simulator if mdp is None else mdp, sets)
     exact: dict[str, Any] = {}
+    memory = policy.memory_policy if isinstance(policy, Solution) else None
+    if memory is not None:
+        require_order_and_discount(policy, simulator if mdp is None else mdp)
     if mdp is not None and not isinstance(table, Agent):
-        exact["exact_mean"], exact["exact_variance"] = return_moments(mdp, table)
-        states = policy_occupancy(mdp, table).pairs.sum(axis=1) if masks else np.empty(0)
+        if memory is not None:
+            followed = follow(earnings_of(mdp, memory.middle).with_steps(memory.n_steps), memory)
+            exact["exact_mean"], exact["exact_variance"] = followed.returns.expectation, followed.returns.variance
+            states = followed.visits.pairs.sum(axis=1)
+        else:
+            exact["exact_mean"], exact["exact_variance"] = return_moments(mdp, table)
+            states = policy_occupancy(mdp, table).pairs.sum(axis=1) if masks else np.empty(0)
         exact["exact_exposure"] = {name: float(states[mask].sum()) for name, mask in masks.items()}
     ended = mdp.ended if mdp is not None and criterion == TOTAL else None
     returns, exposure, all_ended = Stream(), dict.fromkeys(masks, 0.0), True
-    for played in _blocks(_Episodes(simulator, table, masks, seed, episodes, length, ended), executor):
+    for played in _blocks(_Episodes(simulator, table, masks, seed, episodes, length, ended, memory), executor):
         returns.add(played.returns / length if criterion == AVERAGE else played.returns)
         all_ended &= played.all_ended
         for name, share in played.exposure.items():
@@ -251,13 +262,22 @@ class _Episodes:
     episodes: int
     length: int
     ended: Mask | None
+    memory: MemoryPolicy | None = None
 
 
 def _played(shared: _Episodes, block: int) -> Played:
     """One block of episodes."""
     count = min(BLOCK, shared.episodes - block * BLOCK)
     return roll_out(
-        shared.simulator, shared.table, shared.masks, shared.seed, count, shared.length, shared.ended, block
+        shared.simulator,
+        shared.table,
+        shared.masks,
+        shared.seed,
+        count,
+        shared.length,
+        shared.ended,
+        block,
+        shared.memory,
     )
 
 

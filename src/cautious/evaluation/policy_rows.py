@@ -56,6 +56,22 @@ def _one_action_each(actions: Any, model: MDP | Simulator) -> Any:
     return np.eye(model.n_actions)[chosen]
 
 
+def require_order_and_discount(solution: Solution, model: MDP | Simulator) -> None:
+    """Refuse a model in which what a policy remembers of its rewards would mean something else."""
+    here = model if isinstance(model, MDP) else known_of(model)
+    for what, made_for, wanted in (
+        ("states", solution.mdp.state_names, here.state_names),
+        ("actions", solution.mdp.action_names, here.action_names),
+    ):
+        if _order(what, made_for, wanted) is not None:
+            raise IncompatibleError(f"a policy with memory is evaluated with its {what} in their own order only")
+    if float(model.discount) != solution.mdp.discount:
+        raise IncompatibleError(
+            f"the policy remembers rewards that are discounted by {solution.mdp.discount:g}, and this model has the "
+            f"discount {float(model.discount):g}"
+        )
+
+
 def _order(what: str, made_for: Sequence[str] | None, wanted: Sequence[str] | None) -> Any:
     """Where each wanted name stands in the policy; None where positions are all there is, or all that is needed."""
     if made_for is None or wanted is None or tuple(made_for) == tuple(wanted):

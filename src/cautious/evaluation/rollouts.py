@@ -11,6 +11,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.evaluation.agents import Agent, Play
 from cautious.models.simulator_checks import checked_sample, checked_states
 from cautious.models.simulators import Simulator
+from cautious.returns.memory_policy import MemoryPolicy
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,16 @@ def roll_out(
     horizon: int,
     ended: Mask | None = None,
     block: int = 0,
+    memory: MemoryPolicy | None = None,
 ) -> Played:
     """Episodes of ``horizon`` steps, with the share of discounted time in each set.
 
     With a mask ``ended`` (S,) of the states that end an episode, they take as long as that takes, at most ``horizon``
-    steps, and visits are counted instead of shares. Errors name the call, the step and the seed. Each ``block`` of
-    episodes has draws of its own.
+    steps, and visits are counted instead of shares. A policy with ``memory`` is played instead of ``policy``. Errors
+    name the call, the step and the seed. Each ``block`` of episodes has draws of its own.
     """
     returns, time, weight, total, all_ended = np.zeros(episodes), dict.fromkeys(masks, 0.0), 1.0, 0.0, False
-    for states, rewards in steps(simulator, policy, seed, episodes, horizon, block):
+    for states, rewards in steps(simulator, policy, seed, episodes, horizon, block, memory):
         if ended is not None and ended[states].all():
             all_ended = True
             break
@@ -58,11 +60,17 @@ def roll_out(
 
 
 def steps(
-    simulator: Simulator, policy: Array | Agent, seed: int, episodes: int, horizon: int, block: int = 0
+    simulator: Simulator,
+    policy: Array | Agent,
+    seed: int,
+    episodes: int,
+    horizon: int,
+    block: int = 0,
+    memory: MemoryPolicy | None = None,
 ) -> Iterator[tuple[Indices, Array]]:
     """For each step the states (episodes,) before it and the rewards (episodes,) that it pays.
 
-    A policy (T, S, A) has a table for each step.
+    A policy (T, S, A) has a table for each step. A policy with ``memory`` is played instead of it.
     """
     rng, seeded = np.random.default_rng(seed), f"seed {seed}"
     if block > 0:
@@ -70,12 +78,18 @@ def steps(
     when = f" ({seeded})"
     play = Play(policy, episodes) if isinstance(policy, Agent) else None
     tables = np.empty((0, 0)) if isinstance(policy, Agent) else policy
+    if memory is not None and memory.policy_after is not None:
+        tables = memory.policy_after
     cumulative = cumulative_rows(tables) if play is None and tables.ndim == 2 else np.empty(0)
+    nodes = np.full(episodes, 0 if memory is None else memory.first())
     with _noted("start_states", when):
         found: Any = simulator.start_states(episodes, rng)
     states = checked_states(simulator, "start_states", found, episodes, when)
     for step in range(horizon):
-        if play is None:
+        remembered = memory if memory is not None and step < memory.n_steps else None
+        if remembered is not None:
+            actions = remembered.tables[step].at(states, nodes)
+        elif play is None:
             actions = drawn_actions(cumulative_rows(tables[step]) if tables.ndim == 3 else cumulative, states, rng)
         else:
             actions = play.actions(states)
@@ -83,6 +97,8 @@ def steps(
         with _noted("sample", when):
             found = simulator.sample(states, actions, rng)
         next_states, rewards = checked_sample(simulator, found, episodes, when)
+        if remembered is not None:
+            nodes = remembered.moved(step, nodes, rewards)
         yield states, rewards
         states = next_states
 

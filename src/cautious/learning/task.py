@@ -25,6 +25,7 @@ from cautious.models.simulators import Known, Simulator, TableSimulator, known_o
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk, Sum, terms_of
+from cautious.risks.returns import ReturnRisk
 from cautious.risks.scalar import CVaR, Variance
 
 # first states drawn to learn their distribution: as many as there are samples, at most
@@ -229,6 +230,12 @@ def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, 
         as_distribution("simulator.known.start", known.start, shape[:1], "(S,)")
     caution, samples = as_number("caution", caution, 0.0), as_count("samples", samples, high=MOST_SAMPLES)
     task = Task(simulator, risk, caution, samples, as_seed(seed), allowed, known)
+    for _, term in task.weighted:
+        if isinstance(term, ReturnRisk):
+            raise IncompatibleError(
+                f"ca.learn does not learn {term.label}, a risk of the return; count a model (ca.from_transitions) and "
+                "solve that: ca.solve(ca.Problem(mdp, risk))"
+            )
     # binding checks the kind of risk and its data
     _ = task._bound
     for weight, term in task.weighted:

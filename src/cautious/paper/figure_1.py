@@ -8,7 +8,6 @@ import numpy as np
 
 from cautious.arrays import Array, Indices
 from cautious.evaluation.evaluate import default_horizon
-from cautious.evaluation.return_moments import return_variance
 from cautious.models.tabular import MDP
 from cautious.paper import maze_paths
 from cautious.paper.evidence import Claim, Part, Row, Scale
@@ -17,6 +16,7 @@ from cautious.problem import Problem
 from cautious.report.canvas import LIGHT, Theme, new_figure, title
 from cautious.report.drawings import draw_bar
 from cautious.report.words import scene_of
+from cautious.returns.moments import return_variance
 from cautious.risks.scalar import Variance
 from cautious.solvers.solve import solve
 from cautious.sweeps.statistics import Interval, interval

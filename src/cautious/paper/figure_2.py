@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.evaluation.return_moments import return_variance
 from cautious.models.tabular import MDP
 from cautious.paper.evidence import Claim, Part, Scale, Video
 from cautious.paper.maze_training import (
@@ -29,6 +28,7 @@ from cautious.paper.videos import AGENTS, can_film, film
 from cautious.problem import Problem
 from cautious.report.canvas import GREEN, PURPLE, Theme, dress_curves, new_figure, title
 from cautious.report.words import scene_of
+from cautious.returns.moments import return_variance
 from cautious.risks.scalar import Variance
 from cautious.solvers.solve import solve
 from cautious.sweeps.statistics import Interval, band, interval

@@ -10,7 +10,6 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.evaluation.evaluate import evaluate
-from cautious.evaluation.return_moments import return_variance
 from cautious.learning.method import Method
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.learning.primal_dual.primal_dual import PrimalDual
@@ -21,6 +20,7 @@ from cautious.occupancy import occupancy_policy, uniform_policy
 from cautious.paper.evidence import Row
 from cautious.paper.training import snapshots
 from cautious.problem import Problem
+from cautious.returns.moments import return_variance
 from cautious.risks.scalar import Variance
 from cautious.solution import Solution
 from cautious.solvers.solve import solve

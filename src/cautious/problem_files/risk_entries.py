@@ -92,6 +92,8 @@ def _one_risk(table: Any, where: str, place: Place) -> Risk:
 def _field(name: str, form: str, value: Any, place: Place) -> Any:
     if form == "name":
         return value
+    if form == "number":
+        return as_number(name, value)
     if form == "share":
         refuse_percent(name, value)
         return as_number(name, value)

@@ -54,7 +54,7 @@ def unsure_risk(solution: Solution) -> float:
 
 def rounding_of_risk(problem: Problem, occupancy: Array, error: float) -> float:
     """How much an error (1-norm) of an occupancy (S, A) can change the risk, to first order."""
-    if problem.risk is None or not np.isfinite(problem.risk.value(occupancy)):
+    if problem.risk is None or problem.is_of_return or not np.isfinite(problem.risk.value(occupancy)):
         return 0.0
     return error * _largest(np.asarray(problem.risk.gradient(occupancy)))
 

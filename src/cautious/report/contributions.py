@@ -50,6 +50,9 @@ def contributions(solution: Solution) -> Contributions | None:
     """
     if is_neutral(solution) or not np.isfinite(solution.risk) or not solution.mdp.known_transitions:
         return None
+    if solution.memory_policy is not None:
+        # a risk of the return is not one of time spent in states
+        return None
     mdp, d = solution.mdp, solution.occupancy
     scale = mdp.normaliser * solution.caution
     gradient = (mdp.rewards - solution.adjusted_reward) / scale

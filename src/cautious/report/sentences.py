@@ -258,6 +258,9 @@ def certificate_words(solution: Solution) -> list[tuple[str, str]]:
         ("Error of the objective", f"at most {number(proof.objective_error, 2)}, included in the gap"),
         ("Method", f"{solution.method}, {solution.steps} steps, {number(solution.seconds, 3)} s"),
     ]
+    if solution.memory_policy is not None:
+        kept = f"what is still to be earned, with {solution.memory_policy.n_memories:,} pairs of a step and an amount"
+        rows.append(("The policy remembers", f"{kept}; the chances of actions on this page are averages over these"))
     if solution.status is Status.INFEASIBLE:
         return [row for row in rows if row[0] in ("Status", "Kind of proof", "Checked", "Method")]
     return rows

@@ -146,6 +146,10 @@ def _with_problem(solution: Solution, problem: Problem) -> Solution:
             raise InputError(f"problem has the {name} {asked}; this solution is of a problem with {own}")
     if not _same_model(problem.mdp, solution.mdp):
         raise InputError("problem has another model than this solution: its transitions, rewards or start differ")
+    if problem.is_of_return and problem.caution > 0:
+        if problem.risk_label != solution.risk_label:
+            raise InputError(f"problem has the risk {problem.risk_label}, but the solution has {solution.risk_label}")
+        return dataclasses.replace(solution, problem=problem)
     there = problem.risk_value(solution.occupancy)
     if np.isfinite(solution.risk) and not np.isclose(there, solution.risk, rtol=1e-6, atol=1e-9):
         raise InputError(

@@ -183,7 +183,8 @@ def compare_with_neutral(solution: Solution, episodes: int = EPISODES, seed: int
     mdp = solution.mdp
     mdp.require_transitions("a comparison")
     horizon, shown = _episode_steps(mdp), as_one_table(solution)
-    chosen = evaluate(mdp, solution.policy, episodes=episodes, horizon=horizon, seed=seed)
+    played = solution.policy if solution.memory_policy is None else solution
+    chosen = evaluate(mdp, played, episodes=episodes, horizon=horizon, seed=seed)
     if is_neutral(solution) and not solution.constraints:
         own = (shown.policy, solution.expected_return, shown_risk(solution), shown.occupancy)
         return NeutralComparison(shown, chosen, chosen, *own)
@@ -194,7 +195,8 @@ def compare_with_neutral(solution: Solution, episodes: int = EPISODES, seed: int
     risk = None
     if solution.problem is not None:
         rounding = rounding_of_risk(solution.problem, found.pairs, found.error)
-        risk = settled(solution.problem.risk_value(found.pairs), rounding)
+        of_return = solution.problem.risk_of_policy(policy)
+        risk = settled(solution.problem.risk_value(found.pairs) if of_return is None else of_return, rounding)
     table = policy_of_all_steps(mdp, policy, found.pairs)
     return NeutralComparison(shown, chosen, neutral, table, earned, risk, found.pairs)
 

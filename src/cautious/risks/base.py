@@ -58,6 +58,7 @@ class Structure(Enum):
     SCALAR = "a minimum over one number"
     CONIC = "a cone program"
     LIMIT = "a limit on a measure"
+    RETURN = "a risk of the return of an episode"
     GENERAL = "a value and a gradient"
 
 
@@ -214,7 +215,7 @@ class UnboundRisk(Risk):
     """A risk that needs its model first: ``bind`` returns the risk to compute with.
 
     ``summary``: what it measures, for reports. ``fields_in_files``: its fields in a problem file, each in one of the
-    forms "array", "metric", "name" (which may be left out), "prior", "rewards", "sets", "share" and
+    forms "array", "metric", "name" (which may be left out), "number", "prior", "rewards", "sets", "share" and
     "states".
     """
 

@@ -4,6 +4,7 @@ from cautious.risks.base import UnboundRisk
 from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
 from cautious.risks.measures import Exposure, Reach, Return
+from cautious.risks.returns import ReturnBelow, ReturnCVaR, ReturnEntropic, ReturnEVaR, ReturnVariance
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.wasserstein import Wasserstein
 
@@ -24,5 +25,10 @@ PUBLIC_RISKS: dict[str, type[UnboundRisk]] = {
         Exposure,
         Reach,
         Return,
+        ReturnVariance,
+        ReturnCVaR,
+        ReturnEntropic,
+        ReturnEVaR,
+        ReturnBelow,
     )
 }

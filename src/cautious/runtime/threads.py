@@ -36,14 +36,14 @@ def threads_for(n_entries: int) -> int:
     return max(1, min(most, n_entries // ENTRIES_WORTH_A_THREAD))
 
 
-def pieces(n: int) -> int:
+def pieces(n: int, size: int = PIECE) -> int:
     """Into how many pieces a loop over ``n`` things is cut."""
-    return -(-n // PIECE)
+    return -(-n // size)
 
 
-def over_pieces(n: int, threads: int, work: Callable[[int, int], object]) -> None:
+def over_pieces(n: int, threads: int, work: Callable[[int, int], object], size: int = PIECE) -> None:
     """Call ``work(first, last)`` on runs of pieces that together make up the loop over ``n`` things."""
-    count = pieces(n)
+    count = pieces(n, size)
     threads = min(threads, count)
     if threads <= 1:
         work(0, count)

@@ -62,7 +62,8 @@ class Candidate:
 
     ``states`` (S,) may say what the policy's state marginal is about: the certificate then starts from there. Without
     a risk, ``values`` (S,) may say what the policy is worth in each state: the certificate may need nothing else.
-    ``hints`` may save time when the risks of these terms are evaluated.
+    ``hints`` may save time when the risks of these terms are evaluated. Of a policy that remembers what was earned the
+    solver gives what it is worth, ``evaluated``, and the ``bound`` of all such policies.
     """
 
     policy: Array | None = None
@@ -71,6 +72,8 @@ class Candidate:
     states: Array | None = None
     values: Array | None = None
     hints: Mapping[int, Any] = field(default_factory=dict)
+    evaluated: EvaluatedPolicy | None = None
+    bound: float = np.inf
 
 
 class Workspace:
@@ -219,12 +222,13 @@ class Outcome:
     def take(self, problem: Problem, candidate: Candidate, target: Target) -> None:
         """Keep what is better."""
         self.steps += 1
+        self.upper = min(self.upper, candidate.bound)
+        found = candidate.evaluated
         if candidate.witness is not None:
             bound = judged(problem, candidate.witness)
             if bound < self.upper or (self.witness is None and not np.isnan(bound)):
                 self.upper, self.witness = bound, candidate.witness
         if candidate.policy is not None:
-            found = None
             if problem.neutral and candidate.values is not None:
                 found = evaluate_return(problem, candidate.policy, candidate.values, target.allowance)
             if found is None:
@@ -236,6 +240,7 @@ class Outcome:
                     candidate.hints,
                     lambda: target.clock.limit_reached,
                 )
+        if found is not None:
             # by what is known for certain: near a floor, the objective of one policy may be much less exact
             best = self.evaluated
             if best is None or found.objective - found.error > best.objective - best.error:

@@ -38,13 +38,20 @@ def build_solution(problem: Problem, target: Target, outcome: Outcome) -> Soluti
         return _infeasible_or_undecided(problem, target, outcome)
     assert outcome.evaluated is not None
     best, gap = outcome.evaluated, outcome.gap
-    kind = "global" if problem.parts.scalars else "optimal"
+    kind = "global" if problem.parts.scalars or problem.parts.returns else "optimal"
     if problem.only_stationary or (kind == "global" and not np.isfinite(gap)):
         kind = "stationary"
     facts: dict[str, Any] = {"checked": "multipliers of the flow constraints and a line below every risk"}
     if isinstance(outcome.witness, Cover):
         boxes = len(outcome.witness.boxes)
         facts = {"checked": "boxes that cover every value of the scalars", "boxes": boxes}
+    if best.memory_policy is not None:
+        remembered = best.memory_policy
+        facts = {
+            "checked": "upper bounds of a planning problem on states and targets",
+            "steps": remembered.n_steps,
+            "memories": remembered.n_memories,
+        }
     certificate = Certificate(
         kind=kind,
         statement=_statement(kind, gap, best.objective),
@@ -113,6 +120,9 @@ def _prices(
 
     Risks with a kink take the slope of the witness, which is the one that explains the policy.
     """
+    if problem.parts.returns:
+        # the proof has no multipliers; these are what the risk-neutral policy is worth
+        return plan(problem.mdp, problem.reward, allowed=problem.kept, over=target.over).values, problem.reward
     if problem.neutral and isinstance(witness, Witness):
         return _as_values(problem, witness, best.expected_return), problem.reward
     d, cuts = best.occupancy.pairs, witness.cuts if isinstance(witness, Witness) else ()
@@ -316,6 +326,7 @@ def _solution(
         constraints=constraint_values(problem, best.occupancy.pairs, outcome, target, dispatch)
         if problem.limits
         else (),
+        memory_policy=best.memory_policy,
         problem=problem,
     )
 
@@ -326,6 +337,10 @@ def term_values(problem: Problem, d: Array, known: float = np.inf) -> tuple[dict
     for weight, risk in problem.terms:
         if risk.structure is Structure.LIMIT:
             continue
-        value = known if risk is problem.risk and np.isfinite(known) else float(risk.value(d))
+        if risk.structure is Structure.RETURN:
+            # it stands alone, maybe with a weight
+            value = known / (weight / problem.caution)
+        else:
+            value = known if risk is problem.risk and np.isfinite(known) else float(risk.value(d))
         rows.append({"risk": risk.label, "weight": weight / problem.caution, "value": value})
     return tuple(rows)

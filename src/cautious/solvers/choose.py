@@ -24,6 +24,7 @@ from cautious.solvers.limits.price_search import PriceSearch
 from cautious.solvers.local_models.local_models import LocalModels
 from cautious.solvers.proximal.proximal import Proximal
 from cautious.solvers.reachable import reachable_part
+from cautious.solvers.return_risk.target_search import TargetSearch
 from cautious.solvers.risk_neutral import RiskNeutral
 from cautious.solvers.scalar_search.scalar_search import ScalarSearch
 from cautious.status import Status
@@ -86,7 +87,8 @@ def dispatch(
         if best.status is not Status.STALLED:
             break
     discounted = problem.mdp.horizon is None
-    if best.status is Status.STALLED and discounted and not problem.neutral and not problem.parts.scalars:
+    linearised = not problem.neutral and not problem.parts.scalars and not problem.parts.returns
+    if best.status is Status.STALLED and discounted and linearised:
         _in_advantages(problem, target, callback, best)
     if best.evaluated is None:
         # a limit that came before any proposal: the documented default policy is an answer too
@@ -109,6 +111,7 @@ def _in_advantages(problem: Problem, target: Target, callback: Callback | None, 
 
 SOLVERS: tuple[Solver, ...] = (
     RiskNeutral(),
+    TargetSearch(),
     ScalarSearch(dispatch),
     LinearLimits(dispatch),
     PriceSearch(dispatch),

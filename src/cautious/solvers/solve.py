@@ -146,6 +146,11 @@ def answer_ready(
     with clock.memory, Interruption(clock):
         if problem.trapped is not None:
             return infeasible_by_forbidden_pairs(problem, target)
+        if request.deterministic and problem.parts.returns:
+            raise IncompatibleError(
+                f"the best policy for {problem.risk_label} remembers what was earned, and takes one action in every "
+                "state and memory as it is; leave out deterministic"
+            )
         if request.deterministic and not problem.neutral:
             return build_deterministic(problem, target, branch_and_bound(problem, target, request.callback))
         return build_solution(problem, target, dispatch(problem, target, request.callback, solvers))

@@ -36,7 +36,7 @@ class PhaseOne(Solver):
     every_horizon = True
     every_model = True
 
-    accepts = frozenset(Structure)
+    accepts = frozenset(Structure) - {Structure.RETURN}
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The policies closest to meeting all floors, with the conflict when there is one."""

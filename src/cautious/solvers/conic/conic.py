@@ -40,7 +40,7 @@ class ConicProgram(Solver):
     name = "cone program"
     every_horizon = True
 
-    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.GENERAL}
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.GENERAL, Structure.RETURN}
 
     def limits(self, problem: Problem) -> str | None:
         """Limits must have conic forms, all arcs of a transport included."""

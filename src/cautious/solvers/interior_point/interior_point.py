@@ -57,7 +57,7 @@ class InteriorPoint(Solver):
     name = "interior point"
     every_horizon = True
 
-    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL, Structure.LIMIT}
+    accepts = frozenset({Structure.FEATURES, Structure.ENTROPY, Structure.L1, Structure.SQUARE, Structure.TRANSPORT})
 
     def limits(self, problem: Problem) -> str | None:
         """Takes at most one transport, on a graph, and few features; discounted for ever, or long-run averages."""

@@ -48,7 +48,7 @@ class PriceSearch(Solver):
     name = "price search"
     every_horizon = True
 
-    accepts = frozenset(Structure) - {Structure.SCALAR}
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.RETURN}
 
     def limits(self, problem: Problem) -> str | None:
         """Needs a limit that is not linear."""

@@ -59,7 +59,7 @@ class Proximal(Solver):
     name = "proximal interior point"
     every_horizon = True
 
-    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.CONIC, Structure.GENERAL, Structure.LIMIT}
+    accepts = frozenset({Structure.FEATURES, Structure.ENTROPY, Structure.L1, Structure.SQUARE, Structure.TRANSPORT})
 
     def limits(self, problem: Problem) -> str | None:
         """Takes at most one transport, of which all arcs must be known, and few features; a fixed amount of mass."""

@@ -50,7 +50,7 @@ class ScalarSearch(Solver):
     name = "scalar search"
     every_horizon = True
 
-    accepts = frozenset(Structure)
+    accepts = frozenset(Structure) - {Structure.RETURN}
 
     def limits(self, problem: Problem) -> str | None:
         """Needs a risk over a scalar; every other term must be convex for the bound to hold."""

@@ -12,6 +12,8 @@ variance that rounding alone can make is 0: that of the same return every time.
 """
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import spsolve
 
 from cautious.arrays import Array
 from cautious.errors import InputError
@@ -22,6 +24,8 @@ from cautious.occupancy import policy_occupancy, policy_values
 
 # values solve their equation within this much of their size, see ``models/chains.py``
 RELATIVE_ROUNDING = 64 * EPS
+# by how much a solution is raised, so that rounding does not hide that it is a bound
+SPARE_SHARE = 1e-9
 
 
 def return_moments(mdp: MDP, policy: Array) -> tuple[float, float | None]:
@@ -53,10 +57,49 @@ def return_variance(mdp: MDP, policy: Array) -> tuple[float, float]:
     return _for_ever(mdp, policy, mdp.discount, 1 / (1 - mdp.discount))
 
 
+def moments_by_state(mdp: MDP, policy: Array) -> tuple[Array, Array]:
+    """Mean and variance (S,) of the return from each state, discounted for ever, or until the end."""
+    if mdp.horizon == TOTAL:
+        policy = policy * ~mdp.ended[:, None]
+    gamma = 1.0 if mdp.horizon == TOTAL else mdp.discount
+    values, squares, _ = _by_state(mdp, policy, gamma)
+    return values, policy_values(mdp, policy, squares, gamma**2)
+
+
+def log_exponentials(mdp: MDP, policy: Array, rate: float) -> Array:
+    """Upper bounds (S,) of log E exp(-rate R) until an end, from each state; infinite where none is found.
+
+    Any M >= E[exp(-rate r) M'] that is 1 in ended states is one. It is found by a linear solve, and raised a little.
+    """
+    rows, going_on = mdp.transitions, ~mdp.ended
+    pairs = row_of_entries(rows)
+    paid = mdp.rewards.ravel()[pairs] if mdp.outcome_rewards is None else mdp.outcome_rewards
+    with np.errstate(all="ignore"):
+        weights = rows.data * np.exp(-rate * paid) * policy.ravel()[pairs]
+        table = sp.csr_array((weights, (pairs // mdp.n_actions, rows.indices)), shape=(mdp.n_states, mdp.n_states))
+        onward = sp.csr_array(table[going_on][:, going_on])
+        ends = np.asarray(table[going_on][:, ~going_on].sum(axis=1)).ravel()
+        found = np.full(mdp.n_states, np.inf)
+        found[~going_on] = 1.0
+        if not np.isfinite(onward.data).all() or not np.isfinite(ends).all() or not going_on.any():
+            return np.asarray(np.log(found))
+        system = sp.csc_array(sp.eye_array(ends.size) - onward)
+        solved = np.atleast_1d(spsolve(system, ends))
+        solved = np.atleast_1d(spsolve(system, ends + SPARE_SHARE * np.abs(solved)))
+        proved = np.isfinite(solved).all() and (solved > 0).all() and (solved >= onward @ solved + ends).all()
+        found[going_on] = solved if proved else np.inf
+        return np.asarray(np.log(found))
+
+
+def _by_state(mdp: MDP, policy: Array, gamma: float) -> tuple[Array, Array, float]:
+    """Values (S,), and what ``_squared_surprises`` says of them; rows of the policy that are zero end an episode."""
+    values = policy_values(mdp, policy, mdp.rewards, gamma)
+    return values, *_squared_surprises(mdp, values, values, gamma)
+
+
 def _for_ever(mdp: MDP, policy: Array, gamma: float, steps: float) -> tuple[float, float]:
     """Rows of the policy that are zero end an episode; ``steps`` are what it takes, discounted."""
-    values = policy_values(mdp, policy, mdp.rewards, gamma)
-    squares, largest = _squared_surprises(mdp, values, values, gamma)
+    values, squares, largest = _by_state(mdp, policy, gamma)
     surprises = float(mdp.start @ policy_values(mdp, policy, squares, gamma**2))
     return _summed(mdp, values, surprises, largest, steps, 1 / (1 - gamma**2) if gamma < 1 else steps)
 

@@ -1,0 +1,234 @@
+"""What a policy with memory earns: its occupancy and the distribution of its return, without simulation.
+
+One pass from the start carries, for every state and node of memory, the mass that is there and sums over its true
+targets x: of x, of x^2 and of exp(rate x), measured from the node, and their range. Means, variances and entropic risks
+follow exactly. Of the distribution of the return every cell gives a mass, its mean and an interval around it, which
+bounds shortfalls and probabilities from both sides: by Jensen's inequality a shortfall is least if a cell has its mean
+for certain, and largest if it has only the ends of its interval.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from cautious._core import targets as kernels
+from cautious.arrays import Array
+from cautious.checks import state_sums_of
+from cautious.horizons.visits import PolicyOccupancy
+from cautious.models.encodings import EPS
+from cautious.models.horizons import TOTAL
+from cautious.occupancy import policy_occupancy
+from cautious.returns.earnings import Earnings
+from cautious.returns.memory_policy import MemoryPolicy
+from cautious.returns.moments import log_exponentials
+
+# of a mean of exponentials, what may have been lost by numbers that are too small for doubles
+SMALLEST_POWER = 1e-290
+# numbers that a cell keeps, as in the compiled loop
+KEPT = 6
+
+
+@dataclass(frozen=True)
+class ReturnDistribution:
+    """Cells of the return, from the lowest mean: ``mass``, ``mean``, and the interval ``least`` to ``most``.
+
+    ``target`` is the first target of the policy.
+    ``spread`` is the variance within a cell. Rounding moves a return by at most ``error``, and a mass by the share
+    ``relative``. ``log_power`` is an interval around log E exp(-rate R), if a ``rate`` was asked for.
+    """
+
+    mass: Array
+    mean: Array
+    least: Array
+    most: Array
+    spread: Array
+    target: float
+    error: float
+    relative: float
+    rate: float = 0.0
+    log_power: tuple[float, float] | None = None
+
+    @cached_property
+    def expectation(self) -> float:
+        """E R."""
+        return float(self.mass @ self.mean)
+
+    @cached_property
+    def variance(self) -> float:
+        """Var R."""
+        centred = self.mean - self.expectation
+        return float(self.mass @ (centred**2 + self.spread))
+
+    def shortfall(self, x: float) -> tuple[float, float]:
+        """Bounds of E max(x - R, 0)."""
+        certain = np.maximum(x - self.mean, 0.0)
+        width = self.most - self.least
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low_share = np.where(width > 0, (self.most - self.mean) / width, 1.0)
+        ends = low_share * np.maximum(x - self.least, 0.0) + (1 - low_share) * np.maximum(x - self.most, 0.0)
+        # with unbounded cells the variance bounds it (Scarf)
+        by_variance = 0.5 * (np.sqrt(self.spread + (x - self.mean) ** 2) + (x - self.mean))
+        with np.errstate(invalid="ignore"):
+            upper = np.where(np.isfinite(width), np.fmin(ends, by_variance), by_variance)
+        return float(self.mass @ certain), float(self.mass @ np.maximum(upper, certain))
+
+    def cvar(self, level: float) -> tuple[float, float]:
+        """Bounds of minus the mean of the worst ``1 - level`` share."""
+        tail = 1 - level
+        # -CVaR = max over y of  y - E max(y - R, 0) / tail: best at the quantile, which is the mean of some cell
+        order_mass = np.cumsum(self.mass)
+        at = self.mean[min(int(np.searchsorted(order_mass, tail * (1 - 4 * EPS))), self.mean.size - 1)]
+        # no target is better known than that of the policy: what is certain to earn it is not told apart
+        upper = min(self.shortfall(x)[1] / tail - x for x in (float(at), self.target))
+        low_order = np.argsort(self.mean, kind="stable")
+        taken = np.minimum(np.cumsum(self.mass[low_order]), tail)
+        parts = np.diff(taken, prepend=0.0)
+        # of cells that are certain of their means the shortfall is least
+        lower = -float(parts @ self.mean[low_order]) / max(float(parts.sum()), 1e-300)
+        return min(lower, upper), upper
+
+    def below(self, x: float) -> tuple[float, float]:
+        """Bounds of P(R < x)."""
+        unsure = self.error
+        surely = float(self.mass[self.most < x - unsure].sum())
+        return surely, min(1.0, float(self.mass[self.least < x - unsure].sum()))
+
+    def quantile(self, share: float) -> float:
+        """The smallest cell mean with at least this share of the returns at or below it."""
+        reached = np.searchsorted(np.cumsum(self.mass), share * (1 - 4 * EPS))
+        return float(self.mean[min(int(reached), self.mean.size - 1)])
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a policy with memory does: where it goes, and the distribution of its return."""
+
+    visits: PolicyOccupancy
+    returns: ReturnDistribution
+
+    def averaged(self, default_rows: Array) -> Array:
+        """The policy without memory of the same occupancy, (S, A) or (T, S, A): the chances of actions in each state.
+
+        They are averages over what is remembered there; states that are never visited have the ``default_rows``.
+        """
+        sums = self.visits.occupancy.sum(axis=-1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rows = self.visits.occupancy / sums
+        rows = np.where((sums > 0) & np.isfinite(rows).all(axis=-1, keepdims=True), rows, default_rows)
+        return np.asarray(rows / rows.sum(axis=-1, keepdims=True))
+
+
+def follow(earnings: Earnings, policy: MemoryPolicy, rate: float = 0.0, instead: Array | None = None) -> Followed:
+    """Carry the start distribution through all steps of a policy with memory.
+
+    The earnings must be those of ``policy.n_steps`` steps, less the ``middle`` of the policy. A policy ``instead``,
+    (S, A) or (T, S, A), is played in place of the actions of the tables: memory then only tells what was earned.
+    """
+    mdp, n_states = earnings.mdp, earnings.mdp.n_states
+    grid, node = policy.grids[0], policy.first()
+    off = policy.target - float(grid.nodes[node])
+    cells = np.zeros((n_states, grid.count, KEPT))
+    cells[:, node] = np.outer(mdp.start, [1.0, off, off**2, np.exp(rate * off), 0.0, 0.0])
+    cells[:, node, 4:] = off
+    finite = isinstance(mdp.horizon, int)
+    occupancy = np.zeros((policy.n_steps, *mdp.shape) if finite else mdp.shape)
+    for t in range(policy.n_steps):
+        own, behind = policy.grids[t], policy.grids[t + 1]
+        chances = np.empty(0)
+        if instead is not None:
+            chances = np.ascontiguousarray(instead[t] if instead.ndim == 3 else instead, dtype=np.float64).ravel()
+        moved, spent = np.zeros((n_states, behind.count, KEPT)), np.zeros(n_states * mdp.n_actions)
+        with np.errstate(all="ignore"):
+            kernels.follow_step(
+                *mdp.csr,
+                earnings.paid,
+                float(policy.scales[t]),
+                policy.tables[t].whole() if instead is None else np.zeros((n_states, 0), np.int32),
+                chances,
+                own.nodes,
+                own.step,
+                cells.reshape(-1, KEPT),
+                float(rate),
+                behind.nodes,
+                behind.step,
+                policy.to_upper,
+                float(policy.snap),
+                moved.reshape(-1, KEPT),
+                spent,
+            )
+        if finite:
+            occupancy[t] = policy.scales[t] * spent.reshape(mdp.shape)
+        else:
+            occupancy += policy.scales[t] * spent.reshape(mdp.shape)
+        cells = moved
+    mass, rounding = cells[:, :, 0].sum(axis=1), 4 * EPS * policy.n_steps * (mdp.widest_row + 2)
+    error = rounding * (float(policy.scales.sum()) if mdp.horizon == TOTAL else 1.0)
+    if not finite:
+        later, unsure = _afterwards(earnings, policy, mass)
+        occupancy, error = occupancy + later, error + unsure
+    if mdp.horizon == TOTAL:
+        occupancy[mdp.ended] = 0.0
+    else:
+        occupancy *= mdp.normaliser
+        occupancy /= occupancy.sum()
+    reached = (state_sums_of(occupancy.reshape(-1, *mdp.shape)) > 0).any(axis=0)
+    if mdp.horizon == TOTAL:
+        reached = reached | (mass > 0)
+    return Followed(PolicyOccupancy(occupancy, reached, error), _distribution(earnings, policy, cells, rate))
+
+
+def _afterwards(earnings: Earnings, policy: MemoryPolicy, arrived: Array) -> tuple[Array, float]:
+    """Discounted visits (S, A) after the last step that is remembered, of the mass (S,) that is left; their error."""
+    mdp, mass = earnings.mdp, float(arrived.sum())
+    if mass == 0 or policy.policy_after is None:
+        return np.zeros(mdp.shape), 0.0
+    later = policy_occupancy(mdp.with_start(arrived / mass), policy.policy_after)
+    factor = mass * earnings.scales[earnings.n_steps] / mdp.normaliser
+    return np.asarray(factor * later.occupancy), float(factor * later.error * mdp.normaliser)
+
+
+def _distribution(earnings: Earnings, policy: MemoryPolicy, cells: Array, rate: float) -> ReturnDistribution:
+    """Cells of the return, from those of the targets that are left, and of what is earned afterwards."""
+    t, last = earnings.n_steps, policy.grids[-1]
+    state, node = np.nonzero(cells[:, :, 0] > 0)
+    mass, first, second, power, least, most = cells[state, node].T
+    scale, nodes = earnings.scales[t], last.nodes[node]
+    # of the first target all but what is left was earned
+    reached = policy.target + earnings.offset - nodes
+    mean = reached - first / mass
+    spread = np.maximum(second / mass - (first / mass) ** 2, 0.0)
+    values, variances = earnings.moments_of(policy.policy_after)
+    low, high = earnings.at(earnings.least, t)[state], earnings.at(earnings.most, t)[state]
+    after = scale * values[state]
+    order = np.argsort(mean + after, kind="stable")
+    log_power = None
+    if rate > 0:
+        # what follows is no more than Hoeffding's bound, and no less than its mean
+        width = high - low
+        later = np.minimum((rate * width) ** 2 / 8, rate * width)
+        if earnings.mdp.horizon == TOTAL and policy.policy_after is not None:
+            later = np.minimum(later, log_exponentials(earnings.mdp, policy.policy_after, rate)[state] + rate * after)
+        log_power = _log_power(rate, mass, power, nodes - policy.target - earnings.offset - after, later)
+    return ReturnDistribution(
+        mass=mass[order],
+        mean=(mean + after)[order],
+        least=(reached - most + low)[order],
+        most=(reached - least + high)[order],
+        spread=(spread + scale**2 * variances[state])[order],
+        target=policy.target + earnings.offset,
+        error=4 * EPS * (earnings.size + abs(policy.target) + abs(earnings.offset)) * (8 + earnings.n_steps),
+        relative=(8 * EPS + earnings.mdp.row_sum_error) * (8 + earnings.n_steps),
+        rate=rate,
+        log_power=log_power,
+    )
+
+
+def _log_power(rate: float, mass: Array, power: Array, losses: Array, later: Array) -> tuple[float, float]:
+    """Bounds of log E exp(-rate R), from losses at the means of what follows, which adds at most ``later``."""
+    with np.errstate(divide="ignore", over="ignore"):
+        lower = logsumexp(np.log(power) + rate * losses)
+        # what was too small for a double is no larger than this
+        upper = logsumexp(np.log(power + SMALLEST_POWER * mass) + rate * losses + later)
+    return float(lower), float(upper)

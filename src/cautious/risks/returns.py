@@ -1,0 +1,315 @@
+"""Risks of the return: of what an episode earns from its start to its end, not of the reward of one step.
+
+Write R for the return. Every one of these risks is a minimum over a number x (a target) of the mean of a loss of R:
+
+    variance:   Var R                         = min over x of  E (x - R)^2
+    CVaR:       minus the mean of the worst   = min over x of  E max(x - R, 0) / (1 - level) - x
+    entropic:   (1/rate) log E exp(-rate R)   = min over x of  (E exp(rate (x - R)) - 1) / rate - x
+    EVaR:       the smallest of  entropic(rate) + log(1 / (1 - level)) / rate  over all rates
+    below:      P(R < threshold)              = E [R < threshold]
+
+With a fixed target it takes planning on pairs of a state and what is still to be earned (``returns/backward.py``) to
+find the best policy among all that may remember the past. These risks are functions of the distribution of R, and not
+of an occupancy.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from cautious.arrays import Array
+from cautious.checks import as_number
+from cautious.errors import IncompatibleError
+from cautious.models.horizons import AVERAGE
+from cautious.models.tabular import MDP
+from cautious.returns.forward import Followed, ReturnDistribution
+from cautious.risks.base import Risk, Structure, UnboundRisk, terms_of
+
+# rates of a policy, in logarithms, are known to this
+RATE_PRECISION = 1e-4
+
+
+class ReturnRisk(UnboundRisk):
+    """A risk of the return; write ``checked`` and ``interval``."""
+
+    structure = Structure.RETURN
+    convex = False
+    smooth = False
+
+    def bind(self, mdp: MDP) -> Risk:
+        """The same, if the model has a return, and says how its rewards are drawn."""
+        if mdp.horizon == AVERAGE:
+            raise IncompatibleError(
+                f'{self.label} is a risk of what an episode earns, and with horizon="average" no episode ends; give a '
+                'number of steps, horizon="total", or a discount below 1'
+            )
+        if mdp.has_reward_spread:
+            raise IncompatibleError(
+                f"{self.label} needs the rewards of the outcomes: this model has rewards (S, A) whose reward_square "
+                "shows a spread; give rewards (S, A, S) or sparse (S*A, S). In a log, rows of the same state, action "
+                "and next state must pay the same"
+            )
+        return BoundReturnRisk(self.checked())
+
+    def checked(self) -> "ReturnRisk":
+        """The same with numbers that make sense; raises ``InputError`` otherwise."""
+        return self
+
+    @property
+    def exponent(self) -> float:
+        """The rate of the exponentials that the distribution of the return must know; 0 for none."""
+        return 0.0
+
+    def natural_caution(self, spread: float) -> float:
+        """A caution at which return and risk weigh about alike, where returns have this standard deviation."""
+        return 1.0
+
+    def of(self, followed: Callable[[float], Followed]) -> tuple[float, Followed]:
+        """The risk of a policy from above, which is ``followed`` with a rate, and how it was followed for that."""
+        found = followed(self.exponent)
+        return self.interval(found.returns)[1], found
+
+    @abstractmethod
+    def interval(self, returns: ReturnDistribution) -> tuple[float, float]:
+        """The risk of a distribution of the return, from below and above."""
+
+
+@dataclass(frozen=True)
+class BoundReturnRisk(Risk):
+    """A return risk in a model. It has no value without a policy that says how the return is distributed."""
+
+    of: ReturnRisk
+
+    structure = Structure.RETURN
+    convex = False
+    smooth = False
+
+    @property
+    def label(self) -> str:
+        """As it is called without a model."""
+        return self.of.label
+
+    def value(self, d: Array) -> float:
+        """Not a function of the occupancy."""
+        raise IncompatibleError(
+            f"{self.label} depends on the distribution of the return, and the occupancy does not tell it; "
+            "solution.risk has its value"
+        )
+
+    def gradient(self, d: Array) -> Array:
+        """Not a function of the occupancy."""
+        raise IncompatibleError(f"{self.label} has no gradient: it is not a function of the occupancy")
+
+
+@dataclass(frozen=True)
+class ReturnVariance(ReturnRisk):
+    """The variance of the return of an episode, over everything that is random, the start included.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> solution = ca.solve(ca.Problem(ca.worlds.river_swim(), ca.ReturnVariance(), caution=1.0, horizon=20))
+    >>> solution.status.name, solution.certificate.kind
+    ('SOLVED', 'global')
+    """
+
+    summary = "the variance of what an episode earns"
+    fields_in_files: ClassVar = {}
+
+    def natural_caution(self, spread: float) -> float:
+        """A variance is the square of it."""
+        return 1 / spread if spread > 0 else 1.0
+
+    def interval(self, returns: ReturnDistribution) -> tuple[float, float]:
+        """Known exactly."""
+        return returns.variance, returns.variance
+
+
+@dataclass(frozen=True)
+class ReturnCVaR(ReturnRisk):
+    """Minus the mean of the worst ``1 - level`` share of the returns; level in [0, 1).
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> problem = ca.Problem(ca.worlds.river_swim(), ca.ReturnCVaR(0.9), caution=1.0, horizon=20)
+    >>> ca.solve(problem).status.name
+    'SOLVED'
+    """
+
+    summary = "the mean loss of the worst episodes (expected shortfall of the return)"
+    fields_in_files: ClassVar = {"level": "share"}
+
+    level: float
+
+    @property
+    def label(self) -> str:
+        """The name and the level."""
+        return f"ReturnCVaR({self.level!r})"
+
+    def checked(self) -> "ReturnCVaR":
+        """With its level."""
+        return ReturnCVaR(as_number("ReturnCVaR.level", self.level, 0, 1, open_ends=")"))
+
+    def interval(self, returns: ReturnDistribution) -> tuple[float, float]:
+        """From below and above."""
+        if self.level == 0:
+            return -returns.expectation, -returns.expectation
+        return returns.cvar(self.level)
+
+
+@dataclass(frozen=True)
+class ReturnEntropic(ReturnRisk):
+    """(1 / rate) log E exp(-rate R): minus the certainty equivalent of a constant aversion to risk; rate above 0.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> problem = ca.Problem(ca.worlds.river_swim(), ca.ReturnEntropic(0.5), caution=1.0, horizon=20)
+    >>> ca.solve(problem).status.name
+    'SOLVED'
+    """
+
+    summary = "the entropic risk of what an episode earns"
+    fields_in_files: ClassVar = {"rate": "number"}
+
+    rate: float
+
+    @property
+    def label(self) -> str:
+        """The name and the rate."""
+        return f"ReturnEntropic({self.rate!r})"
+
+    @property
+    def exponent(self) -> float:
+        """Its rate."""
+        return self.rate
+
+    def checked(self) -> "ReturnEntropic":
+        """With its rate."""
+        return ReturnEntropic(as_number("ReturnEntropic.rate", self.rate, 0, open_ends="("))
+
+    def interval(self, returns: ReturnDistribution) -> tuple[float, float]:
+        """From below and above; the distribution must have been made with this rate."""
+        assert returns.log_power is not None
+        low, high = returns.log_power
+        # no return is worse than the worst one
+        return low / self.rate, float(np.fmin(high / self.rate, -returns.least.min()))
+
+
+@dataclass(frozen=True)
+class ReturnEVaR(ReturnRisk):
+    """The smallest of  ReturnEntropic(rate) + log(1 / (1 - level)) / rate  over all rates; level in (0, 1).
+
+    The entropic value at risk is never below ``ReturnCVaR`` of the same level.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> problem = ca.Problem(ca.worlds.river_swim(), ca.ReturnEVaR(0.9), caution=1.0, horizon=20)
+    >>> ca.solve(problem, tolerance=1e-3).status.name
+    'SOLVED'
+    """
+
+    summary = "the entropic value at risk of what an episode earns"
+    fields_in_files: ClassVar = {"level": "share"}
+
+    level: float
+
+    @property
+    def label(self) -> str:
+        """The name and the level."""
+        return f"ReturnEVaR({self.level!r})"
+
+    def checked(self) -> "ReturnEVaR":
+        """With its level."""
+        return ReturnEVaR(as_number("ReturnEVaR.level", self.level, 0, 1, open_ends="()"))
+
+    def of(self, followed: Callable[[float], Followed]) -> tuple[float, Followed]:
+        """The smallest over all rates: a convex function of one over the rate."""
+        found: dict[float, Followed] = {}
+
+        def risk_at(logarithm: float) -> float:
+            found[logarithm] = followed(math.exp(logarithm))
+            return self.interval(found[logarithm].returns)[1]
+
+        spread = math.sqrt(followed(0.0).returns.variance)
+        first = 0.5 * math.log(2 * self.log_tail) - math.log(spread) if spread > 0 else 0.0
+        minimize_scalar(risk_at, (first, first + 1.0), tol=RATE_PRECISION)
+        best = min(found, key=lambda one: self.interval(found[one].returns)[1])
+        return self.interval(found[best].returns)[1], found[best]
+
+    def interval(self, returns: ReturnDistribution) -> tuple[float, float]:
+        """With the rate that the distribution was made with: no more than from above."""
+        assert returns.log_power is not None
+        assert returns.rate > 0
+        high = (returns.log_power[1] + self.log_tail) / returns.rate
+        return -np.inf, float(np.fmin(high, -returns.least.min()))
+
+    @property
+    def log_tail(self) -> float:
+        """log(1 / (1 - level))."""
+        return -float(np.log1p(-self.level))
+
+
+@dataclass(frozen=True)
+class ReturnBelow(ReturnRisk):
+    """The probability that an episode earns less than ``threshold``.
+
+    Examples
+    --------
+    >>> import cautious as ca
+    >>> problem = ca.Problem(ca.worlds.river_swim(), ca.ReturnBelow(0.5), caution=1.0, horizon=20)
+    >>> ca.solve(problem).status.name
+    'SOLVED'
+    """
+
+    summary = "the probability to earn less than a threshold"
+    fields_in_files: ClassVar = {"threshold": "number"}
+
+    threshold: float
+
+    @property
+    def label(self) -> str:
+        """The name and the threshold."""
+        return f"ReturnBelow({self.threshold!r})"
+
+    def natural_caution(self, spread: float) -> float:
+        """A chance has no unit."""
+        return spread if spread > 0 else 1.0
+
+    def checked(self) -> "ReturnBelow":
+        """With its threshold."""
+        return ReturnBelow(as_number("ReturnBelow.threshold", self.threshold))
+
+    def interval(self, returns: ReturnDistribution) -> tuple[float, float]:
+        """From below and above."""
+        return returns.below(self.threshold)
+
+
+def refuse_beside_returns(risk: object, measures: Sequence[Risk]) -> None:
+    """A bound return risk stands alone: sums with other risks are not planned, and neither are limits."""
+    terms = [term for _, term in terms_of(risk)] if isinstance(risk, Risk) else []
+    labels = [term.label for term in terms if term.structure is Structure.RETURN]
+    if labels and len(terms) > 1:
+        raise IncompatibleError(
+            f"{labels[0]} cannot be part of a sum ({', '.join(term.label for term in terms)}): its best policy "
+            "remembers what was earned, and a policy that other risks are planned for does not; ask for one risk of "
+            "the return alone, and weigh it with caution"
+        )
+    limited = [term.label for measure in measures for _, term in terms_of(measure) if isinstance(term, ReturnRisk)]
+    if limited:
+        raise IncompatibleError(
+            f"{limited[0]} cannot be limited: which policy with memory keeps such a limit best is not searched for; "
+            "ask for it as the risk, and raise the caution until solution.risk is small enough (ca.frontier)"
+        )
+    if labels and measures:
+        raise IncompatibleError(
+            f"{labels[0]} cannot be combined with constraints: its best policy remembers what was earned, and policies "
+            "that keep limits are searched for without that memory; leave out the constraints"
+        )
