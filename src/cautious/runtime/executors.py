@@ -13,10 +13,12 @@ import threading
 import time
 import traceback
 import uuid
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -76,7 +78,7 @@ class Workers:
         self.busy_seconds, self.waited_seconds, self.repeated = 0.0, 0.0, 0
         self._count, self._counted = 1, -np.inf
         # Dask would give a task that was seen before its earlier answer
-        self.options = {} if _dask_client(self.executor) is None else {"pure": False}
+        self.options: dict[str, Any] = {} if _dask_client(self.executor) is None else {"pure": False}
         self._shared: _Shared | None = None
 
     @property
@@ -218,10 +220,13 @@ class _Run:
 
     def _submit(self, job: _Job) -> None:
         shared = replace(self.shared, sends=bool(job.supplies))
+        arguments = shared, self.function, job.task, self.workers.timeout_seconds
         try:
-            job.future = self.workers.executor.submit(
-                _work, shared, self.function, job.task, self.workers.timeout_seconds, **self.workers.options
-            )
+            with warnings.catch_warnings() if job.supplies else nullcontext():
+                if job.supplies:
+                    # Dask's advice for large arguments is to send them once to each worker, as is done here
+                    warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+                job.future = self.workers.executor.submit(_work, *arguments, **self.workers.options)
         except Exception as error:
             self._check_stop()
             raise WorkerError(f"the executor refused task {job.number} with {type(error).__name__}: {error}") from error
