@@ -20,6 +20,7 @@ import cautious as ca
 from cautious.runtime.processes import process_pool
 
 KILLS, QUICK_KILLS = 20, 3
+STEPS = 50
 EPISODES, QUICK_EPISODES = 3_000_000, 50_000
 
 
@@ -53,7 +54,8 @@ def killed(kills: int) -> dict[str, Any]:
 
 def evaluated(episodes: int) -> dict[str, Any]:
     """Many episodes, serially and on two workers."""
-    problem = ca.worlds.problem("inventory")
+    # a fixed number of steps, so that the exact mean is that of the episodes
+    problem = ca.Problem(ca.worlds.inventory(), horizon=STEPS)
     solution = ca.solve(problem)
 
     def run(executor: Any) -> tuple[float, ca.Evaluation]:
