@@ -211,10 +211,6 @@ def linear_problem(
 def _plan_bound(problem: Problem, linear: LinearProblem, witness: Witness) -> float:
     """What no policy earns from the table of a linear problem, by the multipliers of the witness."""
     mdp = problem.mdp
-    used = problem.active_pairs
-    if not linear.reward[used].any() and (linear.size is None or not linear.size[used].any()):
-        # exactly nothing, which rounding on the safe side would not show
-        return 0.0
     v = np.asarray(witness.multipliers, dtype=np.float64)
     if isinstance(mdp.horizon, int):
         # multipliers of pairs that cannot be reached do no harm, and the pairs that are kept are known sooner
@@ -347,6 +343,10 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
     prices = [witness.price for witness in conflict.limits.values()]
     if weights.shape != floors.shape or np.any(weights < 0) or not weights.sum() + sum(prices) > 0:
         return np.inf
+    counted = features[np.flatnonzero(weights)][:, np.flatnonzero(problem.active_pairs)]
+    if not sum(prices) and not counted.count_nonzero() and not floors[weights > 0].any():
+        # nothing is reached and nothing required, exactly: rounding on the safe side would not show it
+        return 0.0
     table = np.asarray(features.T @ weights).reshape(mdp.shape)
     v = np.asarray(conflict.multipliers, dtype=np.float64)
     # an entry of the table is a sum over the requirements
