@@ -99,12 +99,13 @@ inline void add_entry(const Rule& rule, const Grid& own, In<double> v, double ch
         double w = rule.weight(share, width);
         return (1 - w) * v[i] + w * v[i + 1];
     };
-    if (own.step != next.step || own.step == 0) {
+    double place = (own.nodes[0] - rho - next.nodes[0]) / next.step;
+    if (own.step != next.step || own.step == 0 || !std::isfinite(place)) {
         for (i64 j = 0; j < own.count; ++j) total[j] += chance * scalar(j);
         return;
     }
     // equal steps: every node is the same share of a step above another one
-    double place = (own.nodes[0] - rho - next.nodes[0]) / next.step, node = std::floor(place), share = place - node;
+    double node = std::floor(place), share = place - node;
     if (share * next.step < next.snap) share = 0;
     if ((1 - share) * next.step < next.snap) share = 0, node += 1;
     double n = static_cast<double>(own.count), most = static_cast<double>(last) + (share == 0 ? 1.0 : 0.0);

@@ -24,7 +24,9 @@ from cautious.solvers.return_risk.objectives import EntropicObjective
 from cautious.solvers.return_risk.search import Best, Search
 
 # products of a value and a probability: of one plan, and of all
-PRODUCTS_OF_PLAN, PRODUCTS_IN_ALL = 5e8, 2e10
+PRODUCTS_OF_PLAN, PRODUCTS_IN_ALL = 5e8, 1e10
+# ranges of rates that are looked at
+MOST_RANGES = 200
 # of what a range promises beyond the best policy, what may be left open about its first rate
 SHARE_OF_RATE = 0.3
 # the first of all rates are so many times apart
@@ -87,7 +89,7 @@ class RateSearch:
             top = max(self.ranges, key=self._promise)
             self.upper = min(self.upper, max(below, self._promise(top)))
             yield
-            if self.gap <= allowed or self._products() > PRODUCTS_IN_ALL:
+            if self.gap <= allowed or self._products() > PRODUCTS_IN_ALL or len(self.ranges) > MOST_RANGES:
                 return
             left_open = self._promise(top) - self.known
             self._allowed = max(SHARE_OF_RATE * left_open, 0.1 * allowed)
