@@ -44,7 +44,7 @@ class TargetSearch(Solver):
             followed.averaged(problem.default_rows),
             followed.visits,
             best.expected_return,
-            weight * best.risk,
+            weight * best.risk + 0.0,
             best.objective,
             best.error,
             memory_policy=best.policy,
