@@ -88,3 +88,20 @@ def test_the_huge_grid_is_solved_by_passes():
     assert [row["problem"] for row in rows] == ["none", "SafeSet", "Exposure"]
     assert {row["status"] for row in rows} == {"SOLVED"}
     assert all(row["passes"] > 1 and row["relative_gap"] <= 1e-6 for row in rows)
+
+
+def test_rows_of_the_benchmark_of_return_risks(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    rows = load("return_risk").main(True, ["--states", "10", "--limit", "60"])
+    measured = [row for row in rows if "simulated" in row]
+    assert len(measured) == 8
+    assert len(rows) == 9
+    assert {row["status"] for row in rows} == {"SOLVED"}
+    assert all(row["memories"] >= 1 and row["gap_of_range"] <= 1e-3 for row in measured)
+    assert [len(row["simulated"]) for row in measured] == [2, 3, 3, 3] * 2
+    for row in measured:
+        for told in row["simulated"].values():
+            slack = 5 * told["standard_error"] + 10 * row["truncation_error"]
+            least, most = told["exact"]
+            assert least - slack < told["simulated"] < most + slack
+    assert capsys.readouterr().out.count("\n") == 2 + 9 + 3 + 2 + 8

@@ -187,6 +187,9 @@ def test_bench_runs_a_file_of_the_checkout_or_says_that_there_is_none(run, tmp_p
     (tmp_path / "benchmarks" / "solve.py").write_text("def main(quick):\n    print('quick is', quick)\n")
     code, out, _ = run("bench", "solve", "--quick")
     assert (code, out) == (0, "quick is True\n")
+    (tmp_path / "benchmarks" / "two_words.py").write_text("def main(quick):\n    print('two words')\n")
+    assert run("bench", "two-words")[:2] == run("bench", "two_words")[:2] == (0, "two words\n")
+    (tmp_path / "benchmarks" / "two_words.py").unlink()
     code, _, err = run("bench", "other")
     assert code == 2
     assert "benchmarks/ has solve" in err

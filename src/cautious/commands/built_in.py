@@ -157,11 +157,13 @@ def bench(
             "there is no benchmarks/ folder here: benchmarks are part of the source checkout, not of the installed "
             "package; run this command from the root of a checkout"
         )
-    if name not in known:
+    # options and commands are written with hyphens
+    stem = name.replace("-", "_")
+    if stem not in known:
         raise ca.InputError(f"there is no benchmark {name!r}; benchmarks/ has {', '.join(known)}")
     # benchmarks import helpers from their own folder
     sys.path.insert(0, str(folder))
-    run = runpy.run_path(str(folder / f"{name}.py"), run_name="cautious_benchmark")["main"]
+    run = runpy.run_path(str(folder / f"{stem}.py"), run_name="cautious_benchmark")["main"]
     if given.args and len(inspect.signature(run).parameters) < 2:
         raise ca.InputError(f"the benchmark {name!r} takes no further options, found {' '.join(given.args)}")
     if isinstance(sys.stdout, TextIOWrapper):
