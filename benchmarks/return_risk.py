@@ -128,7 +128,7 @@ def agreement_line(row: dict[str, Any]) -> str:
         exact = " to ".join(dict.fromkeys(f"{end:.6g}" for end in told["exact"]))
         cells.append(f"{exact} | {told['simulated']:.6g} ± {told['standard_error']:.2g}")
     cells += [" | "] * (3 - len(cells))
-    return f"| {row['model']} | {row['risk']} | {' | '.join(cells)} |"
+    return f"| {row['model']}, {row['states']:,} states | {row['risk']} | {' | '.join(cells)} |"
 
 
 def frontier_row(name: str, mdp: ca.MDP, limit: float) -> dict[str, Any]:
