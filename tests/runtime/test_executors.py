@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import pytest
@@ -297,3 +297,25 @@ def test_seconds_are_added_up():
         values(workers, slow_first, None, range(3))
     assert workers.busy_seconds >= 0.3
     assert workers.waited_seconds >= 0.2
+
+
+class Deserted(Executor):
+    """As Dask's when its client has given up the scheduler: what was submitted is never answered."""
+
+    num_workers = 1
+
+    class _Client:
+        status = "closed"
+
+        def nthreads(self):
+            return {"one": 1}
+
+    _client = _Client()
+
+    def submit(self, function, /, *args, **keywords):
+        return Future()
+
+
+def test_an_executor_that_has_lost_its_scheduler_is_named():
+    with pytest.raises(WorkerError, match="has lost its scheduler; tasks 0 to 1 are under way"):
+        list(Workers(Deserted()).run(divmod, 7, [1, 2]))

@@ -30,7 +30,7 @@ TASK_SECONDS, SHORTEST_SECONDS = 0.5, 0.005
 # the time that a draw takes is known from the tasks before; the first may have been a bad example
 LARGEST_GROWTH = 8
 MOST_DRAWS_PER_TASK = 65_536
-# of a call of many draws one may hang: then the call takes the others' time, and a reserve, and the limit
+# A call of n draws may take the limit of one, and so many times what n draws took so far: one of them may hang.
 SPEED_RESERVE = 10.0
 
 # next states and rewards; of first states the states only

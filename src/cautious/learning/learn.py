@@ -73,8 +73,8 @@ def learn(
     callback
         Called with a ``LearningProgress`` after every batch of draws; returning True stops the run.
     executor
-        Where to draw, in tasks of about half a second; any ``concurrent.futures.Executor``. A task that raises, hangs
-        or loses its worker is tried once more, and counts once.
+        Where to draw, in tasks of about half a second; any ``concurrent.futures.Executor``. A task that raises or hangs
+        is tried once more, one that loses its worker twice; it counts once.
     robust
         For logs: take the policy about which the rows prove most, which avoids pairs that were rarely tried. False
         takes the best policy of the counted model.

@@ -1,5 +1,6 @@
 """From what a run ends with to a ``Solution``: the estimates, and the statement with its confidence."""
 
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,17 @@ def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> So
         "budget": task.samples,
         "trial_samples": 0 if trial is None else int(trial.visits.sum()),
         "method": f"{method.name}, {why}",
-        "settings": "" if method == type(method)() else repr(method),
+        "settings": repr(method) if _changed(method) else "",
         **result.facts,
     }
     return estimated_solution(task, ending, estimate, method.name, at_least, _statement(task, ending, at_least), facts)
+
+
+def _changed(method: Method) -> bool:
+    """Whether a setting is not its default, or may not be."""
+    if not is_dataclass(method):
+        return True
+    return any(one.default is MISSING or getattr(method, one.name) != one.default for one in fields(method))
 
 
 def estimated_solution(

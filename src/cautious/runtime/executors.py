@@ -140,6 +140,12 @@ def worker_count(executor: Executor) -> int:
     return os.cpu_count() or 1
 
 
+def is_closed(executor: Executor) -> bool:
+    """Whether this is an executor of Dask whose client has given up its scheduler."""
+    client = getattr(executor, "_client", None)
+    return client is not None and client.status == "closed"
+
+
 @dataclass
 class _Job:
     """A task without an answer. ``supplies``: the worker whose lack of the content makes this job carry it;
@@ -301,9 +307,12 @@ class _Run:
             try:
                 return self.arrived.get(timeout=POLL_SECONDS)
             except queue.Empty:
+                numbers = sorted(self.open)
+                waiting = f"tasks {numbers[0]} to {numbers[-1]} are under way"
+                if is_closed(self.workers.executor):
+                    # what was submitted while Dask looked for its scheduler is never answered
+                    raise WorkerError(f"the executor has lost its scheduler; {waiting}") from None
                 if time.monotonic() - self.heard > stall:
-                    numbers = sorted(self.open)
-                    waiting = f"tasks {numbers[0]} to {numbers[-1]} are under way"
                     raise WorkerError(f"no worker has answered for {stall:.0f} seconds; {waiting}") from None
 
     def _check_stop(self) -> None:

@@ -80,15 +80,15 @@ def build_deterministic(problem: Problem, target: Target, search: Search) -> Sol
     outcome = Outcome(Status.SOLVED, "branch and bound", best, steps=search.nodes)
     if best is None:
         outcome.evaluated = relaxed.evaluated
-        outcome.status = Status.INFEASIBLE if search.ended else target.clock.ended
-        if outcome.status is Status.SOLVED:
-            outcome.status = Status.UNDECIDED
-        kind = "infeasible" if search.ended else "undecided"
         mixing = f"; policies that mix actions reach {relaxed.objective:.9g}"
-        proved = "No deterministic policy" if search.ended else "Before the search ended no deterministic policy"
-        statement = f"{proved} was found that meets all requirements{mixing}."
         if search.ended:
+            outcome.status, kind = Status.INFEASIBLE, "infeasible"
             statement = f"No deterministic policy meets all requirements{mixing}."
+        else:
+            outcome.status, kind = target.clock.ended if target.clock.over else Status.UNDECIDED, "undecided"
+            statement = (
+                f"The search found no deterministic policy that meets all requirements, and excludes none{mixing}."
+            )
         facts["requirements"] = [limit.label for limit in problem.limits]
         return _no_value(problem, target, outcome, outcome.status, kind, statement, facts)
     upper = float(np.nextafter(max(search.upper, best.objective) + best.error, np.inf))

@@ -61,4 +61,7 @@ def reachable_part(problem: Problem) -> ReachablePart | None:
         if smaller is None:
             return None
         terms.append((weight, smaller))
+    if support.trapped is not None:
+        # a limit that cannot be kept forbids every pair of the states that are left: the whole problem says why
+        return None
     return ReachablePart(problem, problem.in_model(support.mdp, problem.reward[states], terms, support), states)

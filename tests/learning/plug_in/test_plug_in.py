@@ -1,5 +1,7 @@
 """Plug-in learning: quality on the paper's grid, every risk, resuming, and what must be refused."""
 
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 import pytest
 from plain_simulators import Hidden, Spread
@@ -8,7 +10,7 @@ import cautious as ca
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.errors import IncompatibleError
 from cautious.learning.draws import Draws
-from cautious.learning.plug_in import plug_in
+from cautious.learning.plug_in import from_log, plug_in
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.learning.task import make_task
 from cautious.runtime.executors import StopRequested
@@ -185,3 +187,25 @@ def test_counts_beyond_memory_are_refused():
     assert PlugIn().refusal(task) is None
     task = make_task(Huge(), None, 0.0, 10**13, 0)
     assert 'use method="primal-dual"' in PlugIn().refusal(task)
+
+
+def test_a_method_may_have_settings_without_a_default():
+    @dataclass(frozen=True)
+    class Named(PlugIn):
+        label: str = field(kw_only=True)
+
+    learned = ca.learn(ca.worlds.river_swim().simulator(), samples=20_000, method=Named(label="mine"))
+    assert "label='mine'" in learned.certificate.facts["settings"]
+
+
+def test_a_solve_that_is_stopped_stops_learning_from_a_log(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = [(int(s), int(a), float(s == 1), int(rng.integers(3))) for s, a in rng.integers(2, size=(400, 2))]
+    rows += [(2, a, 0.0, int(rng.integers(3))) for a in (0, 1) for _ in range(50)]
+    table = {name: [row[k] for row in rows] for k, name in enumerate(("state", "action", "reward", "next_state"))}
+    logged = ca.from_transitions(table, 0.9, untried="forbid", reward_range=(0, 1))
+    solve = from_log.solve
+    monkeypatch.setattr(from_log, "solve", lambda problem: replace(solve(problem), status=ca.Status.STOPPED))
+    learned = ca.learn(logged, ca.KL(np.full((3, 2), 1 / 6)), caution=1.0)
+    assert learned.status is ca.Status.STOPPED
+    assert learned.certificate.facts["policy from"] == "counted model"

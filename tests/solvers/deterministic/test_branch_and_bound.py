@@ -145,3 +145,19 @@ def test_over_a_number_of_steps(seed, discount):
     assert (found.status is ca.Status.SOLVED) == (found.gap <= 1e-6 * max(1, abs(found.objective)))
     impossible = ca.Problem(mdp, constraints=[ca.Exposure([2]) <= -0.1], horizon=3)
     assert ca.solve(impossible, deterministic=True).status is ca.Status.INFEASIBLE
+
+
+def test_a_search_over_steps_that_finds_no_policy_is_undecided():
+    """It does not try every policy, so nothing is excluded; and no time limit was given that could have ended it."""
+    worn = ca.Exposure("worn")
+    ends = [
+        ca.solve(ca.Problem(machine(), sign * worn, 1e6, horizon=3)).occupancy.sum(axis=0)[1].sum() for sign in (1, -1)
+    ]
+    middle = (ends[0] + ends[1]) / 2
+    band = [worn >= middle - 1e-4, worn <= middle + 1e-4]
+    problem = ca.Problem(machine(), constraints=band, horizon=3)
+    assert ca.solve(problem).status is ca.Status.SOLVED
+    found = ca.solve(problem, deterministic=True)
+    assert found.status is ca.Status.UNDECIDED
+    assert found.objective == -np.inf
+    assert "excludes none; policies that mix actions reach" in found.certificate.statement

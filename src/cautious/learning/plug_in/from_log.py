@@ -22,6 +22,7 @@ from cautious.problem import Problem
 from cautious.risks.base import Risk, ScalarRisk, Sum
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
+from cautious.status import Status
 
 CLOSED = "no row was left out because of its outcome; there are no other states, and the start is as in the model"
 ASSUMES = f"given what came before it, the outcome of a row follows the law of its state and action; {CLOSED}"
@@ -53,12 +54,14 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
     task = _task(logged, risk, caution, seed)
     problem = Problem(logged, risk, task.caution)
     found = solve(problem)
+    # Ctrl-C ended the solve: what it has is delivered without further solves
+    stopped = found.status is Status.STOPPED
     worst = worst_case_of_log(task, logged, 1 - CONFIDENCE)
     chosen, sure = Candidate(_permitted(problem, found.policy), -np.inf, -np.inf, "counted model"), False
     if np.isfinite(found.objective):
         scalars = worst.on_grid(scalars_of(problem, found.occupancy))
         chosen = _proved(worst, scalars, chosen.policy, chosen.name)
-        if robust:
+        if robust and not stopped:
             careful = _robust_policy(problem, worst, scalars, found)
             other = _proved(worst, scalars, careful, "worst model in the confidence set")
             chosen = max(chosen, other, key=lambda one: one.score(problem))
@@ -86,7 +89,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
         "assumes": INDEPENDENT if logged.evidence.independent_rows else ASSUMES,
     }
     statement = _statement(found, chosen) + (ANY_POLICY if sure else "")
-    ending = Ending(result, None, History(**columns([latest])), n_rows, time.monotonic() - began, stopped=False)
+    ending = Ending(result, None, History(**columns([latest])), n_rows, time.monotonic() - began, stopped)
     return estimated_solution(task, ending, estimate, "plug-in", chosen.at_least, statement, facts)
 
 
