@@ -91,7 +91,7 @@ def test_advantages_of_a_policy_enclose_the_exact_ones(seed):
     mdp, policy = raw.mdp(), random_policy(rng, raw)
     v, counted = rng.normal(size=mdp.n_states), rng.random(mdp.n_states) < 0.7
     counted[0] = True
-    table = (*mdp.csr, mdp.rewards.ravel(), policy.ravel(), mdp.allowed.ravel(), counted, mdp.discount, v)
+    table = (0, *mdp.csr, mdp.rewards.ravel(), policy.ravel(), mdp.allowed.ravel(), counted, mdp.discount, v)
     least, largest = certificate.policy_advantages(*table, 2 * EPS)
     rows, gamma = mdp.transitions.toarray(), Fraction(mdp.discount)
     exact = []
@@ -110,7 +110,7 @@ def test_advantages_never_hide_a_nan():
     mdp = ca.worlds.garnet(6, 2, 2, seed=1)
     policy, everything, v = np.eye(2)[np.zeros(6, int)], np.ones(12, dtype=bool), np.zeros(6)
     v[3] = np.nan
-    table = (*mdp.csr, mdp.rewards.ravel(), policy.ravel(), everything, np.ones(6, dtype=bool), 0.9, v)
+    table = (0, *mdp.csr, mdp.rewards.ravel(), policy.ravel(), everything, np.ones(6, dtype=bool), 0.9, v)
     assert np.isnan(certificate.policy_advantages(*table, EPS)).all()
 
 

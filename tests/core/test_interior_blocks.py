@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from cautious._core import interior_blocks
+from cautious.solvers.balance import balance_of
 from cautious.solvers.interior_point.newton_matrix import EMPTY, System, edges_of
 from random_models import RawModel, random_model
 
@@ -28,7 +29,7 @@ def compare_with_dense_algebra(raw, extended, rng):
     mdp, n = raw.mdp(), raw.n_states
     path = sp.csr_array(sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
     edges = edges_of(path) if extended else None
-    system = System(mdp, mdp.allowed, edges)
+    system = System(balance_of(mdp, mdp.allowed), mdp.allowed, edges)
     dense, owner = dense_operator(raw, extended)
     v, y, lift = rng.normal(size=system.size), rng.normal(size=owner.size), rng.normal(size=n)
     assert np.allclose(system.forward(y, lift, v), y + lift[owner] + dense @ v)
