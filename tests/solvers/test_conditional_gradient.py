@@ -136,7 +136,7 @@ def test_who_answers(shape):
     small = ca.worlds.garnet(100, seed=1)
     assert solve(ca.Problem(small, ca.Quadratic(prior_of(small, shape)), 1e-9)).steps == 0
     mixed = ca.Problem(mdp, ca.Quadratic(prior) + ca.TotalVariation(prior))
-    assert ConditionalGradient().refusal(mixed) == f"cannot take {mixed.terms[1][1].label}, an L1 distance"
+    assert ConditionalGradient().refusal(mixed) == f"cannot take {mixed.terms[1][1].label} (an L1 distance)"
     assert ConditionalGradient().refusal(ca.Problem(mdp, ca.Quadratic(prior) + 2.0 * ca.Quadratic(prior))) is None
 
 

@@ -45,7 +45,7 @@ from cautious.risks.limits import LIMIT_TITLE, LimitWitness
 # of; in units of EPS, and of the sizes of reward and products
 TABLE_ROUNDING = 16
 MAX_COUNTED_TERMS = 16
-# what is added up inside a risk rounds that many times more
+# sums inside a risk round by so many times what one entry of the table does
 SUM_ROUNDING = 4
 
 
@@ -283,7 +283,7 @@ def _cover_bound(problem: Problem, cover: Cover) -> float:
     for box in cover.boxes:
         line = box_line(problem, box)
         bound = first_order_bound(problem, box.witness, line.reward, convex, line.size) + line.constant
-        # as above, for a box
+        # a bound that is not a number proves nothing
         worst = np.inf if np.isnan(bound) else max(worst, bound)
     return worst
 
@@ -333,7 +333,8 @@ def requirements(problem: Problem) -> tuple[list[str], sp.csr_array, Array]:
 
 
 def conflict_bound(problem: Problem, conflict: Conflict) -> float:
-    """Upper bound of sum_j w_j (number_j - floor_j) over all policies, with -price * (measure - bound) of the limits.
+    """Upper bound of sum_j w_j (number_j - floor_j) over all policies, plus -price * (measure - bound) of every limit
+    that is not linear.
 
     Zero or less proves infeasibility, less than zero if there are limits, which may be reached.
     """

@@ -23,8 +23,8 @@ def finite_bound(mdp: MDP, pairs: Mask, reward: Array, size: Array, v: Array) ->
     for t in range(steps):
         after = v[t + 1] if t < steps - 1 else nothing
         gamma = mdp.discount if t < steps - 1 else 0.0
-        # the loop subtracts the multiplier that it takes the mean of: the difference to that of this step is part of
-        # the table, two more sums that round relative to both
+        # The loop uses one v for both places, that of the next step. The table is corrected by v_{t+1} - v_t: two more
+        # sums, which round relative to both.
         table = reward + (after - v[t])[:, None]
         sizes = np.abs(size) + (np.abs(after) + np.abs(v[t]))[:, None]
         worst = kernels.largest_advantage(

@@ -1,8 +1,8 @@
 """Counted, checked and seeded calls of a simulator, here or on an executor.
 
 Call number k uses the generator of ``SeedSequence(seed, spawn_key=(k,))`` and asks for a fixed number of draws, so the
-samples depend on the number of the call alone. One task of a worker is as many calls as take about half a second:
-that, the workers and what becomes of them change nothing but the time.
+samples depend on the number of the call alone. One task of a worker is as many calls as take about half a second.
+Neither the size of tasks, nor the number of workers, nor lost workers change the samples.
 """
 
 import time

@@ -24,7 +24,7 @@ from cautious.runtime.executors import checked_executor
 from cautious.solution import Solution
 
 SAMPLES = 1_000_000
-# by the name that is asked for: the first that takes the task, otherwise the last one says why it does not
+# by name, in the order in which they are asked; if none takes the task, the refusal of the last one is reported
 METHODS: Mapping[str, tuple[Method, ...]] = {
     "auto": (PlugIn(), PrimalDual()),
     "plug-in": (PlugIn(),),

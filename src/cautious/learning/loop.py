@@ -167,7 +167,7 @@ class Loop:
             try:
                 self._advance()
             except (StopRequested, SimulatorError, WorkerError):
-                # a piece that fails has changed nothing but these
+                # a piece that fails has changed nothing but these two counters
                 self.draws.used, self.draws.calls = self.before
                 raise
             self.before = self.draws.used, self.draws.calls

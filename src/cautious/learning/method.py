@@ -67,8 +67,9 @@ class Run(Resumable, ABC):
     def advance(self) -> None:
         """The next piece of work: below half a second where the simulator allows; draws through ``Draws``.
 
-        A draw may raise, and the piece is then done again, from what was drawn: nothing but ``Draws`` may change before
-        the last draw of ``Draws.sample`` and ``Draws.start_states``. The parts of ``Draws.stream`` are pieces each.
+        A draw may raise. The piece is then done again, and what was drawn already is handed over again: so a piece must
+        change nothing of its own before its last call of ``Draws.sample`` or ``Draws.start_states``. Each part of
+        ``Draws.stream`` is a piece by itself.
         """
 
     def look_every(self, samples: int) -> None:

@@ -179,7 +179,8 @@ class _Refused(InputError):
 class _Piece:
     """All outcomes of the states from ``begin`` to ``end``, as sparse ``rows``.
 
-    ``means`` (A, n) are the mean rewards; ``sums`` (A, 2) are of the same answers the same, but for rounding.
+    ``means`` (A, n) are the mean rewards; ``sums`` (A, 2) are checksums: equal answers have
+    equal ones, up to rounding.
     """
 
     number: int

@@ -20,7 +20,7 @@ def number(value: float | None, digits: int = 5) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     group = "," if abs(value) >= 1e4 else ""
-    # half a unit below, a number is rounded up to more digits than asked for; and no zero is negative
+    # 99999.6 with five digits is written 100,000 and not 1e+05; and no zero is negative
     whole = 10**digits - 0.5 <= abs(value) < LARGEST_WITH_ALL_DIGITS
     return f"{value:{group}.0f}" if whole else f"{value + 0.0:{group}.{digits}g}"
 

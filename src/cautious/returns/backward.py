@@ -78,7 +78,7 @@ class Utility:
             return kernels.EXP_CHORD
         if self.kind == "threshold":
             return kernels.UPPER_NODE if self.pessimistic else kernels.LOWER_NODE
-        # a random rounding of the target, without changing its mean, is a policy that loses by it
+        # rounding the target at random, without changing its mean, can only lose: chords are what a policy reaches
         return kernels.LIPSCHITZ if self.kind == "shortfall" and not self.pessimistic else kernels.CHORD
 
     @property

@@ -3,7 +3,7 @@
 For any price >= 0 and any line  measure(d) >= <u, d> + b,  the limit is at least  price * ( <u, d> + b - bound ):
 that is at most zero where the limit holds. Prices and lines of the measures are therefore all that a proof needs.
 
-A limit on a largest number of linear ones is a few linear rows. What such a row can be lies between its least and its
+A limit on a maximum of linear numbers is a few linear rows. What such a row can be lies between its least and its
 largest entry. If it cannot be above the bound, the limit always holds; if it cannot be below, the limit holds where no
 pair is used whose entry is above the bound, exactly: it forbids these pairs.
 """

@@ -148,7 +148,7 @@ def is_closed(executor: Executor) -> bool:
 
 @dataclass
 class _Job:
-    """A task without an answer. ``supplies``: the worker whose lack of the content makes this job carry it;
+    """A task without an answer. ``supplies``: the worker for which this job carries the content;
     ``failures``: how often it raised or hung.
     """
 

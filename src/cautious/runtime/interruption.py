@@ -27,8 +27,8 @@ def leaving_at_once() -> Iterator[None]:
 class Interruption:
     """While inside, the first Ctrl-C asks the clock to stop; the second one leaves at once.
 
-    Inside another one only the clock is changed, because setting a handler for each point of a frontier takes time. A
-    Ctrl-C asks every clock that is or comes inside to stop, so that all of a run ends.
+    A nested one only replaces the clock that the outer handler asks, because setting a handler for each point of a
+    frontier takes time. A Ctrl-C asks every clock that is or comes inside to stop, so that all of a run ends.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -8,8 +8,8 @@ With E d what leaves every state, occupancies are the d >= 0 on the active pairs
     "average"         R = P - 1 e'                                 inflow e
 
 Mass is lost by discounting, after the last step, and in ended states, which have no active pairs. In the long run none
-is lost: the balance of one state follows from those of the others, and the sum of d is free. So e is 1 at one state,
-the ``hub``, and 0 elsewhere: the equation of the hub is that of the sum, because all equations together say
+is lost: the balance of one state follows from those of the others, and nothing fixes the sum of d. So e is 1 at one
+state, the ``hub``, and 0 elsewhere: the equation of the hub is that of the sum, because all equations together say
 1 - sum d = 0. Multipliers v of these equations are relative values, and v at the hub is the gain.
 """
 

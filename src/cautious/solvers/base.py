@@ -135,8 +135,8 @@ class Solver(ABC):
 
     ``accepts``: the structures that the terms of the risk may have. ``every_horizon``: takes other problems than those
     that are discounted for ever. ``every_model``: takes models whose transitions are not written down. ``margin``: a
-    solver with cheap steps goes on until this share of the allowed gap, so that two answers to the same question agree
-    within the tolerance.
+    run ends when the gap is this share of the allowed one. Solvers with cheap steps go below it, so that two answers to
+    the same question agree within the tolerance.
     """
 
     name: str
@@ -153,7 +153,7 @@ class Solver(ABC):
             return "needs a problem that is discounted for ever"
         if not problem.parts.structures <= self.accepts:
             other = next(term.risk for term in problem.parts.all if term.risk.structure not in self.accepts)
-            return f"cannot take {other.label}, {other.structure.value}"
+            return f"cannot take {other.label} ({other.structure.value})"
         if not (problem.mdp.written_down or self.every_model):
             return "needs the transitions written down"
         return self.limits(problem)
@@ -165,7 +165,7 @@ class Solver(ABC):
     def work(self, problem: Problem, shape: Shape) -> float:
         """About how many operations a solve takes; ``choose`` takes the least, and none that is infinite.
 
-        Only a solver that takes what no other one does needs no estimate.
+        Infinite for a solver that is used only where no other one takes the problem.
         """
         return np.inf
 
@@ -200,7 +200,7 @@ class Outcome:
 
     @property
     def bound(self) -> float:
-        """What no policy exceeds; the error of the objective belongs to it, so that the gap is safe and never zero."""
+        """What no policy exceeds; the error of the objective is added, so that the gap is safe and never zero."""
         if self.evaluated is None or not np.isfinite(self.objective):
             return self.upper
         return float(np.nextafter(max(self.upper, self.objective) + self.evaluated.error, np.inf))

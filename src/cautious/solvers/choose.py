@@ -29,7 +29,7 @@ from cautious.solvers.risk_neutral import RiskNeutral
 from cautious.solvers.scalar_search.scalar_search import ScalarSearch
 from cautious.status import Status
 
-# how many slopes of the risk an advantage may be below zero before it is cut off: for most risks, and for barriers
+# advantages below minus so many times the slope of the risk are cut off: for most risks, and for barriers
 ADVANTAGE_SLOPES = 1e2, 1e5
 # about how long it takes to evaluate a policy and to prove a bound, for every transition of the model
 EVALUATION_SECONDS = 6e-8
@@ -69,7 +69,7 @@ def dispatch(
     solvers: Sequence[Solver] | None = None,
     outcome: Outcome | None = None,
 ) -> Outcome:
-    """Run one solver after the other until one ends otherwise than STALLED; each goes on from the best so far.
+    """Run one solver after the other until one does not stall; each continues from the best policy so far.
 
     ``solvers`` are tried instead of those that ``choose`` gives. All exact solves go through here: ``ca.solve``, the
     inner problems of a scalar search, and the counted models of a learner.
@@ -91,7 +91,7 @@ def dispatch(
     if best.status is Status.STALLED and discounted and linearised:
         _in_advantages(problem, target, callback, best)
     if best.evaluated is None:
-        # a limit that came before any proposal: the documented default policy is an answer too
+        # time, memory or a request ended it before any proposal: the documented default policy is an answer too
         best.take(problem, Candidate(problem.default_rows), target)
         best.decide(problem, target)
     return best

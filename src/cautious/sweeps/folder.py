@@ -1,7 +1,7 @@
 """A folder of results: one file for each job, written whole or not at all, and the question that they answer.
 
-``question.json`` says what the jobs are about, by name: digests of models, settings of methods. Names may be added, and
-what was answered stays; a name that means something else now is refused. A result has a checksum; one that is damaged
+``question.json`` says what the jobs are about, by name: digests of models, settings of methods. Names may be
+added; one that has another value now is refused. A result has a checksum; one that is damaged
 counts as missing, with a warning.
 """
 

@@ -94,7 +94,7 @@ class Coding(dict[Any, int]):
             # nested values
             return self.codes(values.to_pylist())
         except (ValueError, OverflowError) as error:
-            raise BadCell(0, f"or a later row cannot be read ({error})") from None
+            raise BadCell(0, f"this row or a later one cannot be read ({error})") from None
         return self._mapped(distinct, encoded.indices.to_numpy(zero_copy_only=False))
 
     def _mapped(self, distinct: list[Any], which: NDArray[Any]) -> Codes:

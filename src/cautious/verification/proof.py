@@ -99,7 +99,7 @@ class Proof:
     def underpriced(self) -> list[str]:
         """The names of the limits of which one more unit may add more than the claimed price, as far as is proved.
 
-        Beside scalars the price is that of one box, and of a limit that leaves pairs out no price is part of the proof.
+        Beside scalars the price is that of one box, and limits that forbid pairs need no price in the proof.
         """
         if self.scalars:
             return []

@@ -107,7 +107,9 @@ def verify_claim(claim: Claim) -> Verification:
         text = f"Not proved. The solution claims no finite bounds (status {claim.status})."
         return Verification(False, objective, upper_bound, gap, -inf, text)
     doubts = [f"The policy is not proved to keep {name}." for name in proof.missed()]
-    doubts += [f"One more unit of {name} may be worth more than its claimed price." for name in proof.underpriced()]
+    doubts += [
+        f"One more unit of room in {name} may be worth more than its claimed price." for name in proof.underpriced()
+    ]
     doubts += _doubts(claim, objective, upper_bound, gap)
     margin = -_difference(gap, Fraction(claim.gap))
     text = (

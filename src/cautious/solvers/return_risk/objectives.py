@@ -191,7 +191,7 @@ class CVaRObjective(ReturnObjective):
         return self.kappa * width / 4
 
     def within(self, a: Array, b: Array, left: Array, right: Array) -> Bounds:
-        """Where the two sides of a cell meet."""
+        """Where the value at the left node meets the line of slope -kappa through the value at the right one."""
         x = np.clip(b - (left - right) / self.kappa, a, b)
         return Bounds((1 + self.caution) * self.offset + self.caution * x + left, x)
 
