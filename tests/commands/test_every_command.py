@@ -5,6 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
@@ -63,6 +64,32 @@ def test_the_example_of_every_command_runs(run, folder, quick_pictures, line):
     assert "error" not in json.loads(out)
 
 
+def maintenance_log(path):
+    """A log of 40 pumps over 36 months, as the page for practitioners describes it."""
+    rng = np.random.default_rng(0)
+    after = {
+        ("good", "run"): (("good", 0.8), ("worn", 0.2)),
+        ("good", "service"): (("good", 1.0),),
+        ("worn", "run"): (("worn", 0.8), ("failed hard", 0.2)),
+        ("worn", "service"): (("good", 0.9), ("worn", 0.1)),
+        ("failed hard", "run"): (("failed hard", 1.0),),
+        ("failed hard", "service"): (("good", 1.0),),
+    }
+    income = {"good": 2000, "worn": 1500, "failed hard": 0}
+    lines = ["pump,month,condition,action,income,next_condition,orders,served"]
+    for pump in range(40):
+        condition = "good"
+        for month in range(36):
+            action = str(rng.choice(["run", "service"]))
+            names, chances = zip(*after[condition, action], strict=True)
+            reached = str(rng.choice(names, p=chances))
+            earned = income[condition] - (900 if action == "service" else 0)
+            served = 10 if condition != "failed hard" else 6
+            lines.append(f"P{pump},{month},{condition},{action},{earned},{reached},10,{served}")
+            condition = reached
+    path.write_text("\n".join(lines) + "\n")
+
+
 def shown(page):
     """The commands that a page shows in its blocks, in their order."""
     text = (ROOT / page).read_text()
@@ -80,6 +107,7 @@ def test_the_commands_of_a_page_run(run, folder, quick_pictures, page):
     pytest.importorskip("gymnasium", reason="extra gym")
     for name, content in NAMED_FILE.findall((ROOT / page).read_text()):
         (folder / name).write_text(content)
+    maintenance_log(folder / "pumps.csv")
     lines = shown(page)
     assert lines
     for line in lines:
