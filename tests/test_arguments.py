@@ -109,6 +109,7 @@ POLICY = np.full((6, 2), 0.5)
 UNIFORM = np.full(6, 1 / 6)
 PROBLEM = ca.Problem(MDP, ca.Entropy(), 0.1)
 SOLUTION = ca.solve(ca.Problem(MDP))
+AGENT = SOLUTION.agent()
 LINE = np.abs(np.arange(6.0)[:, None] - np.arange(6.0))
 LOG = {"state": [0, 0, 1], "action": [0, 1, 0], "reward": [0.0, 1.0, 0.5], "next_state": [1, 0, 0]}
 TASKS = np.stack([MDP.rewards, 1 - MDP.rewards])
@@ -169,6 +170,10 @@ def counted(state):
 
 def outcomes(state, action):
     return [(1.0, state + 1, 1.0)]
+
+
+def staying(states, action):
+    return states[:, None], np.ones((states.size, 1)), np.zeros((states.size, 1))
 
 
 # name: (function, whose signature has the parameters, and the arguments of a good call, made when they are needed)
@@ -291,6 +296,24 @@ FUNCTIONS = {
     "PeakExposure": (used(ca.PeakExposure), ca.PeakExposure, lambda: {"sets": [[0], [1]]}),
     "WorstTask": (used(ca.WorstTask), ca.WorstTask, lambda: {"task_rewards": TASKS}),
     "CVaR": (used(ca.CVaR), ca.CVaR, lambda: {"level": 0.5}),
+    "ReturnVariance": (used(ca.ReturnVariance), ca.ReturnVariance, dict),
+    "ReturnCVaR": (used(ca.ReturnCVaR), ca.ReturnCVaR, lambda: {"level": 0.5}),
+    "ReturnEntropic": (used(ca.ReturnEntropic), ca.ReturnEntropic, lambda: {"rate": 0.5}),
+    "ReturnEVaR": (used(ca.ReturnEVaR), ca.ReturnEVaR, lambda: {"level": 0.5}),
+    "ReturnBelow": (used(ca.ReturnBelow), ca.ReturnBelow, lambda: {"threshold": 0.5}),
+    "SolutionAgent reset": (AGENT.reset, AGENT.reset, dict),
+    "SolutionAgent act": (AGENT.act, AGENT.act, lambda: {"state": 0}),
+    "SolutionAgent observe": (AGENT.observe, AGENT.observe, lambda: {"reward": 0.0, "next_state": 0}),
+    "from_kernel": (
+        ca.from_kernel,
+        ca.from_kernel,
+        lambda: {"n_states": 4, "n_actions": 2, "outcomes": staying},
+    ),
+    "sweep": (
+        ca.sweep,
+        ca.sweep,
+        lambda: {"problems": PROBLEM, "methods": ["exact"], "cautions": [0.1], "samples": 100, "seeds": 1},
+    ),
     "PlugIn": (learned(ca.PlugIn), ca.PlugIn, dict),
     "AlgorithmOne": (learned(ca.AlgorithmOne), ca.AlgorithmOne, dict),
     **{
@@ -337,6 +360,9 @@ def attack(name):
         for odd, value in ODD.items():
             if odd == "class" and parameter in CALLED:
                 continue
+            if odd == "2**31" and parameter == "episodes":
+                # so many are simulated, in hours
+                continue
             given = arguments() | {parameter: value()}
             print(f"{name}({parameter}={odd})", file=sys.stderr, flush=True)
             signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
@@ -379,6 +405,7 @@ GIVEN = {
     "Inspection",
     "LearningProgress",
     "LoggedMDP",
+    "MemoryPolicy",
     "OffPolicy",
     "PrimalDual",
     "Progress",
@@ -386,6 +413,8 @@ GIVEN = {
     "Simulator",
     "Solution",
     "Status",
+    "Sweep",
+    "SweepProgress",
     "Variance",
     "Verification",
 }

@@ -87,7 +87,7 @@ class Problem:
             _refuse_idle_barriers(risk, caution)
             _refuse_shares(bound, mdp)
         refuse_beside_returns(bound, measures)
-        usable = Support(mdp, ()).active_pairs if constraints else mdp.allowed
+        usable = Support(mdp, ()).active_pairs if measures else mdp.allowed
         limits = [bound_limit(constraint, mdp, usable) for constraint in constraints]
         for limit in limits:
             _try_out(limit.measure, limit.measure, mdp)

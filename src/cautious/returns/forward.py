@@ -7,6 +7,7 @@ bounds shortfalls and probabilities from both sides: by Jensen's inequality a sh
 for certain, and largest if it has only the ends of its interval.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -120,11 +121,22 @@ class Followed:
         return np.asarray(rows / rows.sum(axis=-1, keepdims=True))
 
 
-def follow(earnings: Earnings, policy: MemoryPolicy, rate: float = 0.0, instead: Array | None = None) -> Followed:
+class TimeOverError(Exception):
+    """A policy was not followed to its end."""
+
+
+def follow(
+    earnings: Earnings,
+    policy: MemoryPolicy,
+    rate: float = 0.0,
+    instead: Array | None = None,
+    over: Callable[[], bool] = lambda: False,
+) -> Followed:
     """Carry the start distribution through all steps of a policy with memory.
 
     The earnings must be those of ``policy.n_steps`` steps, less the ``middle`` of the policy. A policy ``instead``,
     (S, A) or (T, S, A), is played in place of the actions of the tables: memory then only tells what was earned.
+    ``TimeOverError`` is raised when ``over`` says so between two steps.
     """
     mdp, n_states = earnings.mdp, earnings.mdp.n_states
     grid, node = policy.grids[0], policy.first()
@@ -135,6 +147,8 @@ def follow(earnings: Earnings, policy: MemoryPolicy, rate: float = 0.0, instead:
     finite = isinstance(mdp.horizon, int)
     occupancy = np.zeros((policy.n_steps, *mdp.shape) if finite else mdp.shape)
     for t in range(policy.n_steps):
+        if over():
+            raise TimeOverError
         own, behind = policy.grids[t], policy.grids[t + 1]
         chances = np.empty(0)
         if instead is not None:

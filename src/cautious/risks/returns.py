@@ -32,6 +32,8 @@ from cautious.risks.base import Risk, Structure, UnboundRisk, terms_of
 
 # rates of a policy, in logarithms, are known to this
 RATE_PRECISION = 1e-4
+# of ReturnEVaR: at smaller ones the best rate is too small for exponentials to tell returns apart
+LEAST_LEVEL = 1e-12
 
 
 class ReturnRisk(UnboundRisk):
@@ -204,7 +206,7 @@ class ReturnEntropic(ReturnRisk):
 
 @dataclass(frozen=True)
 class ReturnEVaR(ReturnRisk):
-    """The smallest of  ReturnEntropic(rate) + log(1 / (1 - level)) / rate  over all rates; level in (0, 1).
+    """The smallest of  ReturnEntropic(rate) + log(1 / (1 - level)) / rate  over all rates; level in [1e-12, 1).
 
     The entropic value at risk is never below ``ReturnCVaR`` of the same level.
 
@@ -228,7 +230,7 @@ class ReturnEVaR(ReturnRisk):
 
     def checked(self) -> "ReturnEVaR":
         """With its level."""
-        return ReturnEVaR(as_number("ReturnEVaR.level", self.level, 0, 1, open_ends="()"))
+        return ReturnEVaR(as_number("ReturnEVaR.level", self.level, LEAST_LEVEL, 1, open_ends=")"))
 
     def of(self, followed: Callable[[float], Followed]) -> tuple[float, Followed]:
         """The smallest over all rates: a convex function of one over the rate."""

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from cautious.sweeps.folder import Job, ResultFolder
 from cautious.sweeps.jobs import SweepProgress, run_jobs
 from cautious.sweeps.results import COLUMNS, Sweep
 from cautious.sweeps.runs import EXACT, KNOWN_METHODS, Content, Learner, Subject, failed, gap_of, method_question, run
+
+Number = TypeVar("Number", int, float)
 
 MOST_RUNS = 10_000_000
 # an exact solve begins before runs of fewer samples than this
@@ -98,9 +100,11 @@ def sweep(
     subjects = _subjects(problems, risk)
     chosen = _methods(methods)
     everyone = _cautions(cautions, problems, subjects, risk)
-    budgets = [as_count("samples", one) for one in _several("samples", samples)]
-    numbers = list(range(as_count("seeds", seeds))) if isinstance(seeds, int | np.integer) else None
-    numbers = [as_seed(one) for one in _several("seeds", seeds)] if numbers is None else numbers
+    budgets = _several("samples", samples, as_count)
+    if isinstance(seeds, int | np.integer):
+        numbers = list(range(as_count("seeds", seeds, high=MOST_RUNS)))
+    else:
+        numbers = _several("seeds", seeds, lambda _, one: as_seed(one))
     if callback is not None and not callable(callback):
         raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
     limit = np.inf
@@ -137,12 +141,12 @@ def _completed(row: Mapping[str, Any], optima: Mapping[tuple[str, float], Mappin
     return {name: found[name] for name in COLUMNS}
 
 
-def _several(name: str, value: Any) -> list[Any]:
+def _several(name: str, value: Any, checked: Callable[[str, Any], Number]) -> list[Number]:
     """One or several numbers, without repetitions."""
     listed = list(value) if is_listable(value) else [value]
     if not listed:
         raise InputError(f"{name} is empty; expected at least one")
-    return list(dict.fromkeys(one.item() if isinstance(one, np.generic) else one for one in listed))
+    return list(dict.fromkeys(checked(name, one) for one in listed))
 
 
 def _subjects(problems: Any, risk: Risk | None) -> dict[str, Subject]:
@@ -213,8 +217,7 @@ def _cautions(
 ) -> dict[str, list[float]]:
     """The cautions of each problem."""
     if given is not None:
-        listed = [as_number("cautions", one, 0.0) for one in _several("cautions", given)]
-        return dict.fromkeys(subjects, listed)
+        return dict.fromkeys(subjects, _several("cautions", given, lambda name, one: as_number(name, one, 0.0)))
     default = 0.0 if risk is None else 1.0
     return {
         name: [default if subject.problem is None else subject.problem.caution] for name, subject in subjects.items()

@@ -17,7 +17,7 @@ from cautious.models.horizons import TOTAL
 from cautious.planning import plan
 from cautious.returns.backward import Grid, Planned, plan_targets
 from cautious.returns.earnings import Earnings
-from cautious.returns.forward import Followed, follow
+from cautious.returns.forward import Followed, TimeOverError, follow
 from cautious.returns.grids import SAME_SUM, exact_grids, nodes_in_all, possible_sums, range_of_return, target_grids
 from cautious.returns.memory_policy import ActionTable, MemoryPolicy
 from cautious.solvers.return_risk.objectives import Bounds, ReturnObjective
@@ -272,7 +272,12 @@ class Search:
 
     def _consider(self, policy: MemoryPolicy) -> None:
         """Keep a policy that is better than the best one."""
-        followed = follow(self.earnings.with_steps(policy.n_steps), policy, self.objective.rate)
+        # the first policy is delivered whatever the time
+        over = self.over if self.best is not None else lambda: False
+        try:
+            followed = follow(self.earnings.with_steps(policy.n_steps), policy, self.objective.rate, over=over)
+        except TimeOverError:
+            return
         found = evaluated(self.objective, policy, followed)
         if self.best is None or found.objective - found.error > self.known:
             self.best = found
