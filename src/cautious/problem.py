@@ -231,20 +231,22 @@ class Problem:
         return 0.0 if self.caution == 0 or self.risk is None else float(self.risk.value(over_time(d)))
 
     @property
+    def _return_terms(self) -> list[tuple[float, BoundReturnRisk]]:
+        """Weights and risks of the return, before caution."""
+        terms = [] if self.risk is None else terms_of(self.risk)
+        return [(weight, term) for weight, term in terms if isinstance(term, BoundReturnRisk)]
+
+    @property
     def is_of_return(self) -> bool:
         """Whether the risk is one of the return, and so none of an occupancy."""
-        terms = [] if self.risk is None else terms_of(self.risk)
-        return any(term.structure is Structure.RETURN for _, term in terms)
+        return bool(self._return_terms)
 
     def risk_of_policy(self, policy: Array) -> float | None:
         """The risk of the return of a policy (S, A) or (T, S, A), before caution; None without such a risk."""
-        terms = [] if self.risk is None else terms_of(self.risk)
-        if not any(isinstance(term, BoundReturnRisk) for _, term in terms):
+        if not self.is_of_return:
             return None
         played = PlainPolicy(self.mdp, policy)
-        return sum(
-            weight * term.of.of(played.followed)[0] for weight, term in terms if isinstance(term, BoundReturnRisk)
-        )
+        return sum(weight * term.of.of(played.followed)[0] for weight, term in self._return_terms)
 
     def objective(self, d: Array) -> float:
         """What is maximised."""

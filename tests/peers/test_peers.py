@@ -40,13 +40,7 @@ def convex_risks(mdp):
 def test_cone_solvers_agree_where_actions_differ_by_state(name):
     pytest.importorskip("cvxpy")
     mdp = masked()
-    problem = ca.Problem(mdp, convex_risks(mdp)[name], 0.7)
-    wanted = ca.solve(problem, tolerance=1e-8).require()
-    solver = "CLARABEL 1e-10"
-    assert roster.refusal(problem, solver) is None
-    stats, judgement = convex.attempt(problem, solver)
-    found = judgement()
-    assert stats["status"] == "optimal"
+    wanted, found = both_answers(ca.Problem(mdp, convex_risks(mdp)[name], 0.7))
     assert found["objective"] == pytest.approx(wanted.objective, abs=1e-6)
     assert found["claimed"] == pytest.approx(wanted.objective, abs=1e-6)
     assert -1e-9 <= found["upper_bound"] - wanted.objective <= 1e-5
@@ -74,13 +68,19 @@ def test_cone_solvers_agree_until_the_end(limited):
     agrees(ca.Problem(mdp, constraints=[ca.Exposure([1]) <= 0.8 * loosest] if limited else [], horizon="total"))
 
 
-def agrees(problem):
+def both_answers(problem):
+    """Ours, and what is judged of Clarabel's."""
     wanted = ca.solve(problem, tolerance=1e-8).require()
     solver = "CLARABEL 1e-10"
     assert roster.refusal(problem, solver) is None
     stats, judgement = convex.attempt(problem, solver)
     found = judgement()
     assert stats["status"] == "optimal"
+    return wanted, found
+
+
+def agrees(problem):
+    wanted, found = both_answers(problem)
     assert found["claimed"] == pytest.approx(wanted.objective, abs=1e-5)
     # its policy may miss a limit by rounding, and then has no value
     if not problem.constraints or found["objective"] is not None:
