@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 from cautious.studio.guard import folder_of
 from cautious.studio.scenario import EXAMPLES, Limits, RiskChoice, Statement
 from cautious.studio.server import Studio, application, configuration, listen
+from studio.browser import BROWSER, FLAGS, LONGEST
 
 NO_LIMITS = Limits()
 
@@ -119,3 +121,39 @@ def site():
     pytest.importorskip("websockets", reason="extra studio")
     with running(Studio()) as one:
         yield one
+
+
+@pytest.fixture(scope="package")
+def browser():
+    """A Chromium. Where there is none the tests are skipped, but not where the tests of a change are run."""
+    driver_of = pytest.importorskip("playwright.sync_api", reason="needs playwright").sync_playwright
+    pytest.importorskip("starlette", reason="extra studio")
+    if BROWSER is None:
+        missing = "needs a Chromium, such as Debian's package chromium"
+        pytest.fail(missing) if os.environ.get("CI") == "true" else pytest.skip(missing)
+    with driver_of() as driver:
+        one = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield one
+        one.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open the page of a site; nothing may go wrong in it. Nothing moves unless a test asks for it."""
+    contexts, problems = [], []
+
+    def open_page(site, width=1280, height=800, moving=False, **options):
+        motion = "no-preference" if moving else "reduce"
+        context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion=motion, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(LONGEST)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(site.address)
+        page.wait_for_selector("#timing[data-number]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert problems == []

@@ -39,6 +39,7 @@ from cautious.report.writing import write_policy
 from cautious.risks.base import Constraint
 from cautious.solution import ConstraintValue, Solution
 from cautious.status import Status
+from cautious.studio.messages import Message
 from cautious.studio.scenario import (
     LARGEST_SIDE,
     Limits,
@@ -49,6 +50,7 @@ from cautious.studio.scenario import (
     opened_model,
 )
 from cautious.studio.session import Session
+from cautious.studio.walks import never_left, walk_arrays
 
 # of the table that is shown where there is no map
 MAX_ROWS = 40
@@ -61,6 +63,18 @@ def pack(head: dict[str, Any], payload: bytes) -> bytes:
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 4)
     return len(text).to_bytes(4, "little") + text + payload
+
+
+def pack_arrays(head: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
+    """One binary message with arrays of four bytes an entry; the head has names, types and lengths."""
+    listed = [[name, one.dtype.str[1:], one.size] for name, one in arrays.items()]
+    return pack(head | {"arrays": listed}, b"".join(one.tobytes() for one in arrays.values()))
+
+
+def walk_message(message: Message, solution: Solution, scenario: Scenario) -> bytes:
+    """What walkers of one side of a page need."""
+    facts, arrays = walk_arrays(solution, scenario)
+    return pack_arrays({"type": "walk", "number": message.number, "side": message.side} | facts, arrays)
 
 
 def has_map(mdp: MDP) -> bool:
@@ -222,7 +236,7 @@ def opened_words(problem: Problem, name: str) -> dict[str, Any]:
         "own_limits": bool(barrier_limits(own, mdp)),
         "rows": list(scene.grid) if has_map(mdp) else None,
         "arrows": list(scene.action_arrows) if has_map(mdp) else [],
-        "still": never_left(mdp) if has_map(mdp) else [],
+        "still": never_left(mdp).tolist() if has_map(mdp) else [],
         "actions": [action_name(mdp, a) for a in range(min(mdp.n_actions, MAX_ACTIONS))],
     }
 
@@ -250,13 +264,6 @@ def refused_horizons(mdp: MDP) -> dict[str, str]:
         except CautiousError as error:
             found[name] = " ".join(str(error).removeprefix(f'horizon="{name}": ').split())
     return found
-
-
-def never_left(mdp: MDP) -> list[int]:
-    """States in which every action stays."""
-    pairs = np.arange(mdp.n_states * mdp.n_actions)
-    stays = np.asarray(mdp.transitions[pairs, pairs // mdp.n_actions]).reshape(mdp.shape) > 1 - 1e-12
-    return np.flatnonzero((stays | ~mdp.allowed).all(axis=1)).tolist()
 
 
 def export(what: str, statement: Statement, scenario: Scenario, solution: Solution) -> tuple[str, str, bytes]:

@@ -28,18 +28,22 @@ LARGEST_NUMBER = 2**53
 RISKS = ("own", "none", "peak", "variance", "cvar", "kl", "tv", "entropy")
 HABITS = ("careful", "random")
 EXPORTS = ("report", "policy", "problem")
+# the maps that a page can have on the screen
+SIDES = ("map", "left", "right")
 
 
 @dataclass(frozen=True)
 class Message:
-    """What a page asks: "solve" (best policy, then the frontier), "open" (read a saved statement), or a file to export.
+    """What a page asks.
 
-    ``kind`` is "solve", "open" or one of ``EXPORTS``.
+    ``kind`` is "solve" (best policy, then the frontier), "walk" (what the walkers of a ``side`` need), "open" (read a
+    saved statement), or a file to export, one of ``EXPORTS``.
     """
 
     kind: str
     number: int
     statement: Statement
+    side: str = ""
 
 
 def parse(text: str) -> Message:
@@ -47,7 +51,8 @@ def parse(text: str) -> Message:
     if len(text) > LARGEST_MESSAGE:
         raise InputError(f"the message has {len(text):,} characters; at most {LARGEST_MESSAGE:,} are read")
     content = _json("the message", text)
-    keys = {"solve": ("statement",), "export": ("statement", "what"), "open": ("text",)}
+    keys = {"solve": ("statement",), "walk": ("statement", "side"), "export": ("statement", "what")}
+    keys["open"] = ("text",)
     if not isinstance(content, Mapping):
         raise InputError(f"a message is a JSON object, found {_found(content)}")
     kind = one_of("type", content.get("type"), keys)
@@ -55,8 +60,9 @@ def parse(text: str) -> Message:
     number = _whole("number", content["number"], 0, LARGEST_NUMBER)
     if kind == "export":
         kind = one_of("what", content["what"], EXPORTS)
+    side = one_of("side", content["side"], SIDES) if "side" in content else ""
     if kind != "open":
-        return Message(kind, number, read_statement(content["statement"]))
+        return Message(kind, number, read_statement(content["statement"]), side)
     if not isinstance(content["text"], str):
         raise InputError(f"text must be the content of a saved grid, found {_found(content['text'])}")
     saved = read_statement(_json("the file", content["text"]))

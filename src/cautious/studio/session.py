@@ -15,6 +15,7 @@ from cautious.studio.scenario import Scenario, Statement, barrier_limits, scenar
 
 # a curve on a screen needs no more
 CURVE_TOLERANCE = 1e-4
+KEPT_PROBLEMS = 2
 
 Stop = Callable[[], bool]
 
@@ -58,7 +59,8 @@ class Session:
     def __init__(self, opened: Problem | None = None, time_limit_seconds: float = 5.0) -> None:
         self.opened = opened
         self.time_limit_seconds = time_limit_seconds
-        self._kept: _Prepared | None = None
+        # the latest first; side by side a page asks about two problems in turn
+        self._kept: list[_Prepared] = []
 
     def scenario(self, statement: Statement) -> Scenario:
         """The model and the danger of a statement."""
@@ -111,17 +113,22 @@ class Session:
             return None
 
     def _prepared(self, statement: Statement) -> _Prepared:
-        key, kept = replace(statement.question, caution=0.0), self._kept
-        if kept is None or kept.key != key:
-            same_model = kept is not None and kept.key.model_key == key.model_key
-            scenario = kept.scenario if kept is not None and same_model else scenario_of(statement, self.opened)
-            constraints = scenario.constraints(statement.limits)
-            problem = Problem(scenario.mdp, scenario.risk(statement.risk), 1.0, constraints, statement.horizon)
-            fresh = _Prepared(key, scenario, problem)
-            if kept is not None and same_model and kept.last is not None and kept.key.risk == key.risk:
-                fresh.neighbour = kept.last[1]
-            kept = self._kept = fresh
-        return kept
+        key = replace(statement.question, caution=0.0)
+        found = next((one for one in self._kept if one.key == key), None)
+        if found is None:
+            found = self._fresh(statement, key)
+        self._kept = [found, *(one for one in self._kept if one is not found)][:KEPT_PROBLEMS]
+        return found
+
+    def _fresh(self, statement: Statement, key: Statement) -> _Prepared:
+        near = next((one for one in self._kept if one.key.model_key == key.model_key), None)
+        scenario = scenario_of(statement, self.opened) if near is None else near.scenario
+        constraints = scenario.constraints(statement.limits)
+        problem = Problem(scenario.mdp, scenario.risk(statement.risk), 1.0, constraints, statement.horizon)
+        fresh = _Prepared(key, scenario, problem)
+        if near is not None and near.last is not None and near.key.risk == key.risk:
+            fresh.neighbour = near.last[1]
+        return fresh
 
 
 def _is_complete(last: tuple[Statement, Solution], statement: Statement) -> bool:

@@ -36,11 +36,13 @@ class Conversation:
     def __init__(self, socket: "WebSocket", session: Session, pool: Executor, greeting: str) -> None:
         self.socket, self.session, self.pool = socket, session, pool
         self.greeting = greeting
-        self.newest: Message | None = None
+        # of each kind and side only the newest is answered
+        self.newest: dict[str, Message] = {}
         self.files: deque[Message] = deque()
         self.wake = asyncio.Event()
         self.closed = False
-        # the statement whose curve the page has, without its caution
+        # what was solved last, and the statement whose curve the page has, without its caution
+        self.solved: Message | None = None
         self.drawn: Statement | None = None
 
     async def run(self) -> None:
@@ -71,8 +73,8 @@ class Conversation:
             statement = message.statement.plain()
             await self._send(json.dumps({"type": "opened", "statement": statement}))
             return
-        if message.kind == "solve":
-            self.newest = message
+        if message.kind in ("solve", "walk"):
+            self.newest[message.kind + message.side] = message
         elif len(self.files) < MAX_FILES:
             self.files.append(message)
         else:
@@ -83,29 +85,44 @@ class Conversation:
         while not self.closed:
             await self.wake.wait()
             self.wake.clear()
-            while not self.closed and (self.newest is not None or self.files):
-                message: Message = self.files.popleft() if self.newest is None else self.newest
-                if message is self.newest:
-                    self.newest = None
-                await self._answer(message)
+            while self._has_work() and not self.closed:
+                await self._answer(self._next())
+                if self.solved is not None and not self._has_work():
+                    await self._draw(self.solved)
+
+    def _next(self) -> Message:
+        """Solutions first, files before the rest."""
+        if "solve" not in self.newest and self.files:
+            return self.files.popleft()
+        return self.newest.pop("solve" if "solve" in self.newest else next(iter(self.newest)))
 
     async def _answer(self, message: Message) -> None:
+        work = {"solve": self._solution, "walk": self._walk}.get(message.kind, self._file)
+        self.solved = None if message.kind == "solve" else self.solved
+        if await self._try(work, message) and message.kind == "solve":
+            self.solved = message
+
+    async def _try(self, work: Callable[[Message], str | bytes | None], message: Message) -> bool:
+        """Send what the work makes of a message, or what is wrong with it; whether all went well."""
         try:
-            if message.kind != "solve":
-                await self._send(await self._in_thread(self._file, message))
-                return
-            await self._send(await self._in_thread(self._solution, message))
-            key = message.statement.curve_key
-            if key != self.drawn and await self._is_quiet():
-                points = await self._in_thread(self.session.frontier, message.statement, self._has_work)
-                if points is not None:
-                    self.drawn = key
-                    await self._send(answers.frontier_message(message.number, points, message.statement))
+            answer = await self._in_thread(work, message)
         except CautiousError as error:
-            await self._send(answers.error_message(message.number, str(error)))
+            answer, went_well = answers.error_message(message.number, str(error)), False
         except Exception:
             traceback.print_exc()
-            await self._send(answers.error_message(message.number, FAULT))
+            answer, went_well = answers.error_message(message.number, FAULT), False
+        else:
+            went_well = True
+        if answer is not None:
+            await self._send(answer)
+        return went_well
+
+    async def _draw(self, message: Message) -> None:
+        """The curve of what was solved last, unless something is asked meanwhile."""
+        key = message.statement.curve_key
+        if key == self.drawn or not await self._is_quiet():
+            return
+        await self._try(self._curve, message)
 
     async def _send(self, message: str | bytes) -> None:
         """Send, unless the page is gone."""
@@ -128,18 +145,29 @@ class Conversation:
         return not self._has_work()
 
     def _has_work(self) -> bool:
-        return self.closed or self.newest is not None or bool(self.files)
+        return self.closed or bool(self.newest) or bool(self.files)
 
     def _solution(self, message: Message) -> bytes:
         started = time.perf_counter()
         statement = message.statement
 
         def stop() -> bool:
-            return self.closed or (self.newest is not None and time.perf_counter() - started > UNINTERRUPTED_SECONDS)
+            return self.closed or ("solve" in self.newest and time.perf_counter() - started > UNINTERRUPTED_SECONDS)
 
         solution = self.session.solve(statement, stop)
         seconds = time.perf_counter() - started
         return answers.solution_message(message.number, solution, self.session, statement, seconds)
+
+    def _curve(self, message: Message) -> str | None:
+        points = self.session.frontier(message.statement, self._has_work)
+        if points is None:
+            return None
+        self.drawn = message.statement.curve_key
+        return answers.frontier_message(message.number, points, message.statement)
+
+    def _walk(self, message: Message) -> bytes:
+        solution = self.session.solve(message.statement, lambda: self.closed or "solve" in self.newest)
+        return answers.walk_message(message, solution, self.session.scenario(message.statement))
 
     def _file(self, message: Message) -> bytes:
         statement = message.statement

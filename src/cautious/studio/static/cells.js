@@ -2,7 +2,8 @@
 
 export const VECTORS = { up: [0, -1], right: [1, 0], down: [0, 1], left: [-1, 0] };
 const OPACITIES = 10;
-const NAMES = ["paper", "line", "wall", "floor", "visit", "danger", "goal", "reward", "arrow", "soft", "accent", "ink"];
+const NAMES =
+  ["paper", "line", "wall", "floor", "visit", "danger", "goal", "reward", "arrow", "soft", "accent", "ink", "walker"];
 
 /** The colours of the present theme. */
 export function colours() {

@@ -4,7 +4,7 @@ const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;
 
 export class Link {
-  /** `on` has hello, solution, frontier, file, opened, error and state. */
+  /** `on` has hello, solution, frontier, walk, file, opened, error and state. */
   constructor(on) {
     this.on = on;
     this.number = 0;
@@ -33,6 +33,11 @@ export class Link {
   /** State the document; what was said while the line is down is said again after the hello. */
   solve(statement) {
     if (this.isOpen) this.say("solve", { statement }, statement);
+  }
+
+  /** What walkers of a side need. */
+  walk(side, statement) {
+    if (this.isOpen) this.say("walk", { statement, side }, statement);
   }
 
   export(what, statement) {

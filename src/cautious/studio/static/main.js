@@ -10,6 +10,7 @@ import { Painter } from "./paint.js";
 import { banner, readNothing, readOut, readTime, readWaiting } from "./readout.js";
 import { Store } from "./store.js";
 import { StateTable } from "./table.js";
+import { Views } from "./views.js";
 
 const MOVES = ["up", "right", "down", "left"];
 const PAUSE_MILLISECONDS = 1500;
@@ -39,12 +40,14 @@ const link = new Link({
   hello,
   solution,
   frontier,
+  walk: (head, payload, question) => views.walk(head, payload, question),
   state,
   error,
   file: (head, payload) => files.receive(head, payload),
   opened: (head) => files.opened(head),
 });
 const files = new Files(store, link, banner);
+const views = new Views(link, map, rowsOf);
 let greeting = null;
 let opened = null;
 let shown = null;
@@ -99,6 +102,7 @@ function begin(name, draft = null) {
   painter.offer(isGrid ? ["#", "D", "G", "R", "S", "."] : ["D", "."]);
   controls.offer(own, greeting);
   map.show(null);
+  views.clear();
   shown = null;
   store.start(draft ?? (isGrid ? greeting.examples[name] : own.statement));
 }
@@ -139,7 +143,7 @@ function answered() {
 
 function solution(head, payload, { statement, at: asked }) {
   answered();
-  const rows = statement.grid === null ? opened.rows : statement.grid.rows;
+  const rows = rowsOf(statement);
   if (rows === null) table.show(head.table, head.visits);
   else showOnMap(head, payload, rows, statement.grid !== null);
   const hasRisk = statement.risk.kind !== "none";
@@ -157,6 +161,12 @@ function solution(head, payload, { statement, at: asked }) {
   document.body.classList.remove("stale");
   banner("");
   readTime(head, asked);
+  views.solved(statement);
+}
+
+/** The map that a statement is about; null where there is none. */
+function rowsOf({ grid }) {
+  return grid === null ? opened.rows : grid.rows;
 }
 
 function showOnMap(head, payload, rows, isGrid) {

@@ -84,6 +84,18 @@ export class WorldMap {
     return isInside ? [row, column] : null;
   }
 
+  /** Width and height in pixels. */
+  get extent() {
+    return [this.size * this.rows[0].length, this.size * this.rows.length];
+  }
+
+  /** The middle of the cell of each state, if these are the rows that the states are of. */
+  spots(rows) {
+    const cells = [];
+    rows.forEach((row, i) => [...row].forEach((mark, j) => mark !== "#" && cells.push([i, j])));
+    return (state) => [(cells[state][1] + 0.5) * this.size, (cells[state][0] + 0.5) * this.size];
+  }
+
   /** The state of a cell in the answer, or -1. */
   stateOf(row, column) {
     return this.answer?.states[row]?.[column] ?? -1;
