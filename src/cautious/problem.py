@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.checks import as_number, is_listable, states_of
+from cautious.checks import as_number, is_listable
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.horizons.total import refuse_endless, refuse_endless_gain
 from cautious.horizons.visits import over_time
@@ -219,7 +219,7 @@ class Problem:
         """Whether a policy of this model uses only kept pairs where it matters."""
         if policy.shape != self.mdp.occupancy_shape:
             return False
-        usable = np.where(states_of(self.kept)[..., None], self.kept, True)
+        usable = np.where(self.support.kept_states[..., None], self.kept, True)
         return not bool(np.any((policy > 0) & ~usable))
 
     def expected_return(self, d: Array) -> float:

@@ -75,11 +75,19 @@ class Support:
             return self.kept
         if self.mdp.horizon == TOTAL:
             return self.mdp.ending(self.kept).pairs & self.mdp.reachable(self.kept)[:, None]
+        return self.kept if self._visited.all() else self.kept & self._visited[:, None]
+
+    @cached_property
+    def _visited(self) -> Mask:
+        """States (S,) that are visited with kept pairs, of discounted problems."""
         if self.mdp.discount == 0:
-            counts = self.mdp.start > 0
-        else:
-            counts = self.mdp.visitable if self.kept is self.mdp.allowed else self.mdp.reachable(self.kept)
-        return self.kept if counts.all() else self.kept & counts[:, None]
+            return np.asarray(self.mdp.start > 0)
+        return self.mdp.visitable if self.kept is self.mdp.allowed else self.mdp.reachable(self.kept)
+
+    @cached_property
+    def kept_states(self) -> Mask:
+        """States (S,) with kept pairs, (T, S) with a finite horizon; every state has an allowed pair."""
+        return np.ones(self.mdp.n_states, np.bool_) if self.kept is self.mdp.allowed else states_of(self.kept)
 
     @cached_property
     def active_pairs(self) -> Mask:
@@ -89,8 +97,8 @@ class Support:
     @cached_property
     def active_states(self) -> Mask:
         """States (S,) with active pairs."""
-        if self.active is self.mdp.allowed:
-            return np.ones(self.mdp.n_states, np.bool_)
+        if self.mdp.horizon is None:
+            return self.kept_states & self._visited
         return states_of(self.active)
 
     @cached_property
@@ -116,8 +124,8 @@ class Support:
             return None
         if self.mdp.horizon == AVERAGE:
             return None if self.kept.any() else int(np.argmax(self.mdp.start > 0))
-        first = self.kept[0] if self.kept.ndim == 3 else self.kept
-        stuck = (self.mdp.start > 0) & ~states_of(first)
+        first = self.kept_states[0] if self.kept_states.ndim == 2 else self.kept_states
+        stuck = (self.mdp.start > 0) & ~first
         return int(np.argmax(stuck)) if stuck.any() else None
 
     @cached_property
@@ -132,5 +140,5 @@ class Support:
     @cached_property
     def default_rows(self) -> Array:
         """Policy rows (S, A) of states that are never visited: uniform over kept, else over allowed actions."""
-        usable = np.where(states_of(self.kept)[..., None], self.kept, self.mdp.allowed)
+        usable = np.where(self.kept_states[..., None], self.kept, self.mdp.allowed)
         return uniform_policy(np.asarray(usable, dtype=np.bool_))

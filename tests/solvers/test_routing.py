@@ -124,6 +124,11 @@ def misjudged(problem, measure, least):
     return None
 
 
+def misjudged_twice(problem, measure, least):
+    """The same for seconds, which other work on the machine may spoil: a suspicious problem is measured again."""
+    return misjudged(problem, measure, least) and misjudged(problem, measure, least)
+
+
 def test_solvers_that_can_be_compared_estimate_their_work():
     for name in SHAPES:
         for label, problem in problems(SHAPES[name](False)):
@@ -169,7 +174,7 @@ def test_the_chosen_solver_does_not_take_much_longer_than_the_best(shape):
     with one_blas_thread():
         for name, problem in problems(SHAPES[shape](True)):
             # a search over scalars has no rival, and is in the test run
-            found = None if problem.parts.scalars else misjudged(problem, measure, LEAST_SECONDS)
+            found = None if problem.parts.scalars else misjudged_twice(problem, measure, LEAST_SECONDS)
             if found is not None:
                 wrong[name] = found
     assert wrong == {}

@@ -13,8 +13,7 @@ faster than one state per sweep. Where the policy no longer changes and passes c
 solved instead; and policy iteration with such solves takes over where the rounds above do not suffice.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,8 +44,7 @@ ROUNDS_PER_SOLVE = 12
 PASSES_PER_STEP = 16
 
 
-@dataclass(frozen=True)
-class _Sweep:
+class _Sweep(NamedTuple):
     """T v (S,) raised by ``middle`` to that of the bounds, their ``width``, how many actions changed."""
 
     values: Array

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,8 +54,7 @@ class Memory:
     sets: tuple[Indices, ...]
 
 
-@dataclass(frozen=True)
-class RowBlock:
+class RowBlock(NamedTuple):
     """Rows of some neighbouring states, and which ``pieces`` (first, last) of the loop over all states they make up.
 
     ``rows``: the first state, then indptr, indices and data of the rows of its pairs and of those that follow.

@@ -76,11 +76,16 @@ class FeatureRisk(ConicRisk):
         """The m numbers of an occupancy."""
         return np.asarray(self.features @ np.ravel(d))
 
+    @cached_property
+    def _has_signs(self) -> bool:
+        """Whether any entry of a feature is negative."""
+        return bool(self.features.data.min(initial=0.0) < 0)
+
     @property
     def sizes(self) -> sp.csr_array:
-        """|features|, with the same places in memory."""
+        """|features|, with the same places in memory; the features themselves where no entry is negative."""
         own = self.features
-        return sp.csr_array((np.abs(own.data), own.indices, own.indptr), shape=own.shape)
+        return sp.csr_array((np.abs(own.data), own.indices, own.indptr), shape=own.shape) if self._has_signs else own
 
     @cached_property
     def by_pair(self) -> sp.csc_array:
@@ -103,7 +108,8 @@ class FeatureRisk(ConicRisk):
 
     def weighted_size(self, weights: Array) -> Array:
         """sum_j |w_j f_j| as a table (S, A): features may cancel, their rounding does not."""
-        return np.asarray(self.sizes.T @ np.abs(weights)).reshape(self.shape)
+        by_pair = self.sizes.T if self._has_signs else self.by_pair
+        return np.asarray(by_pair @ np.abs(weights)).reshape(self.shape)
 
     def number_errors(self, d: Array, distance: float) -> Array:
         """How far each of the m numbers of d can be off; see ``Risk.value_error``."""
@@ -388,11 +394,11 @@ def _task_returns(name: str, task_rewards: Any, mdp: MDP) -> tuple[sp.csr_array,
     if tasks.ndim != 3 or tasks.shape[0] == 0 or tasks.shape[1:] != mdp.shape:
         raise InputError(f"{name} has shape {tasks.shape}; expected (m, {mdp.n_states}, {mdp.n_actions}) = (m, S, A)")
     check_magnitude(name, tasks, 1 / mdp.normaliser)
-    features = _compressed(tasks.reshape(len(tasks), -1) / mdp.normaliser)
+    features = compressed(tasks.reshape(len(tasks), -1) / mdp.normaliser)
     return features, tuple(f"return of task {j}" for j in range(len(tasks)))
 
 
-def _compressed(table: Array) -> sp.csr_array:
+def compressed(table: Array) -> sp.csr_array:
     """A table (m, n) by its rows; looking for zeros takes longer than all the rest where there are none."""
     m, n = table.shape
     if np.count_nonzero(table) < table.size:

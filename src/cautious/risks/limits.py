@@ -140,7 +140,8 @@ class Limit(Risk):
     def _usable_rows(self) -> sp.csr_array:
         """The rows of a linear limit (m, pairs) at the pairs that any policy uses."""
         assert self.rows is not None
-        return self.rows.features[:, np.flatnonzero(self.usable.ravel())]
+        features, usable = self.rows.features, self.usable.ravel()
+        return features if usable.all() else features[:, np.flatnonzero(usable)]
 
     @cached_property
     def _range(self) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from cautious.models.horizons import TOTAL
 from cautious.models.memory import is_entered_again, lifted_outcomes, lifted_pairs, with_memory
 from cautious.models.tabular import MDP
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
-from cautious.risks.features import PeakExposure, SafeSet, WorstOf, indicators
+from cautious.risks.features import PeakExposure, SafeSet, WorstOf, compressed, indicators
 
 # each set doubles the states, at most
 MAX_REMEMBERED_SETS = 3
@@ -205,7 +205,7 @@ class Return(LinearMeasure):
 
     def feature(self, mdp: MDP) -> sp.csr_array:
         """The table over the normaliser, 1 - discount where the problem is discounted."""
-        return sp.csr_array(self.table(mdp).reshape(1, -1) / mdp.normaliser)
+        return compressed(self.table(mdp).reshape(1, -1) / mdp.normaliser)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,9 +31,12 @@ def use_threads(count: int | None) -> Iterator[None]:
 
 def threads_for(n_entries: int) -> int:
     """How many threads pay for a loop over this many entries of a sparse matrix."""
+    useful = n_entries // ENTRIES_WORTH_A_THREAD
+    if useful <= 1:
+        # asking for the number of cores takes longer than a loop over a small model
+        return 1
     limit = _limit.get()
-    most = (os.cpu_count() or 1) if limit is None else limit
-    return max(1, min(most, n_entries // ENTRIES_WORTH_A_THREAD))
+    return max(1, min(useful, (os.cpu_count() or 1) if limit is None else limit))
 
 
 def pieces(n: int, size: int = PIECE) -> int:

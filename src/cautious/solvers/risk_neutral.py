@@ -7,7 +7,6 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.bounds import Witness
-from cautious.checks import states_of
 from cautious.horizons.plan import Plan
 from cautious.models.horizons import AVERAGE
 from cautious.planning import plan
@@ -47,7 +46,7 @@ class RiskNeutral(Solver):
 
 def _with_kept_rows(problem: Problem, found: Plan) -> Array:
     """The policy of a plan, which names any action where limits leave none; there it takes the documented rows."""
-    policy, usable = found.policy(problem.mdp.n_actions), states_of(problem.kept)
+    policy, usable = found.policy(problem.mdp.n_actions), problem.support.kept_states
     if problem.mdp.horizon == AVERAGE:
         # in the long run, states outside the component that counts have to lead there
         return problem.completed(policy)
