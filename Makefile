@@ -9,7 +9,7 @@ CALLS ?= 20000
 SECONDS ?= 3600
 PAGE ?=
 
-.PHONY: demo test check format core sanitize fuzz-kernels fuzz soak long bench docs lock clean
+.PHONY: demo test check format core sanitize fuzz-kernels fuzz soak long bench docs dist lock clean
 
 demo: .venv/ready
 	$(BIN)/cautious demo --out demo
@@ -57,6 +57,16 @@ bench: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/sphinx-build -W --keep-going --fresh-env -j $(WORKERS) -b html docs docs/_build/html
+
+# a source archive, a wheel built from it, and a smoke test of that wheel in an environment with nothing else
+dist: .venv/ready
+	rm -rf dist build/bare
+	$(BIN)/hatchling build -t sdist
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist dist/cautious-*.tar.gz
+	$(PYTHON) -m venv build/bare
+	build/bare/bin/pip install --quiet --disable-pip-version-check dist/cautious-*.whl
+	cd build/bare && bin/python -I $(CURDIR)/tests/smoke.py
+	@ls -l dist
 
 lock: .venv/ready
 	$(BIN)/pip install --quiet uv

@@ -41,7 +41,15 @@ def test_site_builds_without_a_warning(tmp_path):
     From a copy: what somebody has built here stays as it is. The gallery is not executed: its own tests do that.
     """
     shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns(*GENERATED))
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
+    for name in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "SECURITY.md",
+        "CODE_OF_CONDUCT.md",
+        "CITATION.cff",
+    ):
         shutil.copy(ROOT / name, tmp_path)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "plot_gallery=0", "docs", "site"]
     # a proxy that does not answer: whoever asks the network gets an error
