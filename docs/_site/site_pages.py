@@ -1,6 +1,6 @@
 """Pages of the repository, which are written for GitHub, as pages of the site.
 
-Three pages are in the root of the repository: they are copied to ``auto_root``, with another suffix because every
+Some pages are in the root of the repository: they are copied to ``auto_root``, with another suffix because every
 ``.md`` below ``docs`` is a page that people edit. Links are written as paths in the repository; while Sphinx
 reads a page they become paths among its sources. The sidebar follows the lists of ``index.md``. Docstrings are written
 for readers at a prompt: the bars of an absolute value are not markup, and text after the parameters is not a
@@ -14,7 +14,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-ROOT_PAGES = ("README", "CONTRIBUTING", "CHANGELOG")
+ROOT_PAGES = ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")
 FOLDER = "auto_root"
 # listed by the index only: in the sidebar they would take more room than all the rest
 UNLISTED = ("decisions/", "lab-notes/")
