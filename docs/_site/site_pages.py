@@ -22,7 +22,6 @@ FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
 LISTED = re.compile(r"^- \[([^\]]*)\]\(([^)\s#]+)\)", re.MULTILINE)
-NAMED = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)\)")
 LITERAL = re.compile(r"(``.*?``)")
 RULE = re.compile(r"-{3,}")
 PARAMETERS = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*")
@@ -61,9 +60,9 @@ def links_on_site(text: str, page: str) -> str:
 
 
 def sidebar(index: str) -> str:
-    """Hidden tables of contents: the pages named above the first section, then, per section, those it lists."""
-    lead, *parts = SECTION.split(index)
-    tables = [_table("", NAMED.findall(lead))]
+    """Hidden tables of contents, one per section of the index with the pages that it lists."""
+    _, *parts = SECTION.split(index)
+    tables = []
     for title, body in zip(parts[::2], parts[1::2], strict=True):
         listed = [found for found in LISTED.findall(body) if not found[1].startswith(UNLISTED)]
         tables.append(_table(f":caption: {title}", listed))
