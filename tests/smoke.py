@@ -33,10 +33,12 @@ def main() -> None:
         assert ca.load(path).objective == solution.objective
     assert ca.__version__ in command("--version")
     assert "SOLVED" in command("solve", "maze")
+    message = ""
     try:
         solution.report("page.html")
     except ca.MissingExtraError as error:
-        assert "cautious[plot]" in str(error)
+        message = str(error)
+    assert "cautious[plot]" in message
     print(f"cautious {ca.__version__}: the wheel solves, learns, saves and loads")
 
 
