@@ -74,7 +74,7 @@ BAD_FILES = {
     "no rows": ("episode,state\n", "no rows"),
     "no state": ("episode,action\n1,0\n", "no column 'state'; a table of episodes needs episode and state"),
     "other column": ("episode,state,acton\n1,0,1\n", "column 'acton'; a table of episodes may have episode, step"),
-    "semicolons": ("episode;state\n1;0\n", "line 1: the cells are separated by ';'; write the file with commas"),
+    "semicolons": ("episode;state\n1;3\n", "line 2: the state is 3"),
     "column twice": ("episode,state,state\n1,0,1\n", "column 'state' is there twice"),
     "short row": ("episode,state,action\n1,1,1\n1,1\n", "line 3: 2 cells; the header has 3"),
     "unknown name": (

@@ -1,5 +1,6 @@
 """Models of logs: counts against pandas, what was never tried, ends, starts, and everything that is refused."""
 
+import datetime
 import runpy
 from pathlib import Path
 
@@ -252,7 +253,9 @@ def test_the_benchmark_counts_what_pandas_counts(tmp_path, monkeypatch):
 
 def test_numbers_of_pairs_are_wider_than_codes():
     one = np.array([2**30], dtype=np.int32)
-    log = Log(one, one * 0 + 2, np.zeros(1), one, np.zeros(1, bool), None, (), ("x", "y", "z"), lambda row, why: None)
+    log = Log(
+        one, one * 0 + 2, np.zeros(1), one, np.zeros(1, bool), None, (), ("x", "y", "z"), lambda row, why: None, {}
+    )
     assert log.pairs.tolist() == [3 * 2**30 + 2]
 
 
@@ -278,3 +281,65 @@ def test_a_start_may_be_written_as_text_where_that_means_one_label():
     assert ca.from_transitions(both, 0.9, start={"1": 1.0}).start.tolist() == [0, 1]
     with pytest.raises(ca.InputError, match="start: state '3' is not in the log"):
         ca.from_transitions(rows, 0.9, start={"3": 1.0})
+
+
+GAPS = {
+    "episode": ["x"] * 5,
+    "step": [0, 1, 3, 4, 5],
+    "state": ["a", "b", "b", "a", "a"],
+    "action": ["go"] * 5,
+    "reward": [1.0, 2.0, 3.0, 4.0, 5.0],
+    "next_state": ["b", "a", "a", "b", "b"],
+}
+
+
+def test_gaps_begin_an_episode_anew():
+    with pytest.raises(ca.InputError, match="step 3 follows step 1"):
+        ca.from_transitions(GAPS, discount=0.9)
+    logged = ca.from_transitions(GAPS, discount=0.9, gaps="split")
+    # the row of step 3 follows a missing one, and that of step 5 does not go on where step 4 led
+    assert logged.log.first.tolist() == [0, 2, 4]
+    whole = ca.from_transitions(
+        {name: GAPS[name] for name in ("state", "action", "reward", "next_state")}, discount=0.9
+    )
+    assert np.array_equal(logged.counts, whole.counts)
+    assert np.array_equal(logged.rewards, whole.rewards)
+    twice = GAPS | {"step": [0, 1, 1, 4, 5]}
+    with pytest.raises(ca.InputError, match="step 1 follows step 1"):
+        ca.from_transitions(twice, discount=0.9, gaps="split")
+
+
+def test_rows_with_missing_cells_are_left_out_with_a_warning():
+    table = GAPS | {"reward": [1.0, None, 3.0, 4.0, 5.0]}
+    with pytest.warns(ca.CautiousWarning, match="left out, 4 are kept; missing: reward 1"):
+        logged = ca.from_transitions(table, discount=0.9, missing="drop", gaps="split")
+    assert logged.log.missing == {"reward": 1}
+    assert logged.counts.sum() == 4
+    with pytest.raises(ca.InputError, match="missing is 'skip'"):
+        ca.from_transitions(table, discount=0.9, missing="skip")
+    with pytest.raises(ca.InputError, match="gaps is 'skip'"):
+        ca.from_transitions(table, discount=0.9, gaps="skip")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["2026-W52", "2026-W53", "2027-W01"],
+        ["30.12.2026", "31.12.2026", "1.1.2027"],
+        ["2026-12-30", "2026-12-31T00:00:00", "2027-01-01 00:00"],
+        np.arange("2026-12-30", "2027-01-02", dtype="datetime64[D]").astype("datetime64[ns]"),
+        [datetime.date(2026, 12, 30), datetime.date(2026, 12, 31), datetime.date(2027, 1, 1)],
+        ["2026-11", "2026-12", "2027-01"],
+    ],
+    ids=["weeks", "dotted", "midnight", "datetime64", "date", "months"],
+)
+def test_steps_may_be_dates(steps):
+    table = {name: GAPS[name][:2] + GAPS[name][3:4] for name in GAPS} | {"step": steps}
+    assert ca.from_transitions(table, discount=0.9).log.first.tolist() == [0]
+
+
+@pytest.mark.parametrize("step", ["2026-W54", "31.2.2026", "2026-13", "2026-02-30", "2026-03-09 14:00"])
+def test_days_that_do_not_exist_are_no_steps(step):
+    table = {name: GAPS[name][:1] for name in GAPS} | {"step": [step]}
+    with pytest.raises(ca.InputError, match="the step is"):
+        ca.from_transitions(table, discount=0.9)

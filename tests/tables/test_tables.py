@@ -205,3 +205,60 @@ def test_blanks_around_labels_count_in_memory_and_not_in_text_files(tmp_path):
     assert read_columns(tmp_path / "table.csv", labels={"state": "state"}).labels["state"] == ("a",)
     with pytest.raises(ca.InputError, match="'state' is empty"):
         read_columns({"state": ["a", " "]}, labels={"state": "state"})
+
+
+SEMICOLONS = "from;to;who;cost;late\nb;a;3;1,5;1\na;b;1;-2;0\nb;c;3;0,25;1\nc;b;2;1e3;0\n"
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize("by_arrow", [False, True])
+def test_other_separators_and_decimal_commas(tmp_path, monkeypatch, separator, by_arrow):
+    monkeypatch.setattr(csv_files, "ARROW_BYTES", 0 if by_arrow else 2**40)
+    path = tmp_path / "table.csv"
+    path.write_text("\ufeff" + SEMICOLONS.replace(";", separator), encoding="utf-8")
+    found = read(path)
+    assert found.numbers["cost"].tolist() == [1.5, -2.0, 0.25, 1000.0]
+    assert found.labels["place"] == ("a", "b", "c")
+    assert found.where(1).endswith("line 3")
+
+
+def test_separators_within_quotation_marks_do_not_count(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text('"from;;;;;;",to\na,b\n')
+    found = read_columns(path, labels={"from": "place", "to": "place"}, names={"from": "from;;;;;;"})
+    assert found.labels["place"] == ("a", "b")
+
+
+MISSING = {"from": ["a", None, "b", "b"], "to": ["b", "b", "a", ""], "cost": [1.0, 2.0, np.nan, 4.0]}
+IN_TEXT = "from,to,cost\na,b,1\nN/A,b,2\nb,a,nan\nb, ,4\n"
+
+
+@pytest.mark.parametrize("kind", ["lists", "pandas", "polars", "pyarrow", "csv", "csv by pyarrow"])
+def test_rows_with_missing_cells_are_left_out_and_counted(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(csv_files, "ARROW_BYTES", 0 if "pyarrow" in kind else 2**40)
+    path = tmp_path / "table.csv"
+    path.write_text(IN_TEXT)
+    table = {"lists": MISSING, "pandas": pd.DataFrame(MISSING), "polars": pl.DataFrame(MISSING, strict=False)}
+    table = {**table, "pyarrow": pa.table(MISSING), "csv": path, "csv by pyarrow": path}[kind]
+    wanted = {"labels": {"from": "place", "to": "place"}, "numbers": ["cost"]}
+    found = read_columns(table, **wanted, missing="drop")
+    assert found.n_rows == 1
+    assert found.numbers["cost"].tolist() == [1.0]
+    assert found.missing == {"from": 1, "to": 1, "cost": 1}
+    with pytest.raises(
+        ca.InputError, match='missing in all: from 1, to 1, cost 1; missing="drop" leaves these rows out'
+    ):
+        read_columns(table, **wanted, missing="refuse")
+
+
+def test_rows_are_named_as_they_stand_in_the_table(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("from,cost\n,1\na,2\na,x\n")
+    with pytest.raises(ca.FileError, match="line 4: 'cost' is 'x'"):
+        read_columns(path, labels={"from": "place"}, numbers=["cost"], missing="drop")
+    path.write_text("from,cost\n,1\na,2\nb,3\n")
+    found = read_columns(path, labels={"from": "place"}, numbers=["cost"], missing="drop")
+    assert found.where(1).endswith("line 4")
+    path.write_text("from,cost\n,1\n")
+    with pytest.raises(ca.FileError, match=r"no rows without missing cells \(from 1\)"):
+        read_columns(path, labels={"from": "place"}, numbers=["cost"], missing="drop")

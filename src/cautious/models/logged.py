@@ -21,6 +21,7 @@ from cautious.models.logs import Log, as_written, names_of, number_of, read_log
 from cautious.models.scene import Scene
 from cautious.models.simulator_checks import as_reward_range
 from cautious.models.tabular import MDP
+from cautious.tables.columns import Gaps, Missing, counted
 
 Untried = Literal["forbid", "pessimistic", "optimistic"]
 
@@ -146,6 +147,8 @@ def from_transitions(
     reward_range: tuple[float, float] | None = None,
     names: Mapping[str, Hashable] | None = None,
     independent_rows: bool = False,
+    missing: Missing = "refuse",
+    gaps: Gaps = "refuse",
 ) -> LoggedMDP:
     """The model that logged transitions describe.
 
@@ -179,6 +182,12 @@ def from_transitions(
     independent_rows
         The rows are no history: each is an independent draw for a pair that was fixed beforehand (a designed
         experiment). ``ca.learn`` then names that as its assumption; its numbers are the same.
+    missing
+        "drop" leaves out rows in which a cell is missing (empty, NaN, None; in a csv file also NA, N/A and null), with
+        a warning that counts them per column; ``log.missing`` keeps the counts. "refuse" raises an error.
+    gaps
+        "split" begins an episode anew where steps are left out, or where a row does not go on in the state to which the
+        one before it led. The default start then includes these rows. "refuse" raises an error.
 
     Examples
     --------
@@ -196,7 +205,15 @@ def from_transitions(
         check_choice("untried", untried, ("forbid", "pessimistic", "optimistic"))
     if at_end is not None:
         check_choice("at_end", at_end, AT_END)
-    log = read_log(table, names)
+    check_choice("missing", missing, ("refuse", "drop"))
+    check_choice("gaps", gaps, ("refuse", "split"))
+    log = read_log(table, names, missing, gaps)
+    if log.missing:
+        warnings.warn(
+            f"rows with missing cells are left out, {log.n_rows:,} are kept; missing: {counted(log.missing)}",
+            CautiousWarning,
+            stacklevel=2,
+        )
     if log.ended.any() and at_end is None:
         raise InputError('the log has rows that end an episode: say what follows, at_end="absorb" or at_end="restart"')
     seen = float(log.rewards.min()), float(log.rewards.max())

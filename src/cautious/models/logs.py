@@ -10,7 +10,7 @@ from cautious.arrays import Array, Codes, Indices, Mask
 from cautious.errors import InputError, shown
 from cautious.models.scene import free_name
 from cautious.tables import read_columns
-from cautious.tables.columns import rows_by_episode
+from cautious.tables.columns import Gaps, Missing, rows_by_episode
 
 ORDER = ("state", "action", "reward", "next_state")
 FAMILIES = {"state": "state", "action": "action", "next_state": "state", "episode": "episode", "step": "step"}
@@ -22,7 +22,7 @@ class Log:
     """Columns (n,): codes of states, actions and next states, rewards, and whether the row ended its episode.
 
     ``first`` (k,): the first row of every episode, None without episodes. ``refusal(row, problem)`` is an error that
-    says where a row stands in the table.
+    says where a row stands in the table. ``missing``: how many cells of a column were missing in rows left out.
     """
 
     states: Codes
@@ -34,6 +34,7 @@ class Log:
     state_labels: tuple[Hashable, ...]
     action_labels: tuple[Hashable, ...]
     refusal: Callable[[int, str], InputError]
+    missing: Mapping[str, int]
 
     @property
     def n_rows(self) -> int:
@@ -58,7 +59,9 @@ class Log:
         )
 
 
-def read_log(table: Any, names: Mapping[str, Hashable] | None) -> Log:
+def read_log(
+    table: Any, names: Mapping[str, Hashable] | None, missing: Missing = "refuse", gaps: Gaps = "refuse"
+) -> Log:
     """Read a table; rows are put together by episode and step where it has such columns."""
     columns = read_columns(
         table,
@@ -68,12 +71,13 @@ def read_log(table: Any, names: Mapping[str, Hashable] | None) -> Log:
         optional=("episode", "step", *ENDS),
         names=names,
         order=ORDER,
+        missing=missing,
     )
     if len(columns.flags) == 2:
         raise InputError('the table has the columns "done" and "terminated"; say which one counts: names={"done": ...}')
     order, first = None, None
     if "episode" in columns.codes:
-        order, first = rows_by_episode(columns)
+        order, first = rows_by_episode(columns, gaps)
         order = None if np.array_equal(order, np.arange(order.size)) else order
     elif "step" in columns.codes:
         raise InputError("the table has steps but no episodes; add the column episode, or leave step out")
@@ -95,10 +99,19 @@ def read_log(table: Any, names: Mapping[str, Hashable] | None) -> Log:
         columns.labels["state"],
         columns.labels["action"],
         refusal,
+        columns.missing,
     )
-    if first is not None:
-        _check_episodes(log, first)
+    if log.first is not None and gaps == "split":
+        log = replace(log, first=_with_gaps(log, log.first))
+    if log.first is not None:
+        _check_episodes(log, log.first)
     return log
+
+
+def _with_gaps(log: Log, first: Indices) -> Indices:
+    """The first rows of episodes, and the rows that do not go on where the one before them led."""
+    follows = np.flatnonzero(log.next_states[:-1] != log.states[1:]) + 1
+    return np.union1d(first, follows)
 
 
 def _check_episodes(log: Log, first: Indices) -> None:

@@ -30,7 +30,17 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "world": ("parameters",),
     "file": ("discount", "start", "reward", "outcome", "columns", "normalise"),
     "gym": ("discount", "at_end", "start", "parameters"),
-    "transitions": ("discount", "untried", "at_end", "start", "reward_range", "columns", "independent_rows"),
+    "transitions": (
+        "discount",
+        "untried",
+        "at_end",
+        "start",
+        "reward_range",
+        "columns",
+        "independent_rows",
+        "missing",
+        "gaps",
+    ),
 }
 # what people call the model, a step and what is earned; for reports only, beside any source
 WORDS = ("title", "story", "step", "reward_unit")

@@ -7,6 +7,7 @@ cell raises ``BadCell`` with its place in the values.
 from collections.abc import Callable, Hashable, Iterable
 from decimal import Decimal
 from fractions import Fraction
+from itertools import compress
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,6 +19,8 @@ from cautious.errors import InputError, shown
 Values = Any
 NUMBERS = (int, float, np.number, np.bool_, Decimal, Fraction)
 NO_LABEL = -1
+# what stands for a missing cell in text files, beside nothing at all
+MISSING_TEXTS = frozenset({"", "na", "n/a", "nan", "null", "#n/a"})
 FLAGS = {"0": False, "1": True, "false": False, "true": True}
 
 
@@ -128,8 +131,46 @@ def is_missing(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
-def as_numbers(values: Values, is_text: bool) -> Array:
+def missing_cells(values: Values, is_text: bool) -> Mask:
+    """Where (n,) a cell is missing; in a text file also where it is empty or says so, as in NA."""
+    cells = values.to_pylist() if is_arrow(values) else values
+    if is_text:
+        return np.fromiter((cell is None or cell.strip().lower() in MISSING_TEXTS for cell in cells), np.bool_)
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biu":
+        return np.zeros(len(cells), dtype=np.bool_)
+    return np.fromiter((is_missing(cell) or (isinstance(cell, str) and not cell.strip()) for cell in cells), np.bool_)
+
+
+def cells_at(values: Values, chosen: Mask) -> Values:
+    """The chosen ones (n,) of the values."""
+    if is_arrow(values):
+        return values.filter(chosen)
+    if isinstance(values, np.ndarray):
+        return values[chosen]
+    return tuple(compress(values, chosen))
+
+
+class DecimalSign:
+    """The decimal sign of a column of a text file that may write 1,5: a comma or a point, and not both."""
+
+    def __init__(self) -> None:
+        self.found: str | None = None
+
+    def with_points(self, values: Values) -> Values:
+        """The texts with points for commas."""
+        texts = values.to_pylist() if is_arrow(values) else values
+        for at, text in enumerate(texts):
+            signs = [sign for sign in ",." if sign in text]
+            if signs and self.found is None:
+                self.found = signs[0]
+            if signs and signs != [self.found]:
+                raise BadCell(at, f"is {shown(text)}; the decimal sign of this column is {self.found!r}, nothing else")
+        return [text.replace(",", ".") for text in texts] if self.found == "," else values
+
+
+def as_numbers(values: Values, is_text: bool, sign: DecimalSign | None = None) -> Array:
     """Finite numbers (n,), float64."""
+    values = values if sign is None else sign.with_points(values)
     numbers = _numbers_of_texts(values) if is_text else _numbers_of_objects(values)
     bad = ~np.isfinite(numbers)
     if bad.any():

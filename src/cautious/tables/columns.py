@@ -1,17 +1,18 @@
 """``read_columns``: the columns you want, from any table; ``rows_by_episode``: the order of rows that belong together.
 
 Labels (states, actions, episodes: anything hashable) become codes 0 to n-1 beside the list of distinct labels; columns
-of one family, such as state and next state, share their codes. Numbers become float64. Nothing is repaired: a missing
-or impossible cell raises an error that names the file and line, or the row.
+of one family, such as state and next state, share their codes. Numbers become float64. Nothing is repaired: an
+impossible cell raises an error that names the file and line, or the row, and so does a missing one, unless rows with
+missing cells are to be left out.
 """
 
 import os
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,16 @@ from cautious.checks import first_bad
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.regular_files import as_path
 from cautious.tables.arrow_files import ARROW, PARQUET, ArrowFile, ArrowMemory, ArrowTable
-from cautious.tables.cells import NO_LABEL, BadCell, Coding, as_flags, as_numbers
+from cautious.tables.cells import (
+    NO_LABEL,
+    BadCell,
+    Coding,
+    DecimalSign,
+    as_flags,
+    as_numbers,
+    cells_at,
+    missing_cells,
+)
 from cautious.tables.csv_files import CsvFile
 from cautious.tables.hints import advice, column_near, listed, unused
 from cautious.tables.sources import ColumnTable, RowTable, Source, unnamed_columns
@@ -32,7 +42,14 @@ KINDS = (
 )
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 STEP = re.compile(r"\+?[0-9]{1,18}")
-MONTH, DATE = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])"), re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+MONTH = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
+WEEK = re.compile(r"([0-9]{4})-W([0-9]{2})")
+# a day, also as pandas writes midnight
+DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([T ]00:00(:00(\.0+)?)?)?")
+DOTTED_DATE = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})")
+# what to do with rows in which a cell is missing, and where rows of an episode are missing
+Missing = Literal["refuse", "drop"]
+Gaps = Literal["refuse", "split"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +57,8 @@ class Columns:
     """Columns of equal length.
 
     ``codes[column]`` (n,) indexes ``labels[family]``; ``numbers[column]`` (n,) float64; ``flags[column]`` (n,) bool.
+    ``kept`` (n,): the rows of the table that these are, None for all; ``missing``: how many cells of a column were
+    missing in those that were left out.
     """
 
     n_rows: int
@@ -48,10 +67,12 @@ class Columns:
     numbers: dict[str, Array]
     flags: dict[str, Mask]
     source: Source
+    kept: Indices | None = None
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def where(self, row: int) -> str:
         """File and line of a row (counted from 0), or "row 17"."""
-        return self.source.where(row)
+        return self.source.where(row if self.kept is None else int(self.kept[row]))
 
     def refusal(self, row: int, problem: str) -> InputError:
         """An error about a row, to be raised: a ``FileError`` when the table is a file."""
@@ -86,6 +107,7 @@ def read_columns(
     may_be_empty: Collection[str] = (),
     names: Mapping[str, Hashable] | None = None,
     order: Sequence[str] = (),
+    missing: Missing | None = None,
 ) -> Columns:
     """Read named columns.
 
@@ -109,6 +131,9 @@ def read_columns(
         What columns are called in the table, where that is not what they are called here.
     order
         What the columns without names are: those of a list of tuples, of a tuple of arrays, of an array (n, k).
+    missing
+        "drop" leaves out rows in which a cell of these columns is missing, and counts them; "refuse" raises an error
+        that counts them, and names this choice; None raises an error, as there is no choice.
 
     Examples
     --------
@@ -125,22 +150,39 @@ def read_columns(
     codings = {family: Coding(source.is_text, column in may_be_empty) for column, family in families.items()}
     convert: dict[str, Callable[[Any], NDArray[Any]]] = {
         **{column: codings[family].codes for column, family in families.items()},
-        **dict.fromkeys(numbers, partial(as_numbers, is_text=source.is_text)),
+        **{column: partial(as_numbers, is_text=source.is_text, sign=_sign(source)) for column in numbers},
         **dict.fromkeys(flags, partial(as_flags, is_text=source.is_text)),
     }
     # they grow where they are: lists of small arrays would be in memory twice when they are joined
     buffers = {column: bytearray() for column in places}
-    n_rows = 0
+    rows, gone, n_seen = bytearray(), dict.fromkeys(places, 0), 0
     for chunk in source.chunks(list(places.values())):
+        there = np.arange(n_seen, n_seen + len(chunk[0]))
+        n_seen += len(chunk[0])
+        if missing == "drop":
+            lost = [missing_cells(cells, source.is_text) for cells in chunk]
+            for column, where in zip(places, lost, strict=True):
+                gone[column] += int(where.sum())
+            chosen = ~np.any(lost, axis=0)
+            there, chunk = there[chosen], [cells_at(cells, chosen) for cells in chunk]
+            rows += there.data
         for (column, place), cells in zip(places.items(), chunk, strict=True):
             try:
                 buffers[column] += convert[column](cells).data
             except BadCell as bad:
-                called = source.columns[place]
-                raise source.error(f"{source.where(n_rows + bad.at)}: {called!r} {bad.problem}") from None
-        n_rows += len(chunk[0])
+                called, row = source.columns[place], int(there[bad.at])
+                hint = ""
+                if missing == "refuse" and missing_cells(cells, source.is_text)[bad.at]:
+                    hint = (
+                        f'; missing in all: {counted(_missing(source, places))}; missing="drop" leaves these rows out'
+                    )
+                raise source.error(f"{source.where(row)}: {called!r} {bad.problem}{hint}") from None
+    kept = np.frombuffer(rows, np.int64) if missing == "drop" else None
+    n_rows = n_seen if kept is None else kept.size
+    gone = {column: count for column, count in gone.items() if count}
     if n_rows == 0:
-        raise source.error(f"{source.name}: no rows")
+        left_out = f" without missing cells ({counted(gone)})" if n_seen else ""
+        raise source.error(f"{source.name}: no rows{left_out}")
     ordered = {family: _in_order(coding, source.is_text) for family, coding in codings.items()}
     codes = {column: np.frombuffer(buffers.pop(column), np.int32) for column in families}
     return Columns(
@@ -150,7 +192,27 @@ def read_columns(
         {column: np.frombuffer(buffers.pop(column), np.float64) for column in numbers if column in places},
         {column: np.frombuffer(buffers.pop(column), np.bool_) for column in flags if column in places},
         source,
+        kept,
+        gone,
     )
+
+
+def counted(missing: Mapping[str, int]) -> str:
+    """How many cells of each column are missing, in words."""
+    return ", ".join(f"{column} {count:,}" for column, count in missing.items())
+
+
+def _missing(source: Source, places: Mapping[str, int]) -> dict[str, int]:
+    """How many cells of each column are missing in the whole table."""
+    found = dict.fromkeys(places, 0)
+    for chunk in source.chunks(list(places.values())):
+        for column, cells in zip(places, chunk, strict=True):
+            found[column] += int(missing_cells(cells, source.is_text).sum())
+    return {column: count for column, count in found.items() if count}
+
+
+def _sign(source: Source) -> DecimalSign | None:
+    return DecimalSign() if source.comma_decimals else None
 
 
 @runtime_checkable
@@ -248,11 +310,11 @@ def _in_order(coding: Coding, is_text: bool) -> tuple[tuple[Hashable, ...], Code
     return tuple(labels[place] for place in order), rank
 
 
-def rows_by_episode(table: Columns) -> tuple[Indices, Indices]:
+def rows_by_episode(table: Columns, gaps: Gaps = "refuse") -> tuple[Indices, Indices]:
     """Rows (n,) by the first appearance of their episode, then by step, then as they stand; and where episodes begin.
 
     Without a column of steps the order of the rows counts. Steps count up by one within an episode: a missing row would
-    shift the discount of all that follow.
+    shift the discount of all that follow. With "split" an episode begins where rows are missing.
     """
     _, first, which = np.unique(table.codes["episode"], return_index=True, return_inverse=True)
     episode = first[which]
@@ -263,6 +325,9 @@ def rows_by_episode(table: Columns) -> tuple[Indices, Indices]:
     order = np.lexsort((steps, episode))
     begins = np.diff(episode[order], prepend=-1) != 0
     jump = np.where(begins, 1, np.diff(steps[order], prepend=0))
+    if gaps == "split":
+        begins |= jump > 1
+        jump[begins] = 1
     if np.any(jump != 1):
         (at,) = first_bad(jump != 1)
         before, here = steps[order[at - 1]], steps[order[at]]
@@ -276,18 +341,31 @@ def step_numbers(table: Columns) -> Indices:
 
 
 def _step_number(label: Hashable) -> int:
-    """A whole number; of 2026-03 the number of the month, of 2026-03-09 that of the day."""
-    if isinstance(label, str) and (month := MONTH.fullmatch(label)) is not None:
-        return 12 * int(month[1]) + int(month[2]) - 1
-    if isinstance(label, str) and DATE.fullmatch(label):
-        try:
-            return date.fromisoformat(label).toordinal()
-        except ValueError:
-            raise InputError(f"the step is {shown(label)}, and there is no such day") from None
+    """A whole number; of 2026-03, 2026-W11 and 2026-03-09 (or 9.3.2026) the number of the month, week or day."""
+    if isinstance(label, date) or (isinstance(label, str) and not STEP.fullmatch(label)):
+        number = _date_number(str(label))
+        if number is not None:
+            return number
     is_whole = isinstance(label, int | str) and not isinstance(label, bool)
     if not is_whole or not STEP.fullmatch(str(label)):
         raise InputError(
-            f"the step is {shown(label)}; expected a whole number of at least 0, a month as 2026-03, or a day as "
-            "2026-03-09"
+            f"the step is {shown(label)}; expected a whole number of at least 0, a month as 2026-03, a week as "
+            "2026-W11, or a day as 2026-03-09 or 9.3.2026"
         )
     return int(str(label))
+
+
+def _date_number(text: str) -> int | None:
+    """The number of a month, a week or a day; None for other texts."""
+    if (month := MONTH.fullmatch(text)) is not None:
+        return 12 * int(month[1]) + int(month[2]) - 1
+    try:
+        if (week := WEEK.fullmatch(text)) is not None:
+            return date.fromisocalendar(int(week[1]), int(week[2]), 1).toordinal() // 7
+        if (day := DOTTED_DATE.fullmatch(text)) is not None:
+            return date(int(day[3]), int(day[2]), int(day[1])).toordinal()
+        if (day := DATE.fullmatch(text)) is not None:
+            return date.fromisoformat(day[1]).toordinal()
+    except ValueError:
+        raise InputError(f"the step is {shown(text)}, and there is no such day or week") from None
+    return None

@@ -1,4 +1,6 @@
-"""csv files: comma-separated, in UTF-8, with a header.
+"""csv files in UTF-8, with a header: separated by commas, semicolons, tabs or bars.
+
+The header says which: what stands there most often. Where it is not the comma, numbers may have a decimal comma.
 
 Python's csv module decides what is a row. Large files without quotation marks, for which pyarrow gives the same cells,
 are read by pyarrow where it is installed, and the csv module takes over at the first row that pyarrow refuses. The line
@@ -8,6 +10,7 @@ of a row is looked up when a message needs it.
 import csv
 import io
 import os
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -23,12 +26,15 @@ CHUNK_ROWS = 600
 ARROW_BYTES = 4 * 2**20
 BLOCK_BYTES = 2**20
 LONGEST_LINE = 16 * 2**20
-OTHER_SEPARATORS = (";", "\t", "|")
+SEPARATORS = (",", ";", "\t", "|")
+QUOTED = re.compile(r'"[^"]*"')
 OTHER_FILES = {
     b"\x1f\x8b": "; it is packed by gzip: unpack it first",
     b"\xff\xfe": "; it looks like UTF-16: save it as UTF-8",
     b"\xfe\xff": "; it looks like UTF-16: save it as UTF-8",
 }
+# of workbooks of today, which are zip archives, and of those before 2007
+WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 
 class CsvFile(Source):
@@ -38,18 +44,14 @@ class CsvFile(Source):
     is_text = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path, self.name = path, str(path)
+        self.path, self.name, self.separator = path, str(path), ","
         with self._opened() as reader:
             header: list[str] = next(filter(None, reader), [])
             self.header_line = reader.line_num
         self.columns = [cell.strip() for cell in header]
         if not self.columns:
             raise FileError(f"{path}: the file is empty; expected a header and rows")
-        for mark in OTHER_SEPARATORS:
-            if len(header) == 1 and mark in header[0]:
-                raise FileError(
-                    f"{path}, line {self.header_line}: the cells are separated by {mark!r}; write the file with commas"
-                )
+        self.comma_decimals = self.separator != ","
 
     def where(self, row: int) -> str:
         """File and line; of a row over several lines, the last one."""
@@ -101,7 +103,7 @@ class CsvFile(Source):
                 arrow_csv.ReadOptions(
                     use_threads=False, block_size=BLOCK_BYTES, skip_rows=self.header_line, column_names=names
                 ),
-                arrow_csv.ParseOptions(quote_char=False),
+                arrow_csv.ParseOptions(delimiter=self.separator, quote_char=False),
                 arrow_csv.ConvertOptions(column_types=dict.fromkeys(wanted, pa.string()), include_columns=wanted),
             ):
                 done += batch.num_rows
@@ -118,8 +120,12 @@ class CsvFile(Source):
         """A csv reader of the file; its exceptions become errors that name the file."""
         line = 0
         try:
-            with io.TextIOWrapper(opened(self.path), encoding="utf-8-sig", newline="") as file:
-                reader = csv.reader(_lines(file), strict=True)
+            with io.TextIOWrapper(self._checked(), encoding="utf-8-sig", newline="") as file:
+                lines = _lines(file)
+                first = next((line for line in lines if line.strip()), "")
+                self.separator = max(SEPARATORS, key=QUOTED.sub("", first).count)
+                file.seek(0)
+                reader = csv.reader(_lines(file), delimiter=self.separator, strict=True)
                 try:
                     yield reader
                 finally:
@@ -133,6 +139,18 @@ class CsvFile(Source):
             ) from None
         except OSError as error:
             raise FileError(f"{self.path}: {error.strerror}") from None
+
+    def _checked(self) -> BinaryIO:
+        """The file, which is no workbook."""
+        file = opened(self.path)
+        if file.read(4) in WORKBOOKS:
+            file.close()
+            raise FileError(
+                f"{self.path}: this is a workbook of Excel; save the sheet as csv (UTF-8), or pass the table that "
+                "pandas.read_excel reads"
+            )
+        file.seek(0)
+        return file
 
 
 def _lines(file: TextIO) -> Iterator[str]:

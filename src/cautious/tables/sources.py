@@ -21,6 +21,8 @@ class Source(ABC):
     columns: list[Hashable]
     error: ClassVar[type[InputError]] = InputError
     is_text: ClassVar[bool] = False
+    # whether numbers in texts may be written 1,5
+    comma_decimals: bool = False
 
     @abstractmethod
     def chunks(self, places: list[int]) -> Iterator[list[Any]]:
