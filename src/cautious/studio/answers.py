@@ -74,7 +74,18 @@ def pack_arrays(head: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
 def walk_message(message: Message, solution: Solution, scenario: Scenario) -> bytes:
     """What walkers of one side of a page need."""
     facts, arrays = walk_arrays(solution, scenario)
-    return pack_arrays({"type": "walk", "number": message.number, "side": message.side} | facts, arrays)
+    facts |= {"type": "walk", "number": message.number, "side": message.side}
+    if message.side != "map":
+        # a map of its own, which nobody asked to be solved
+        policy, d = tables(solution, message.statement.step)
+        facts |= {
+            "shape": list(policy.shape),
+            "expected_return": _plain(solution.expected_return),
+            "danger_share": float(d[scenario.danger].sum()) if scenario.danger.size else None,
+            "visits": message.statement.horizon == TOTAL,
+        }
+        arrays |= {"table": policy.astype("<f4").ravel(), "occupancy": d.astype("<f4").ravel()}
+    return pack_arrays(facts, arrays)
 
 
 def has_map(mdp: MDP) -> bool:

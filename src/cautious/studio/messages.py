@@ -30,29 +30,40 @@ HABITS = ("careful", "random")
 EXPORTS = ("report", "policy", "problem")
 # the maps that a page can have on the screen
 SIDES = ("map", "left", "right")
+METHODS = ("paper", "primal-dual", "plug-in")
+CONTROLS = ("pause", "resume", "stop")
+LARGEST_RACE = 10_000_000
 
 
 @dataclass(frozen=True)
 class Message:
     """What a page asks.
 
-    ``kind`` is "solve" (best policy, then the frontier), "walk" (what the walkers of a ``side`` need), "open" (read a
-    saved statement), or a file to export, one of ``EXPORTS``.
+    ``kind`` is "solve" (best policy, then the frontier), "walk" (what the walkers of a ``side`` need), "race" (learn
+    with up to ``samples``), "open" (read a saved statement), or a file to export, one of ``EXPORTS``.
     """
 
     kind: str
     number: int
     statement: Statement
     side: str = ""
+    samples: int = 0
 
 
-def parse(text: str) -> Message:
+@dataclass(frozen=True)
+class Control:
+    """Pause, resume or stop the race of a page."""
+
+    what: str
+
+
+def parse(text: str) -> Message | Control:
     """The message in a text, or an InputError."""
     if len(text) > LARGEST_MESSAGE:
         raise InputError(f"the message has {len(text):,} characters; at most {LARGEST_MESSAGE:,} are read")
     content = _json("the message", text)
     keys = {"solve": ("statement",), "walk": ("statement", "side"), "export": ("statement", "what")}
-    keys["open"] = ("text",)
+    keys |= {"open": ("text",), "race": ("statement", "samples"), "control": ("what",)}
     if not isinstance(content, Mapping):
         raise InputError(f"a message is a JSON object, found {_found(content)}")
     kind = one_of("type", content.get("type"), keys)
@@ -60,9 +71,12 @@ def parse(text: str) -> Message:
     number = _whole("number", content["number"], 0, LARGEST_NUMBER)
     if kind == "export":
         kind = one_of("what", content["what"], EXPORTS)
+    if kind == "control":
+        return Control(one_of("what", content["what"], CONTROLS))
     side = one_of("side", content["side"], SIDES) if "side" in content else ""
+    samples = _whole("samples", content["samples"], 1, LARGEST_RACE) if "samples" in content else 0
     if kind != "open":
-        return Message(kind, number, read_statement(content["statement"]), side)
+        return Message(kind, number, read_statement(content["statement"]), side, samples)
     if not isinstance(content["text"], str):
         raise InputError(f"text must be the content of a saved grid, found {_found(content['text'])}")
     saved = read_statement(_json("the file", content["text"]))

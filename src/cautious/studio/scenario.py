@@ -189,7 +189,7 @@ class Scenario:
         if choice.kind == "peak":
             return PeakExposure(areas(self.mdp, self.danger))
         if choice.kind in ("kl", "tv"):
-            prior = self.careful_policy if choice.habit == "careful" else uniform_policy(self.mdp.allowed)
+            prior = self.habit(choice.habit)
             return KL(prior) if choice.kind == "kl" else TotalVariation(prior)
         if choice.kind == "cvar":
             return CVaR(choice.level)
@@ -197,6 +197,10 @@ class Scenario:
             raise InputError("this problem came without a risk of its own; choose another one")
         plain: dict[str, Risk | None] = {"own": self.own, "variance": Variance(), "entropy": Entropy(), "none": None}
         return plain[choice.kind]
+
+    def habit(self, name: str) -> Array:
+        """The policy (S, A) of a careful or of a random walker."""
+        return self.careful_policy if name == "careful" else uniform_policy(self.mdp.allowed)
 
     @cached_property
     def careful_policy(self) -> Array:

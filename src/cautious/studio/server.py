@@ -16,7 +16,7 @@ from cautious.studio import answers, messages
 from cautious.studio.guard import Guard
 from cautious.studio.scenario import EXAMPLES, LARGEST_SIDE
 from cautious.studio.session import Session
-from cautious.studio.websocket import Conversation
+from cautious.studio.websocket import MAX_RACES, Conversation
 
 HOST = "127.0.0.1"
 MAX_PAGES = 64
@@ -54,6 +54,7 @@ class Studio:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max(2, os.cpu_count() or 1)))
     pages: int = 0
+    lanes: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MAX_RACES))
 
     def preload(self) -> None:
         """Load what the first answer needs while the browser still opens."""
@@ -102,7 +103,7 @@ def application(studio: Studio, port: int) -> Any:
         studio.pages += 1
         try:
             session = Session(studio.opened, studio.time_limit_seconds)
-            await Conversation(page, session, studio.pool, studio.hello()).run()
+            await Conversation(page, session, studio.pool, studio.hello(), studio.lanes).run()
         finally:
             studio.pages -= 1
 

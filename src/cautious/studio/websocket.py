@@ -8,6 +8,7 @@ computed later.
 import asyncio
 import contextlib
 import json
+import threading
 import time
 import traceback
 from collections import deque
@@ -15,9 +16,12 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from cautious.errors import CautiousError, InputError
 from cautious.studio import answers
-from cautious.studio.messages import Message, number_of, parse
+from cautious.studio.messages import Control, Message, number_of, parse
+from cautious.studio.race import Race
 from cautious.studio.scenario import Statement
 from cautious.studio.session import Session
 
@@ -27,18 +31,24 @@ if TYPE_CHECKING:
 UNINTERRUPTED_SECONDS = 0.25
 QUIET_SECONDS = 0.15
 MAX_FILES = 3
+MAX_RACES = 2
+RACE_SEED = 0
 FAULT = "something went wrong that should not; the terminal of the studio shows what"
 
 
 class Conversation:
     """Reads, works and answers until the page is gone."""
 
-    def __init__(self, socket: "WebSocket", session: Session, pool: Executor, greeting: str) -> None:
-        self.socket, self.session, self.pool = socket, session, pool
+    def __init__(
+        self, socket: "WebSocket", session: Session, pool: Executor, greeting: str, lanes: threading.Semaphore
+    ) -> None:
+        self.socket, self.session, self.pool, self.lanes = socket, session, pool, lanes
         self.greeting = greeting
         # of each kind and side only the newest is answered
         self.newest: dict[str, Message] = {}
         self.files: deque[Message] = deque()
+        self.race: Race | None = None
+        self.racing: asyncio.Task[None] | None = None
         self.wake = asyncio.Event()
         self.closed = False
         # what was solved last, and the statement whose curve the page has, without its caution
@@ -55,7 +65,9 @@ class Conversation:
             # a thread cannot be ended from outside: it is asked to stop, and its result is dropped
             self.closed = True
             worker.cancel()
-            await asyncio.wait([worker])
+            if self.race is not None:
+                self.race.control("stop")
+            await asyncio.wait([worker] if self.racing is None else [worker, self.racing])
 
     async def _listen(self) -> None:
         while not self.closed:
@@ -68,7 +80,14 @@ class Conversation:
             except CautiousError as error:
                 await self._send(answers.error_message(number_of(text), str(error)))
 
-    async def _take(self, message: Message) -> None:
+    async def _take(self, message: Message | Control) -> None:
+        if isinstance(message, Control):
+            if self.race is not None:
+                self.race.control(message.what)
+            return
+        if message.kind == "race":
+            self._begin_race(message)
+            return
         if message.kind == "open":
             statement = message.statement.plain()
             await self._send(json.dumps({"type": "opened", "statement": statement}))
@@ -80,6 +99,30 @@ class Conversation:
         else:
             raise InputError(f"{MAX_FILES} files are being made already; wait for them")
         self.wake.set()
+
+    def _begin_race(self, message: Message) -> None:
+        if self.race is not None:
+            raise InputError("a race is running already; stop it first")
+        if not self.lanes.acquire(blocking=False):
+            raise InputError(f"{MAX_RACES} races are running in this studio; try again when one has ended")
+        loop = asyncio.get_running_loop()
+
+        def tell(head: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+            if not self.closed:
+                asyncio.run_coroutine_threadsafe(self._send(answers.pack_arrays(head, arrays)), loop).result()
+
+        # a session of its own: two threads must not share one
+        session = Session(self.session.opened, self.session.time_limit_seconds)
+        self.race = Race(session, message.statement, message.samples, RACE_SEED, message.number, tell)
+        self.racing = asyncio.create_task(self._race(self.race, message))
+
+    async def _race(self, race: Race, message: Message) -> None:
+        try:
+            # not in the pool, where solutions would wait for it
+            await self._try(lambda _: race.run(), message, None)
+        finally:
+            self.race = None
+            self.lanes.release()
 
     async def _work(self) -> None:
         while not self.closed:
@@ -99,13 +142,15 @@ class Conversation:
     async def _answer(self, message: Message) -> None:
         work = {"solve": self._solution, "walk": self._walk}.get(message.kind, self._file)
         self.solved = None if message.kind == "solve" else self.solved
-        if await self._try(work, message) and message.kind == "solve":
+        if await self._try(work, message, self.pool) and message.kind == "solve":
             self.solved = message
 
-    async def _try(self, work: Callable[[Message], str | bytes | None], message: Message) -> bool:
+    async def _try(
+        self, work: Callable[[Message], str | bytes | None], message: Message, pool: Executor | None
+    ) -> bool:
         """Send what the work makes of a message, or what is wrong with it; whether all went well."""
         try:
-            answer = await self._in_thread(work, message)
+            answer = await asyncio.get_running_loop().run_in_executor(pool, work, message)
         except CautiousError as error:
             answer, went_well = answers.error_message(message.number, str(error)), False
         except Exception:
@@ -122,7 +167,7 @@ class Conversation:
         key = message.statement.curve_key
         if key == self.drawn or not await self._is_quiet():
             return
-        await self._try(self._curve, message)
+        await self._try(self._curve, message, self.pool)
 
     async def _send(self, message: str | bytes) -> None:
         """Send, unless the page is gone."""
@@ -175,6 +220,3 @@ class Conversation:
         name, media, content = answers.export(message.kind, statement, self.session.scenario(statement), solution)
         head = {"type": "file", "number": message.number, "name": name, "media": media}
         return answers.pack(head, content)
-
-    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self.pool, work, *arguments)

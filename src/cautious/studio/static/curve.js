@@ -1,10 +1,10 @@
 // Return against risk, for all cautions, or against the only limit; and where the present answer is.
 
 import { percent, show } from "./numbers.js";
+import { label, node, scale, setAttributes } from "./svg.js";
 
 const SPACE = { left: 62, right: 16, top: 14, bottom: 40 };
 const REACH = 16;
-const SVG = "http://www.w3.org/2000/svg";
 
 export class Curve {
   constructor(box, choose) {
@@ -102,35 +102,6 @@ export class Curve {
   }
 }
 
-function node(name, attributes) {
-  const made = document.createElementNS(SVG, name);
-  setAttributes(made, attributes);
-  return made;
-}
-
-function setAttributes(made, attributes) {
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-}
-
-/** A linear scale with a little air around the values times the factor, and a few round ticks of these. */
-function scale(values, from, to, factor = 1) {
-  let low = factor * Math.min(...values);
-  let high = factor * Math.max(...values);
-  const size = Math.max(Math.abs(low), Math.abs(high));
-  // values that differ by rounding only are one value
-  const air = high - low > 1e-6 * size ? (high - low) * 0.06 : size * 0.05 || 1;
-  low -= air;
-  high += air;
-  const rough = (high - low) / 5;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= rough);
-  const ticks = [];
-  for (let k = Math.ceil(low / step); k * step <= high; k += 1) ticks.push(k * step);
-  const holds = (at) => at >= Math.min(from, to) && at <= Math.max(from, to);
-  const place = (tick) => Number((from + ((tick - low) / (high - low)) * (to - from)).toFixed(2));
-  return { ticks, holds, place, to: (value) => place(factor * value), text: (tick) => rounded(tick, step) };
-}
-
 function axes(x, y, width, height, { risk, share, limit }) {
   const floor = height - SPACE.bottom;
   const parts = [];
@@ -146,15 +117,4 @@ function axes(x, y, width, height, { risk, share, limit }) {
   parts.push(label(width - SPACE.right, height - 4, name, "end"));
   parts.push(label(SPACE.left + 6, SPACE.top + 2, "↑ expected return", "start"));
   return parts;
-}
-
-function label(x, y, text, anchor) {
-  const made = node("text", { x, y, "text-anchor": anchor });
-  made.textContent = text;
-  return made;
-}
-
-/** A tick without digits that only rounding made. */
-function rounded(tick, step) {
-  return show(Math.abs(tick) < step / 1e6 ? 0 : Number(tick.toPrecision(10)), 6);
 }

@@ -4,7 +4,7 @@ const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;
 
 export class Link {
-  /** `on` has hello, solution, frontier, walk, file, opened, error and state. */
+  /** `on` has hello, solution, frontier, walk, race, file, opened, error and state. */
   constructor(on) {
     this.on = on;
     this.number = 0;
@@ -38,6 +38,17 @@ export class Link {
   /** What walkers of a side need. */
   walk(side, statement) {
     if (this.isOpen) this.say("walk", { statement, side }, statement);
+  }
+
+  /** Learn a problem with up to so many samples; false where nobody listens. */
+  race(statement, samples) {
+    if (this.isOpen) this.say("race", { statement, samples }, statement);
+    return this.isOpen;
+  }
+
+  /** Pause, resume or stop the race. */
+  control(what) {
+    if (this.isOpen) this.say("control", { what }, null);
   }
 
   export(what, statement) {

@@ -41,13 +41,14 @@ const link = new Link({
   solution,
   frontier,
   walk: (head, payload, question) => views.walk(head, payload, question),
+  race: (head, payload, question) => views.raced(head, payload, question),
   state,
   error,
   file: (head, payload) => files.receive(head, payload),
   opened: (head) => files.opened(head),
 });
 const files = new Files(store, link, banner);
-const views = new Views(link, map, rowsOf);
+const views = new Views(link, map, rowsOf, answerOf);
 let greeting = null;
 let opened = null;
 let shown = null;
@@ -145,7 +146,7 @@ function solution(head, payload, { statement, at: asked }) {
   answered();
   const rows = rowsOf(statement);
   if (rows === null) table.show(head.table, head.visits);
-  else showOnMap(head, payload, rows, statement.grid !== null);
+  else showOnMap(head, payload, rows, statement);
   const hasRisk = statement.risk.kind !== "none";
   const limit = onlyLimit(statement);
   readOut(head, hasRisk, statement.step ?? 0);
@@ -169,19 +170,25 @@ function rowsOf({ grid }) {
   return grid === null ? opened.rows : grid.rows;
 }
 
-function showOnMap(head, payload, rows, isGrid) {
+function showOnMap(head, payload, rows, statement) {
   const size = head.shape[0] * head.shape[1];
-  map.show({
-    rows,
-    policy: new Float32Array(payload, 0, size),
-    occupancy: new Float32Array(payload, 4 * size, size),
-    n_actions: head.shape[1],
-    arrows: isGrid ? MOVES : opened.arrows,
-    names: isGrid ? MOVES : opened.actions,
-    still: isGrid ? goalsOf(rows) : new Set(opened.still),
-    visits: head.visits,
-  });
+  const tables = [new Float32Array(payload, 0, size), new Float32Array(payload, 4 * size, size)];
+  map.show(answerOf(statement, rows, ...tables, head));
   if (map.cursor !== null) at("here").textContent = map.describe(...map.cursor);
+}
+
+/** What a map shows: tables of a policy and of its occupancy, by state and action. */
+function answerOf({ grid }, rows, policy, occupancy, { visits = false, shape }) {
+  return {
+    rows,
+    policy,
+    occupancy,
+    n_actions: shape[1],
+    arrows: grid === null ? opened.arrows : MOVES,
+    names: grid === null ? opened.actions : MOVES,
+    still: grid === null ? new Set(opened.still) : goalsOf(rows),
+    visits,
+  };
 }
 
 function frontier(head, _, { statement }) {
@@ -220,6 +227,7 @@ function error(head, _, question) {
   answered();
   banner(head.message.charAt(0).toUpperCase() + head.message.slice(1));
   // figures of another question must not pass for the answer to this one
+  if (question?.type === "race") views.race.refused(at("banner").textContent);
   if (question !== null && question.type !== "solve") return;
   document.body.classList.add("stale");
   readNothing();
@@ -228,6 +236,7 @@ function error(head, _, question) {
 
 function state(isOpen, reason) {
   answered();
+  if (!isOpen) views?.race.lost();
   document.body.classList.toggle("stale", !isOpen);
   banner(isOpen ? "" : reason || GONE);
 }

@@ -4,7 +4,7 @@ import { Arrows, colours, drawCell, VECTORS } from "./cells.js";
 import { percent, show } from "./numbers.js";
 
 const MARKS = { ".": "floor", "#": "wall", D: "danger", G: "goal", R: "reward", S: "start" };
-// what stands above and below the map on a wide screen, in pixels
+// what stands above and below the map of the page on a wide screen, in pixels
 const OTHERS = 275;
 const LARGEST_CELL = 84;
 
@@ -15,8 +15,9 @@ export function statesOf(rows) {
 }
 
 export class WorldMap {
-  constructor(canvas) {
-    this.canvas = canvas;
+  /** `room` gives the largest height in pixels. */
+  constructor(canvas, room = () => Math.max(320, innerHeight - OTHERS)) {
+    Object.assign(this, { canvas, room });
     this.pen = canvas.getContext("2d");
     this.rows = ["."];
     this.states = statesOf(this.rows);
@@ -63,9 +64,9 @@ export class WorldMap {
 
   fit() {
     const width = this.canvas.parentElement.clientWidth;
-    const height = Math.max(320, innerHeight - OTHERS);
-    const room = Math.min(width / this.rows[0].length, height / this.rows.length, LARGEST_CELL);
-    const size = Math.max(5, Math.floor(room));
+    if (width === 0) return;
+    const fitting = Math.min(width / this.rows[0].length, this.room() / this.rows.length, LARGEST_CELL);
+    const size = Math.max(3, Math.floor(fitting));
     this.size = size;
     this.scale = devicePixelRatio || 1;
     this.canvas.width = Math.round(size * this.rows[0].length * this.scale);

@@ -1,43 +1,94 @@
-// What is shown of a problem beside its map: walkers.
+// The three views of a problem: its map with walkers, side by side, and the learning race.
 
+import { neutral, Sides } from "./sides.js";
+import { Race } from "./race.js";
 import { arraysOf } from "./walk.js";
 import { WalkedMap, Walkers } from "./walkers.js";
 
 // while a slider moves, walkers wait
 const PAUSE_MILLISECONDS = 150;
+const VIEWS = ["world", "sides", "race"];
 const at = (id) => document.getElementById(id);
 
 export class Views {
-  /** `rowsOf` gives the map of a statement, or null. */
-  constructor(link, map, rowsOf) {
-    Object.assign(this, { link, rowsOf, statement: null, waiting: null });
+  /** `rowsOf` gives the map of a statement, or null; `answerOf` what a map shows of it. */
+  constructor(link, map, rowsOf, answerOf) {
+    Object.assign(this, { link, rowsOf, statement: null, waiting: null, view: "world" });
     this.map = new WalkedMap(at("map-walkers"), map, at("map-walked"));
     this.walkers = new Walkers(() => this.ask());
+    this.sides = new Sides(answerOf);
+    this.race = new Race(link, answerOf);
     this.walkers.show([this.map]);
+    for (const name of VIEWS) {
+      at(`tab-${name}`).addEventListener("click", () => this.choose(name));
+      at(`tab-${name}`).addEventListener("keydown", (event) => this.key(event, name));
+    }
+  }
+
+  key(event, name) {
+    const shift = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (shift === undefined) return;
+    event.preventDefault();
+    const next = VIEWS[(VIEWS.indexOf(name) + shift + VIEWS.length) % VIEWS.length];
+    this.choose(next);
+    at(`tab-${next}`).focus();
+  }
+
+  choose(view) {
+    this.view = view;
+    for (const name of VIEWS) {
+      at(name).hidden = name !== view;
+      at(`tab-${name}`).setAttribute("aria-selected", String(name === view));
+      at(`tab-${name}`).tabIndex = name === view ? 0 : -1;
+    }
+    // one set of controls for all walkers
+    if (view === "sides") at("sides").querySelector(".panels").after(at("walk-box"));
+    else at("map-frame").after(at("walk-box"));
+    at("map-walked").hidden = view !== "world";
+    this.walkers.show(view === "sides" ? this.sides.maps : view === "world" ? [this.map] : []);
+    this.ask();
   }
 
   /** Nothing is known any more. */
   clear() {
     this.statement = null;
     this.map.clear();
+    this.sides.clear();
   }
 
   solved(statement) {
     this.statement = statement;
     at("walk-box").hidden = this.rowsOf(statement) === null;
+    this.race.show(statement, this.rowsOf(statement));
     this.ask();
   }
 
-  /** Ask what the walkers need, when nothing has changed for a moment. */
+  /** Ask for what the view needs, when nothing has changed for a moment. */
   ask() {
     clearTimeout(this.waiting);
-    if (!this.walkers.isRunning || this.statement === null || this.rowsOf(this.statement) === null) return;
-    this.waiting = setTimeout(() => this.link.walk("map", this.statement), PAUSE_MILLISECONDS);
+    if (this.statement !== null) this.waiting = setTimeout(() => this.askNow(), PAUSE_MILLISECONDS);
+  }
+
+  askNow() {
+    const { statement } = this;
+    if (this.view === "world" && this.walkers.isRunning && this.rowsOf(statement) !== null)
+      this.link.walk("map", statement);
+    if (this.view !== "sides") return;
+    this.link.walk("left", neutral(statement));
+    this.link.walk("right", statement);
   }
 
   walk(head, payload, { statement }) {
-    const model = { ...head, ...arraysOf(head, payload) };
     const rows = this.rowsOf(statement);
-    if (statement === this.statement) this.walkers.follow(this.map, model, this.map.map.spots(rows));
+    if (head.side !== "map") {
+      if (this.view === "sides") this.sides.show(head, payload, statement, rows, this.walkers);
+    } else if (statement === this.statement) {
+      const model = { ...head, ...arraysOf(head, payload) };
+      this.walkers.follow(this.map, model, this.map.map.spots(rows));
+    }
+  }
+
+  raced(head, payload, { statement }) {
+    this.race.take(head, payload, statement, this.rowsOf(statement));
   }
 }
