@@ -19,6 +19,7 @@ from cautious.report.accuracy import shares_of_time, shown_return, shown_risk
 from cautious.report.barriers import barrier_requirements, risk_figure
 from cautious.report.canvas import require_matplotlib
 from cautious.report.contributions import contributions, contributions_table
+from cautious.report.groups import grouped
 from cautious.report.over_steps import as_one_table
 from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_over_steps, plot_returns, plot_risk_map
 from cautious.report.reproduction_code import reproduction
@@ -252,8 +253,12 @@ def _over_steps(solution: Solution) -> str:
 
 def _behaviour(solution: Solution, comparison: NeutralComparison | None) -> str:
     """Which states the policy visits, what it does there, and what it earns."""
-    on_map = fits_grid(solution.mdp)
+    on_map, groups, note = fits_grid(solution.mdp), grouped(solution), ""
     alt, caption = "Bars of the most visited states", "The states that are visited most."
+    if groups is not None:
+        visited, solution = int(np.count_nonzero(shares_of_time(solution))), groups.solution
+        alt, caption = "Bars of the groups of states", "Where the time is spent, by groups of states."
+        note = pieces.paragraphs([f"The policy visits {visited:,} states, shown here in groups. {groups.how}"])
     if on_map:
         alt = "Map of the visited cells with the policy's actions as arrows"
         caption = (
@@ -279,7 +284,7 @@ def _behaviour(solution: Solution, comparison: NeutralComparison | None) -> str:
             "the time flows, down on the right and up on the left.",
         )
     table = pieces.table(busiest_table(solution))
-    return pieces.section("What the policy does", pieces.figures(*drawn), pieces.beside(graph, table))
+    return pieces.section("What the policy does", note, pieces.figures(*drawn), pieces.beside(graph, table))
 
 
 def _map_letters(mdp: MDP) -> str:
