@@ -10,6 +10,7 @@ import ast
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
@@ -530,7 +531,7 @@ def one_drag() -> Callable[[], object]:
     async def drag() -> None:
         later = replace(statement, caution=2.0).plain()
         text = json.dumps({"type": "solve", "number": 1, "statement": later})
-        conversation = Conversation(_Page(text), session, _Inline(), "{}")
+        conversation = Conversation(_Page(text), session, _Inline(), "{}", threading.Semaphore())
         conversation.drawn = replace(statement, caution=0.0)
         await conversation.run()
 
