@@ -110,6 +110,7 @@ UNIFORM = np.full(6, 1 / 6)
 PROBLEM = ca.Problem(MDP, ca.Entropy(), 0.1)
 SOLUTION = ca.solve(ca.Problem(MDP))
 AGENT = SOLUTION.agent()
+RETURNS = ca.solve(PROBLEM).return_distribution()
 LINE = np.abs(np.arange(6.0)[:, None] - np.arange(6.0))
 LOG = {"state": [0, 0, 1], "action": [0, 1, 0], "reward": [0.0, 1.0, 0.5], "next_state": [1, 0, 0]}
 TASKS = np.stack([MDP.rewards, 1 - MDP.rewards])
@@ -304,6 +305,9 @@ FUNCTIONS = {
     "SolutionAgent reset": (AGENT.reset, AGENT.reset, dict),
     "SolutionAgent act": (AGENT.act, AGENT.act, lambda: {"state": 0}),
     "SolutionAgent observe": (AGENT.observe, AGENT.observe, lambda: {"reward": 0.0, "next_state": 0}),
+    "ReturnDistribution quantile": (RETURNS.quantile, RETURNS.quantile, lambda: {"share": 0.5}),
+    "ReturnDistribution cvar": (RETURNS.cvar, RETURNS.cvar, lambda: {"level": 0.5}),
+    "ReturnDistribution below": (RETURNS.below, RETURNS.below, lambda: {"threshold": 0.5}),
     "from_kernel": (
         ca.from_kernel,
         ca.from_kernel,
@@ -409,6 +413,7 @@ GIVEN = {
     "OffPolicy",
     "PrimalDual",
     "Progress",
+    "ReturnDistribution",
     "Risk",
     "Simulator",
     "Solution",

@@ -53,6 +53,7 @@ _HOME = {
     "Solution": "cautious.solution",
     "SolutionAgent": "cautious.solution_agent",
     "MemoryPolicy": "cautious.returns.memory_policy",
+    "ReturnDistribution": "cautious.returns.forward",
     "ConstraintValue": "cautious.solution",
     "Status": "cautious.status",
     "load": "cautious.solution",
@@ -137,6 +138,7 @@ __all__ = [
     "Return",
     "ReturnBelow",
     "ReturnCVaR",
+    "ReturnDistribution",
     "ReturnEVaR",
     "ReturnEntropic",
     "ReturnVariance",
@@ -240,6 +242,7 @@ if TYPE_CHECKING:
     from cautious.models.tabular import MDP
     from cautious.problem import Problem
     from cautious.problem_files.reading import read_problem
+    from cautious.returns.forward import ReturnDistribution
     from cautious.returns.memory_policy import MemoryPolicy
     from cautious.risks.base import Risk
     from cautious.risks.divergence import KL, Entropy, Quadratic, TotalVariation

@@ -20,7 +20,9 @@ from cautious.models.horizons import Horizon, as_horizon, require_room
 from cautious.models.memory import with_memory
 from cautious.models.tabular import MDP, Memory
 from cautious.problem import Problem
+from cautious.returns.forward import ReturnDistribution
 from cautious.returns.memory_policy import MemoryPolicy
+from cautious.returns.plain import return_distribution
 from cautious.solution_agent import SolutionAgent, observed_states, with_entered
 from cautious.status import Status
 
@@ -235,6 +237,23 @@ class Solution:
         'repair'
         """
         return SolutionAgent(self.mdp, self.policy, self.memory_policy)
+
+    def return_distribution(self) -> ReturnDistribution:
+        """How the return of an episode is distributed: computed from the model, not simulated.
+
+        Of a learned solution this is the return in the counted model. See ``ca.ReturnDistribution``.
+
+        Examples
+        --------
+        >>> import cautious as ca
+        >>> machine = ca.worlds.machine_replacement()
+        >>> returns = ca.solve(ca.Problem(machine, horizon=12)).return_distribution()
+        >>> low, high = returns.quantile(0.05)
+        >>> round(low), returns.is_exact
+        (0, False)
+        """
+        self.mdp.require_transitions("the distribution of the return")
+        return return_distribution(self.mdp, self.policy, self.memory_policy)
 
     def report(self, path: str | os.PathLike[str], problem: Problem | None = None) -> None:
         """Write one self-contained HTML page about this solution (extra ``plot``).

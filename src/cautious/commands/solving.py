@@ -188,6 +188,7 @@ def evaluate(
     """
     import cautious as ca
     from cautious.commands.policies import evaluated_risk, problem_horizon, read_policy, watched_sets
+    from cautious.evaluation.evaluate import TAIL_LEVEL
     from cautious.evaluation.policy_rows import policy_table
     from cautious.occupancy import check_policy
     from cautious.report.text_tables import evaluation_table
@@ -225,6 +226,10 @@ def evaluate(
     content["quantile_intervals"] = {
         percent: [shared.plain(end) for end in ends] for percent, ends in found.quantile_intervals.items()
     }
+    if (known := found.exact_returns) is not None:
+        content["exact_quantiles"] = {percent: known.quantile(percent / 100) for percent in found.quantiles}
+        low, high = known.cvar(TAIL_LEVEL)
+        content["exact_mean_of_worst_5_percent"] = [-high, -low]
     content |= {"exposure": found.exposure, "exact_exposure": found.exact_exposure}
     content |= {"risk_label": asked.risk_label, "exact_risk": shared.plain(exact_risk)}
     content["requirements"] = [

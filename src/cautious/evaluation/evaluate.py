@@ -5,9 +5,10 @@ horizon sees. Episodes are simulated as long as the horizon says; where it says 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,10 @@ from cautious.models.simulators import Simulator, known_of
 from cautious.models.tabular import MDP, state_indices
 from cautious.occupancy import check_policy, policy_occupancy
 from cautious.returns.earnings import earnings_of
-from cautious.returns.forward import follow
+from cautious.returns.forward import ReturnDistribution, follow
 from cautious.returns.memory_policy import MemoryPolicy
 from cautious.returns.moments import RELATIVE_ROUNDING, return_moments
+from cautious.returns.plain import is_affordable, return_distribution
 from cautious.runtime.executors import Workers, checked_executor
 from cautious.solution import Solution
 
@@ -38,6 +40,10 @@ MOST_EPISODES = 10_000_000_000
 # episodes that are simulated side by side, from one generator
 BLOCK = 2**14
 PERCENTS = (5, 25, 50, 75, 95)
+# of the conditional value at risk of the return in tables and drawings
+TAIL_LEVEL = 0.95
+# bounds that differ by less than this share of the standard deviation are written as one number
+SAME_SHARE = 1e-4
 # steps of an episode whose mean reward stands for the long run
 STEPS_OF_AVERAGE = 10_000
 
@@ -72,6 +78,8 @@ class Evaluation:
         reward of a step in the long run, "total" the reward until an absorbing state.
     episodes, seed, discount
         How it was simulated.
+    computed_returns
+        What ``exact_returns`` calls.
 
     Examples
     --------
@@ -98,20 +106,37 @@ class Evaluation:
     exact_exposure: dict[str, float] | None = None
     criterion: Horizon = None
     quantile_intervals: dict[int, tuple[float, float]] = field(default_factory=dict)
+    computed_returns: Callable[[], ReturnDistribution] | None = field(default=None, repr=False, compare=False)
 
-    def table(self) -> list[tuple[str, float, float | None]]:
-        """Rows (what, simulated, exact) for printing."""
+    @cached_property
+    def exact_returns(self) -> ReturnDistribution | None:
+        """How the return is distributed, without simulation; None where that is not known, or takes too long.
+
+        Computed when it is asked for. ``solution.return_distribution()`` takes the time it takes.
+        """
+        return None if self.computed_returns is None else self.computed_returns()
+
+    def table(self) -> list[tuple[str, float, float | tuple[float, float] | None]]:
+        """Rows (what, simulated, exact) for printing; a pair are bounds, between which the exact figure is."""
         spread = None if self.exact_variance is None else math.sqrt(self.exact_variance)
         what = "return"
         if self.criterion == AVERAGE:
             what = "reward per step"
-        rows: list[tuple[str, float, float | None]] = [
+        rows: list[tuple[str, float, float | tuple[float, float] | None]] = [
             (f"mean {what}", self.mean, self.exact_mean),
             ("standard error of the mean", self.standard_error, None),
             (f"variance of the {what}", self.variance, self.exact_variance),
             (f"standard deviation of the {what}", math.sqrt(self.variance), spread),
         ]
-        rows += [(f"{percent} % quantile of the {what}", value, None) for percent, value in self.quantiles.items()]
+        known = self.exact_returns
+        for percent, value in self.quantiles.items():
+            exactly = None if known is None else as_bounds(known, known.quantile(percent / 100))
+            rows.append((f"{percent} % quantile of the {what}", value, exactly))
+        if known is not None:
+            worst = np.sort(self.returns)[: max(1, round(self.returns.size * (1 - TAIL_LEVEL)))]
+            low, high = known.cvar(TAIL_LEVEL)
+            name = f"mean of the worst {100 * (1 - TAIL_LEVEL):g} % of the {what}s"
+            rows.append((name, float(worst.mean()), as_bounds(known, (-high, -low))))
         exact, spent = self.exact_exposure or {}, "visits to" if self.criterion == TOTAL else "time in"
         rows += [(f"{spent} {name}", share, exact.get(name)) for name, share in self.exposure.items()]
         return rows
@@ -215,9 +240,12 @@ def evaluate(
         if memory is not None:
             followed = follow(earnings_of(mdp, memory.middle).with_steps(memory.n_steps), memory)
             exact["exact_mean"], exact["exact_variance"] = followed.returns.expectation, followed.returns.variance
+            exact["computed_returns"] = partial(_already_known, followed.returns)
             states = followed.visits.pairs.sum(axis=1)
         else:
             exact["exact_mean"], exact["exact_variance"] = return_moments(mdp, table)
+            if is_affordable(mdp, table):
+                exact["computed_returns"] = partial(return_distribution, mdp, table)
             states = policy_occupancy(mdp, table).pairs.sum(axis=1) if masks else np.empty(0)
         exact["exact_exposure"] = {name: float(states[mask].sum()) for name, mask in masks.items()}
     ended = mdp.ended if mdp is not None and criterion == TOTAL else None
@@ -249,6 +277,16 @@ def evaluate(
         criterion=criterion,
         **exact,
     )
+
+
+def as_bounds(returns: ReturnDistribution, bounds: tuple[float, float]) -> float | tuple[float, float]:
+    """The one number that both bounds are, but for what nobody would tell apart; else both."""
+    low, high = bounds
+    return 0.5 * (low + high) if high - low <= SAME_SHARE * math.sqrt(returns.variance) + returns.error else bounds
+
+
+def _already_known(returns: ReturnDistribution) -> ReturnDistribution:
+    return returns
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,17 @@ from cautious.report.barriers import PLAIN_RISK, RiskFigure, requirements_of, ri
 from cautious.report.limit_words import is_share, measure_words, shown_constraints
 from cautious.report.over_steps import as_one_table
 from cautious.report.trade_off import NeutralComparison, Step
-from cautious.report.words import action_name, is_learned, is_neutral, number, percent, source, state_name, unit_after
+from cautious.report.words import (
+    action_name,
+    is_learned,
+    is_neutral,
+    number,
+    number_or_bounds,
+    percent,
+    source,
+    state_name,
+    unit_after,
+)
 from cautious.solution import Solution
 from cautious.status import Status
 
@@ -80,7 +90,7 @@ def solution_table(solution: Solution) -> Table:
 def evaluation_table(evaluation: Evaluation) -> Table:
     """Simulated and exact figures side by side."""
     rows = tuple(
-        (name, number(simulated), "" if exact is None else number(exact))
+        (name, number(simulated), "" if exact is None else number_or_bounds(exact))
         for name, simulated, exact in evaluation.table()
     )
     title = f"{evaluation.episodes:,} episodes of {evaluation.horizon:,} steps, seed {evaluation.seed}"

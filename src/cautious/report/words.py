@@ -25,6 +25,14 @@ def number(value: float | None, digits: int = 5) -> str:
     return f"{value:{group}.0f}" if whole else f"{value + 0.0:{group}.{digits}g}"
 
 
+def number_or_bounds(value: float | tuple[float, float], digits: int = 5) -> str:
+    """A number, or the two numbers between which it is."""
+    if not isinstance(value, tuple):
+        return number(value, digits)
+    low, high = (number(end, digits) for end in value)
+    return low if low == high else f"{low} to {high}"
+
+
 def amount(value: float | None, mdp: MDP, digits: int = 5) -> str:
     """A number of units of reward, with the unit where the model names one."""
     text = number(value, digits)

@@ -1,25 +1,66 @@
-"""The return of a policy that remembers nothing of it, as a distribution: what was earned is only kept track of."""
+"""The return of a policy that remembers nothing of it, as a distribution: what was earned is only kept track of.
+
+Where few sums of rewards are possible, they are all told apart. Elsewhere targets are rounded to a grid at every step,
+which keeps the mean and the variance of every cell exact, and lets the spread within cells grow by about width^2 / 12 a
+step. What is earned after the steps that are followed adds its own variance. The number of steps balances the two.
+"""
 
 import math
 
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.models.encodings import EPS
+from cautious.errors import IncompatibleError
+from cautious.models.encodings import EPS, row_of_entries
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 from cautious.returns.backward import Grid
 from cautious.returns.earnings import Earnings, earnings_of
-from cautious.returns.forward import Followed, follow
-from cautious.returns.grids import SAME_SUM, exact_grids, possible_sums, range_of_return, target_grids
+from cautious.returns.forward import Followed, ReturnDistribution, follow
+from cautious.returns.grids import SAME_SUM, exact_grids, possible_sums
 from cautious.returns.memory_policy import MemoryPolicy
 from cautious.returns.moments import return_variance
 
-# nodes over the range of the return, at most, and pairs of a state and a node in all steps together
-MOST_NODES, MOST_PAIRS = 8000, 3e7
-# discounted for ever, steps are followed until no more than this share of a return is left
+# nodes of a grid; cells of all states in one step; moves of a cell along an outcome in all steps together
+LEAST_NODES, MOST_NODES, MOST_CELLS, MOST_MOVES = 50, 8000, 4e6, 1e8
+# cells cost so many moves each, even where nothing is in them
+MOVES_OF_CELL = 2
+# a distribution is computed unasked only in models with no more outcomes, and where so many nodes can be afforded
+MOST_OUTCOMES, WORTHWHILE_NODES = 2e5, 400
+# steps are followed until no more than this share of a return is left
 NEGLIGIBLE_SHARE, MOST_STEPS = 1e-7, 20_000
-# of a return that is not bounded, so many standard deviations are told apart
-DEVIATIONS = 12.0
+# of what may have been earned, so many standard deviations of the return are told apart
+DEVIATIONS = 8.0
+
+
+def return_distribution(mdp: MDP, policy: Array, memory: MemoryPolicy | None = None) -> ReturnDistribution:
+    """How the return of a policy (S, A) or (T, S, A) is distributed, or of one with ``memory``."""
+    if mdp.horizon == AVERAGE:
+        raise IncompatibleError('with horizon="average" no episode ends, and no return is distributed')
+    if mdp.has_reward_spread:
+        raise IncompatibleError(
+            "the distribution of the return needs the rewards of the outcomes: this model has rewards (S, A) whose "
+            "reward_square shows a spread; give rewards (S, A, S) or sparse (S*A, S)"
+        )
+    if memory is None:
+        return PlainPolicy(mdp, policy).followed().returns
+    return follow(earnings_of(mdp, memory.middle).with_steps(memory.n_steps), memory).returns
+
+
+def is_affordable(mdp: MDP, policy: Array) -> bool:
+    """Whether this policy without memory has a distribution worth its time, to be computed unasked."""
+    if mdp.horizon == AVERAGE or mdp.has_reward_spread or mdp.transitions.nnz > MOST_OUTCOMES:
+        return False
+    steps = float(mdp.horizon) if isinstance(mdp.horizon, int) else 1000.0
+    if mdp.horizon is None:
+        steps = 1.0 if mdp.discount == 0 else max(1.0, math.log(0.01) / math.log(mdp.discount))
+    return MOST_MOVES / (steps * _moves_of_step(mdp, policy)) >= WORTHWHILE_NODES
+
+
+def _moves_of_step(mdp: MDP, policy: Array) -> float:
+    """For each node, the outcomes of the pairs that a policy uses, and what empty cells cost."""
+    used = (policy > 0).any(axis=0) if policy.ndim == 3 else policy > 0
+    return float(MOVES_OF_CELL * mdp.n_states + np.count_nonzero(used.ravel()[row_of_entries(mdp.transitions)]))
 
 
 class PlainPolicy:
@@ -28,38 +69,50 @@ class PlainPolicy:
     def __init__(self, mdp: MDP, policy: Array) -> None:
         self.policy = policy
         self.mean, variance = return_variance(mdp, policy)
-        self.earnings = self._long_enough(earnings_of(mdp), policy)
-        self.tracker = self._tracker(math.sqrt(variance))
+        self.deviation = math.sqrt(variance)
+        self._earnings, self._moves = earnings_of(mdp), _moves_of_step(mdp, policy)
 
     def followed(self, rate: float = 0.0) -> Followed:
         """What it does and earns."""
-        return follow(self.earnings, self.tracker, rate, instead=self.policy)
+        expected = self._expected(rate > 0)
+        earnings = self._earnings.with_steps(expected.size - 1)
+        return follow(earnings, self._tracker(earnings, expected), rate, instead=self.policy)
 
-    def _long_enough(self, earnings: Earnings, policy: Array) -> Earnings:
-        mdp = earnings.mdp
-        if isinstance(mdp.horizon, int):
-            return earnings
+    def _expected(self, late: bool) -> Array:
+        """What is earned on average before each step, and at the end of those that are followed; (steps + 1,).
+
+        Exponentials count what is earned ``late``; the grid does not matter to them.
+        """
+        mdp, rewards = self._earnings.mdp, self._earnings.rewards
+        steps = mdp.horizon if isinstance(mdp.horizon, int) else MOST_STEPS
         if mdp.horizon is None:
-            steps = 1 if mdp.discount == 0 else math.ceil(math.log(NEGLIGIBLE_SHARE) / math.log(mdp.discount))
-            return earnings.with_steps(min(max(1, steps), MOST_STEPS))
-        chain, mass, steps = mdp.under(policy).T.tocsr(), np.where(mdp.ended, 0.0, mdp.start), 1
-        while steps < MOST_STEPS and mass.sum() > NEGLIGIBLE_SHARE:
-            mass, steps = np.where(mdp.ended, 0.0, chain @ mass), steps + 1
-        return earnings.with_steps(steps)
+            steps = self._steps_for_ever(late)
+        mass, expected = np.array(mdp.start), [0.0]
+        for t in range(steps):
+            pairs = mass[:, None] * (self.policy[t] if self.policy.ndim == 3 else self.policy)
+            expected.append(expected[-1] + mdp.discount**t * float(np.sum(pairs * rewards)))
+            mass = mdp.flow_into(pairs)
+            if mdp.horizon == TOTAL and mass[~mdp.ended].sum() <= NEGLIGIBLE_SHARE:
+                break
+        return np.array(expected)
 
-    def _tracker(self, deviation: float) -> MemoryPolicy:
-        earnings = self.earnings
+    def _steps_for_ever(self, late: bool) -> int:
+        """Until next to nothing is left, or as many as leave the least spread in cells."""
+        gamma = self._earnings.mdp.discount
+        steps = 1 if gamma == 0 else math.ceil(math.log(NEGLIGIBLE_SHARE) / math.log(gamma))
+        n_steps = np.arange(1, min(max(1, steps), MOST_STEPS) + 1)
+        rounding = n_steps * (2 * DEVIATIONS / self._nodes(n_steps)) ** 2 / 12
+        return int(n_steps[-1] if late else n_steps[np.argmin(rounding + gamma ** (2.0 * n_steps))])
+
+    def _nodes(self, n_steps: Array) -> Array:
+        """So many nodes can be afforded, for so many steps."""
+        most = min(MOST_NODES, MOST_CELLS / self._earnings.mdp.n_states)
+        return np.clip(MOST_MOVES / (n_steps * self._moves), LEAST_NODES, max(LEAST_NODES, most))
+
+    def _tracker(self, earnings: Earnings, expected: Array) -> MemoryPolicy:
         mdp, mean = earnings.mdp, self.mean - earnings.offset
         sums = possible_sums(earnings) if isinstance(mdp.horizon, int) else None
-        if sums is not None:
-            grids: list[Grid] = exact_grids(earnings, sums, np.array([mean]))
-        else:
-            low, high = range_of_return(earnings)
-            width = min(high - low, 2 * DEVIATIONS * deviation) if deviation > 0 else 0.0
-            width = max(width, float(np.abs(earnings.paid).max(initial=0.0)), EPS * abs(mean), 1e-300)
-            nodes = min(MOST_NODES, max(200.0, MOST_PAIRS / (mdp.n_states * earnings.n_steps)))
-            grids = target_grids(earnings, False, mean, mean, width / nodes, reach=width)
-        finite = isinstance(mdp.horizon, int)
+        grids = self._grids(earnings, expected) if sums is None else exact_grids(earnings, sums, np.array([mean]))
         return MemoryPolicy(
             target=mean,
             grids=tuple(grids),
@@ -68,5 +121,17 @@ class PlainPolicy:
             middle=earnings.middle,
             to_upper=False,
             snap=SAME_SUM * earnings.size,
-            policy_after=None if finite else self.policy,
+            policy_after=None if isinstance(mdp.horizon, int) else self.policy,
         )
+
+    def _grids(self, earnings: Earnings, expected: Array) -> list[Grid]:
+        """Around what is left of the mean on average; rewards of zero lead from node to node."""
+        mean, (least, most) = self.mean - earnings.offset, earnings.earned
+        reach = max(DEVIATIONS * self.deviation, EPS * max(abs(mean), earnings.size), 1e-300)
+        low = np.maximum(mean - most, mean - expected - reach)
+        high = np.minimum(mean - least, mean - expected + reach)
+        step = float((high - low).max()) / float(self._nodes(np.float64(earnings.n_steps)))
+        step = max(step, EPS * earnings.size, 1e-300)
+        begin = np.floor((low - mean) / step).astype(np.int64)
+        end = np.maximum(np.ceil((high - mean) / step).astype(np.int64), begin)
+        return [Grid.even(mean + a * step, step, b - a + 1) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
