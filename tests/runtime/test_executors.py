@@ -7,11 +7,14 @@ import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
+import numpy as np
 import pytest
 
 from cautious.errors import WorkerError
 from cautious.runtime import executors
+from cautious.runtime.clock import Clock
 from cautious.runtime.executors import StopRequested, TaskTimeout, Workers, expect
+from cautious.runtime.interruption import Interruption
 from cautious.runtime.processes import process_pool
 
 
@@ -82,7 +85,7 @@ def hangs(_, task):
 
 def says_what(_, task):
     for part in range(4):
-        expect(0.4, f"part {part} did not end")
+        expect(0.4, lambda part=part: f"part {part} did not end")
         time.sleep(60 if (task, part) == (1, 2) else 0.2)
     return task
 
@@ -221,7 +224,7 @@ def test_a_task_says_what_to_wait_for():
     with pytest.raises(TaskTimeout, match="part 2 did not end"):
         values(Workers(timeout_seconds=0.4), says_what, None, [0, 1])
     # without anybody to listen
-    expect(0.0, "nothing")
+    expect(0.0, lambda: "nothing")
 
 
 def test_nothing_arrives(monkeypatch):
@@ -269,7 +272,7 @@ def test_an_executor_that_was_shut_down_is_named():
 @pytest.mark.parametrize("kind", ["alone", "threads", "processes"])
 def test_a_stop_is_heard_at_once(kind):
     pool = {"alone": lambda: None, "threads": lambda: ThreadPoolExecutor(2), "processes": processes}[kind]()
-    workers = Workers(pool)
+    workers = Workers(pool, timeout_seconds=60.0)
     # start the processes first
     assert values(workers, add, Base(), range(2)) == [10, 11]
     pressed = time.monotonic() + 0.2
@@ -281,6 +284,29 @@ def test_a_stop_is_heard_at_once(kind):
 
 def sleeps(_, task):
     time.sleep(5)
+
+
+def thread_of(_, task):
+    return threading.get_ident()
+
+
+@pytest.mark.parametrize(("limit", "here"), [(np.inf, True), (60.0, False)])
+def test_without_an_executor_and_a_limit_tasks_are_calls_of_the_caller(limit, here):
+    (found,) = values(Workers(timeout_seconds=limit), thread_of, None, [0])
+    assert (found == threading.get_ident()) is here
+
+
+def test_ctrl_c_ends_a_call_in_the_thread_of_the_caller():
+    clock = Clock(None)
+    workers = Workers(stopping=lambda: clock.stop_requested)
+    pressing = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
+    started = time.monotonic()
+    with Interruption(clock):
+        pressing.start()
+        with pytest.raises(StopRequested):
+            values(workers, sleeps, None, range(6))
+    assert time.monotonic() - started < 2
+    pressing.join()
 
 
 def test_threads_do_not_pile_up():

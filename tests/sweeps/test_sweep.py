@@ -204,6 +204,13 @@ def test_another_method_of_the_same_name_is_refused(tmp_path):
         ca.sweep({"swim": SWIM}, {"mine": ca.PlugIn(prove=False)}, samples=2000, seeds=1, folder=tmp_path)
 
 
+def test_a_folder_of_another_version_is_refused(tmp_path, monkeypatch):
+    ca.sweep({"swim": SWIM}, ["plug-in"], samples=2000, seeds=1, folder=tmp_path)
+    monkeypatch.setattr("cautious.sweeps.sweep.version", lambda package: "99")
+    with pytest.raises(ca.FileError, match=r"version of cautious was .* and is '99' now; use another folder"):
+        ca.sweep({"swim": SWIM}, ["plug-in"], samples=2000, seeds=2, folder=tmp_path)
+
+
 def spoil_truncate(path, rng):
     path.write_bytes(path.read_bytes()[: int(rng.integers(len(path.read_bytes())))])
 

@@ -25,7 +25,9 @@ def learn(
         Path | None, typer.Option(help="Keep the run in this file, and continue it when the file exists.")
     ] = None,
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
-    call_timeout: Annotated[float, typer.Option(help="Seconds that a draw may take.")] = 600.0,
+    call_timeout: Annotated[
+        float | None, typer.Option(help="Seconds that a draw may take; by default 600 on workers, else no limit.")
+    ] = None,
     workers: Workers = 1,
     cluster: Cluster = None,
     options: problems.ModelOptions = problems.NO_OPTIONS,

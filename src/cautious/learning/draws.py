@@ -22,9 +22,13 @@ from cautious.runtime.executors import TaskTimeout, Workers, expect
 
 # what a simulator promises once and for all
 MEMBERS = ("n_states", "n_actions", "discount", "reward_range")
-# draws of one call of a table
+# draws of one call of a table, and at most of one for first states
 BATCH = 4096
+# a request for first states is about so many calls, or fewer
+CALLS_FOR_FIRST_STATES = 256
 PROBE_SAMPLES = 32
+# of one draw on an executor, unless another limit is given
+REMOTE_TIMEOUT_SECONDS = 600.0
 # a task of a worker: about so much work, and not less than the second number for the sake of a short wait at the end
 TASK_SECONDS, SHORTEST_SECONDS = 0.5, 0.005
 # the time that a draw takes is known from the tasks before; the first may have been a bad example
@@ -44,11 +48,10 @@ def generator(seed: int, call: int) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class Source:
-    """What a worker needs of a run: ``per_call`` draws share a generator, ``timeout_seconds`` is that of one draw."""
+    """What a worker needs of a run; ``timeout_seconds`` is that of one draw."""
 
     simulator: Simulator
     seed: int
-    per_call: int
     timeout_seconds: float
     promised: dict[str, Any]
 
@@ -57,10 +60,12 @@ class Source:
 class Order:
     """Some calls in a row, ``count`` draws; without ``states`` and ``actions`` they are first states.
 
-    ``seconds_per_draw`` is what it took so far, NaN when that is not known.
+    ``per_call`` draws share a call and its generator. ``seconds_per_draw`` is what it took so far, NaN when that is not
+    known.
     """
 
     call: int
+    per_call: int
     count: int
     states: Indices | None
     actions: Indices | None
@@ -71,9 +76,15 @@ def draw(source: Source, order: Order) -> tuple[Part, float]:
     """The checked draws of an order, and the seconds they took; wherever it runs."""
     began = time.monotonic()
     parts = [
-        _one_call(source, order, call, first, min(first + source.per_call, order.count))
-        for call, first in enumerate(range(0, order.count, source.per_call), order.call)
+        _one_call(source, order, call, first, min(first + order.per_call, order.count))
+        for call, first in enumerate(range(0, order.count, order.per_call), order.call)
     ]
+    for name, now in promised_by(source.simulator).items():
+        if now != source.promised[name]:
+            raise SimulatorError(
+                f"simulator.{name} was {source.promised[name]} when the run began and is {now} now "
+                f"(call {order.call + len(parts) - 1}, seed {source.seed})"
+            )
     whole = parts[0] if len(parts) == 1 else tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return whole, time.monotonic() - began
 
@@ -85,23 +96,26 @@ def _one_call(source: Source, order: Order, call: int, first: int, last: int) ->
     limit = count * source.timeout_seconds
     if order.seconds_per_draw > 0:
         limit = min(limit, source.timeout_seconds + SPEED_RESERVE * count * order.seconds_per_draw)
-    asked = f"{count} draws" if count > 1 else "1 draw"
+
+    def waiting() -> str:
+        asked = f"{count} draws" if count > 1 else "1 draw"
+        if order.states is None or order.actions is None:
+            asked = "first states"
+        elif count == 1:
+            asked += f" of state {order.states[first]}, action {order.actions[first]}"
+        return f"the simulator did not return within {limit:.2g} seconds when asked for {asked}{when}"
+
+    expect(limit, waiting)
     try:
         if order.states is None or order.actions is None:
-            expect(limit, f"the simulator did not return within {limit:.2g} seconds when asked for first states{when}")
             found: Any = simulator.start_states(count, rng)
         else:
-            if count == 1:
-                asked += f" of state {order.states[first]}, action {order.actions[first]}"
-            expect(limit, f"the simulator did not return within {limit:.2g} seconds when asked for {asked}{when}")
             # copies: a simulator that works in place must not reach the learner's own arrays
             found = simulator.sample(order.states[first:last].copy(), order.actions[first:last].copy(), rng)
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:
         raise SimulatorError(f"the simulator raised {type(error).__name__}: {error}{when}") from error
-    for name, now in promised_by(simulator).items():
-        if now != source.promised[name]:
-            was = source.promised[name]
-            raise SimulatorError(f"simulator.{name} was {was} when the run began and is {now} now{when}")
     try:
         if order.states is None:
             return (checked_states(simulator, "start_states", found, count, when),)
@@ -131,17 +145,20 @@ class Draws:
         samples: int,
         seed: int,
         *,
-        timeout_seconds: float = np.inf,
+        timeout_seconds: float | None = None,
         executor: Executor | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
+        if timeout_seconds is None:
+            # what hangs in this process is seen by who waits for it
+            timeout_seconds = np.inf if executor is None else REMOTE_TIMEOUT_SECONDS
         self.simulator, self.samples, self.seed = simulator, samples, seed
         self.stopping = stopping
         self.used, self.calls, self.pending = 0, 0, 0
         self.kept: dict[int, Part] = {}
         self.after_part: Callable[[], None] = lambda: None
         self.per_call = BATCH if self.table is not None else draws_per_seed(simulator, samples)
-        self.source = Source(simulator, seed, self.per_call, timeout_seconds, promised_by(simulator))
+        self.source = Source(simulator, seed, timeout_seconds, promised_by(simulator))
         self.workers = Workers(
             executor, timeout_seconds=self.per_call * timeout_seconds, stopping=lambda: self.stopping()
         )
@@ -177,8 +194,9 @@ class Draws:
 
     def start_states(self, count: int) -> Indices:
         """First states; these are not transitions and cost nothing."""
-        (states,) = self._all(count, None, None)
-        self.calls += self._calls_of(count)
+        per_call = self._first_states_per_call(count)
+        (states,) = self._all(count, None, None, per_call)
+        self.calls += -(-count // per_call)
         return np.asarray(states)
 
     def sample(self, states: Indices, actions: Indices) -> tuple[Indices, Array]:
@@ -189,8 +207,8 @@ class Draws:
         if states.size == 0:
             return np.empty(0, dtype=np.int64), np.empty(0)
         self._check_budget(states.size)
-        next_states, rewards = self._all(states.size, states, actions)
-        self.used, self.calls = self.used + states.size, self.calls + self._calls_of(states.size)
+        next_states, rewards = self._all(states.size, states, actions, self.per_call)
+        self.used, self.calls = self.used + states.size, self.calls + -(-states.size // self.per_call)
         return next_states, rewards
 
     def stream(self, batches: Iterable[tuple[Indices, Indices]]) -> Iterator[tuple[Indices, Indices, Indices, Array]]:
@@ -204,17 +222,17 @@ class Draws:
         def orders() -> Iterator[Order]:
             call = self.calls
             for states, actions in batches:
-                for order in self._orders(call, states.size, states, actions):
+                for order in self._orders(call, states.size, states, actions, self.per_call):
                     assert order.states is not None
                     assert order.actions is not None
                     asked[order.call] = order.states, order.actions
                     yield order
-                call += self._calls_of(states.size)
+                call += -(-states.size // self.per_call)
 
         for next_states, rewards in self._drawn(orders()):
             states, actions = asked.pop(self.calls)
             self._check_budget(states.size)
-            self.used, self.calls = self.used + states.size, self.calls + self._calls_of(states.size)
+            self.used, self.calls = self.used + states.size, self.calls + -(-states.size // self.per_call)
             yield states, actions, next_states, rewards
 
     def sample_pairs(
@@ -282,20 +300,21 @@ class Draws:
         if count > self.left:
             raise AssertionError(f"{count} draws asked for, {self.left} left")
 
-    def _calls_of(self, count: int) -> int:
-        return -(-count // self.per_call)
+    def _first_states_per_call(self, count: int) -> int:
+        """Many are asked for at once, and they seldom take long."""
+        return max(self.per_call, min(BATCH, count // CALLS_FOR_FIRST_STATES))
 
-    def _all(self, count: int, states: Indices | None, actions: Indices | None) -> Part:
+    def _all(self, count: int, states: Indices | None, actions: Indices | None, per_call: int) -> Part:
         """All draws of one request."""
         parts: list[Part] = []
         done = 0
-        while done < count and (part := self.kept.get(self.calls + done // self.per_call)) is not None:
+        while done < count and (part := self.kept.get(self.calls + done // per_call)) is not None:
             parts.append(part)
             done += part[0].size
         rest = [None if asked is None else asked[done:] for asked in (states, actions)]
-        for part in self._drawn(self._orders(self.calls + done // self.per_call, count - done, *rest)):
+        for part in self._drawn(self._orders(self.calls + done // per_call, count - done, *rest, per_call)):
             if self.table is None:
-                self.kept[self.calls + done // self.per_call] = part
+                self.kept[self.calls + done // per_call] = part
                 self.pending += 0 if states is None else part[0].size
             parts.append(part)
             done += part[0].size
@@ -320,14 +339,17 @@ class Draws:
         mean = seconds_per_draw if np.isnan(known) else (known + seconds_per_draw) / 2
         self._seconds_per_draw[first_states] = mean
 
-    def _orders(self, call: int, count: int, states: Indices | None, actions: Indices | None) -> Iterator[Order]:
+    def _orders(
+        self, call: int, count: int, states: Indices | None, actions: Indices | None, per_call: int
+    ) -> Iterator[Order]:
         """The tasks of one request, cut when they are wanted: by then more is known about the speed."""
         done = 0
         while done < count:
-            calls = self._calls_per_task(states is None, self._calls_of(count - done))
-            part = slice(done, min(count, done + calls * self.per_call))
+            calls = self._calls_per_task(states is None, count - done, per_call)
+            part = slice(done, min(count, done + calls * per_call))
             yield Order(
-                call + done // self.per_call,
+                call + done // per_call,
+                per_call,
                 part.stop - done,
                 None if states is None else states[part],
                 None if actions is None else actions[part],
@@ -335,15 +357,15 @@ class Draws:
             )
             done = part.stop
 
-    def _calls_per_task(self, first_states: bool, left: int) -> int:
+    def _calls_per_task(self, first_states: bool, left: int, per_call: int) -> int:
         """About half a second of work; less towards the end, so that all workers end at the same time."""
         known = self._seconds_per_draw[first_states]
         if self.table is not None or np.isnan(known):
             return 1
-        seconds = max(known * self.per_call, 1e-9)
+        seconds = max(known * per_call, 1e-9)
         wanted = TASK_SECONDS / seconds
         if self.workers.apart:
-            wanted = min(wanted, max(SHORTEST_SECONDS / seconds, left / (2 * self.workers.count)))
-        most = min(max(1, MOST_DRAWS_PER_TASK // self.per_call), LARGEST_GROWTH * self._latest[first_states])
+            wanted = min(wanted, max(SHORTEST_SECONDS / seconds, left / (2 * per_call * self.workers.count)))
+        most = min(max(1, MOST_DRAWS_PER_TASK // per_call), LARGEST_GROWTH * self._latest[first_states])
         self._latest[first_states] = int(np.clip(wanted, 1, most))
         return self._latest[first_states]

@@ -46,7 +46,7 @@ def learn(
     *,
     robust: bool = True,
     checkpoint_seconds: float = 60.0,
-    call_timeout_seconds: float = 600.0,
+    call_timeout_seconds: float | None = None,
 ) -> Solution:
     """Learn a policy by drawing transitions from a simulator.
 
@@ -80,7 +80,9 @@ def learn(
         takes the best policy of the counted model.
     call_timeout_seconds
         A draw that takes longer ends the run with an error. Where one call asks for several draws (see
-        ``draws_per_seed`` of a simulator) it has that much longer.
+        ``draws_per_seed`` of a simulator) it has that much longer. By default 600 on an executor; without one there is
+        no limit, and the simulator is called in the thread of the caller. With a limit it is called in another one,
+        because a call that hangs could not be given up otherwise.
 
     Returns
     -------
@@ -119,13 +121,16 @@ def learn(
     refusal = chosen.refusal(task)
     if refusal is not None:
         raise IncompatibleError(f"{chosen.name} cannot learn this: {refusal}")
+    limit = call_timeout_seconds
+    if limit is not None:
+        limit = as_number("call_timeout_seconds", limit, 0.0, open_ends="(")
     with threadpool_limits(limits=1):
         loop = Loop(
             task,
             chosen,
             checkpoint,
             checkpoint_seconds=as_number("checkpoint_seconds", checkpoint_seconds, 0.0),
-            call_timeout_seconds=as_number("call_timeout_seconds", call_timeout_seconds, 0.0, open_ends="("),
+            call_timeout_seconds=limit,
             callback=callback,
             executor=executor,
         )

@@ -86,7 +86,7 @@ class Loop:
     method: Method
     checkpoint: str | os.PathLike[str] | None
     checkpoint_seconds: float
-    call_timeout_seconds: float
+    call_timeout_seconds: float | None
     callback: LearningCallback | None
     executor: Executor | None
 

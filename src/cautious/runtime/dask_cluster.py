@@ -1,5 +1,6 @@
 """Workers by Dask (extra ``dask``): a cluster of this machine, or one that runs already."""
 
+import gc
 import ipaddress
 import signal
 import warnings
@@ -59,10 +60,15 @@ def joined_workers(address: str) -> Iterator[DaskWorkers]:
             CautiousWarning,
             stacklevel=3,
         )
+    client, problem = None, ""
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS)
     except Exception as error:
-        raise WorkerError(f"no scheduler answers at {address}: {error}") from error
+        problem = str(error)
+    if client is None:
+        # the one that failed is closed when it is collected, and that waits for ever while another one begins
+        gc.collect()
+        raise WorkerError(f"no scheduler answers at {address}: {problem}")
     with client:
         yield DaskWorkers(client.get_executor(), len(client.nthreads()), client.dashboard_link)
 

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cautious.errors import IncompatibleError, WorkerError
+from cautious.runtime.interruption import leaving_at_once
 
 Content = TypeVar("Content")
 Task = TypeVar("Task")
@@ -53,7 +54,8 @@ class TaskTimeout(WorkerError):
 class Workers:
     """An executor and how to use it.
 
-    ``timeout_seconds``: a task that takes longer is given up, unless it says by ``expect`` what to wait for.
+    ``timeout_seconds``: a task that takes longer is given up, unless it says by ``expect`` what to wait for. Without an
+    executor and without this limit, tasks are calls in the thread of the caller.
     ``stopping`` is asked while waiting; when it says yes, ``StopRequested`` is raised. ``busy_seconds`` adds up what
     the tasks took where they ran, ``waited_seconds`` what was spent waiting for them here; ``repeated`` counts the
     tasks that were tried again.
@@ -227,12 +229,13 @@ class _Run:
     def _submit(self, job: _Job) -> None:
         shared = replace(self.shared, sends=bool(job.supplies))
         arguments = shared, self.function, job.task, self.workers.timeout_seconds
+        work = _work if self.workers.apart or np.isfinite(self.workers.timeout_seconds) else _work_here
         try:
             with warnings.catch_warnings() if job.supplies else nullcontext():
                 if job.supplies:
                     # Dask's advice for large arguments is to send them once to each worker, as is done here
                     warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-                job.future = self.workers.executor.submit(_work, *arguments, **self.workers.options)
+                job.future = self.workers.executor.submit(work, *arguments, **self.workers.options)
         except Exception as error:
             self._check_stop()
             raise WorkerError(f"the executor refused task {job.number} with {type(error).__name__}: {error}") from error
@@ -381,14 +384,14 @@ class _Watch:
     """Until when a task may take, and what is waited for."""
 
     until: float
-    what: str = ""
+    what: Callable[[], str] = str
 
 
 _current = threading.local()
 
 
-def expect(seconds: float, what: str) -> None:
-    """Called by a task: what follows takes at most so long, until the next call; ``what`` is said when it does not."""
+def expect(seconds: float, what: Callable[[], str]) -> None:
+    """Called by a task: what follows, until the next call, takes at most so long; otherwise ``what()`` is said."""
     watch: _Watch | None = getattr(_current, "watch", None)
     if watch is not None:
         watch.what, watch.until = what, time.monotonic() + seconds
@@ -441,7 +444,18 @@ def _work(shared: _Shared, function: Callable[[Any, Any], Any], task: Any, secon
         # a lock that the hanging call holds must not stop the next one
         with _lock:
             _kept.pop(shared.key, None)
-        return _Answer("stopped" if stopped else "hung", watch.what, time.monotonic() - began)
+        return _Answer("stopped" if stopped else "hung", watch.what(), time.monotonic() - began)
+
+
+def _work_here(shared: _Shared, function: Callable[[Any, Any], Any], task: Any, seconds: float) -> _Answer:
+    """One task in the thread of the caller, which some libraries insist on; Ctrl-C ends it wherever it is."""
+    began = time.monotonic()
+    try:
+        with leaving_at_once():
+            value = function(shared.content[0], task)
+    except BaseException as error:
+        return _Answer("raised", error, time.monotonic() - began)
+    return _Answer("done", value, time.monotonic() - began)
 
 
 class _InProcess(Executor):

@@ -16,7 +16,9 @@ _outermost: ContextVar["Interruption | None"] = ContextVar("outermost_interrupti
 
 @contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """While inside, Ctrl-C is Python's own: for work of many solves, none of which is what was asked for."""
+    """While inside, Ctrl-C is raised as Python does: for calls of code that is not ours, and for work of many solves,
+    none of which is what was asked for.
+    """
     token = _leaving_at_once.set(True)
     try:
         yield
@@ -60,6 +62,6 @@ class Interruption:
         outer.clock.stop_requested |= outer.pressed
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.pressed:
+        again, self.pressed, self.clock.stop_requested = self.pressed, True, True
+        if again or _leaving_at_once.get():
             raise KeyboardInterrupt
-        self.pressed = self.clock.stop_requested = True

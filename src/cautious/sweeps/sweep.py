@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from importlib.metadata import version
 from itertools import product
 from typing import Any, TypeVar
 
@@ -114,7 +115,8 @@ def sweep(
     content = Content(subjects, chosen, as_number("tolerance", tolerance, 0.0))
     retries = as_flag("retry_failed", retry_failed)
     wanted, references = _jobs(content, everyone, budgets, numbers)
-    question: dict[str, Any] = {"tolerance": content.tolerance}
+    # learners of another version may draw other samples from the same seed
+    question: dict[str, Any] = {"tolerance": content.tolerance, "version of cautious": version("cautious")}
     for name, subject in subjects.items():
         question |= {f"problem {name!r}, {part}": value for part, value in subject.question().items()}
     question |= {f"method {name!r}": method_question(method) for name, method in chosen.items()}
