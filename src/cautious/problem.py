@@ -11,7 +11,7 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.checks import as_number, is_listable
 from cautious.errors import IncompatibleError, InputError, shown
-from cautious.horizons.total import refuse_endless, refuse_endless_gain
+from cautious.horizons.total import refuse_endless
 from cautious.horizons.visits import over_time
 from cautious.models.encodings import LARGEST_RETURN
 from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon, require_room
@@ -19,7 +19,7 @@ from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.returns.plain import PlainPolicy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
-from cautious.risks.features import FeatureRisk, SafeSet, TaskFloors, WorstOf
+from cautious.risks.features import FeatureRisk, SafeSet, TaskFloors
 from cautious.risks.limits import Limit, bound_limit
 from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
@@ -92,7 +92,6 @@ class Problem:
         for limit in limits:
             _try_out(limit.measure, limit.measure, mdp)
             _refuse_shares(limit.measure, mdp)
-            _refuse_endless_limit(limit, mdp)
         self._set(mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution, limits), None, constraints)
         if mdp.horizon == AVERAGE:
             # a model in which the start matters in the long run is refused before any work
@@ -293,14 +292,6 @@ def _refuse_shares(risk: object, mdp: MDP) -> None:
                 "ca.Return, ca.Reach, ca.PeakExposure, ca.WorstTask, ca.TaskFloors, ca.KL, ca.TotalVariation, "
                 "ca.Quadratic and ca.Entropy can be asked"
             )
-
-
-def _refuse_endless_limit(limit: Limit, mdp: MDP) -> None:
-    """Refuse a limit with "total" whose measure can be improved without bound by never ending."""
-    if mdp.horizon != TOTAL or not isinstance(limit.measure, WorstOf):
-        return
-    for row in limit.measure.features.toarray():
-        refuse_endless_gain(mdp, np.where(mdp.allowed, -row.reshape(mdp.shape), 0.0), f"the numbers of {limit.label}")
 
 
 def _without_limits(terms: Sequence[tuple[float, Risk]]) -> list[tuple[float, Risk]]:

@@ -26,7 +26,7 @@ class Support:
     With a finite horizon, ``kept``, ``active`` and ``default_rows`` are (T, S, A), and ``active_states`` is (T, S). For
     long-run averages, the pairs that count are those of the one end component, whatever leads there.
 
-    ``pairs`` (S, A) are the only ones that may be used, if they are given.
+    ``pairs`` are the only ones that may be used, if they are given: (S, A), or (T, S, A) with a finite horizon.
     """
 
     def __init__(self, mdp: MDP, risks: Sequence[Risk], pairs: Mask | None = None) -> None:
@@ -40,7 +40,8 @@ class Support:
     def permitted(self) -> Mask:
         """Pairs (S, A) that exist and have finite risk."""
         masks = [mask for risk in self.risks if (mask := risk.permitted()) is not None]
-        masks += [] if self.pairs is None else [self.pairs]
+        if self.pairs is not None:
+            masks.append(np.asarray(self.pairs if self.pairs.ndim == 2 else self.pairs.any(axis=0)))
         if not masks:
             return self.mdp.allowed
         return np.asarray(np.logical_and.reduce([self.mdp.allowed, *masks]), dtype=np.bool_)
@@ -52,7 +53,8 @@ class Support:
         With "total", those with which the end is certain, and all pairs of ended states, where nothing counts.
         """
         if isinstance(self.mdp.horizon, int):
-            return kept_over_time(self.mdp, self.permitted)
+            by_step = True if self.pairs is None or self.pairs.ndim == 2 else self.pairs
+            return kept_over_time(self.mdp, self.permitted & by_step)
         if self.mdp.horizon == AVERAGE:
             return recurrent_part(self.mdp, self.permitted)
         if self.mdp.horizon == TOTAL:

@@ -31,6 +31,7 @@ import scipy.sparse as sp
 
 from cautious._core import certificate as kernels
 from cautious.arrays import Array
+from cautious.certificate.exact_limits import exactly_missed
 from cautious.certificate.finite_horizon import finite_bound
 from cautious.certificate.total import total_bound
 from cautious.errors import IncompatibleError
@@ -45,6 +46,8 @@ from cautious.risks.limits import LIMIT_TITLE, LimitWitness
 # of; in units of EPS, and of the sizes of reward and products
 TABLE_ROUNDING = 16
 MAX_COUNTED_TERMS = 16
+# of the size of a requirement, by how much a proof of conflict may fall short for fractions to be asked
+MAX_DOUBTFUL_SHARE = 1e-6
 # sums inside a risk round by so many times what one entry of the table does
 SUM_ROUNDING = 4
 
@@ -358,5 +361,23 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
     linear = linear_problem(problem, table, limits, tuple(conflict.limits.values()), size)
     reach = mdp.normaliser * (_plan_bound(problem, linear, Witness(v)) + linear.constant)
     # one operation for every requirement, 2 for the normaliser and 2 for these sums
-    operations = max(16, weights.size + 4)
-    return reach - float(weights @ floors) + operations * EPS / 2 * (float(weights @ np.abs(floors)) + abs(reach))
+    operations, asked = max(16, weights.size + 4), float(weights @ np.abs(floors))
+    excess = reach - float(weights @ floors) + operations * EPS / 2 * (asked + abs(reach))
+    if 0 <= excess <= MAX_DOUBTFUL_SHARE * (asked + abs(reach)) and _missed_alone(problem, weights, table, v):
+        return -SMALLEST_NORMAL
+    return excess
+
+
+def _missed_alone(problem: Problem, weights: Array, table: Array, v: Array) -> bool:
+    """Whether a conflict is with one linear limit of which fractions prove that no policy keeps it."""
+    place, mdp = sum(term.risk.floors.size for term in problem.parts.barriers), problem.mdp
+    for term in problem.parts.limits:
+        rows = 0 if term.risk.barrier is None else term.risk.barrier.floors.size
+        if rows == 1 and np.array_equal(np.flatnonzero(weights), [place]):
+            actions = np.zeros(mdp.n_states, np.int64)
+            if not isinstance(mdp.horizon, int):
+                ahead = table + mdp.discount * mdp.expect_next(np.where(problem.active_states, v, 0.0))
+                actions = np.argmax(np.where(problem.active, ahead, -np.inf), axis=1)
+            return exactly_missed(mdp, problem.active, term.risk, actions)
+        place += rows
+    return False

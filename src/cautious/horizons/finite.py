@@ -85,18 +85,19 @@ def occupancy_over_time(mdp: MDP, policy: Array) -> PolicyOccupancy:
 
 
 def kept_over_time(mdp: MDP, permitted: Mask) -> Mask:
-    """The permitted pairs (S, A) with which one can go on until the end; (T, S, A)."""
+    """The permitted pairs, (S, A) or (T, S, A), with which one can go on until the end; (T, S, A)."""
     steps = n_steps(mdp)
-    if permitted.all():
-        return np.broadcast_to(permitted, (steps, *permitted.shape))
-    kept = np.empty((steps, *permitted.shape), np.bool_)
-    kept[-1] = permitted
+    every, permitted = bool(permitted.all()), np.broadcast_to(permitted, (steps, *mdp.shape))
+    if every:
+        return permitted
+    kept = np.empty(permitted.shape, np.bool_)
+    kept[-1] = permitted[-1]
     for t in range(steps - 2, -1, -1):
         stuck = ~kept[t + 1].any(axis=1)
         if not stuck.any() or mdp.discount == 0:
-            kept[t] = permitted
+            kept[t] = permitted[t]
             continue
-        kept[t] = permitted & ~(_pattern_times(mdp, stuck) > 0)
+        kept[t] = permitted[t] & ~(_pattern_times(mdp, stuck) > 0)
     return kept
 
 

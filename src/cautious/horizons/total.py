@@ -62,19 +62,14 @@ def refuse_endless(mdp: MDP) -> None:
             f'horizon="total": from {mdp.state_label(int(np.argmax(stuck)))} no policy comes to an end with certainty; '
             "an end is a state that is never left and pays nothing"
         )
-    refuse_endless_gain(mdp, mdp.rewards, "the rewards")
-
-
-def refuse_endless_gain(mdp: MDP, reward: Array, what: str) -> None:
-    """Refuse a table (S, A) whose total has no largest value, and name the states."""
-    states = endless_gain(mdp, reward, mdp.allowed)
+    states = endless_gain(mdp, mdp.rewards, mdp.allowed)
     if states is None:
         return
     some = ", ".join(mdp.state_label(int(state)) for state in states[:NAMED_STATES])
     more = f" and {states.size - NAMED_STATES} more" if states.size > NAMED_STATES else ""
     raise InputError(
-        f'horizon="total": one can go on for ever in {some}{more}, and {what} there do not make that cost something: '
-        "their total has no largest value"
+        f'horizon="total": one can go on for ever in {some}{more}, and the rewards there do not make that cost '
+        "something: their total has no largest value"
     )
 
 

@@ -24,12 +24,14 @@ from cautious.solvers.base import Outcome, Target, run
 from cautious.solvers.choose import dispatch
 from cautious.solvers.column_generation.phase_one import PhaseOne
 from cautious.solvers.deterministic.branch_and_bound import Search
-from cautious.solvers.limits.conflicts import best_alone, equality, explained
+from cautious.solvers.limits.conflicts import ALONE_TOLERANCE, best_alone, equality, explained
 from cautious.solvers.limits.constraint_values import constraint_values
 from cautious.status import Status
 
 # multipliers that no witness gives are planned to this share of the allowed gap
 MULTIPLIER_GAP_SHARE = 1e-3
+# relative differences of a bound and the best value that six digits do not show
+MAX_HIDDEN_SHARE = 1e-5
 
 
 def build_solution(problem: Problem, target: Target, outcome: Outcome) -> Solution:
@@ -213,7 +215,10 @@ def _infeasible(problem: Problem, target: Target, phase: Outcome) -> Solution:
     alone = [best_alone(problem, limit, target, dispatch) for limit in limits]
     for limit, value in zip(limits, alone, strict=True):
         here = limit.sign * float(limit.measure.value(d))
-        rows.append(f"{limit.label} (reaches {here:.9g}, and {value:.9g} at best if it were the only requirement)")
+        rows.append(
+            f"{limit.label} (reaches {here:.9g}, and {value:.9g} at best if it were the only requirement"
+            f"{_little_missing(limit, value)})"
+        )
         facts["requirements"].append(limit.label)
         facts["required"].append(limit.sign * limit.bound)
         facts["reached"].append(here)
@@ -224,6 +229,16 @@ def _infeasible(problem: Problem, target: Target, phase: Outcome) -> Solution:
     more = f" No policy gets beyond {best:.9g}." if best is not None else ""
     statement = f"These requirements {many}: {'; '.join(rows)}.{more}"
     return _no_value(problem, target, phase, Status.INFEASIBLE, "infeasible", statement, facts)
+
+
+def _little_missing(limit: Limit, best: float) -> str:
+    """By how much a bound is missed, where the printed digits do not show it."""
+    missing, size = limit.sign * best - limit.bound, max(abs(best), abs(limit.bound))
+    if not 0 <= abs(missing) < MAX_HIDDEN_SHARE * size:
+        return ""
+    if abs(missing) <= ALONE_TOLERANCE * size:
+        return "; the bound misses that by less than 1e-9 of its size"
+    return f"; the bound misses that by {missing:.2g}" if missing > 0 else ""
 
 
 def infeasible_by_forbidden_pairs(problem: Problem, target: Target) -> Solution:

@@ -1,6 +1,7 @@
 """From a solver's nearly balanced occupancy and its witnesses to policies and multipliers worth certifying."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
+from cautious.risks.limits import LimitWitness
 from cautious.solvers.base import Candidate
 
 # entries of a policy's row with no more than this carry only noise, which may lead from one closed class to another
 MIN_CHANCE = 1e-6
 # readings of an occupancy, one after the other: states with no more than this share of all mass take the planned action
 MIN_STATE_SHARES = (1e-7, 0.0, 1e-9)
-# by how much visits are raised, one after the other
-VISIT_GROWTHS = (1e-5, 1e-4, 1e-3)
+# by how much visits are raised and prices are lowered, one after the other
+VISIT_GROWTHS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1.0)
 
 
 def adjusted_reward(problem: Problem, witnesses: Sequence[Any]) -> Array:
@@ -37,7 +39,8 @@ def prove(
     """The tightest multipliers for given lines: those of the best plan for the adjusted reward.
 
     Until an end, the best visits make going round and round worth exactly nothing, which no bound follows from. Lines
-    that touch at slightly more visits than those of the ``occupancy`` make it cost something.
+    that touch at slightly more visits than those of the ``occupancy``, and slightly smaller prices of limits, make it
+    cost something.
     """
     adjusted = adjusted_reward(problem, witnesses)
     found = plan(problem.mdp, adjusted, tolerance=tolerance, allowed=problem.kept)
@@ -46,7 +49,12 @@ def prove(
             if np.isfinite(found.upper):
                 break
             more = np.where(problem.active, (1 + growth) * occupancy + growth * float(occupancy.mean()), 0.0)
-            witnesses = [risk.witness_at(more, problem.active) for _, risk in problem.terms]
+            witnesses = [
+                replace(given, price=(1 - growth) * given.price)
+                if isinstance(given, LimitWitness)
+                else risk.witness_at(more, problem.active)
+                for (_, risk), given in zip(problem.terms, witnesses, strict=True)
+            ]
             adjusted = adjusted_reward(problem, witnesses)
             found = plan(problem.mdp, adjusted, tolerance=tolerance, allowed=problem.kept)
     return Witness(found.values, tuple(witnesses)), found
@@ -56,6 +64,10 @@ def proposals(problem: Problem, occupancy: Array, witness: Witness, best: Plan) 
     """Readings of an occupancy: states with hardly any mass carry only noise, and take the plan's action instead."""
     greedy = problem.completed(best.policy(problem.mdp.n_actions))
     total = float(occupancy.sum())
+    if not 0 < total < np.inf:
+        # nothing to read: the solver's numbers overflowed, or left no mass anywhere
+        yield Candidate(greedy, witness)
+        return
     for number, floor in enumerate(MIN_STATE_SHARES):
         policy = occupancy_policy(occupancy, greedy, floor * total)
         given = witness if number == 0 else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cautious.certificate.bounds import Conflict
+from cautious.models.horizons import TOTAL
 from cautious.problem import Problem
 from cautious.risks.base import terms_of
 from cautious.risks.features import WorstOf
@@ -53,9 +54,12 @@ def best_alone(problem: Problem, limit: Limit, target: Target, dispatch: Dispatc
     if alone.trapped is not None:
         # infinite for every policy
         return limit.sign * np.inf
-    own = replace(_own(target), tolerance=ALONE_TOLERANCE)
+    found = dispatch(alone, replace(_own(target), tolerance=ALONE_TOLERANCE))
+    if problem.mdp.horizon == TOTAL and np.isinf(found.upper):
+        # visits without end
+        return -limit.sign * np.inf
     # no minus zero
-    return -limit.sign * dispatch(alone, own).objective + 0.0
+    return -limit.sign * found.objective + 0.0
 
 
 def equality(problem: Problem) -> tuple[Limit, Limit] | None:

@@ -55,7 +55,7 @@ class LinearLimits(Solver):
         return 0.0
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """The answer of the problem with barriers; once more with smaller weights, then where limits touch."""
+        """The answer of the problem with barriers; that where limits touch; with smaller weights."""
         # without a policy yet, the best return says how large the objective is
         best = plan(
             problem.mdp,
@@ -64,21 +64,23 @@ class LinearLimits(Solver):
             allowed=problem.kept,
             over=target.over,
         )
-        for value in (best.lower, 0.0):
-            for factor in WEIGHT_FACTORS:
-                yield self._with_barriers(problem, factor * target.allowance(value), target)[0]
-            if target.allowance(best.lower) <= MAX_REPEATED * target.allowance(0.0):
-                break
-        tried = problem.mdp.horizon is None and problem.mdp.written_down
-        touching = touching_limits(problem, target) if tried else None
-        if touching is None or touching.rest.trapped is not None:
-            return
-        # on fewer pairs nothing fits that solvers keep for each other
-        own = replace(target, start=None, workspace=Workspace())
-        found, upper = self._with_barriers(touching.rest, target.allowance(best.lower), own)
-        if isinstance(found.witness, Witness):
-            found = replace(found, witness=touching.lift(found.witness, upper, target))
-        yield replace(found, conflict=None)
+        gaps = [target.allowance(best.lower)]
+        if gaps[0] > MAX_REPEATED * target.allowance(0.0):
+            gaps.append(target.allowance(0.0))
+        rooms = [factor * gap for gap in gaps for factor in WEIGHT_FACTORS]
+        yield self._with_barriers(problem, rooms[0], target)[0]
+        touching = touching_limits(problem, target) if problem.mdp.written_down else None
+        if touching is not None and touching.possible:
+            # on fewer pairs nothing fits that solvers keep for each other
+            own = replace(target, start=None, workspace=Workspace())
+            found, upper = self._with_barriers(touching.rest, gaps[0], own)
+            if isinstance(found.witness, Witness):
+                found = replace(found, witness=touching.lift(found.witness, upper, target))
+            yield replace(found, conflict=None)
+        if touching is not None:
+            yield from touching.conflicts
+        for room in rooms[1:]:
+            yield self._with_barriers(problem, room, target)[0]
 
     def _with_barriers(self, problem: Problem, room: float, target: Target) -> tuple[Candidate, float]:
         """The answer with barriers, as a proposal for the problem with limits, and the upper bound of the former.

@@ -1,0 +1,42 @@
+"""Limits until an end that going on for ever would improve without end, while rewards make going on cost something."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import cautious as ca
+
+# states here, there, end: one can go from here to there and back as often as one likes
+ROWS = np.array(
+    [[[0.5, 0.5, 0], [0, 0, 1]], [[0.5, 0.5, 0], [0, 0.2, 0.8]], [[0, 0, 1], [0, 0, 1]]],
+)
+COSTS = np.array([[-1.0, -2.0], [-1.0, -1.0], [0.0, 0.0]])
+
+
+def least_cost(rewards, states, bound):
+    """The best total with at least so many visits, by HiGHS."""
+    rows = ROWS[:2, :, :2].reshape(4, 2)
+    leaving = np.repeat(np.eye(2), 2, axis=1)
+    counted = -np.repeat(np.isin([0, 1], states), 2)[None].astype(float)
+    found = scipy.optimize.linprog(-rewards[:2].ravel(), counted, [-bound], leaving - rows.T, [1, 0], method="highs")
+    return -found.fun
+
+
+@pytest.mark.parametrize("rewards", [COSTS, COSTS * [[0, 1], [0, 1], [0, 0]]], ids=["costly", "free to stay"])
+@pytest.mark.parametrize("bound", [0.5, 5.0, 100.0])
+def test_many_visits_are_asked_for(bound, rewards):
+    mdp = ca.MDP(ROWS, rewards, 1, [1, 0, 0])
+    solution = ca.solve(ca.Problem(mdp, constraints=[ca.Exposure([1]) >= bound], horizon="total")).require()
+    best = least_cost(rewards, [1], bound)
+    assert solution.objective == pytest.approx(best, rel=2e-6, abs=2e-6)
+    assert solution.constraints[0].value >= bound
+    wider = least_cost(rewards, [1], 0.9 * bound)
+    assert wider <= solution.upper_bound + solution.constraints[0].price * 0.1 * bound + 1e-6 * abs(wider)
+
+
+def test_no_best_value_is_named_where_there_is_none():
+    mdp = ca.MDP(ROWS, COSTS * [[0, 1], [0, 1], [0, 0]], 1, [1, 0, 0])
+    limits = [ca.Exposure([1]) >= 5, ca.Exposure([0]) <= 1]
+    solution = ca.solve(ca.Problem(mdp, constraints=limits, horizon="total"))
+    assert solution.status is ca.Status.INFEASIBLE
+    assert solution.certificate.facts["best_alone"] == [np.inf, pytest.approx(1)]
