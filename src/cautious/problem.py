@@ -55,6 +55,7 @@ class Problem:
 
     # what ca.solve looks for unless it is told; a problem file can say it
     deterministic = False
+    memory = True
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class Problem:
         other = object.__new__(Problem)
         support = self.support if same else None
         other._set(self.mdp, self.unbound_risk, self.risk, caution, self.reward, terms, support, self.constraints)
-        other.deterministic = self.deterministic
+        other.deterministic, other.memory = self.deterministic, self.memory
         return other
 
     def part(self, reward: Array, terms: Sequence[tuple[float, Risk]], own_support: bool = False) -> "Problem":
@@ -245,7 +246,7 @@ class Problem:
         if not self.is_of_return:
             return None
         played = PlainPolicy(self.mdp, policy)
-        return sum(weight * term.of.of(played.followed)[0] for weight, term in self._return_terms)
+        return sum(weight * term.of.of(played.followed)[1] for weight, term in self._return_terms)
 
     def objective(self, d: Array) -> float:
         """What is maximised."""

@@ -333,7 +333,7 @@ class Solution:
                 "this solution comes from a file that was saved without its witness; solve the problem again, or ask "
                 "for a file written by solution.save(path, witness=True)"
             )
-        if self.memory_policy is not None:
+        if self.problem.is_of_return and self.caution > 0:
             raise IncompatibleError(
                 f"the bound of {self.risk_label} rests on planning over states and targets, which is not part of a "
                 "file, and cannot be verified"

@@ -51,7 +51,7 @@ def test_every_place_and_every_synonym_leads_to_a_key():
         "weight",
         *(field for kind in PUBLIC_RISKS.values() for field in kind.fields_in_files),
     }
-    places[TOP] = {"caution", "deterministic", "horizon", "model", "risk"}
+    places[TOP] = {"caution", "deterministic", "horizon", "memory", "model", "risk"}
     for key, place in PLACES.items():
         assert key in places[place]
     every = set().union(*places.values(), PUBLIC_RISKS)

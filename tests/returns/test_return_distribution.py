@@ -113,12 +113,11 @@ def test_for_ever_the_bounds_hold_the_truth(seed, monkeypatch):
         assert high >= float(sum(p for v, p in atoms if v < x - late)) - 1e-9
 
 
-def test_finer_grids_have_a_finer_resolution(monkeypatch):
+def test_finer_grids_have_a_finer_resolution():
     mdp = ca.worlds.river_swim()
     policy = ca.solve(ca.Problem(mdp)).policy
     fine = PlainPolicy(mdp, policy).followed().returns
-    monkeypatch.setattr("cautious.returns.plain.MOST_MOVES", 1e6)
-    coarse = PlainPolicy(mdp, policy).followed().returns
+    coarse = PlainPolicy(mdp, policy, most_moves=1e6).followed().returns
     assert fine.resolution < 0.3 * coarse.resolution
     for one in (fine, coarse):
         assert one.expectation == pytest.approx(fine.expectation, rel=1e-9)

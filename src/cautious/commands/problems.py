@@ -98,7 +98,7 @@ def read_problem(
     mdp = model_without_memory(found)
     constraints = [*found.constraints, *(parse_limit(limit, mdp) for limit in limits)]
     asked = _in_options(lambda: Problem(mdp, chosen, price, constraints, ahead))
-    asked.deterministic = found.deterministic
+    asked.deterministic, asked.memory = found.deterministic, found.memory
     return asked
 
 

@@ -55,6 +55,14 @@ Deterministic = Annotated[
         help="The best policy that takes one action in every state, or one that may mix actions. Default: the file's.",
     ),
 ]
+WithMemory = Annotated[
+    bool | None,
+    typer.Option(
+        "--memory/--no-memory",
+        help="With a risk of the return: the best policy that remembers what was earned, or one that does not. "
+        "Default: the file's, or with memory.",
+    ),
+]
 LIMIT_FORMS = "'time:broken<=2%', 'ever:STATES<=0.1', 'return:FILE>=40', or a risk such as 'kl:FILE<=0.3'"
 LimitTexts = Annotated[
     list[str] | None,

@@ -24,6 +24,7 @@ def solve(
     threads: shared.Threads = None,
     memory_limit: shared.MemoryLimit = None,
     deterministic: shared.Deterministic = None,
+    memory: shared.WithMemory = None,
     options: problems.ModelOptions = problems.NO_OPTIONS,
     report: shared.ReportFile = None,
     out: shared.SolutionFile = None,
@@ -57,6 +58,7 @@ def solve(
             threads=threads,
             memory_limit=shared.as_bytes(memory_limit),
             deterministic=deterministic,
+            memory=memory,
         )
         if report is not None:
             bar.show(f"writing {report}")

@@ -44,6 +44,7 @@ PLACES: Mapping[str, str] = {
     "caution": TOP,
     "horizon": TOP,
     "deterministic": TOP,
+    "memory": TOP,
     **dict.fromkeys(("world", "file", "gym", "transitions", "discount", "start", "at_end", "columns"), "in [model]"),
     **dict.fromkeys(("title", "story", "step", "reward_unit"), "in [model]"),
     **dict.fromkeys(("kind", "weight", "states", "slack", "sets", "prior", "metric", "level", "floors"), "in [risk]"),

@@ -23,7 +23,8 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     ``[model]`` names a world, a model file, a Gymnasium environment or a table of logged transitions; ``[[risk]]`` the
     terms of the risk; ``caution`` is 1 by default; ``horizon`` a number of steps, "average" or "total", without it
     returns are discounted for ever; ``[[constraints]]`` are limits, ``at_most`` or ``at_least``; ``deterministic =
-    true`` asks ``ca.solve`` for one action in every state. Files named in it are relative to its folder. Reports use
+    true`` asks ``ca.solve`` for one action in every state, ``memory = false`` for a policy that does not remember what
+    was earned. Files named in it are relative to its folder. Reports use
     the words ``title``, ``story``, ``step`` and ``reward_unit`` of ``[model]``; without a title, the name of the
     model's file.
 
@@ -40,7 +41,10 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
     tables = parse(source)
     try:
         allow(
-            tables, "the problem file", ("model", "risk", "caution", "horizon", "deterministic", "constraints"), PLACES
+            tables,
+            "the problem file",
+            ("model", "risk", "caution", "horizon", "deterministic", "memory", "constraints"),
+            PLACES,
         )
         if "model" not in tables:
             raise InputError(f"[model] is missing; it needs one of {', '.join(SOURCES)}")
@@ -51,6 +55,7 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
         risk = risk_of(tables.get("risk"), place)
         problem = Problem(mdp, risk, caution, constraints, tables.get("horizon"))
         problem.deterministic = as_flag("deterministic", tables.get("deterministic", False))
+        problem.memory = as_flag("memory", tables.get("memory", True))
         return problem
     except (InputError, IncompatibleError) as error:
         raise FileError(f"{source}: {error}") from None

@@ -224,12 +224,14 @@ def follow(
     rate: float = 0.0,
     instead: Array | None = None,
     over: Callable[[], bool] = lambda: False,
+    masses: list[Array] | None = None,
 ) -> Followed:
     """Carry the start distribution through all steps of a policy with memory.
 
     The earnings must be those of ``policy.n_steps`` steps, less the ``middle`` of the policy. A policy ``instead``,
     (S, A) or (T, S, A), is played in place of the actions of the tables: memory then only tells what was earned.
-    ``TimeOverError`` is raised when ``over`` says so between two steps.
+    ``TimeOverError`` is raised when ``over`` says so between two steps. A list of ``masses`` gets those of states and
+    nodes (S, n) at the beginning of every step.
     """
     mdp, n_states = earnings.mdp, earnings.mdp.n_states
     grid, node = policy.grids[0], policy.first()
@@ -242,6 +244,8 @@ def follow(
     for t in range(policy.n_steps):
         if over():
             raise TimeOverError
+        if masses is not None:
+            masses.append(cells[:, :, 0].astype(np.float32))
         own, behind = policy.grids[t], policy.grids[t + 1]
         chances = np.empty(0)
         if instead is not None:

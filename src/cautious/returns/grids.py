@@ -21,30 +21,46 @@ from cautious.returns.earnings import Earnings
 
 # steps grow like gamma^(-t / 3), or fall like gamma^(t / 2)
 SMOOTH_EXPONENT, SHARP_EXPONENT = -1 / 3, 1 / 2
+# where targets are told apart, steps are no smaller than this share of the first one
+LEAST_STEP = 1 / 64
 # sums of rewards that differ by less than this share of the largest sum are one; no more of them are listed
 SAME_SUM, MOST_SUMS = 1e-12, 20_000
 
 
 def target_grids(
-    earnings: Earnings, sharp: bool, low: float, high: float, step: float, reach: float = math.inf
+    earnings: Earnings,
+    sharp: bool,
+    low: float,
+    high: float,
+    step: float,
+    reach: float = math.inf,
+    told_apart: bool = False,
+    centre: Array | None = None,
 ) -> list[Grid]:
     """Grids for first targets from ``low`` to ``high``; the first step has this size.
 
-    What is more than ``reach`` away from all first targets is left to the bounds beyond the grids.
+    What is more than ``reach`` away from all first targets, less the ``centre`` (n_steps + 1,) of what is earned before
+    each step, is left to the bounds beyond the grids. Targets that are
+    certain, or cannot be earned, are ``told_apart`` from the others by grids that are wider by what rounding to nodes
+    may have moved them before.
     """
     earned_least, earned_most = earnings.earned
     exponent = SHARP_EXPONENT if sharp else SMOOTH_EXPONENT
-    gamma, grids = earnings.mdp.discount, []
+    gamma, grids, moved = earnings.mdp.discount, [], 0.0
     for t in range(earnings.n_steps + 1):
         own = step
         if 0 < gamma < 1:
             own = step * 2.0 ** round(exponent * t * math.log2(gamma))
-        first = low - min(float(earned_most[t]), reach)
-        last = high - max(float(earned_least[t]), -reach)
+        if told_apart:
+            own = max(own, LEAST_STEP * step)
+            moved += own
+        middle = 0.0 if centre is None else float(centre[t])
+        first = low - min(float(earned_most[t]), middle + reach)
+        last = high - max(float(earned_least[t]), middle - reach)
         if sharp and t > 0:
             # below every target is certain, above none can be earned
-            least = float(earnings.at(earnings.least, t).min())
-            most = float(earnings.at(earnings.most, t).max())
+            least = float(earnings.at(earnings.least, t).min()) - moved
+            most = float(earnings.at(earnings.most, t).max()) + moved
             first, last = min(max(first, least), most), max(min(last, most), least)
         begin = math.floor((first - low) / own * (1 + 4 * EPS)) - (t > 0)
         end = max(begin + (t > 0), math.ceil((last - low) / own * (1 - 4 * EPS)) + (t > 0))

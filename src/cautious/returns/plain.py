@@ -6,6 +6,7 @@ step. What is earned after the steps that are followed adds its own variance. Th
 """
 
 import math
+from copy import copy
 
 import numpy as np
 
@@ -17,12 +18,14 @@ from cautious.models.tabular import MDP
 from cautious.returns.backward import Grid
 from cautious.returns.earnings import Earnings, earnings_of
 from cautious.returns.forward import Followed, ReturnDistribution, follow
-from cautious.returns.grids import SAME_SUM, exact_grids, possible_sums
+from cautious.returns.grids import SAME_SUM, exact_grids, possible_sums, target_grids
 from cautious.returns.memory_policy import MemoryPolicy
 from cautious.returns.moments import return_variance
 
 # nodes of a grid; cells of all states in one step; moves of a cell along an outcome in all steps together
 LEAST_NODES, MOST_NODES, MOST_CELLS, MOST_MOVES = 50, 8000, 4e6, 1e8
+# nodes of the first of grids that shrink
+MOST_SHRINKING_NODES = 1e5
 # cells cost so many moves each, even where nothing is in them
 MOVES_OF_CELL = 2
 # a distribution is computed unasked only in models with no more outcomes, and where so many nodes can be afforded
@@ -66,17 +69,34 @@ def _moves_of_step(mdp: MDP, policy: Array) -> float:
 class PlainPolicy:
     """A policy (S, A) or (T, S, A) in a model, ready to be followed with any rate."""
 
-    def __init__(self, mdp: MDP, policy: Array) -> None:
-        self.policy = policy
-        self.mean, variance = return_variance(mdp, policy)
-        self.deviation = math.sqrt(variance)
-        self._earnings, self._moves = earnings_of(mdp), _moves_of_step(mdp, policy)
+    def __init__(
+        self, mdp: MDP, policy: Array, most_moves: float = MOST_MOVES, negligible: float = NEGLIGIBLE_SHARE
+    ) -> None:
+        self.most_moves, self.negligible, self._earnings = most_moves, negligible, earnings_of(mdp)
+        self._sums = possible_sums(self._earnings) if isinstance(mdp.horizon, int) else None
+        self._play(policy)
 
-    def followed(self, rate: float = 0.0) -> Followed:
-        """What it does and earns."""
-        expected = self._expected(rate > 0)
+    def _play(self, policy: Array) -> None:
+        mdp, self.policy = self._earnings.mdp, policy
+        self.mean, variance = return_variance(mdp, policy)
+        self.deviation, self._moves = math.sqrt(variance), _moves_of_step(mdp, policy)
+
+    def playing(self, policy: Array) -> "PlainPolicy":
+        """Another policy in the same model, known as well as this one."""
+        other = copy(self)
+        other._play(policy)
+        return other
+
+    def followed(self, rate: float = 0.0, near: float | None = None) -> Followed:
+        """What it does and earns; of returns ``near`` some number it is known best which side of it they are on."""
+        earnings, tracker = self.tracked(rate > 0, near)
+        return follow(earnings, tracker, rate, instead=self.policy)
+
+    def tracked(self, late: bool = False, near: float | None = None) -> tuple[Earnings, MemoryPolicy]:
+        """The steps that are followed, and the memory that keeps track of what was earned in them."""
+        expected = self._expected(late or near is not None)
         earnings = self._earnings.with_steps(expected.size - 1)
-        return follow(earnings, self._tracker(earnings, expected), rate, instead=self.policy)
+        return earnings, self._tracker(earnings, expected, near)
 
     def _expected(self, late: bool) -> Array:
         """What is earned on average before each step, and at the end of those that are followed; (steps + 1,).
@@ -92,14 +112,14 @@ class PlainPolicy:
             pairs = mass[:, None] * (self.policy[t] if self.policy.ndim == 3 else self.policy)
             expected.append(expected[-1] + mdp.discount**t * float(np.sum(pairs * rewards)))
             mass = mdp.flow_into(pairs)
-            if mdp.horizon == TOTAL and mass[~mdp.ended].sum() <= NEGLIGIBLE_SHARE:
+            if mdp.horizon == TOTAL and mass[~mdp.ended].sum() <= self.negligible:
                 break
         return np.array(expected)
 
     def _steps_for_ever(self, late: bool) -> int:
         """Until next to nothing is left, or as many as leave the least spread in cells."""
         gamma = self._earnings.mdp.discount
-        steps = 1 if gamma == 0 else math.ceil(math.log(NEGLIGIBLE_SHARE) / math.log(gamma))
+        steps = 1 if gamma == 0 else math.ceil(math.log(self.negligible) / math.log(gamma))
         n_steps = np.arange(1, min(max(1, steps), MOST_STEPS) + 1)
         rounding = n_steps * (2 * DEVIATIONS / self._nodes(n_steps)) ** 2 / 12
         return int(n_steps[-1] if late else n_steps[np.argmin(rounding + gamma ** (2.0 * n_steps))])
@@ -107,14 +127,18 @@ class PlainPolicy:
     def _nodes(self, n_steps: Array) -> Array:
         """So many nodes can be afforded, for so many steps."""
         most = min(MOST_NODES, MOST_CELLS / self._earnings.mdp.n_states)
-        return np.clip(MOST_MOVES / (n_steps * self._moves), LEAST_NODES, max(LEAST_NODES, most))
+        return np.clip(self.most_moves / (n_steps * self._moves), LEAST_NODES, max(LEAST_NODES, most))
 
-    def _tracker(self, earnings: Earnings, expected: Array) -> MemoryPolicy:
-        mdp, mean = earnings.mdp, self.mean - earnings.offset
-        sums = possible_sums(earnings) if isinstance(mdp.horizon, int) else None
-        grids = self._grids(earnings, expected) if sums is None else exact_grids(earnings, sums, np.array([mean]))
+    def _tracker(self, earnings: Earnings, expected: Array, near: float | None) -> MemoryPolicy:
+        mdp, target = earnings.mdp, (self.mean if near is None else near) - earnings.offset
+        if self._sums is not None:
+            grids = exact_grids(earnings, self._sums, np.array([target]))
+        elif near is not None and mdp.horizon is None:
+            grids = self._shrinking_grids(earnings, expected, target)
+        else:
+            grids = self._grids(earnings, expected, target)
         return MemoryPolicy(
-            target=mean,
+            target=target,
             grids=tuple(grids),
             tables=(),
             scales=earnings.scales,
@@ -124,9 +148,17 @@ class PlainPolicy:
             policy_after=None if isinstance(mdp.horizon, int) else self.policy,
         )
 
-    def _grids(self, earnings: Earnings, expected: Array) -> list[Grid]:
+    def _shrinking_grids(self, earnings: Earnings, expected: Array, target: float) -> list[Grid]:
+        """Of targets that are certain, or cannot be earned, nothing else matters: what is in between shrinks."""
+        gamma, reach = earnings.mdp.discount, max(DEVIATIONS * self.deviation, EPS * earnings.size, 1e-300)
+        nodes = self.most_moves * (1 - math.sqrt(gamma)) / self._moves
+        most = min(MOST_SHRINKING_NODES, MOST_CELLS / earnings.mdp.n_states)
+        step = 2 * reach / min(max(LEAST_NODES, nodes), max(LEAST_NODES, most))
+        return target_grids(earnings, True, target, target, step, reach, told_apart=True, centre=expected)
+
+    def _grids(self, earnings: Earnings, expected: Array, mean: float) -> list[Grid]:
         """Around what is left of the mean on average; rewards of zero lead from node to node."""
-        mean, (least, most) = self.mean - earnings.offset, earnings.earned
+        least, most = earnings.earned
         reach = max(DEVIATIONS * self.deviation, EPS * max(abs(mean), earnings.size), 1e-300)
         low = np.maximum(mean - most, mean - expected - reach)
         high = np.minimum(mean - least, mean - expected + reach)

@@ -13,6 +13,7 @@ find the best policy among all that may remember the past. These risks are funct
 of an occupancy.
 """
 
+import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -25,8 +26,10 @@ from scipy.optimize import minimize_scalar
 from cautious.arrays import Array
 from cautious.checks import as_number
 from cautious.errors import IncompatibleError
+from cautious.models.encodings import EPS
 from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
+from cautious.returns.backward import LARGEST_EXPONENT
 from cautious.returns.forward import Followed, ReturnDistribution
 from cautious.risks.base import Risk, Structure, UnboundRisk, terms_of
 
@@ -34,6 +37,8 @@ from cautious.risks.base import Risk, Structure, UnboundRisk, terms_of
 RATE_PRECISION = 1e-4
 # of ReturnEVaR: at smaller ones the best rate is too small for exponentials to tell returns apart
 LEAST_LEVEL = 1e-12
+# targets at which the CVaR of one policy is looked at, and what is exact enough, as a share of CVaR or deviation
+MOST_TARGETS, CVAR_PRECISION = 8, 1e-5
 
 
 class ReturnRisk(UnboundRisk):
@@ -71,14 +76,24 @@ class ReturnRisk(UnboundRisk):
         """A caution at which return and risk weigh about alike, where returns have this standard deviation."""
         return 1.0
 
-    def of(self, followed: Callable[[float], Followed]) -> tuple[float, Followed]:
-        """The risk of a policy from above, which is ``followed`` with a rate, and how it was followed for that."""
+    def of(self, followed: Callable[..., Followed]) -> tuple[float, float, Followed]:
+        """The risk of a policy from below and above, and how it was followed for that.
+
+        It is ``followed`` with a rate, and if need be near some return.
+        """
         found = followed(self.exponent)
-        return self.interval(found.returns)[1], found
+        return *self.interval(found.returns), found
 
     @abstractmethod
     def interval(self, returns: ReturnDistribution) -> tuple[float, float]:
         """The risk of a distribution of the return, from below and above."""
+
+    @abstractmethod
+    def slope(self, returns: ReturnDistribution) -> Callable[[Array], Array]:
+        """What a return adds to the risk of this distribution when it becomes more likely, up to a constant.
+
+        The risk is concave in the distribution, and so no larger elsewhere than this says.
+        """
 
 
 @dataclass(frozen=True)
@@ -131,6 +146,10 @@ class ReturnVariance(ReturnRisk):
         """Known exactly."""
         return returns.variance, returns.variance
 
+    def slope(self, returns: ReturnDistribution) -> Callable[[Array], Array]:
+        """The square of what differs from the mean."""
+        return lambda earned: (earned - returns.expectation) ** 2
+
 
 @dataclass(frozen=True)
 class ReturnCVaR(ReturnRisk):
@@ -163,6 +182,52 @@ class ReturnCVaR(ReturnRisk):
         if self.level == 0:
             return -returns.expectation, -returns.expectation
         return returns.cvar(self.level)
+
+    def of(self, followed: Callable[..., Followed]) -> tuple[float, float, Followed]:
+        """Followed near numbers that come closer and closer to the quantile, where the best target is.
+
+        Near a target y both  E max(y - R, 0) / tail - y  and its slope are known well, and it is convex in y.
+        """
+        tail, found = 1 - self.level, followed(0.0)
+        if self.level == 0:
+            return *self.interval(found.returns), found
+        first, low, high = found.returns, self.interval(found.returns)[0], np.inf
+        # the two numbers that the quantile is known to be between, and how likely it is to earn less
+        left, right = (float(first.least.min()), 0.0), (float(first.most.max()), 1.0)
+        near, lines = _about_quantile(first, tail), list[tuple[float, float, float, float]]()
+        for number in range(MOST_TARGETS):
+            here = followed(0.0, near)
+            short, below = here.returns.shortfall(near), here.returns.below(near)
+            lines.append((near, short[0] / tail - near, below[0] / tail - 1, below[1] / tail - 1))
+            above = min(short[1] / tail - near, self.interval(here.returns)[1])
+            if above < high:
+                high, found = above, here
+            left = max(left, (near, below[1])) if below[1] <= tail else left
+            right = min(right, (near, below[0])) if below[0] >= tail else right
+            lowest, at = _least(lines, left[0], right[0])
+            low = max(low, self.interval(here.returns)[0], lowest)
+            if high - low <= CVAR_PRECISION * max(abs(high), first.variance**0.5) or not right[0] > left[0]:
+                break
+            density = (right[1] - left[1]) / (right[0] - left[0])
+            aside = 2 * (below[1] - below[0]) / max(density, 1e-300)
+            if below[0] < tail < below[1]:
+                # too close to be told apart: on the side on which less is known
+                near += aside if right[0] - near > near - left[0] else -aside
+            else:
+                # where the slopes cancel if the density is even, and where the lines meet if there is an atom
+                near = left[0] + (tail - left[1]) / max(density, 1e-300) if number % 2 == 0 else at
+            if not left[0] < near < right[0]:
+                near = 0.5 * (left[0] + right[0])
+            if not np.isfinite(near):
+                break
+        return min(low, high), high, found
+
+    def slope(self, returns: ReturnDistribution) -> Callable[[Array], Array]:
+        """What is missing to the quantile."""
+        if self.level == 0:
+            return lambda earned: -earned
+        at = _about_quantile(returns, 1 - self.level)
+        return lambda earned: np.maximum(at - earned, 0.0) / (1 - self.level)
 
 
 @dataclass(frozen=True)
@@ -203,6 +268,10 @@ class ReturnEntropic(ReturnRisk):
         # no return is worse than the worst one
         return low / self.rate, float(np.fmin(high / self.rate, -returns.least.min()))
 
+    def slope(self, returns: ReturnDistribution) -> Callable[[Array], Array]:
+        """The exponential, relative to its mean."""
+        return _exponential_slope(self.rate, returns)
+
 
 @dataclass(frozen=True)
 class ReturnEVaR(ReturnRisk):
@@ -232,7 +301,7 @@ class ReturnEVaR(ReturnRisk):
         """With its level."""
         return ReturnEVaR(as_number("ReturnEVaR.level", self.level, LEAST_LEVEL, 1, open_ends=")"))
 
-    def of(self, followed: Callable[[float], Followed]) -> tuple[float, Followed]:
+    def of(self, followed: Callable[..., Followed]) -> tuple[float, float, Followed]:
         """The smallest over all rates: a convex function of one over the rate."""
         found: dict[float, Followed] = {}
 
@@ -244,7 +313,7 @@ class ReturnEVaR(ReturnRisk):
         first = 0.5 * math.log(2 * self.log_tail) - math.log(spread) if spread > 0 else 0.0
         minimize_scalar(risk_at, (first, first + 1.0), tol=RATE_PRECISION)
         best = min(found, key=lambda one: self.interval(found[one].returns)[1])
-        return self.interval(found[best].returns)[1], found[best]
+        return *self.interval(found[best].returns), found[best]
 
     def interval(self, returns: ReturnDistribution) -> tuple[float, float]:
         """With the rate that the distribution was made with: no more than from above."""
@@ -252,6 +321,10 @@ class ReturnEVaR(ReturnRisk):
         assert returns.rate > 0
         high = (returns.log_power[1] + self.log_tail) / returns.rate
         return -np.inf, float(np.fmin(high, -returns.least.min()))
+
+    def slope(self, returns: ReturnDistribution) -> Callable[[Array], Array]:
+        """That of the entropic risk with the rate of the distribution, if that is the best one."""
+        return _exponential_slope(returns.rate, returns)
 
     @property
     def log_tail(self) -> float:
@@ -292,6 +365,44 @@ class ReturnBelow(ReturnRisk):
     def interval(self, returns: ReturnDistribution) -> tuple[float, float]:
         """From below and above."""
         return returns.below(self.threshold)
+
+    def of(self, followed: Callable[..., Followed]) -> tuple[float, float, Followed]:
+        """Followed near the threshold."""
+        found = followed(0.0, self.threshold)
+        return *self.interval(found.returns), found
+
+    def slope(self, returns: ReturnDistribution) -> Callable[[Array], Array]:
+        """1 for what is below."""
+        return lambda earned: (earned < self.threshold - returns.error).astype(np.float64)
+
+
+def _about_quantile(returns: ReturnDistribution, share: float) -> float:
+    """The mean of the cell that holds a quantile, if cells are in the order of their means."""
+    reached = np.searchsorted(np.cumsum(returns.mass), share * (1 - 4 * EPS))
+    return float(returns.mean[min(int(reached), returns.mean.size - 1)])
+
+
+def _least(lines: list[tuple[float, float, float, float]], left: float, right: float) -> tuple[float, float]:
+    """The least value between ``left`` and ``right`` of a convex function, and where that is.
+
+    Known are values at some numbers, and between which two numbers the slope is there.
+    """
+    if not np.isfinite(right - left):
+        return -np.inf, np.nan
+    straight = [(value - slope * at, slope, at) for at, value, *slopes in lines for slope in slopes]
+    crossings = [
+        (one[0] - other[0]) / (other[1] - one[1])
+        for one, other in itertools.combinations(straight, 2)
+        if one[1] != other[1] and one[2] != other[2]
+    ]
+    places = [left, right, *(y for y in crossings if left < y < right)]
+    return min((max(value + min(low * (y - at), high * (y - at)) for at, value, low, high in lines), y) for y in places)
+
+
+def _exponential_slope(rate: float, returns: ReturnDistribution) -> Callable[[Array], Array]:
+    assert returns.log_power is not None
+    mean = returns.log_power[0]
+    return lambda earned: np.exp(np.minimum(-rate * earned - mean, LARGEST_EXPONENT)) / rate
 
 
 def refuse_beside_returns(risk: object, measures: Sequence[Risk]) -> None:

@@ -68,6 +68,23 @@ def build_solution(problem: Problem, target: Target, outcome: Outcome) -> Soluti
     return _solution(problem, target, outcome, outcome.method, outcome.status, best, certificate, multipliers, adjusted)
 
 
+def build_without_memory(problem: Problem, target: Target, outcome: Outcome) -> Solution:
+    """The best policy found that remembers nothing, for a risk of the return; the bound is that of all policies."""
+    if outcome.status is Status.STALLED:
+        # the search for a policy ended by itself, and the gap may be what memory is worth
+        outcome.status = Status.STATIONARY
+    assert outcome.evaluated is not None
+    best, gap = outcome.evaluated, outcome.gap
+    statement = (
+        f"No policy, with memory or without, is better than this one by more than {gap:.3g}; of policies without "
+        "memory this is the best one found."
+    )
+    facts: dict[str, Any] = {"checked": "upper bounds of a planning problem on states and targets", "memory": False}
+    certificate = Certificate("global", statement, outcome.bound, gap, best.occupancy, best.error, facts)
+    multipliers, adjusted = _prices(problem, target, None, best)
+    return _solution(problem, target, outcome, outcome.method, outcome.status, best, certificate, multipliers, adjusted)
+
+
 def build_deterministic(problem: Problem, target: Target, search: Search) -> Solution:
     """What a search over deterministic policies found, and that none is better by more than the gap."""
     best, relaxed = search.best, search.relaxed

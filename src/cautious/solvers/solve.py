@@ -16,9 +16,15 @@ from cautious.runtime.memory import MemoryWatch
 from cautious.runtime.threads import use_threads
 from cautious.solution import Solution
 from cautious.solvers.base import Callback, Solver, Start, Target, Workspace
-from cautious.solvers.build_solution import build_deterministic, build_solution, infeasible_by_forbidden_pairs
+from cautious.solvers.build_solution import (
+    build_deterministic,
+    build_solution,
+    build_without_memory,
+    infeasible_by_forbidden_pairs,
+)
 from cautious.solvers.choose import dispatch
 from cautious.solvers.deterministic.branch_and_bound import branch_and_bound
+from cautious.solvers.return_risk.markov_policies import MarkovPolicies
 from cautious.status import DEFAULT_TOLERANCE
 
 
@@ -33,12 +39,14 @@ class Request:
     threads: int | None = None
     memory_limit: float | None = None
     deterministic: bool = False
+    memory: bool = True
 
     def check(self) -> "Request":
         """This request, if every part of it makes sense."""
         as_number("tolerance", self.tolerance, 0.0, 1.0, open_ends="(")
         as_seed(self.seed)
         as_flag("deterministic", self.deterministic)
+        as_flag("memory", self.memory)
         if self.callback is not None and not callable(self.callback):
             raise IncompatibleError(f"callback must be callable or None, found {type(self.callback).__name__}")
         if self.time_limit_seconds is not None:
@@ -60,6 +68,7 @@ def solve(
     threads: int | None = None,
     memory_limit: float | None = None,
     deterministic: bool | None = None,
+    memory: bool | None = None,
 ) -> Solution:
     """The best policy of a problem with a known model, and a proof of how good it is.
 
@@ -84,6 +93,11 @@ def solve(
         Look for the best policy that takes one action in every state. The gap then bounds what another deterministic
         policy could gain; it closes where a search can do so, which is in small models, or with few limits. None: as
         the problem's file says, otherwise no.
+    memory
+        With a risk of the return the best policy remembers what was earned. ``False`` asks for one that does not,
+        (S, A), or (T, S, A) with a finite horizon: the best one found, whose gap is to all policies, with memory or
+        without, so that it rarely closes, and the status is STATIONARY. Of other problems the best policies remember
+        nothing, but for ``ca.Reach``. None: as the problem's file says, otherwise yes.
 
     Examples
     --------
@@ -94,7 +108,8 @@ def solve(
     ('SOLVED', 'global')
     """
     wanted = getattr(problem, "deterministic", False) if deterministic is None else deterministic
-    request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit, wanted)
+    remembering = getattr(problem, "memory", True) if memory is None else memory
+    request = Request(tolerance, time_limit_seconds, seed, callback, threads, memory_limit, wanted, remembering)
     return answer(problem, request)
 
 
@@ -146,6 +161,10 @@ def answer_ready(
     with clock.memory, Interruption(clock):
         if problem.trapped is not None:
             return infeasible_by_forbidden_pairs(problem, target)
+        if not request.memory and problem.mdp.memory is not None:
+            raise IncompatibleError(
+                "ca.Reach in this model needs a policy that remembers which states were entered; leave out memory=False"
+            )
         if request.deterministic and problem.parts.returns:
             raise IncompatibleError(
                 f"the best policy for {problem.risk_label} remembers what was earned, and takes one action in every "
@@ -153,6 +172,10 @@ def answer_ready(
             )
         if request.deterministic and not problem.neutral:
             return build_deterministic(problem, target, branch_and_bound(problem, target, request.callback))
+        if not request.memory and problem.parts.returns:
+            return build_without_memory(
+                problem, target, dispatch(problem, target, request.callback, [MarkovPolicies()])
+            )
         return build_solution(problem, target, dispatch(problem, target, request.callback, solvers))
 
 
