@@ -11,6 +11,7 @@ import pytest
 import cautious as ca
 from cautious.studio import answers
 from cautious.studio.messages import RISKS
+from cautious.studio.opening import opened_words, refused_horizons
 from cautious.studio.scenario import Limits, RiskChoice, Statement
 from cautious.studio.session import Session
 from cautious.studio.walks import never_left
@@ -83,7 +84,7 @@ def test_the_points_of_a_limit_say_which_one_it_is():
 def test_horizons_that_do_not_fit_come_with_the_reason(discount, refused):
     swim = ca.worlds.river_swim()
     mdp = ca.MDP(swim.transitions, swim.rewards, discount)
-    found = answers.refused_horizons(mdp)
+    found = refused_horizons(mdp)
     assert [name for name, reason in found.items() if reason] == refused
     for name in {"discounted", "average", "total"} - set(refused):
         ca.Problem(mdp, horizon=None if name == "discounted" else name)
@@ -98,7 +99,7 @@ def test_states_that_are_never_left():
 
 @pytest.mark.parametrize("name", ca.worlds.names())
 def test_every_world_can_be_opened(name):
-    words = answers.opened_words(ca.worlds.problem(name), name)
+    words = opened_words(ca.worlds.problem(name), name)
     assert json.loads(json.dumps(words))["own_risk"] == ca.worlds.describe(name).risk
     assert words["own_words"]
 

@@ -10,6 +10,7 @@ import cautious as ca
 from cautious.studio import answers
 from cautious.studio.answers import proof_sentence
 from cautious.studio.messages import RISKS, read_statement
+from cautious.studio.opening import opened_words
 from cautious.studio.scenario import NO_DANGER, NO_LIMITED_DANGER, Limits, RiskChoice, Statement
 from cautious.studio.session import Session
 from studio.conftest import from_anywhere, statement
@@ -101,7 +102,7 @@ def test_an_opened_problem_keeps_its_constraints_and_its_horizon():
     machine = ca.worlds.machine_replacement()
     limits = [ca.Exposure("broken") <= 0.004, ca.Return(machine.rewards) >= 100]
     opened = ca.Problem(machine, constraints=limits, horizon=24)
-    told = answers.opened_words(opened, "file.toml")
+    told = opened_words(opened, "file.toml")
     asked = read_statement(json.loads(json.dumps(told["statement"])))
     assert (asked.limits.own, asked.horizon, asked.risk.kind) == ((0.004, 100.0), 24, "none")
     assert [one["words"] for one in told["limits"]] == ["Time in broken at most", "The limited return at least"]

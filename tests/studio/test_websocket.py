@@ -70,6 +70,8 @@ def test_mistakes_are_sentences_and_the_conversation_goes_on(line):
         "message": "caution is -1; it must be a number from 0 to 1e+09",
     }
     line.send(b"\xff\x00")
+    assert "the upload has no head" in hear(line)[0]["message"]
+    line.send("{")
     assert "not JSON" in hear(line)[0]["message"]
     line.send(solve_message(2, grid=None))
     assert hear(line)[0]["message"] == "no model was opened; the statement needs a grid"

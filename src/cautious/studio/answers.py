@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cautious.arrays import Array
-from cautious.errors import CautiousError, InputError
+from cautious.errors import InputError
 from cautious.frontiers import Frontier
-from cautious.models.horizons import AVERAGE, TOTAL
-from cautious.models.tabular import MDP
+from cautious.models.horizons import TOTAL
 from cautious.occupancy import occupancy_policy, uniform_policy
-from cautious.problem import Problem
 from cautious.problem_files.risk_entries import written_constraint, written_risk
 from cautious.report.barriers import PLAIN_RISK, risk_figure
 from cautious.report.limit_words import (
@@ -33,28 +31,22 @@ from cautious.report.limit_words import (
     shown_constraints,
 )
 from cautious.report.over_steps import as_one_table
-from cautious.report.sentences import risk_words
-from cautious.report.words import action_name, fits_grid, number, return_words, scene_of, state_name
+from cautious.report.words import action_name, number, return_words, state_name
 from cautious.report.writing import write_policy
-from cautious.risks.base import Constraint
-from cautious.solution import ConstraintValue, Solution
+from cautious.solution import Solution
 from cautious.status import Status
+from cautious.studio.graph import graph_of
 from cautious.studio.messages import Message
+from cautious.studio.opening import MAX_ACTIONS, has_map
 from cautious.studio.scenario import (
-    LARGEST_SIDE,
-    Limits,
-    RiskChoice,
     Scenario,
     Statement,
-    barrier_limits,
-    opened_model,
 )
 from cautious.studio.session import Session
-from cautious.studio.walks import never_left, walk_arrays
+from cautious.studio.walks import walk_arrays
 
 # of the table that is shown where there is no map
 MAX_ROWS = 40
-MAX_ACTIONS = 12
 HOW_TO = "# cautious solve problem.toml --report report.html\n"
 
 
@@ -88,12 +80,6 @@ def walk_message(message: Message, solution: Solution, scenario: Scenario) -> by
     return pack_arrays(facts, arrays)
 
 
-def has_map(mdp: MDP) -> bool:
-    """Whether the model is drawn as a map; beyond the largest grid that can be painted a table says more."""
-    grid = scene_of(mdp).grid
-    return fits_grid(mdp) and max(len(grid), len(grid[0])) <= LARGEST_SIDE
-
-
 def solution_message(asked: int, solution: Solution, session: Session, statement: Statement, seconds: float) -> bytes:
     """The answer to a statement."""
     scenario = session.scenario(statement)
@@ -123,7 +109,7 @@ def solution_message(asked: int, solution: Solution, session: Session, statement
         "shape": list(policy.shape),
     }
     if not has_map(scenario.mdp):
-        return pack(head | {"table": busiest(policy, d, scenario)}, b"")
+        return pack(head | {"table": busiest(policy, d, scenario), "graph": graph_of(policy, d, scenario)}, b"")
     return pack(head, _floats(policy) + _floats(d))
 
 
@@ -219,62 +205,6 @@ def frontier_message(asked: int, points: Frontier, statement: Statement) -> str:
 def error_message(asked: int | None, text: str) -> str:
     """A sentence about what is wrong."""
     return json.dumps({"type": "error", "number": asked, "message": " ".join(text.split())})
-
-
-def opened_words(problem: Problem, name: str) -> dict[str, Any]:
-    """What a page must know about the problem that was opened."""
-    mdp, own = opened_model(problem), problem.unbound_risk
-    scene, bounds = scene_of(mdp), tuple(one.bound for one in problem.constraints)
-    # without a risk and without limits the variance is something to look at; what a problem has is what is shown
-    kind = "own" if own is not None else "none" if bounds or problem.mdp.horizon is not None else "variance"
-    first = RiskChoice(kind, habit="random")
-    return {
-        "name": name,
-        "title": "" if mdp.scene is None else scene.title,
-        "story": scene.story,
-        "unit": scene.reward_unit,
-        "step_word": scene.step or "step",
-        "n_states": mdp.n_states,
-        "n_actions": mdp.n_actions,
-        "discount": mdp.discount,
-        "statement": Statement(
-            None, first, problem.caution, limits=Limits(own=bounds), horizon=problem.mdp.horizon
-        ).plain(),
-        "limits": [_limit_control(row) for row in problem.constraints],
-        "horizons": refused_horizons(mdp),
-        "own_risk": None if own is None else problem.risk_label,
-        "own_words": risk_words(problem.risk_label),
-        "own_limits": bool(barrier_limits(own, mdp)),
-        "rows": list(scene.grid) if has_map(mdp) else None,
-        "arrows": list(scene.action_arrows) if has_map(mdp) else [],
-        "still": never_left(mdp).tolist() if has_map(mdp) else [],
-        "actions": [action_name(mdp, a) for a in range(min(mdp.n_actions, MAX_ACTIONS))],
-    }
-
-
-def _limit_control(constraint: Constraint) -> dict[str, Any]:
-    """What a page shows of a constraint of the problem that was opened; shares of time are typed in percent."""
-    row = ConstraintValue(repr(constraint), 0.0, constraint.bound, 0.0, 0.0)
-    words, share = f"{measure_words(row)} {sense_words(row)}", is_share(row)
-    return {"words": words[:1].upper() + words[1:], "isShare": share, "isTime": share and words.startswith("time in ")}
-
-
-def refused_horizons(mdp: MDP) -> dict[str, str]:
-    """Why a horizon does not fit a model; empty where it does."""
-    found = {}
-    for name, horizon in (("discounted", None), ("steps", 1), (AVERAGE, AVERAGE), (TOTAL, TOTAL)):
-        if horizon is None and mdp.discount == 1:
-            found[name] = "sums that go on for ever need a discount below 1, and this model has 1"
-            continue
-        if horizon in (AVERAGE, TOTAL) and mdp.discount < 1:
-            found[name] = f"averages and totals do not discount, and this model has the discount {mdp.discount:g}"
-            continue
-        try:
-            Problem(mdp, horizon=horizon)  # type: ignore[arg-type]
-            found[name] = ""
-        except CautiousError as error:
-            found[name] = " ".join(str(error).removeprefix(f'horizon="{name}": ').split())
-    return found
 
 
 def export(what: str, statement: Statement, scenario: Scenario, solution: Solution) -> tuple[str, str, bytes]:

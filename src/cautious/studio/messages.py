@@ -14,6 +14,7 @@ from cautious.errors import InputError
 from cautious.models.horizons import AVERAGE, TOTAL, Horizon
 from cautious.problem_files.keys import allow, one_of, require
 from cautious.studio.scenario import LARGEST_SIDE, MARKS, Grid, Limits, Pays, RiskChoice, Statement
+from cautious.studio.uploads import LARGEST_FILES, LARGEST_UPLOAD, OPTIONS, Upload, check_names
 from cautious.worlds.grids import WALL
 
 LARGEST_MESSAGE = 256 * 1024
@@ -32,6 +33,8 @@ EXPORTS = ("report", "policy", "problem")
 SIDES = ("map", "left", "right")
 METHODS = ("paper", "primal-dual", "plug-in")
 CONTROLS = ("pause", "resume", "stop")
+LARGEST_HEAD = 16 * 1024
+LARGEST_OPTION = 200
 LARGEST_RACE = 10_000_000
 
 
@@ -83,6 +86,47 @@ def parse(text: str) -> Message | Control:
     if saved.grid is None:
         raise InputError("the file has no grid: it was saved from a model that cannot be painted")
     return Message(kind, number, saved)
+
+
+def parse_upload(data: bytes) -> Upload:
+    """Files that a page sends: the length of a JSON head (4 bytes, little-endian), the head, and the files in a row."""
+    if len(data) > LARGEST_UPLOAD:
+        raise InputError(f"the files have {len(data):,} bytes; the studio opens at most {LARGEST_UPLOAD:,}")
+    size = int.from_bytes(data[:4], "little")
+    if len(data) < 4 or not 2 <= size <= min(LARGEST_HEAD, len(data) - 4):
+        raise InputError("the upload has no head")
+    head = _json("the head of the upload", data[4 : 4 + size].decode("utf-8", "replace"))
+    _complete(head, "the head of the upload", ("number", "files", "options"))
+    number, listed = _whole("number", head["number"], 0, LARGEST_NUMBER), head["files"]
+    if not isinstance(listed, list) or not 1 <= len(listed) <= LARGEST_FILES:
+        raise InputError(f"files must be a list of 1 to {LARGEST_FILES} files, found {_found(listed)}")
+    names, at, files = [], 4 + size, dict[str, bytes]()
+    for i, one in enumerate(listed):
+        if not isinstance(one, list) or len(one) != 2 or not isinstance(one[0], str):
+            raise InputError(f"files[{i}] must be a name and a number of bytes, found {_found(one)}")
+        names.append(one[0])
+        length = _whole(f"files[{i}][1]", one[1], 0, LARGEST_UPLOAD)
+        files[one[0]] = data[at : at + length]
+        at += length
+    check_names(names)
+    if at != len(data):
+        raise InputError(f"the files should have {at:,} bytes with their head, and {len(data):,} came")
+    return Upload(number, files, _options(head["options"]))
+
+
+def _options(content: Any) -> dict[str, Any]:
+    allow(content, "options", OPTIONS)
+    found: dict[str, Any] = {}
+    if content.get("discount") is not None:
+        found["discount"] = _number("options.discount", content["discount"], 0.0, 1.0)
+    for name in OPTIONS[1:]:
+        text = content.get(name)
+        if text is None:
+            continue
+        if not isinstance(text, str) or len(text) > LARGEST_OPTION:
+            raise InputError(f"options.{name} must be a text of at most {LARGEST_OPTION} characters")
+        found[name] = text
+    return found
 
 
 def number_of(text: str) -> int | None:

@@ -5,7 +5,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy import ndimage
+from scipy.sparse.csgraph import dijkstra
 
 from cautious.arrays import Array, Indices
 from cautious.errors import InputError
@@ -201,6 +203,16 @@ class Scenario:
     def habit(self, name: str) -> Array:
         """The policy (S, A) of a careful or of a random walker."""
         return self.careful_policy if name == "careful" else uniform_policy(self.mdp.allowed)
+
+    @cached_property
+    def distances(self) -> Indices:
+        """Moves from the start to each state (S,), whatever the actions; beyond all others without a way."""
+        mdp = self.mdp
+        pointer, following, _ = mdp.csr
+        rows = sp.csr_array((np.ones(len(following)), following, pointer[:: mdp.n_actions]), (mdp.n_states,) * 2)
+        far = dijkstra(rows, indices=np.flatnonzero(mdp.start > 0), unweighted=True, min_only=True)
+        longest = far[np.isfinite(far)].max()
+        return np.asarray(np.where(np.isfinite(far), far, longest + 1), dtype=np.int64)
 
     @cached_property
     def careful_policy(self) -> Array:

@@ -12,10 +12,12 @@ from typing import Any
 
 from cautious.errors import FileError, MissingExtraError
 from cautious.problem import Problem
-from cautious.studio import answers, messages
+from cautious.studio import messages
 from cautious.studio.guard import Guard
+from cautious.studio.opening import opened_words
 from cautious.studio.scenario import EXAMPLES, LARGEST_SIDE
 from cautious.studio.session import Session
+from cautious.studio.uploads import LARGEST_UPLOAD
 from cautious.studio.websocket import MAX_RACES, Conversation
 
 HOST = "127.0.0.1"
@@ -68,13 +70,14 @@ class Studio:
             "type": "hello",
             "examples": examples,
             "first": self.name if self.opened is None else None,
-            "opened": None if self.opened is None else answers.opened_words(self.opened, self.name),
+            "opened": None if self.opened is None else opened_words(self.opened, self.name),
             "largest_side": LARGEST_SIDE,
             "largest_pay": messages.LARGEST_PAY,
             "largest_caution": messages.LARGEST_CAUTION,
             "largest_discount": messages.LARGEST_DISCOUNT,
             "largest_horizon": messages.LARGEST_HORIZON,
-            "largest_upload": messages.LARGEST_MESSAGE // 2,
+            "largest_grid": messages.LARGEST_MESSAGE // 2,
+            "largest_upload": LARGEST_UPLOAD - messages.LARGEST_HEAD,
         }
         return json.dumps(head)
 
@@ -140,7 +143,7 @@ def configuration(app: Any) -> Any:
         access_log=False,
         lifespan="off",
         server_header=False,
-        ws_max_size=messages.LARGEST_MESSAGE,
+        ws_max_size=LARGEST_UPLOAD,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=2,
     )

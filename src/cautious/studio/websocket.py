@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 
 from cautious.errors import CautiousError, InputError
 from cautious.studio import answers
-from cautious.studio.messages import Control, Message, number_of, parse
+from cautious.studio.messages import Control, Message, number_of, parse, parse_upload
+from cautious.studio.opening import opened_words
 from cautious.studio.race import Race
 from cautious.studio.scenario import Statement
 from cautious.studio.session import Session
+from cautious.studio.uploads import Upload, read_upload
 
 if TYPE_CHECKING:
     from starlette.websockets import WebSocket
@@ -46,7 +48,7 @@ class Conversation:
         self.greeting = greeting
         # of each kind and side only the newest is answered
         self.newest: dict[str, Message] = {}
-        self.files: deque[Message] = deque()
+        self.files: deque[Message | Upload] = deque()
         self.race: Race | None = None
         self.racing: asyncio.Task[None] | None = None
         self.wake = asyncio.Event()
@@ -76,7 +78,10 @@ class Conversation:
                 return
             text = event.get("text") or ""
             try:
-                await self._take(parse(text))
+                if event.get("bytes") is not None:
+                    self._queue(parse_upload(event["bytes"]))
+                else:
+                    await self._take(parse(text))
             except CautiousError as error:
                 await self._send(answers.error_message(number_of(text), str(error)))
 
@@ -94,10 +99,15 @@ class Conversation:
             return
         if message.kind in ("solve", "walk"):
             self.newest[message.kind + message.side] = message
-        elif len(self.files) < MAX_FILES:
-            self.files.append(message)
         else:
-            raise InputError(f"{MAX_FILES} files are being made already; wait for them")
+            self._queue(message)
+        self.wake.set()
+
+    def _queue(self, message: Message | Upload) -> None:
+        """Files are made and read one after the other."""
+        if len(self.files) >= MAX_FILES:
+            raise InputError(f"{MAX_FILES} files are waiting already; wait for them")
+        self.files.append(message)
         self.wake.set()
 
     def _begin_race(self, message: Message) -> None:
@@ -133,20 +143,24 @@ class Conversation:
                 if self.solved is not None and not self._has_work():
                     await self._draw(self.solved)
 
-    def _next(self) -> Message:
+    def _next(self) -> Message | Upload:
         """Solutions first, files before the rest."""
         if "solve" not in self.newest and self.files:
             return self.files.popleft()
         return self.newest.pop("solve" if "solve" in self.newest else next(iter(self.newest)))
 
-    async def _answer(self, message: Message) -> None:
+    async def _answer(self, message: Message | Upload) -> None:
+        if isinstance(message, Upload):
+            self.solved = None
+            await self._try(lambda _: self._open(message), message, self.pool)
+            return
         work = {"solve": self._solution, "walk": self._walk}.get(message.kind, self._file)
         self.solved = None if message.kind == "solve" else self.solved
         if await self._try(work, message, self.pool) and message.kind == "solve":
             self.solved = message
 
     async def _try(
-        self, work: Callable[[Message], str | bytes | None], message: Message, pool: Executor | None
+        self, work: Callable[[Any], str | bytes | None], message: Message | Upload, pool: Executor | None
     ) -> bool:
         """Send what the work makes of a message, or what is wrong with it; whether all went well."""
         try:
@@ -202,6 +216,11 @@ class Conversation:
         solution = self.session.solve(statement, stop)
         seconds = time.perf_counter() - started
         return answers.solution_message(message.number, solution, self.session, statement, seconds)
+
+    def _open(self, upload: Upload) -> str:
+        problem = read_upload(upload)
+        self.session, self.drawn = Session(problem, self.session.time_limit_seconds), None
+        return json.dumps({"type": "model", "number": upload.number, "opened": opened_words(problem, upload.main)})
 
     def _curve(self, message: Message) -> str | None:
         points = self.session.frontier(message.statement, self._has_work)

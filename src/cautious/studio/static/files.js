@@ -38,7 +38,10 @@ export class Files {
     at("files").open = false;
     const [file] = at("file").files;
     at("file").value = "";
-    if (file === undefined) return;
+    if (file !== undefined) this.read(file);
+  }
+
+  async read(file) {
     const [found, most] = [file.size, this.largest].map((size) => size.toLocaleString("en"));
     if (file.size > this.largest) this.say(`${file.name} has ${found} bytes; a saved grid has at most ${most}.`);
     else this.link.open(await file.text());

@@ -4,7 +4,7 @@ const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;
 
 export class Link {
-  /** `on` has hello, solution, frontier, walk, race, file, opened, error and state. */
+  /** `on` has hello, solution, frontier, walk, race, model, file, opened, error and state. */
   constructor(on) {
     this.on = on;
     this.number = 0;
@@ -38,6 +38,19 @@ export class Link {
   /** What walkers of a side need. */
   walk(side, statement) {
     if (this.isOpen) this.say("walk", { statement, side }, statement);
+  }
+
+  /** Send files, a list of [name, bytes], to be opened with these options; false where nobody listens. */
+  upload(files, options) {
+    if (!this.isOpen) return false;
+    this.number += 1;
+    this.sent.set(this.number, { type: "upload", statement: null, at: performance.now() });
+    const listed = files.map(([name, bytes]) => [name, bytes.length]);
+    const head = new TextEncoder().encode(JSON.stringify({ number: this.number, files: listed, options }));
+    const size = new Uint8Array(4);
+    new DataView(size.buffer).setUint32(0, head.length, true);
+    this.socket.send(new Blob([size, head, ...files.map(([, bytes]) => bytes)]));
+    return true;
   }
 
   /** Learn a problem with up to so many samples; false where nobody listens. */

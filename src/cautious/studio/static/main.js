@@ -1,20 +1,22 @@
 // Puts the parts together: the document goes out, answers come in, everything shows them.
 
+import { Bring } from "./bring.js";
 import { Controls } from "./controls.js";
 import { Curve } from "./curve.js";
 import { Files } from "./files.js";
+import { Graph } from "./graph.js";
 import { boundOf } from "./limits.js";
 import { Link } from "./link.js";
 import { statesOf, WorldMap } from "./map.js";
 import { Painter } from "./paint.js";
 import { banner, readNothing, readOut, readTime, readWaiting } from "./readout.js";
+import { keepDraft, restoreDraft as restore } from "./draft.js";
 import { Store } from "./store.js";
 import { StateTable } from "./table.js";
 import { Views } from "./views.js";
 
 const MOVES = ["up", "right", "down", "left"];
 const PAUSE_MILLISECONDS = 1500;
-const DRAFT = "cautious-studio-limits";
 const EXAMPLES = {
   maze: "Maze: a short corridor or a long way round",
   drift: "Drifted world of the paper",
@@ -36,25 +38,30 @@ const curve = new Curve(at("curve"), ({ x, caution }, limit) => {
   else store.changeLimit(limit, x);
 });
 const table = new StateTable(at("table"), mark);
+const graph = new Graph(at("graph"), mark);
 const link = new Link({
   hello,
   solution,
   frontier,
   walk: (head, payload, question) => views.walk(head, payload, question),
   race: (head, payload, question) => views.raced(head, payload, question),
+  model,
   state,
   error,
   file: (head, payload) => files.receive(head, payload),
   opened: (head) => files.opened(head),
 });
 const files = new Files(store, link, banner);
-const views = new Views(link, map, rowsOf, answerOf);
+const bring = new Bring(link, (file) => files.read(file));
+const views = new Views(link, map, graph, rowsOf, answerOf);
 let greeting = null;
 let opened = null;
 let shown = null;
 let drawn = "";
 let waiting = null;
 let saving = null;
+// what to go on with when a model that was brought has been read again
+let draft = null;
 
 addEventListener("pagehide", () => saving !== null && keep());
 document.addEventListener("keydown", (event) => {
@@ -72,25 +79,44 @@ at("example").addEventListener("change", (event) => begin(event.target.value));
 function hello(head) {
   const isFirst = greeting === null;
   greeting = head;
-  files.largest = head.largest_upload;
+  files.largest = head.largest_grid;
+  bring.largest = head.largest_upload;
   drawn = "";
   if (!isFirst) {
     // the server knows nothing of this page any more, and the page has everything
-    ask(store.document);
+    draft = { name: at("example").value, document: store.document };
+    if (bring.kept === null) ask(store.document);
+    else bring.hand(bring.kept);
     return;
   }
   opened = head.opened;
-  const names = Object.keys(head.examples).map((name) => new Option(EXAMPLES[name] ?? name, name));
-  if (opened !== null) names.unshift(new Option(opened.name, ""));
-  at("example").replaceChildren(...names);
+  offerExamples();
   store.listen(changed);
-  const draft = kept();
-  if (draft !== null) begin(draft.name, draft.document);
+  draft = restore(head.first ?? opened.name);
+  if (draft !== null && draft.brought !== null) bring.hand(draft.brought);
+  else if (draft !== null) begin(draft.name, draft.document);
   else begin(head.first ?? "");
 }
 
+function offerExamples() {
+  const names = Object.keys(greeting.examples).map((name) => new Option(EXAMPLES[name] ?? name, name));
+  if (opened !== null) names.unshift(new Option(opened.name, ""));
+  at("example").replaceChildren(...names);
+}
+
+/** A model that was brought has been read, perhaps again. */
+function model(head) {
+  bring.opened();
+  banner("");
+  opened = head.opened;
+  offerExamples();
+  if (draft === null) begin("");
+  else begin(draft.name, draft.document);
+  draft = null;
+}
+
 /** Start from an example, or from the problem that was opened (""). */
-function begin(name, draft = null) {
+function begin(name, document_ = null) {
   const isGrid = name !== "";
   const own = isGrid ? null : opened;
   at("example").value = name;
@@ -99,13 +125,13 @@ function begin(name, draft = null) {
   for (const part of document.querySelectorAll(".for-grid")) part.hidden = !isGrid;
   const hasMap = isGrid || own.rows !== null;
   at("map-frame").hidden = at("here").hidden = at("tools").hidden = !hasMap;
-  at("table-frame").hidden = hasMap;
+  at("table-frame").hidden = at("graph-frame").hidden = hasMap;
   painter.offer(isGrid ? ["#", "D", "G", "R", "S", "."] : ["D", "."]);
   controls.offer(own, greeting);
   map.show(null);
   views.clear();
   shown = null;
-  store.start(draft ?? (isGrid ? greeting.examples[name] : own.statement));
+  store.start(document_ ?? (isGrid ? greeting.examples[name] : own.statement));
 }
 
 function sizes(own) {
@@ -145,8 +171,10 @@ function answered() {
 function solution(head, payload, { statement, at: asked }) {
   answered();
   const rows = rowsOf(statement);
-  if (rows === null) table.show(head.table, head.visits);
-  else showOnMap(head, payload, rows, statement);
+  if (rows === null) {
+    table.show(head.table, head.visits);
+    graph.show(head.graph, head.visits);
+  } else showOnMap(head, payload, rows, statement);
   const hasRisk = statement.risk.kind !== "none";
   const limit = onlyLimit(statement);
   readOut(head, hasRisk, statement.step ?? 0);
@@ -225,8 +253,9 @@ function mark(number, isDanger) {
 
 function error(head, _, question) {
   answered();
-  banner(head.message.charAt(0).toUpperCase() + head.message.slice(1));
+  banner(sentence(head.message));
   // figures of another question must not pass for the answer to this one
+  if (question?.type === "upload") return refuse(head.message);
   if (question?.type === "race") views.race.refused(at("banner").textContent);
   if (question !== null && question.type !== "solve") return;
   document.body.classList.add("stale");
@@ -241,19 +270,23 @@ function state(isOpen, reason) {
   banner(isOpen ? "" : reason || GONE);
 }
 
-/** Remember the document for when the page is loaded again. */
-function keep() {
-  saving = null;
-  const draft = { of: greeting.first ?? opened.name, name: at("example").value, document: store.document };
-  sessionStorage.setItem(DRAFT, JSON.stringify(draft));
+/** Files that cannot be opened; what the page had before goes on. */
+function refuse(message) {
+  const isAgain = draft !== null;
+  draft = null;
+  banner(isAgain ? message : "");
+  // a sentence may begin with the name of a file, which stays as it is
+  if (!isAgain) bring.refuse(message);
+  else if (store.document === null) begin(greeting.first ?? "");
 }
 
-/** What was painted before the page was loaded again. */
-function kept() {
-  try {
-    const draft = JSON.parse(sessionStorage.getItem(DRAFT));
-    return draft !== null && draft.of === (greeting.first ?? opened.name) ? draft : null;
-  } catch {
-    return null;
-  }
+function sentence(message) {
+  return message.charAt(0).toUpperCase() + message.slice(1);
+}
+
+/** Remember the page for when it is loaded again. */
+function keep() {
+  saving = null;
+  const of = greeting.first ?? greeting.opened.name;
+  keepDraft({ of, name: at("example").value, document: store.document, brought: bring.kept });
 }

@@ -11,14 +11,15 @@ const VIEWS = ["world", "sides", "race"];
 const at = (id) => document.getElementById(id);
 
 export class Views {
-  /** `rowsOf` gives the map of a statement, or null; `answerOf` what a map shows of it. */
-  constructor(link, map, rowsOf, answerOf) {
+  /** `rowsOf` gives the map of a statement, or null where `graph` is shown; `answerOf` what a map shows of it. */
+  constructor(link, map, graph, rowsOf, answerOf) {
     Object.assign(this, { link, rowsOf, statement: null, waiting: null, view: "world" });
     this.map = new WalkedMap(at("map-walkers"), map, at("map-walked"));
+    this.graph = new WalkedMap(at("graph-walkers"), graph, at("map-walked"));
     this.walkers = new Walkers(() => this.ask());
     this.sides = new Sides(answerOf);
     this.race = new Race(link, answerOf);
-    this.walkers.show([this.map]);
+    this.show();
     for (const name of VIEWS) {
       at(`tab-${name}`).addEventListener("click", () => this.choose(name));
       at(`tab-${name}`).addEventListener("keydown", (event) => this.key(event, name));
@@ -43,22 +44,29 @@ export class Views {
     }
     // one set of controls for all walkers
     if (view === "sides") at("sides").querySelector(".panels").after(at("walk-box"));
-    else at("map-frame").after(at("walk-box"));
+    else at("graph-frame").after(at("walk-box"));
     at("map-walked").hidden = view !== "world";
-    this.walkers.show(view === "sides" ? this.sides.maps : view === "world" ? [this.map] : []);
+    this.show();
     this.ask();
+  }
+
+  /** The maps of the view that is shown. */
+  show() {
+    const drawn = this.statement !== null && this.rowsOf(this.statement) === null ? this.graph : this.map;
+    this.walkers.show({ sides: this.sides.maps, world: [drawn], race: [] }[this.view]);
   }
 
   /** Nothing is known any more. */
   clear() {
     this.statement = null;
     this.map.clear();
+    this.graph.clear();
     this.sides.clear();
   }
 
   solved(statement) {
     this.statement = statement;
-    at("walk-box").hidden = this.rowsOf(statement) === null;
+    this.show();
     this.race.show(statement, this.rowsOf(statement));
     this.ask();
   }
@@ -71,8 +79,7 @@ export class Views {
 
   askNow() {
     const { statement } = this;
-    if (this.view === "world" && this.walkers.isRunning && this.rowsOf(statement) !== null)
-      this.link.walk("map", statement);
+    if (this.view === "world" && this.walkers.isRunning) this.link.walk("map", statement);
     if (this.view !== "sides") return;
     this.link.walk("left", neutral(statement));
     this.link.walk("right", statement);
@@ -84,7 +91,8 @@ export class Views {
       if (this.view === "sides") this.sides.show(head, payload, statement, rows, this.walkers);
     } else if (statement === this.statement) {
       const model = { ...head, ...arraysOf(head, payload) };
-      this.walkers.follow(this.map, model, this.map.map.spots(rows));
+      const drawn = rows === null ? this.graph : this.map;
+      this.walkers.follow(drawn, model, drawn.map.spots(rows));
     }
   }
 
