@@ -9,7 +9,7 @@ CALLS ?= 20000
 SECONDS ?= 3600
 PAGE ?=
 
-.PHONY: demo test check format core sanitize fuzz-kernels fuzz soak long bench docs dist lock clean
+.PHONY: demo test check format core sanitize fuzz-kernels fuzz soak long bench docs contact-sheet dist lock clean
 
 demo: .venv/ready
 	$(BIN)/cautious demo --out demo
@@ -57,6 +57,10 @@ bench: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/sphinx-build -W --keep-going --fresh-env -j $(WORKERS) -b html docs docs/_build/html
+
+# the main pages, reports and the studio on one picture, docs/images/contact-sheet.png; needs a Chromium
+contact-sheet: docs
+	$(BIN)/python docs/images/contact_sheet.py
 
 # a source archive, a wheel built from it, and a smoke test of that wheel in an environment with nothing else
 dist: .venv/ready
