@@ -1,6 +1,7 @@
 """Learning from samples: true suboptimality of the delivered policy, samples and time needed, against the printed one.
 
-``cautious bench learn --quick``, or ``python benchmarks/learn.py [--quick] [--out rows.json]``. The learners see
+``cautious bench learn [--quick] [--workers N | --cluster ADDRESS]``, or ``python benchmarks/learn.py [--quick] [--out
+rows.json]``. Runs are spread over the workers; figures of speed are measured here, alone. The learners see
 samples only; the model behind the simulator is used afterwards, to judge the policy exactly. "off" is
 (best objective - objective of the policy) / |best objective|, the mean over seeds.
 """
@@ -9,6 +10,8 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from rich.table import Table
 
 import _learning_cases as cases
 import cautious as ca
+from _seeds import Seeds
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.report.canvas import LIGHT, dress, new_figure, png
 
@@ -27,25 +31,23 @@ PICTURE = Path("docs/images/learning-curves.png")
 COLOURS = {"plug-in": LIGHT.chosen, "primal-dual": "#00664a", "paper": LIGHT.neutral}
 
 
-def off(problem: ca.Problem, best: float, method: Any, samples: int, seeds: int) -> dict[str, float]:
+def one_run(content: tuple[ca.Problem, float, Any, int], seed: int) -> tuple[float, float]:
+    """Relative suboptimality and seconds."""
+    problem, best, method, samples = content
+    caution = problem.caution if problem.unbound_risk else 0.0
+    started = time.perf_counter()
+    learned = ca.learn(problem.mdp.simulator(), problem.unbound_risk, caution, samples, method, seed)
+    seconds = time.perf_counter() - started
+    return (best - evaluate_policy(problem, learned.policy).objective) / abs(best), seconds
+
+
+def off(problem: ca.Problem, best: float, method: Any, samples: int, seeds: Seeds) -> dict[str, float]:
     """Mean and largest relative suboptimality over seeds, and seconds per run."""
-    found, seconds = [], []
-    for seed in range(seeds):
-        started = time.perf_counter()
-        learned = ca.learn(
-            problem.mdp.simulator(),
-            problem.unbound_risk,
-            problem.caution if problem.unbound_risk else 0.0,
-            samples,
-            method,
-            seed,
-        )
-        seconds.append(time.perf_counter() - started)
-        found.append((best - evaluate_policy(problem, learned.policy).objective) / abs(best))
+    found, seconds = zip(*seeds.run(one_run, (problem, best, method, samples)), strict=True)
     return {"off": float(np.mean(found)), "worst": float(np.max(found)), "seconds": float(np.median(seconds))}
 
 
-def row(what: str, problem: ca.Problem, method: Any, samples: int, limit: float | None, seeds: int) -> dict[str, Any]:
+def row(what: str, problem: ca.Problem, method: Any, samples: int, limit: float | None, seeds: Seeds) -> dict[str, Any]:
     """One row of the table: ``limit`` is what it must not exceed."""
     best = ca.solve(problem).objective
     measured = off(problem, best, method, samples, seeds)
@@ -53,14 +55,14 @@ def row(what: str, problem: ca.Problem, method: Any, samples: int, limit: float 
     return {"what": what, "samples": samples, "limit": limit, "kept": kept, **measured}
 
 
-def plug_in_rows(seeds: int) -> Iterable[dict[str, Any]]:
+def plug_in_rows(seeds: Seeds) -> Iterable[dict[str, Any]]:
     """Counting and solving, on the drifted grid."""
     for risk in FOUR:
         for samples, limit in ((10_000, 0.02), (100_000, 0.005)):
             yield row(f"plug-in, {risk}, discount .9", cases.grid(risk, 0.9), "plug-in", samples, limit, seeds)
 
 
-def hard_rows(seeds: int, largest: int) -> Iterable[dict[str, Any]]:
+def hard_rows(seeds: Seeds, largest: int) -> Iterable[dict[str, Any]]:
     """Where the worst set is one that good policies cannot avoid; no limit is set."""
     for method in ("plug-in", "primal-dual"):
         for samples in (10**4, 10**5, 10**6, 10**7):
@@ -69,7 +71,7 @@ def hard_rows(seeds: int, largest: int) -> Iterable[dict[str, Any]]:
                 yield row(what, cases.grid("peak by the goal", 0.9), method, samples, None, seeds)
 
 
-def primal_dual_rows(seeds: int, largest: int) -> Iterable[dict[str, Any]]:
+def primal_dual_rows(seeds: Seeds, largest: int) -> Iterable[dict[str, Any]]:
     """Sweeps, on the drifted grid at three discounts."""
     limits = {0.9: {10**6: 0.015, 10**7: 0.003}, 0.95: {10**6: 0.015, 10**7: 0.003}, 0.99: {10**7: 0.001}}
     for discount, wanted in limits.items():
@@ -80,13 +82,13 @@ def primal_dual_rows(seeds: int, largest: int) -> Iterable[dict[str, Any]]:
                     yield row(what, cases.grid(risk, discount), "primal-dual", samples, wanted.get(samples), seeds)
 
 
-def other_worlds(seeds: int, samples: int) -> Iterable[dict[str, Any]]:
+def other_worlds(seeds: Seeds, samples: int) -> Iterable[dict[str, Any]]:
     """The same defaults elsewhere."""
     for name, problem in cases.other_worlds():
         yield row(f"primal-dual, {name}", problem, "primal-dual", samples, 0.02, seeds)
 
 
-def large_grid(seeds: int, side: int, sweeps: int) -> Iterable[dict[str, Any]]:
+def large_grid(seeds: Seeds, side: int, sweeps: int) -> Iterable[dict[str, Any]]:
     """A grid of side x side cells, ``sweeps`` draws per pair."""
     for risk, limit in (("neutral", 0.015), ("KL", 0.001)):
         problem = cases.large_grid(side, risk)
@@ -96,11 +98,11 @@ def large_grid(seeds: int, side: int, sweeps: int) -> Iterable[dict[str, Any]]:
         )
 
 
-def against_the_theorem(seeds: int, printed_samples: int) -> dict[str, Any]:
+def against_the_theorem(seeds: Seeds, printed_samples: int) -> dict[str, Any]:
     """How many samples our methods need for the error that the printed parameters leave."""
     problem = cases.grid("neutral", 0.9)
     best = ca.solve(problem).objective
-    printed = off(problem, best, "paper", printed_samples, 1)
+    printed = off(problem, best, "paper", printed_samples, replace(seeds, count=1))
     answer: dict[str, Any] = {"printed_samples": printed_samples, "printed_off": printed["off"]}
     for method in ("plug-in", "primal-dual"):
         for samples in (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000):
@@ -124,16 +126,20 @@ def costs(sizes: Iterable[int]) -> list[dict[str, Any]]:
     return rows
 
 
-def curves(seeds: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
+def curves(seeds: Seeds) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Error against samples for the picture; the printed algorithm is slow and gets one seed."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    one = replace(seeds, count=1)
     for risk in ("neutral", "KL"):
         problem = cases.grid(risk, 0.9)
         best = ca.solve(problem).objective
         largest = {"plug-in": 10**6, "primal-dual": 10**7, "paper": 10**7 if risk == "neutral" else 10**6}
         found[risk] = {
             method: [
-                {"samples": samples, **off(problem, best, method, samples, 1 if method == "paper" else seeds)}
+                {
+                    "samples": samples,
+                    **off(problem, best, method, samples, one if method == "paper" else seeds),
+                }
                 for samples in (1000, 3000, 10**4, 3 * 10**4, 10**5, 3 * 10**5, 10**6, 3 * 10**6, 10**7)
                 if samples <= most
             ]
@@ -178,10 +184,10 @@ def show(console: Console, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any
     return kept
 
 
-def main(quick: bool) -> dict[str, Any]:
+def main(quick: bool, *, executor: Executor | None = None) -> dict[str, Any]:
     """The whole table; quick leaves out what takes long."""
     # standard output belongs to --json
-    console, seeds = Console(stderr=True, width=120), 2 if quick else SEEDS
+    console, seeds = Console(stderr=True, width=120), Seeds(2 if quick else SEEDS, executor)
     parts: list[Callable[[], Iterable[dict[str, Any]]]] = [
         lambda: plug_in_rows(seeds),
         lambda: primal_dual_rows(seeds, 10**6 if quick else 10**7),

@@ -1,7 +1,8 @@
 """What statements of ``ca.learn`` are worth: how often they hold, and how far they are from the truth.
 
-``cautious bench statements [--quick]``, or ``python benchmarks/statements.py [--quick] [--out rows.json]``. The worlds
-are those of ``_statement_worlds``. A statement holds if the true objective of the policy is at least what was claimed,
+``cautious bench statements [--quick] [--workers N | --cluster ADDRESS]``, or ``python benchmarks/statements.py
+[--quick] [--out rows.json]``. The runs of simulators are spread over the workers. The worlds are those of
+``_statement_worlds``. A statement holds if the true objective of the policy is at least what was claimed,
 and the best policy is no better than what was claimed about all. *Distance* is the true objective minus the claimed
 one, *error* the distance of the estimated objective from the true one; both are medians. For logs, *proved* is the
 share of the true value above the lowest reward for ever that the claim reaches.
@@ -11,6 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterable
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import cautious as ca
+from _seeds import Seeds
 from _statement_worlds import EvaluationWorld, Promised, drawn_log, evaluation_worlds, log_model, logger
 from cautious.certificate.policy_evaluation import evaluate_policy
 
@@ -29,33 +32,40 @@ SHAPES = ((8, 3), (15, 4))
 LARGEST_RATIO, SMALLEST_PROVED, SHARE_OF_LOGS, SMALLEST_COVERAGE = 10.0, 0.1, 0.9, 0.95
 
 
-def simulator_row(world: EvaluationWorld, risk: ca.Risk | None, caution: float, runs: int) -> dict[str, Any]:
+def one_run(content: tuple[ca.Problem, Any, float], seed: int) -> tuple[bool, float, float, float, float]:
+    """Whether a statement holds, how far it is from the truth, and processor seconds."""
+    problem, simulator, best = content
+    started = time.process_time()
+    caution = problem.caution if problem.unbound_risk else 0.0
+    learned = ca.learn(simulator, problem.unbound_risk, caution, SAMPLES, seed=seed)
+    true = evaluate_policy(problem, learned.policy).objective
+    claimed, above = (learned.certificate.facts[name] for name in ("objective_at_least", "optimum_below"))
+    held = claimed <= true + 1e-9 and best <= above + 1e-9
+    seconds = time.process_time() - started
+    return held, true - claimed, abs(learned.objective - true), above - best, seconds
+
+
+def simulator_row(world: EvaluationWorld, risk: ca.Risk | None, caution: float, runs: Seeds) -> dict[str, Any]:
     """One world with or without its risk, over seeds."""
     problem = ca.Problem(world.mdp, risk, caution)
     best = ca.solve(problem).objective
-    started, found = time.process_time(), []
-    for seed in range(runs):
-        learned = ca.learn(Promised(world.mdp, world.reward_range), risk, caution, SAMPLES, seed=seed)
-        true = evaluate_policy(problem, learned.policy).objective
-        claimed, above = (learned.certificate.facts[name] for name in ("objective_at_least", "optimum_below"))
-        held = claimed <= true + 1e-9 and best <= above + 1e-9
-        found.append((held, true - claimed, abs(learned.objective - true), above - best))
-    held, distance, error, above = (np.array(column) for column in zip(*found, strict=True))
+    found = runs.run(one_run, (problem, Promised(world.mdp, world.reward_range), best))
+    held, distance, error, above, seconds = (np.array(column) for column in zip(*found, strict=True))
     return {
         "world": world.name,
         "risk": "none" if risk is None else risk.label,
-        "runs": runs,
+        "runs": runs.count,
         "best": best,
         "coverage": float(held.mean()),
         "distance": float(np.median(distance)),
         "error": float(np.median(error)),
         "ratio": float(np.median(distance) / np.median(error)),
         "above the best": float(np.median(above)),
-        "seconds": (time.process_time() - started) / runs,
+        "seconds": float(seconds.mean()),
     }
 
 
-def simulator_rows(runs: int) -> Iterable[dict[str, Any]]:
+def simulator_rows(runs: Seeds) -> Iterable[dict[str, Any]]:
     """The five worlds."""
     for world in evaluation_worlds():
         yield simulator_row(world, None, 0.0, runs)
@@ -112,11 +122,13 @@ def show(console: Console, title: str, rows: Iterable[dict[str, Any]]) -> list[d
     return kept
 
 
-def main(quick: bool) -> dict[str, Any]:
+def main(quick: bool, *, executor: Executor | None = None) -> dict[str, Any]:
     """Both tables, and whether the limits are kept."""
     # standard output belongs to --json
     console = Console(stderr=True, width=140)
-    simulators = show(console, f"simulators, {SAMPLES:,} samples", simulator_rows(10 if quick else RUNS))
+    simulators = show(
+        console, f"simulators, {SAMPLES:,} samples", simulator_rows(Seeds(10 if quick else RUNS, executor))
+    )
     logs = show(console, f"logs of {ROWS:,} rows", log_rows(5 if quick else LOGS))
     runs = sum(row["runs"] for row in simulators)
     coverage = sum(row["coverage"] * row["runs"] for row in simulators) / runs

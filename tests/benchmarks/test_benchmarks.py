@@ -2,6 +2,7 @@ import importlib.util
 import json
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,12 @@ def learning(monkeypatch):
 
 def test_a_row_of_the_learning_table(learning):
     problem = learning.cases.grid("KL", 0.9)
-    row = learning.row("plug-in", problem, "plug-in", 4000, 0.5, seeds=2)
+    row = learning.row("plug-in", problem, "plug-in", 4000, 0.5, learning.Seeds(2))
     assert row["kept"]
     assert 0 <= row["off"] <= row["worst"] <= 0.5
+    with ThreadPoolExecutor(2) as pool:
+        spread = learning.row("plug-in", problem, "plug-in", 4000, 0.5, learning.Seeds(2, pool))
+    assert [spread[name] for name in ("off", "worst")] == [row[name] for name in ("off", "worst")]
     assert json.loads(json.dumps(row)) == row
 
 

@@ -19,7 +19,7 @@ def test_simulators(benchmark):
     """Two worlds that nothing was tuned on; over 200 runs the ratios are below nine."""
     for world in (benchmark["evaluation_worlds"]()[number] for number in (0, 2)):
         for risk, caution in ((None, 0.0), (world.risk, world.caution)):
-            row = benchmark["simulator_row"](world, risk, caution, 12)
+            row = benchmark["simulator_row"](world, risk, caution, benchmark["Seeds"](12))
             assert row["coverage"] == 1
             assert row["ratio"] <= benchmark["LARGEST_RATIO"]
 

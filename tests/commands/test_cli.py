@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -190,9 +192,32 @@ def test_bench_runs_a_file_of_the_checkout_or_says_that_there_is_none(run, tmp_p
     (tmp_path / "benchmarks" / "two_words.py").write_text("def main(quick):\n    print('two words')\n")
     assert run("bench", "two-words")[:2] == run("bench", "two_words")[:2] == (0, "two words\n")
     (tmp_path / "benchmarks" / "two_words.py").unlink()
+    # a benchmark that can be spread has a parameter for it
+    code, _, err = run("bench", "solve", "--workers", "2")
+    assert code == 2
+    assert "the benchmark 'solve' measures this process: it takes neither --workers nor --cluster" in err
     code, _, err = run("bench", "other")
     assert code == 2
     assert "benchmarks/ has solve" in err
+
+
+def test_a_benchmark_is_spread_over_workers(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "benchmarks").mkdir()
+    code = "def main(quick, *, executor=None):\n    print(executor and executor.submit(pow, 2, 5).result())\n"
+    (tmp_path / "benchmarks" / "spread.py").write_text(code)
+    assert run("bench", "spread")[:2] == (0, "None\n")
+    pools = []
+
+    @contextmanager
+    def chosen(workers, cluster, quiet):
+        with ThreadPoolExecutor(workers) as pool:
+            pools.append(workers)
+            yield pool
+
+    monkeypatch.setattr("cautious.commands.built_in.chosen_executor", chosen)
+    assert run("bench", "spread", "--workers", "2")[:2] == (0, "32\n")
+    assert pools == [2]
 
 
 def test_lines_of_a_benchmark_appear_as_they_are_measured(tmp_path):

@@ -138,6 +138,8 @@ def bench(
     given: typer.Context,
     name: Annotated[str, typer.Argument(help="Which benchmark: a file of benchmarks/ without .py.")] = "solve",
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes only.")] = False,
+    workers: Workers = 1,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a benchmark of the source checkout in the current folder.
@@ -164,12 +166,17 @@ def bench(
     # benchmarks import helpers from their own folder
     sys.path.insert(0, str(folder))
     run = runpy.run_path(str(folder / f"{stem}.py"), run_name="cautious_benchmark")["main"]
-    if given.args and len(inspect.signature(run).parameters) < 2:
+    takes = inspect.signature(run).parameters
+    if given.args and "arguments" not in takes:
         raise ca.InputError(f"the benchmark {name!r} takes no further options, found {' '.join(given.args)}")
     if isinstance(sys.stdout, TextIOWrapper):
         # each line is written when it is measured, also to a pipe or a file
         sys.stdout.reconfigure(line_buffering=True)
+    if (workers != 1 or cluster is not None) and "executor" not in takes:
+        raise ca.InputError(f"the benchmark {name!r} measures this process: it takes neither --workers nor --cluster")
     started = time.perf_counter()
-    result = run(quick, given.args) if given.args else run(quick)
+    with chosen_executor(workers, cluster, as_json) as executor:
+        options = {"arguments": given.args} if given.args else {}
+        result = run(quick, **options) if executor is None else run(quick, **options, executor=executor)
     if as_json:
         print_json({"benchmark": name, "quick": quick, "seconds": time.perf_counter() - started, "result": result})
