@@ -293,6 +293,15 @@ def test_blackjack_is_counted_and_sampled():
     assert abs(lucky.mean() - 1 / 13) <= 6 * np.sqrt(1 / 13 / n)
 
 
+@pytest.mark.parametrize("sab", [True, False])
+def test_every_state_and_action_of_blackjack_can_be_drawn(sab):
+    """Also those that no hand has: a learner draws every pair."""
+    table = ca.GymSimulator(gymnasium.make("Blackjack-v1", sab=sab), 0.9, "absorb", reward_range=(-1, 1))
+    states, actions = np.divmod(np.arange(2 * table.n_states), 2)
+    after, _ = table.sample(states, actions, np.random.default_rng(0))
+    assert (after < table.n_states).all()
+
+
 def chance_of_a_seventeen_or_more(card):
     """What the dealer ends with, by recursion over hands of an infinite deck: {sum, 22 for more: chance}."""
     deck = [*range(1, 11), 10, 10, 10]

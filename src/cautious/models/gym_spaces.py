@@ -17,6 +17,7 @@ from cautious.models.interface import whole_number
 # a soft hand that sums to 21 with more than two cards
 SOFT_21 = (1, 5, 5)
 NATURAL = (1, 10)
+MOST_POINTS = 21
 
 
 def size_of(space: Any) -> int | None:
@@ -193,6 +194,8 @@ def deal(env: Any, element: tuple[int, ...]) -> None:
 
     bare = env.unwrapped
     total, card, has_ace, *natural = element
+    # play is over above 21: no step begins there, and one more card would lead to a sum that is not in the space
+    total = min(total, MOST_POINTS)
     hand: tuple[int, ...] = (1, total - 11) if has_ace else (total,)
     if hand == NATURAL and not any(natural):
         hand = SOFT_21
