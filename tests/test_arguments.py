@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -145,6 +146,16 @@ def learned(make):
 
 def simulated(**given):
     return ca.learn(ca.FunctionSimulator(**given), samples=500)
+
+
+def summarised(self=None, **given):
+    return ca.sweep(PROBLEM, methods=["exact"], cautions=[0.1], samples=100, seeds=1).summary(**given)
+
+
+def weighted(weight):
+    for bounded in (lambda: ca.Entropy() * weight, lambda: ca.Entropy() <= weight, lambda: ca.Exposure([0]) >= weight):
+        with suppress(ca.InputError):
+            bounded()
 
 
 def scenes(**given):
@@ -318,6 +329,12 @@ FUNCTIONS = {
         ca.sweep,
         lambda: {"problems": PROBLEM, "methods": ["exact"], "cautions": [0.1], "samples": 100, "seeds": 1},
     ),
+    "Sweep summary": (summarised, ca.Sweep.summary, lambda: {"self": None}),
+    "predict": (SOLUTION.predict, SOLUTION.predict, lambda: {"observation": 0}),
+    "expect_next": (MDP.expect_next, MDP.expect_next, lambda: {"values": UNIFORM}),
+    "flow_into": (MDP.flow_into, MDP.flow_into, lambda: {"occupancy": POLICY}),
+    "under": (MDP.under, MDP.under, lambda: {"policy": POLICY}),
+    "weighted risk": (weighted, weighted, lambda: {"weight": 2.0}),
     "PlugIn": (learned(ca.PlugIn), ca.PlugIn, dict),
     "AlgorithmOne": (learned(ca.AlgorithmOne), ca.AlgorithmOne, dict),
     **{

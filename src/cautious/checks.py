@@ -106,6 +106,15 @@ def check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...], meaning:
         raise InputError(f"{name} has shape {array.shape}; expected {shape} = {meaning}")
 
 
+def as_table(name: str, value: Any, shape: tuple[int, ...], meaning: str) -> Array:
+    """Real numbers of this shape, NaN and infinities among them."""
+    array = as_array(name, value)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} must hold real numbers, found dtype {array.dtype}")
+    check_shape(name, array, shape, meaning)
+    return np.asarray(array, dtype=np.float64)
+
+
 def check_nonnegative(name: str, array: Array) -> None:
     """Refuse negative entries."""
     bad = array < 0

@@ -210,7 +210,7 @@ class Solution:
             state = int(code) if places.ndim == 0 else code
         else:
             chances = self.policy[places]
-        if deterministic:
+        if as_flag("deterministic", deterministic):
             actions = np.argmax(chances, axis=-1)
         else:
             if rng is not None and not isinstance(rng, np.random.Generator):

@@ -26,7 +26,7 @@ def all_risks(mdp):
         "PeakExposure": ca.PeakExposure([[0], list(range(n_states))]),
         "WorstTask": ca.WorstTask(tasks),
         "SafeSet": ca.SafeSet([0], 0.95),
-        "TaskFloors": ca.TaskFloors(tasks, np.full(2, 0.01 / (1 - mdp.discount))),
+        "TaskFloors": ca.TaskFloors(tasks, np.full(2, 0.01 / (1 - mdp.discount) if mdp.discount < 1 else 0.01)),
         "Variance": ca.Variance(),
         "CVaR": ca.CVaR(0.9),
         "Variance + KL": ca.Variance() + ca.KL(pairs),
@@ -78,6 +78,27 @@ def test_one_large_penalty_that_nobody_pays_costs_no_digits(name, discount, pena
     assert found.objective == pytest.approx(other.objective, abs=room)
 
 
+@pytest.mark.parametrize("horizon", [3, "average", "total"])
+def test_large_penalties_that_nobody_pays_cost_no_digits_with_any_horizon(horizon):
+    rng, penalty = np.random.default_rng(0), -1e9
+    transitions, rewards = rng.dirichlet(np.ones(4), size=(4, 2)), rng.random((4, 2))
+    rewards[:, 1] = penalty * rng.random(4)
+    if horizon == "total":
+        # the last state is the end
+        transitions[:3, :, 3] += 0.2
+        transitions /= transitions.sum(axis=2, keepdims=True)
+        transitions[3], rewards[3] = np.eye(4)[3], 0.0
+    mdp = ca.MDP(transitions, rewards, discount=0.9 if horizon == 3 else 1.0)
+    names = ["KL", "TotalVariation", "Quadratic", "PeakExposure"]
+    if horizon != "total":
+        names += ["Wasserstein", "SafeSet", "Variance"]
+    for name in names:
+        risk = all_risks(mdp)[name]
+        solution = ca.solve(ca.Problem(mdp, risk, horizon=horizon), time_limit_seconds=20)
+        assert solution.status is ca.Status.SOLVED, name
+        assert ca.verify(solution).proved, name
+
+
 def test_variance_beside_an_unused_penalty():
     """Ten steps' worth of the reward one, without any variance."""
     mdp = ca.MDP(np.ones((1, 2, 1)), [[1.0, -1e8]], discount=0.9)
@@ -87,6 +108,31 @@ def test_variance_beside_an_unused_penalty():
 
 
 TWO = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.3, 0.7]]])
+
+
+def test_a_system_that_is_not_finite_ends_a_solver_and_not_the_solve(monkeypatch):
+    """Prices of floors may overflow on the way; another solver takes over."""
+    from cautious.solvers.dual_newton.entropic_dual import Dual
+
+    border = Dual._border
+    monkeypatch.setattr(Dual, "_border", lambda *given: (border(*given)[0], np.full((1, 1), np.nan)))
+    mdp = ca.MDP(TWO, [[0.0, 1.0], [2.0, 0.5]], 0.9)
+    risk = ca.KL(np.full((2, 2), 0.25)) + ca.SafeSet([0], 0.9)
+    solution = ca.solve(ca.Problem(mdp, risk))
+    assert solution.status is ca.Status.SOLVED
+    assert solution.method != "dual Newton"
+
+
+@pytest.mark.parametrize("caution", [0.0, 1e-310])
+def test_limits_are_kept_without_caution(caution):
+    """A limit that is not kept was worth 0 times infinity, which is not a number and beaten by nothing."""
+    mdp = ca.MDP(TWO, [[0.0, 1.0], [2.0, 0.5]], 0.9)
+    prior = np.array([[0.4, 0.1], [0.1, 0.4]])
+    for limit in (ca.KL(prior) <= 0.1, ca.TotalVariation(prior) <= 0.1, ca.Exposure([0]) >= 0.5):
+        without = ca.solve(ca.Problem(mdp, constraints=[limit]))
+        found = ca.solve(ca.Problem(mdp, ca.Entropy(), caution, constraints=[limit]))
+        assert found.status is ca.Status.SOLVED
+        assert found.objective == pytest.approx(without.objective, abs=2e-5)
 
 
 @pytest.mark.parametrize("size", [1e308, -1e308, 1e306])

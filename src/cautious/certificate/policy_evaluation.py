@@ -134,7 +134,9 @@ def _worth(
     if by_values and error > convex_error:
         other = _return_by_values(problem, policy, found.reached, LinearProblem(problem.reward, 0.0, None))
         expected, error = other if other[1] < error else (expected, error)
-    objective = expected if problem.neutral else expected - problem.caution * risk
+    # a limit that is not kept is worth minus infinity, without caution too
+    cost = problem.caution * risk if np.isfinite(risk) else np.inf
+    objective = expected if problem.neutral else expected - cost
     if slopes:
         # 8 u: 2 for the product and the difference above, the rest for the weights of the risk's sum
         error += sum(errors) + 4 * EPS * (abs(expected) + problem.caution * abs(risk))
@@ -189,8 +191,8 @@ def _risk(
             if given is None:
                 return np.inf, (), []
             slope, error = given, term.value_error(d, value, given, found.error)
-        # without caution only limits are left, whose value is 0
-        risk += weight / (problem.caution or 1.0) * value
+        # that of a limit is 0, and a caution may be too small to divide by
+        risk += weight / problem.caution * value if value else 0.0
         # 8 u: 3 for weight, caution and value, the rest for sums of up to five terms; ``value_error`` has room for more
         errors.append(weight * (error + 4 * EPS * abs(value)))
         slopes.append(slope)

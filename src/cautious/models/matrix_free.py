@@ -20,7 +20,7 @@ from cautious._core.certificate import add_inflow
 from cautious._core.outcomes import store_outcomes
 from cautious._core.planning import PIECE
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_array, as_count, fitting_memory
+from cautious.checks import as_array, as_count, as_table, fitting_memory
 from cautious.errors import IncompatibleError, InputError, MemoryLimitError, shown
 from cautious.models.chains import chain_of
 from cautious.models.encodings import EPS, check_returns, read_only_view
@@ -437,7 +437,7 @@ class MatrixFreeMDP(MDP):
 
     def expect_next(self, values: Array) -> Array:
         """As in ``MDP``."""
-        out = np.empty(self.shape)
+        out, values = np.empty(self.shape), as_table("values", values, (self.n_states,), "(S,)")
         for block in self.row_blocks():
             base, indptr, indices, data = block.rows
             rows = sp.csr_array((data, indices, indptr), shape=(indptr.size - 1, self.n_states))
@@ -447,14 +447,15 @@ class MatrixFreeMDP(MDP):
 
     def flow_into(self, occupancy: Array) -> Array:
         """As in ``MDP``."""
-        mass, inflow = read_only_view(np.ascontiguousarray(occupancy, np.float64)), np.zeros((self.n_states, 2))
+        mass = read_only_view(np.ascontiguousarray(as_table("occupancy", occupancy, self.shape, "(S, A)")))
+        inflow = np.zeros((self.n_states, 2))
         for block in self.row_blocks():
             add_inflow(*block.rows, mass.ravel(), np.ones(self.n_states), inflow)
         return np.asarray(inflow.sum(axis=1))
 
     def under(self, policy: Array) -> sp.csr_array:
         """As in ``MDP``."""
-        return chain_of(self, policy).matrix
+        return chain_of(self, np.ascontiguousarray(as_table("policy", policy, self.shape, "(S, A)"))).matrix
 
     def reachable(self, allowed: Mask) -> Mask:
         """As in ``MDP``; every state is asked for once."""

@@ -16,7 +16,16 @@ from cautious._core.certificate import largest_sum_error
 from cautious._core.likely_moves import mean_largest_chance
 from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_allowed, as_array, as_distribution, as_flag, as_number, check_shape, did_you_mean
+from cautious.checks import (
+    as_allowed,
+    as_array,
+    as_distribution,
+    as_flag,
+    as_number,
+    as_table,
+    check_shape,
+    did_you_mean,
+)
 from cautious.errors import CautiousWarning, IncompatibleError, InputError, shown
 from cautious.models import files
 from cautious.models.encodings import (
@@ -277,17 +286,18 @@ class MDP:
 
     def expect_next(self, values: Array) -> Array:
         """E[values(s') | s, a] for values (S,); (S, A), zero for forbidden pairs."""
+        values = as_table("values", values, (self.n_states,), "(S,)")
         return np.asarray(self.transitions @ values).reshape(self.shape)
 
     def flow_into(self, occupancy: Array) -> Array:
         """The adjoint of ``expect_next``: where the mass (S, A) goes in one step; (S,)."""
-        return np.asarray(self.transitions.T @ np.ravel(occupancy))
+        return np.asarray(self.transitions.T @ as_table("occupancy", occupancy, self.shape, "(S, A)").ravel())
 
     def under(self, policy: Array) -> sp.csr_array:
         """The Markov chain of a policy (S, A): sparse (S, S)."""
-        size = self.n_states * self.n_actions
+        chances, size = as_table("policy", policy, self.shape, "(S, A)").ravel(), self.n_states * self.n_actions
         pointer = np.arange(0, size + 1, self.n_actions)
-        chooser = sp.csr_array((np.ravel(policy), np.arange(size), pointer), shape=(self.n_states, size))
+        chooser = sp.csr_array((chances, np.arange(size), pointer), shape=(self.n_states, size))
         return sp.csr_array(chooser @ self.transitions)
 
     @cached_property

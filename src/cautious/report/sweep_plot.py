@@ -29,7 +29,7 @@ def plot_sweep(sweep: Sweep, number: str | None = None, against: str | None = No
     if against is None:
         learned = {row["samples"] for row in sweep.rows if row["method"] != EXACT}
         against = "samples" if len(learned) > 1 else "caution"
-    if against not in ("samples", "caution"):
+    if not isinstance(against, str) or against not in ("samples", "caution"):
         raise InputError(f"against is {shown(against)}; it can be samples or caution")
     if number is None:
         has_gap = any(row["gap"] is not None for row in sweep.rows)

@@ -5,6 +5,8 @@ occupancy d, where a = r + gamma E[v] - v is at most zero. These advantages are 
 rewards, and none below a bound that lies far beyond the slopes of the risk: a pair that costs so much is hardly used,
 and its exact cost would only worsen the scaling of the solvers' equations. Rewards are raised by this, never lowered,
 so that a witness proves as much in the original problem; policies are evaluated there.
+
+With another horizon only these pairs are changed: over some steps advantages depend on the step, and rewards do not.
 """
 
 from dataclasses import dataclass
@@ -14,6 +16,8 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import Cover, Witness
 from cautious.certificate.twofold import twofold_sum
+from cautious.checks import picked
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.solvers.refinement import exact_optimum
@@ -24,15 +28,16 @@ MAX_LOST_SHARE = 1e-3
 
 @dataclass(frozen=True)
 class AdvantageForm:
-    """``problem`` has the advantages under ``values`` (S,) as rewards, where they are not ``cut`` off (S, A).
+    """``problem`` has advantages as rewards, or the rewards themselves, where they are not ``cut`` off (S, A).
 
-    ``rest`` (S,) is what rounding left out of the values.
+    Advantages are those under ``values`` (S,), and ``rest`` (S,) is what rounding left out of them; both are None if
+    the rewards were kept.
     """
 
     problem: Problem
-    values: Array
-    rest: Array
     cut: Mask
+    values: Array | None = None
+    rest: Array | None = None
 
     def lift(self, x: Array) -> Array:
         """The same numbers."""
@@ -41,11 +46,13 @@ class AdvantageForm:
     def lift_policy(self, policy: Array) -> Array:
         """Without the pairs that were cut off, where hardly anything would be left out."""
         kept = np.where(self.cut, 0.0, policy)
-        share = kept.sum(axis=1, keepdims=True)
+        share = kept.sum(axis=-1, keepdims=True)
         return np.where(share > 1 - MAX_LOST_SHARE, kept / np.maximum(share, MAX_LOST_SHARE), policy)
 
     def lift_witness(self, witness: Witness | Cover) -> Witness | Cover:
         """The multipliers come on top of the values."""
+        if self.values is None or self.rest is None:
+            return witness
         assert isinstance(witness, Witness)
         multipliers = np.where(self.problem.active_states, witness.multipliers, 0.0)
         total, rest = twofold_sum(self.values, self.rest, multipliers)
@@ -55,9 +62,26 @@ class AdvantageForm:
 def advantage_form(problem: Problem, slopes: float) -> AdvantageForm:
     """The form in which no advantage is below ``slopes`` times the slope of the risk."""
     planned = plan(problem.mdp, problem.reward, allowed=problem.kept)
+    least = -slopes * problem.mdp.normaliser * sum(weight * risk.typical_slope for weight, risk in problem.terms)
+    if problem.mdp.horizon is not None:
+        table = _largest_advantages(problem, planned.values)
+        reward = problem.reward + np.maximum(least - table, 0.0)
+        return AdvantageForm(problem.part(reward, problem.terms), table < least)
     best, table = exact_optimum(problem, problem.reward, planned.values)
     assert best.rest is not None
-    slope = (1 - problem.mdp.discount) * sum(weight * risk.typical_slope for weight, risk in problem.terms)
-    cut = table < -slopes * slope
-    reward = np.maximum(table, -slopes * slope)
-    return AdvantageForm(problem.part(reward, problem.terms), best.multipliers, best.rest, cut)
+    reward = np.maximum(table, least)
+    return AdvantageForm(problem.part(reward, problem.terms), table < least, best.multipliers, best.rest)
+
+
+def _largest_advantages(problem: Problem, values: Array) -> Array:
+    """Advantages (S, A) under values (S,) of the long run or until the end; the largest of all steps under (T, S)."""
+    mdp = problem.mdp
+    if mdp.horizon == AVERAGE or mdp.horizon == TOTAL:
+        table = problem.reward + mdp.expect_next(values) - values[:, None]
+        # less the gain, which the best pairs earn
+        return np.asarray(table - picked(table, problem.active).max(initial=-np.inf))
+    table = np.full(mdp.shape, -np.inf)
+    for t, value in enumerate(values):
+        later = mdp.discount * mdp.expect_next(values[t + 1]) if t + 1 < len(values) else 0.0
+        table = np.maximum(table, problem.reward + later - value[:, None])
+    return table

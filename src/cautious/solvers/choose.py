@@ -86,9 +86,8 @@ def dispatch(
             best.decide(problem, target)
         if best.status is not Status.STALLED:
             break
-    discounted = problem.mdp.horizon is None
     linearised = not problem.neutral and not problem.parts.scalars and not problem.parts.returns
-    if best.status is Status.STALLED and discounted and linearised:
+    if best.status is Status.STALLED and linearised:
         _in_advantages(problem, target, callback, best)
     if best.evaluated is None:
         # time, memory or a request ended it before any proposal: the documented default policy is an answer too

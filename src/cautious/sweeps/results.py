@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cautious.checks import as_seed, did_you_mean
+from cautious.checks import as_seed, did_you_mean, is_listable
 from cautious.errors import InputError, MissingExtraError, shown
 from cautious.regular_files import as_path, replacing
 from cautious.sweeps.statistics import interquartile_mean, stratified_bootstrap
@@ -68,11 +68,13 @@ class Sweep:
         columns that say what a run is, such as problems. Runs without the number are left out; ``n`` counts the others.
         A combination without any has no row.
         """
-        if number not in NUMBERS:
-            raise InputError(
-                f"number is {shown(number)}{did_you_mean(str(number), NUMBERS) or ';'} it can be {', '.join(NUMBERS)}"
-            )
-        wrong = [name for name in by if name not in AXES[:-1]] if not isinstance(by, str) else [by]
+        if not isinstance(number, str) or number not in NUMBERS:
+            near = did_you_mean(number, NUMBERS) if isinstance(number, str) else ""
+            raise InputError(f"number is {shown(number)}{near or ';'} it can be {', '.join(NUMBERS)}")
+        if not is_listable(by):
+            raise InputError(f"by is {shown(by)}; it is a list of {', '.join(AXES[:-1])}")
+        by = list(by)
+        wrong = [name for name in by if not isinstance(name, str) or name not in AXES[:-1]]
         if wrong:
             raise InputError(f"by holds {shown(wrong[0])}; it is a list of {', '.join(AXES[:-1])}")
         within = [name for name in AXES[:-1] if name not in by]

@@ -202,6 +202,8 @@ class Dual:
         inverse = np.empty(n)
         newton_diagonal(*self.flow, weights, np.zeros(n), inverse, np.empty(n))
         inverse = np.divide(1.0, inverse, out=np.zeros(n), where=inverse > SMALLEST_PIVOT)
+        if not np.isfinite(block).all():
+            raise np.linalg.LinAlgError("the prices' block of Newton's matrix is not finite")
         corner = np.ascontiguousarray(sla.pinvh(block)) if block.size else block
         x, residual, direction, gains = (
             np.zeros(right.size),
