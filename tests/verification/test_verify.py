@@ -373,3 +373,12 @@ def test_the_caller_s_precision_stays():
     before = ctx.prec
     ca.verify(ca.solve(ca.Problem(ca.worlds.river_swim(), ca.Entropy())))
     assert ctx.prec == before
+
+
+def test_a_gap_far_below_the_rewards_is_proved():
+    """Free, but for a caution so small that the whole objective is far below the last digit of the rewards."""
+    mdp = ca.MDP(np.ones((1, 2, 1)), [[0.0, -1.0]], 0.99)
+    risk = ca.TaskFloors(np.array([[[0.5, -12.0]], [[-17.0, 16.0]]]), [-7e4, -7e4]) + ca.Variance()
+    solution = ca.solve(ca.Problem(mdp, risk, 1e-90))
+    assert 0 < solution.gap < 1e-80
+    assert ca.verify(solution).proved

@@ -8,6 +8,7 @@ For any multipliers v (S,) and every occupancy d,  <d, r> / (1-gamma)  is at mos
     <start, v> + max over the pairs that can be used of ( r + gamma E[v] - v ) / (1-gamma).
 """
 
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +21,8 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.verification.claim import Model
 from cautious.verification.exact import Integers, Number, bits_of, ceil_ratio, dot, fraction, integers
 
-# tables are rounded at 2^-(bits of the rewards) times 2^-GUARD, and never coarser than 2^-LEAST_BITS
+# tables are rounded at 2^-(bits of the rewards) times 2^-GUARD, and never coarser than 2^-LEAST_BITS nor than 2^-GUARD
+# times the claimed gap per step
 GUARD, LEAST_BITS = 96, 256
 
 
@@ -83,6 +85,11 @@ class ExactModel(ABC):
         paid = [model.rewards] if model.outcome_rewards is None else [model.outcome_rewards]
         self.reward_bits = bits_of(*paid)
         self.bits = max(LEAST_BITS, self.reward_bits + GUARD)
+
+    def refine(self, gap: float) -> None:
+        """Let rounding be small compared with a gap, which may be far below the rewards."""
+        if 0 < gap < math.inf:
+            self.bits = max(self.bits, GUARD + int(self.length / Fraction(gap)).bit_length())
 
     @cached_property
     def rows(self) -> Rows:

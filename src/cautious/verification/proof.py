@@ -55,6 +55,7 @@ class Proof:
             for mask in masks:
                 permitted &= mask
         self.exact = exact_model(claim.model, permitted)
+        self.exact.refine(claim.gap)
         self.scalars: dict[int, ScalarKind] = {
             number: SCALARS[term.kind](term, self.exact) for number, term in terms if term.kind in SCALARS
         }
