@@ -9,6 +9,7 @@ import pytest
 import cautious as ca
 from cautious.studio import race as races
 from cautious.studio.race import Race, sample_sizes
+from cautious.studio.returns import return_arrays
 from cautious.studio.scenario import EXAMPLES, Limits
 from cautious.studio.session import Session
 from studio.browser import LONGEST, shown
@@ -26,7 +27,7 @@ def raced(asked, samples, while_running=lambda race, head: None):
         while_running(race, head)
 
     race = Race(Session(), asked, samples, 0, 1, tell)
-    race.run()
+    said.append(({"event": "end", "why": race.run()}, {}))
     return said
 
 
@@ -102,7 +103,7 @@ def test_a_race_is_paused_resumed_and_stopped(hurried):
     said = raced(statement("bridge", "none"), 5000, control)
     # nothing was said while it was paused
     assert [isinstance(one, str) for one in seen] == [False, True, False, False]
-    assert said[-1][0] == {"type": "race", "number": 1, "event": "end", "why": "stopped"}
+    assert said[-1][0] == {"event": "end", "why": "stopped"}
 
 
 def test_one_race_for_a_page_two_for_a_studio(site):
@@ -137,6 +138,34 @@ def test_one_race_for_a_page_two_for_a_studio(site):
     with site.connect() as one:
         start(one, 1)
         assert hear(one, "race")["event"] == "start"
+
+
+@pytest.mark.parametrize("horizon", [None, 12, "total"])
+def test_returns_are_those_of_the_solution(horizon, monkeypatch):
+    asked = statement("maze", "none", horizon=horizon)
+    solution = Session().solve(asked, lambda: False)
+    facts, arrays = return_arrays(solution)
+    mass, mean = arrays["mass"].astype(float), arrays["mean"].astype(float)
+    assert mass.sum() == pytest.approx(1, abs=1e-5)
+    assert mass @ mean == pytest.approx(solution.expected_return, abs=1e-5)
+    assert np.all(np.diff(mean) >= 0)
+    assert mass.size <= 4000
+    # the worst 5 % by simulation, far from the figure for another share
+    played = ca.evaluate(solution.mdp, solution.policy, episodes=20_000, horizon=horizon or 400, seed=0)
+    worst = np.sort(played.returns)[: len(played.returns) // 20].mean()
+    assert facts["worst"] == pytest.approx(worst, abs=0.1)
+    monkeypatch.setattr("cautious.studio.returns.LARGEST_ROWS", 10)
+    with pytest.raises(ca.InputError, match="returns are drawn for models of at most 10 transitions"):
+        return_arrays(solution)
+
+
+def test_without_an_end_no_return_is_drawn(site, visit):
+    page = visit(site)
+    page.locator("#example").select_option("drift")
+    page.locator("#horizon").select_option("average")
+    page.locator("#tab-sides").click()
+    playwright.expect(page.locator("#returns-words")).to_contain_text("no episode ends", timeout=LONGEST)
+    playwright.expect(page.locator("#verdict")).to_contain_text("Proved")
 
 
 def test_side_by_side_in_a_browser(site, visit):

@@ -42,8 +42,9 @@ LARGEST_RACE = 10_000_000
 class Message:
     """What a page asks.
 
-    ``kind`` is "solve" (best policy, then the frontier), "walk" (what the walkers of a ``side`` need), "race" (learn
-    with up to ``samples``), "open" (read a saved statement), or a file to export, one of ``EXPORTS``.
+    ``kind`` is "solve" (best policy, then the frontier), "walk" (what the walkers of a ``side`` need), "returns" (how
+    those of a ``side`` are distributed), "race" (learn with up to ``samples``), "open" (read a saved statement), or a
+    file to export, one of ``EXPORTS``.
     """
 
     kind: str
@@ -66,7 +67,12 @@ def parse(text: str) -> Message | Control:
         raise InputError(f"the message has {len(text):,} characters; at most {LARGEST_MESSAGE:,} are read")
     content = _json("the message", text)
     keys = {"solve": ("statement",), "walk": ("statement", "side"), "export": ("statement", "what")}
-    keys |= {"open": ("text",), "race": ("statement", "samples"), "control": ("what",)}
+    keys |= {
+        "returns": ("statement", "side"),
+        "open": ("text",),
+        "race": ("statement", "samples"),
+        "control": ("what",),
+    }
     if not isinstance(content, Mapping):
         raise InputError(f"a message is a JSON object, found {_found(content)}")
     kind = one_of("type", content.get("type"), keys)

@@ -79,8 +79,8 @@ class Race:
         self._stopped = self._stopped or what == "stop"
         self._going.set()
 
-    def run(self) -> None:
-        """The whole race."""
+    def run(self) -> str:
+        """The whole race, and why it ended: it is "done", or was "stopped", or its "time" is up."""
         reason = refusal(self.statement)
         if reason is not None:
             raise IncompatibleError(reason)
@@ -97,14 +97,13 @@ class Race:
             for method in list(left):
                 self._going.wait()
                 if self._stopped or time.monotonic() > over:
-                    self._say("end", {"why": "stopped" if self._stopped else "time"})
-                    return
+                    return "stopped" if self._stopped else "time"
                 try:
                     self._point(problem, method, size)
                 except IncompatibleError as error:
                     left.remove(method)
                     self._say("refused", {"method": method, "why": str(error)})
-        self._say("end", {"why": "done"})
+        return "done"
 
     def _point(self, problem: Problem, method: str, size: int) -> None:
         began, paused = time.monotonic(), 0.0
@@ -135,7 +134,11 @@ class Race:
         self._say("point", facts, {name: one.astype("<f4").ravel() for name, one in arrays.items()})
 
     def _say(self, event: str, facts: dict[str, Any], arrays: dict[str, NDArray[Any]] | None = None) -> None:
-        self.tell({"type": "race", "number": self.number, "event": event} | facts, arrays or {})
+        self.tell(self.words(event, facts), arrays or {})
+
+    def words(self, event: str, facts: dict[str, Any]) -> dict[str, Any]:
+        """The head of a message to the page."""
+        return {"type": "race", "number": self.number, "event": event} | facts
 
 
 def _risk(scenario: Scenario, statement: Statement) -> Risk | None:

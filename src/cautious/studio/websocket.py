@@ -23,6 +23,7 @@ from cautious.studio import answers
 from cautious.studio.messages import Control, Message, number_of, parse, parse_upload
 from cautious.studio.opening import opened_words
 from cautious.studio.race import Race
+from cautious.studio.returns import return_arrays
 from cautious.studio.scenario import Statement
 from cautious.studio.session import Session
 from cautious.studio.uploads import Upload, read_upload
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 UNINTERRUPTED_SECONDS = 0.25
 QUIET_SECONDS = 0.15
 MAX_FILES = 3
+URGENCY = ("solve", "walk", "returns")
 MAX_RACES = 2
 RACE_SEED = 0
 FAULT = "something went wrong that should not; the terminal of the studio shows what"
@@ -97,7 +99,7 @@ class Conversation:
             statement = message.statement.plain()
             await self._send(json.dumps({"type": "opened", "statement": statement}))
             return
-        if message.kind in ("solve", "walk"):
+        if message.kind in URGENCY:
             self.newest[message.kind + message.side] = message
         else:
             self._queue(message)
@@ -127,12 +129,16 @@ class Conversation:
         self.racing = asyncio.create_task(self._race(self.race, message))
 
     async def _race(self, race: Race, message: Message) -> None:
+        ends: list[str] = []
         try:
             # not in the pool, where solutions would wait for it
-            await self._try(lambda _: race.run(), message, None)
+            await self._try(lambda _: ends.append(race.run()), message, None)
         finally:
             self.race = None
             self.lanes.release()
+        # whoever hears this may start another one
+        for why in ends:
+            await self._send(answers.pack_arrays(race.words("end", {"why": why}), {}))
 
     async def _work(self) -> None:
         while not self.closed:
@@ -144,17 +150,17 @@ class Conversation:
                     await self._draw(self.solved)
 
     def _next(self) -> Message | Upload:
-        """Solutions first, files before the rest."""
+        """Solutions first, then files, walkers, and in the end what takes longer."""
         if "solve" not in self.newest and self.files:
             return self.files.popleft()
-        return self.newest.pop("solve" if "solve" in self.newest else next(iter(self.newest)))
+        return self.newest.pop(min(self.newest, key=lambda slot: URGENCY.index(self.newest[slot].kind)))
 
     async def _answer(self, message: Message | Upload) -> None:
         if isinstance(message, Upload):
             self.solved = None
             await self._try(lambda _: self._open(message), message, self.pool)
             return
-        work = {"solve": self._solution, "walk": self._walk}.get(message.kind, self._file)
+        work = {"solve": self._solution, "walk": self._walk, "returns": self._returns}.get(message.kind, self._file)
         self.solved = None if message.kind == "solve" else self.solved
         if await self._try(work, message, self.pool) and message.kind == "solve":
             self.solved = message
@@ -232,6 +238,15 @@ class Conversation:
     def _walk(self, message: Message) -> bytes:
         solution = self.session.solve(message.statement, lambda: self.closed or "solve" in self.newest)
         return answers.walk_message(message, solution, self.session.scenario(message.statement))
+
+    def _returns(self, message: Message) -> bytes | None:
+        solution = self.session.solve(message.statement, lambda: self.closed or "solve" in self.newest)
+        if "solve" in self.newest:
+            # the page asks again when it has the next answer
+            return None
+        facts, arrays = return_arrays(solution)
+        head = {"type": "returns", "number": message.number, "side": message.side}
+        return answers.pack_arrays(head | facts, arrays)
 
     def _file(self, message: Message) -> bytes:
         statement = message.statement

@@ -4,7 +4,7 @@ const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;
 
 export class Link {
-  /** `on` has hello, solution, frontier, walk, race, model, file, opened, error and state. */
+  /** `on` has hello, solution, frontier, walk, returns, race, model, file, opened, error and state. */
   constructor(on) {
     this.on = on;
     this.number = 0;
@@ -38,6 +38,11 @@ export class Link {
   /** What walkers of a side need. */
   walk(side, statement) {
     if (this.isOpen) this.say("walk", { statement, side }, statement);
+  }
+
+  /** How the returns of a side are distributed. */
+  returns(side, statement) {
+    if (this.isOpen) this.say("returns", { statement, side }, statement);
   }
 
   /** Send files, a list of [name, bytes], to be opened with these options; false where nobody listens. */

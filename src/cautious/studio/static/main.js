@@ -44,6 +44,7 @@ const link = new Link({
   solution,
   frontier,
   walk: (head, payload, question) => views.walk(head, payload, question),
+  returns: (head, payload) => views.returns(head, payload),
   race: (head, payload, question) => views.raced(head, payload, question),
   model,
   state,
@@ -256,7 +257,10 @@ function error(head, _, question) {
   banner(sentence(head.message));
   // figures of another question must not pass for the answer to this one
   if (question?.type === "upload") return refuse(head.message);
-  if (question?.type === "race") views.race.refused(at("banner").textContent);
+  if (question?.type === "race" || question?.type === "returns") {
+    banner("");
+    views.refused(question.type, sentence(head.message));
+  }
   if (question !== null && question.type !== "solve") return;
   document.body.classList.add("stale");
   readNothing();

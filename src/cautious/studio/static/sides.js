@@ -2,6 +2,7 @@
 
 import { WorldMap } from "./map.js";
 import { percent, show } from "./numbers.js";
+import { Returns } from "./returns.js";
 import { arraysOf } from "./walk.js";
 import { WalkedMap } from "./walkers.js";
 
@@ -18,6 +19,7 @@ export class Sides {
   /** `answerOf` makes what a map shows of a statement and arrays. */
   constructor(answerOf) {
     this.answerOf = answerOf;
+    this.returns = new Returns(at("returns"), at("returns-words"));
     const half = () => Math.max(220, 0.5 * innerHeight);
     for (const side of ["left", "right"]) {
       const map = new WorldMap(at(`${side}-map`), half);
@@ -30,6 +32,7 @@ export class Sides {
   }
 
   clear() {
+    this.returns.clear();
     for (const side of ["left", "right"]) {
       this[side].clear();
       this[side].map.show(null);

@@ -83,6 +83,18 @@ export class Views {
     if (this.view !== "sides") return;
     this.link.walk("left", neutral(statement));
     this.link.walk("right", statement);
+    this.sides.returns.wait();
+    this.link.returns("left", neutral(statement));
+    this.link.returns("right", statement);
+  }
+
+  returns(head, payload) {
+    if (this.view === "sides") this.sides.returns.take(head, arraysOf(head, payload));
+  }
+
+  refused(type, text) {
+    if (type === "race") this.race.refused(text);
+    else this.sides.returns.refuse(text);
   }
 
   walk(head, payload, { statement }) {
