@@ -70,6 +70,22 @@ def test_errors_name_the_line(tmp_path, name):
         read(tmp_path, TABLE.replace(old, new, 1), discount=0.9, columns=COLUMNS)
 
 
+@pytest.mark.parametrize("label", [True, "x", -1, 3])
+def test_a_companion_speaks_of_numbers(tmp_path, label):
+    """Booleans are whole numbers to Python: they were taken for those of the companion, and then looked for in vain."""
+    pyarrow = pytest.importorskip("pyarrow", reason="extra data")
+    from pyarrow import feather
+
+    path = tmp_path / "model.arrow"
+    ca.worlds.river_swim().save(path)
+    table = feather.read_table(path)
+    place = table.column_names.index("idaction")
+    labels = pyarrow.array([label] * table.num_rows)
+    feather.write_feather(table.set_column(place, "idaction", labels), path)
+    with pytest.raises(ca.FileError, match=f"found the label {label!r}; its companion speaks of 0 to 1"):
+        ca.read_model(path)
+
+
 def test_columns_that_do_not_exist(tmp_path):
     with pytest.raises(
         ca.InputError, match=r"columns\['sate'\]: there is no such column; the columns are state, action"

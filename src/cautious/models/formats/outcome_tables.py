@@ -129,14 +129,14 @@ def _numbered(path: Path, labels: tuple[Any, ...], count: int | None) -> tuple[t
 
     With a companion the labels are the numbers it speaks of, and some may be unused.
     """
-    whole = all(isinstance(label, int) and not isinstance(label, bool) for label in labels)
-    if whole and labels == tuple(range(len(labels))):
+    whole = [isinstance(label, int) and not isinstance(label, bool) for label in labels]
+    if all(whole) and labels == tuple(range(len(labels))):
         return None, None
     if count is None:
         return tuple(str(label) for label in labels), None
-    if not whole or min(labels) < 0 or max(labels) >= count:
-        strange = next(label for label in labels if not isinstance(label, int) or not 0 <= label < count)
-        raise FileError(f"{path}: found the label {strange!r}; its companion speaks of 0 to {count - 1}")
+    for label, is_whole in zip(labels, whole, strict=True):
+        if not is_whole or not 0 <= label < count:
+            raise FileError(f"{path}: found the label {label!r}; its companion speaks of 0 to {count - 1}")
     return None, np.array(labels, dtype=np.int32)
 
 
