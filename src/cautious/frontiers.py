@@ -274,6 +274,10 @@ def _checked(numbers: Iterable[float], name: str = "cautions", least: float = 0.
 
 def _default_limits(problem: Problem, request: Request) -> list[float]:
     """Between the best value that any policy reaches and the one without the limit; and its own bound."""
+    if problem.parts.return_limits:
+        raise InputError(
+            f"bounds of {problem.constraints[0].measure.label} are not chosen by default; give limits=[...]"
+        )
     quietly, (limit,) = replace(request, callback=None), problem.limits
     free = answer(problem.part(problem.reward, []), quietly)
     safest = answer(problem.part(np.zeros(problem.mdp.shape), terms_of(limit.measure)), quietly)

@@ -23,7 +23,7 @@ from cautious.risks.features import FeatureRisk, SafeSet, TaskFloors
 from cautious.risks.limits import Limit, bound_limit
 from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
-from cautious.risks.returns import BoundReturnRisk, refuse_beside_returns
+from cautious.risks.returns import BoundReturnRisk, ReturnLimit, split_limits
 from cautious.support import Support
 
 
@@ -87,13 +87,15 @@ class Problem:
             _try_out(risk, bound, mdp)
             _refuse_idle_barriers(risk, caution)
             _refuse_shares(bound, mdp)
-        refuse_beside_returns(bound, measures)
+        on_visits, on_returns = split_limits(constraints, bound, mdp)
         usable = Support(mdp, ()).active_pairs if measures else mdp.allowed
-        limits = [bound_limit(constraint, mdp, usable) for constraint in constraints]
+        limits = [bound_limit(constraint, mdp, usable) for constraint in on_visits]
         for limit in limits:
             _try_out(limit.measure, limit.measure, mdp)
             _refuse_shares(limit.measure, mdp)
-        self._set(mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution, limits), None, constraints)
+        self._set(
+            mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution, [*limits, *on_returns]), None, constraints
+        )
         if mdp.horizon == AVERAGE:
             # a model in which the start matters in the long run is refused before any work
             _ = self.support.kept
@@ -118,7 +120,7 @@ class Problem:
     def with_caution(self, caution: float) -> "Problem":
         """The same model and bound risk with another caution."""
         caution = as_number("caution", caution, 0.0)
-        terms = _weighted(self.risk, caution, self.limits)
+        terms = _weighted(self.risk, caution, [*self.limits, *(term.risk for term in self.parts.return_limits)])
         same = self.support.is_of([risk for _, risk in terms])
         other = object.__new__(Problem)
         support = self.support if same else None
@@ -172,7 +174,9 @@ class Problem:
     @property
     def only_stationary(self) -> bool:
         """Whether no bound over all policies is known for some risk: it is not convex, and says no more of itself."""
-        return not all(term.risk.convex for term in self.parts.without_scalars) and not self.parts.returns
+        return not all(term.risk.convex for term in self.parts.without_scalars) and not (
+            self.parts.returns or self.parts.return_limits
+        )
 
     @property
     def permitted(self) -> Mask:
@@ -296,10 +300,10 @@ def _refuse_shares(risk: object, mdp: MDP) -> None:
 
 
 def _without_limits(terms: Sequence[tuple[float, Risk]]) -> list[tuple[float, Risk]]:
-    return [(weight, term) for weight, term in terms if term.structure is not Structure.LIMIT]
+    return [(weight, term) for weight, term in terms if term.structure not in (Structure.LIMIT, Structure.RETURN_LIMIT)]
 
 
-def _weighted(risk: Risk | None, caution: float, limits: Sequence[Limit]) -> list[tuple[float, Risk]]:
+def _weighted(risk: Risk | None, caution: float, limits: Sequence[Limit | ReturnLimit]) -> list[tuple[float, Risk]]:
     """The weighted terms that count, and the limits."""
     terms = () if risk is None or caution == 0 else terms_of(risk)
     for weight, term in terms:

@@ -333,9 +333,10 @@ class Solution:
                 "this solution comes from a file that was saved without its witness; solve the problem again, or ask "
                 "for a file written by solution.save(path, witness=True)"
             )
-        if self.problem.is_of_return and self.caution > 0:
+        if (self.problem.is_of_return and self.caution > 0) or self.problem.parts.return_limits:
+            about = self.risk_label if self.problem.is_of_return else self.constraints[0].name
             raise IncompatibleError(
-                f"the bound of {self.risk_label} rests on planning over states and targets, which is not part of a "
+                f"the bound of {about} rests on planning over states and targets, which is not part of a "
                 "file, and cannot be verified"
             )
         if "nodes" in self.certificate.facts:

@@ -7,6 +7,7 @@ step. What is earned after the steps that are followed adds its own variance. Th
 
 import math
 from copy import copy
+from typing import Any
 
 import numpy as np
 
@@ -124,10 +125,10 @@ class PlainPolicy:
         rounding = n_steps * (2 * DEVIATIONS / self._nodes(n_steps)) ** 2 / 12
         return int(n_steps[-1] if late else n_steps[np.argmin(rounding + gamma ** (2.0 * n_steps))])
 
-    def _nodes(self, n_steps: Array) -> Array:
+    def _nodes(self, n_steps: Any) -> Array:
         """So many nodes can be afforded, for so many steps."""
         most = min(MOST_NODES, MOST_CELLS / self._earnings.mdp.n_states)
-        return np.clip(self.most_moves / (n_steps * self._moves), LEAST_NODES, max(LEAST_NODES, most))
+        return np.asarray(np.clip(self.most_moves / (n_steps * self._moves), LEAST_NODES, max(LEAST_NODES, most)))
 
     def _tracker(self, earnings: Earnings, expected: Array, near: float | None) -> MemoryPolicy:
         mdp, target = earnings.mdp, (self.mean if near is None else near) - earnings.offset

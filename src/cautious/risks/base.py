@@ -59,6 +59,7 @@ class Structure(Enum):
     CONIC = "a cone program"
     LIMIT = "a limit on a measure"
     RETURN = "a risk of the return of an episode"
+    RETURN_LIMIT = "a limit on a risk of the return of an episode"
     GENERAL = "a value and a gradient"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from cautious.risks.base import ConicRisk, Risk, ScalarRisk, Structure
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.limits import Limit
-from cautious.risks.returns import BoundReturnRisk
+from cautious.risks.returns import BoundReturnRisk, ReturnLimit
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares
 from cautious.risks.transport import TransportRisk
 
@@ -23,7 +23,7 @@ class Term(Generic[Kind]):
     risk: Kind
 
 
-_WITHOUT_CONES = (Structure.SCALAR, Structure.GENERAL, Structure.LIMIT, Structure.RETURN)
+_WITHOUT_CONES = (Structure.SCALAR, Structure.GENERAL, Structure.LIMIT, Structure.RETURN, Structure.RETURN_LIMIT)
 _WITH_CONES = tuple(structure for structure in Structure if structure not in _WITHOUT_CONES)
 
 
@@ -32,9 +32,9 @@ class Parts:
 
     ``features`` are barriers and worst cases, ``barriers`` those that must stay above their floors, and ``n_features``
     says how many numbers all features are. ``separable`` are sums over entries, of pairs or of states: ``entropies``,
-    ``l1_distances`` and ``squares``. ``scalars`` are minima over one number, and ``returns`` risks of the return of an
-    episode. ``conic`` are the terms with a conic form. ``limits`` are constraints, and ``requirements`` what must
-    exceed a floor: barriers, and the rows of linear limits.
+    ``l1_distances`` and ``squares``. ``scalars`` are minima over one number, ``returns`` risks of the return of an
+    episode, and ``return_limits`` limits on these. ``conic`` are the terms with a conic form. ``limits`` are
+    constraints on occupancies, and ``requirements`` what must exceed a floor: barriers, and the rows of linear limits.
     """
 
     def __init__(self, terms: Sequence[tuple[float, Risk]]) -> None:
@@ -52,6 +52,7 @@ class Parts:
         self.transports: list[Term[TransportRisk]] = self._of(Structure.TRANSPORT)
         self.scalars: list[Term[ScalarRisk]] = self._of(Structure.SCALAR)
         self.returns: list[Term[BoundReturnRisk]] = self._of(Structure.RETURN)
+        self.return_limits: list[Term[ReturnLimit]] = self._of(Structure.RETURN_LIMIT)
         self.without_scalars = [term for term in self.all if term.risk.structure is not Structure.SCALAR]
         self.conic: list[Term[ConicRisk]] = self._of(*_WITH_CONES)
         self.without_cones: list[Term[Risk]] = self._of(*_WITHOUT_CONES)

@@ -26,12 +26,12 @@ from scipy.optimize import minimize_scalar
 from cautious.arrays import Array
 from cautious.checks import as_number
 from cautious.errors import IncompatibleError
-from cautious.models.encodings import EPS
+from cautious.models.encodings import EPS, check_magnitude
 from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
 from cautious.returns.backward import LARGEST_EXPONENT
 from cautious.returns.forward import Followed, ReturnDistribution
-from cautious.risks.base import Risk, Structure, UnboundRisk, terms_of
+from cautious.risks.base import Constraint, Risk, Structure, UnboundRisk, terms_of
 
 # rates of a policy, in logarithms, are known to this
 RATE_PRECISION = 1e-4
@@ -405,9 +405,29 @@ def _exponential_slope(rate: float, returns: ReturnDistribution) -> Callable[[Ar
     return lambda earned: np.exp(np.minimum(-rate * earned - mean, LARGEST_EXPONENT)) / rate
 
 
-def refuse_beside_returns(risk: object, measures: Sequence[Risk]) -> None:
-    """A bound return risk stands alone: sums with other risks are not planned, and neither are limits."""
-    terms = [term for _, term in terms_of(risk)] if isinstance(risk, Risk) else []
+@dataclass(frozen=True)
+class ReturnLimit(BoundReturnRisk):
+    """``of <= bound``, as it was written: a constraint on a risk of the return in a model."""
+
+    bound: float
+    name: str
+
+    structure = Structure.RETURN_LIMIT
+
+    @property
+    def label(self) -> str:
+        """The constraint as it was written."""
+        return self.name
+
+
+def split_limits(
+    constraints: Sequence[Constraint], risk: Risk | None, mdp: MDP
+) -> tuple[list[Constraint], list[ReturnLimit]]:
+    """The constraints on occupancies, and those on a risk of the return in a model; ``risk`` is bound.
+
+    A return risk stands alone: sums with other risks are not planned, and neither are limits beside it, or two of them.
+    """
+    terms = [] if risk is None else [term for _, term in terms_of(risk)]
     labels = [term.label for term in terms if term.structure is Structure.RETURN]
     if labels and len(terms) > 1:
         raise IncompatibleError(
@@ -415,14 +435,31 @@ def refuse_beside_returns(risk: object, measures: Sequence[Risk]) -> None:
             "remembers what was earned, and a policy that other risks are planned for does not; ask for one risk of "
             "the return alone, and weigh it with caution"
         )
-    limited = [term.label for measure in measures for _, term in terms_of(measure) if isinstance(term, ReturnRisk)]
-    if limited:
-        raise IncompatibleError(
-            f"{limited[0]} cannot be limited: which policy with memory keeps such a limit best is not searched for; "
-            "ask for it as the risk, and raise the caution until solution.risk is small enough (ca.frontier)"
+    of_returns = [
+        (one, [(weight, term) for weight, term in terms_of(one.measure) if isinstance(term, ReturnRisk)])
+        for one in constraints
+        if isinstance(one, Constraint)
+    ]
+    limited = [(one, found) for one, found in of_returns if found]
+    if not limited:
+        if labels and constraints:
+            raise IncompatibleError(
+                f"{labels[0]} cannot be combined with constraints: its best policy remembers what was earned, and "
+                "policies that keep limits are searched for without that memory; leave out the constraints"
+            )
+        return list(constraints), []
+    one, ((weight, term), *more) = limited[0]
+    if more or len(terms_of(one.measure)) > 1 or weight <= 0:
+        raise IncompatibleError(f"{one!r}: a limit on a risk of the return is one on that risk alone")
+    if len(constraints) > 1 or terms:
+        beside = (
+            repr(next(other for other in constraints if other is not one)) if len(constraints) > 1 else terms[0].label
         )
-    if labels and measures:
         raise IncompatibleError(
-            f"{labels[0]} cannot be combined with constraints: its best policy remembers what was earned, and policies "
-            "that keep limits are searched for without that memory; leave out the constraints"
+            f"{one!r} cannot be combined with {beside}: the policy for a limit on a risk of the return remembers what "
+            "was earned, and is searched for with the expected return alone; ask for that limit as the only one, "
+            "without a risk"
         )
+    term.bind(mdp)
+    check_magnitude(f"the limit of {term.label}", np.array(one.bound))
+    return [], [ReturnLimit(term.checked(), one.bound / weight, repr(one))]

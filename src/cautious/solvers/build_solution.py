@@ -5,6 +5,7 @@ weights of the requirements that prove a conflict (``_infeasible_or_undecided``,
 of finite risk and without such a proof it is undecided.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.risks.limits import Limit
-from cautious.solution import Solution
+from cautious.solution import ConstraintValue, Solution
 from cautious.solvers.base import Outcome, Target, run
 from cautious.solvers.choose import dispatch
 from cautious.solvers.column_generation.phase_one import PhaseOne
 from cautious.solvers.deterministic.branch_and_bound import Search
 from cautious.solvers.limits.conflicts import ALONE_TOLERANCE, best_alone, equality, explained
 from cautious.solvers.limits.constraint_values import constraint_values
+from cautious.solvers.return_risk.return_limits import LimitedReturn
 from cautious.status import Status
 
 # multipliers that no witness gives are planned to this share of the allowed gap
@@ -83,6 +85,57 @@ def build_without_memory(problem: Problem, target: Target, outcome: Outcome) -> 
     certificate = Certificate("global", statement, outcome.bound, gap, best.occupancy, best.error, facts)
     multipliers, adjusted = _prices(problem, target, None, best)
     return _solution(problem, target, outcome, outcome.method, outcome.status, best, certificate, multipliers, adjusted)
+
+
+def build_limited_return(problem: Problem, target: Target, found: LimitedReturn) -> Solution:
+    """The largest return found with a limit on a risk of the return, and what no policy that keeps it exceeds."""
+    limit, best = problem.parts.return_limits[0].risk, found.best
+    delivered = found.closest if best is None else best
+    value = delivered.risk + 0.0
+    evaluated = EvaluatedPolicy(
+        delivered.followed.averaged(problem.default_rows),
+        delivered.followed.visits,
+        delivered.expected_return,
+        0.0,
+        delivered.expected_return,
+        delivered.error,
+        memory_policy=delivered.policy,
+    )
+    ended = target.clock.ended if target.clock.over else Status.STALLED
+    outcome = Outcome(ended, "prices of the risk", evaluated, upper=found.upper, steps=found.prices)
+    price = found.price
+    if best is None:
+        status, kind, price = (
+            (Status.INFEASIBLE, "infeasible", np.inf) if found.infeasible else (ended, "undecided", price)
+        )
+        if status is Status.STALLED:
+            status = Status.UNDECIDED
+        reached = f"the least that was found is {value:.9g}, and no policy is below {found.least_risk:.9g}"
+        words = "cannot be kept" if found.infeasible else "is kept by no policy that was found"
+        facts: dict[str, Any] = {
+            "requirements": [limit.label],
+            "required": [limit.bound],
+            "reached": [value],
+            "best_alone": [found.least_risk],
+            "best_reachable": found.least_risk,
+        }
+        solution = _no_value(problem, target, outcome, status, kind, f"{limit.label} {words}: {reached}.", facts)
+    else:
+        if outcome.gap <= target.allowance(best.expected_return):
+            outcome.status = Status.SOLVED
+        facts = {
+            "checked": "upper bounds of planning problems on states and targets, for several prices of the risk",
+            "prices": found.prices,
+            "least_risk": found.least_risk,
+        }
+        statement = f"No policy that keeps {limit.label} earns more than this one by more than {outcome.gap:.3g}."
+        proved = (outcome.bound, outcome.gap, evaluated.occupancy, evaluated.error, facts)
+        certificate = Certificate("global", statement, *proved)
+        values = plan(problem.mdp, problem.reward, allowed=problem.kept, over=target.over).values
+        status, method = outcome.status, outcome.method
+        solution = _solution(problem, target, outcome, method, status, evaluated, certificate, values, problem.reward)
+    row = ConstraintValue(limit.label, value, limit.bound, limit.bound - value, price)
+    return replace(solution, constraints=(row,), memory_policy=delivered.policy)
 
 
 def build_deterministic(problem: Problem, target: Target, search: Search) -> Solution:
@@ -367,7 +420,7 @@ def term_values(problem: Problem, d: Array, known: float = np.inf) -> tuple[dict
     """Label, weight and value of every term that counts, for a Solution; ``known`` is that of all risk, if finite."""
     rows = []
     for weight, risk in problem.terms:
-        if risk.structure is Structure.LIMIT:
+        if risk.structure in (Structure.LIMIT, Structure.RETURN_LIMIT):
             continue
         if risk.structure is Structure.RETURN:
             # it stands alone, maybe with a weight

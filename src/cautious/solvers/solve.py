@@ -18,6 +18,7 @@ from cautious.solution import Solution
 from cautious.solvers.base import Callback, Solver, Start, Target, Workspace
 from cautious.solvers.build_solution import (
     build_deterministic,
+    build_limited_return,
     build_solution,
     build_without_memory,
     infeasible_by_forbidden_pairs,
@@ -25,6 +26,7 @@ from cautious.solvers.build_solution import (
 from cautious.solvers.choose import dispatch
 from cautious.solvers.deterministic.branch_and_bound import branch_and_bound
 from cautious.solvers.return_risk.markov_policies import MarkovPolicies
+from cautious.solvers.return_risk.return_limits import largest_return
 from cautious.status import DEFAULT_TOLERANCE
 
 
@@ -165,6 +167,13 @@ def answer_ready(
             raise IncompatibleError(
                 "ca.Reach in this model needs a policy that remembers which states were entered; leave out memory=False"
             )
+        if problem.parts.return_limits:
+            if request.deterministic or not request.memory:
+                label = problem.parts.return_limits[0].risk.label
+                raise IncompatibleError(
+                    f"the best policy with {label} remembers what was earned; leave out deterministic and memory"
+                )
+            return build_limited_return(problem, target, largest_return(problem, target, request.callback))
         if request.deterministic and problem.parts.returns:
             raise IncompatibleError(
                 f"the best policy for {problem.risk_label} remembers what was earned, and takes one action in every "

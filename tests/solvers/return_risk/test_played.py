@@ -210,8 +210,8 @@ def test_what_cannot_be_asked_is_refused(swim, solutions):
         ca.Problem(ca.worlds.river_swim(discount=1.0), cvar, horizon="average")
     with pytest.raises(ca.IncompatibleError, match="part of a sum"):
         ca.Problem(swim, cvar + ca.Variance())
-    with pytest.raises(ca.IncompatibleError, match="cannot be limited"):
-        ca.Problem(swim, constraints=[cvar <= 1])
+    with pytest.raises(ca.IncompatibleError, match="cannot be combined with Variance"):
+        ca.Problem(swim, ca.Variance(), constraints=[cvar <= 1])
     with pytest.raises(ca.IncompatibleError, match="combined with constraints"):
         ca.Problem(swim, cvar, constraints=[ca.Exposure([0]) <= 0.5])
     with pytest.raises(ca.IncompatibleError, match="leave out deterministic"):

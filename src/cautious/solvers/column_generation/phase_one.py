@@ -36,7 +36,7 @@ class PhaseOne(Solver):
     every_horizon = True
     every_model = True
 
-    accepts = frozenset(Structure) - {Structure.RETURN}
+    accepts = frozenset(Structure) - {Structure.RETURN, Structure.RETURN_LIMIT}
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The policies closest to meeting all floors, with the conflict when there is one."""

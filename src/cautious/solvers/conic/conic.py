@@ -40,7 +40,7 @@ class ConicProgram(Solver):
     name = "cone program"
     every_horizon = True
 
-    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.GENERAL, Structure.RETURN}
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.GENERAL, Structure.RETURN, Structure.RETURN_LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
         """Limits must have conic forms, all arcs of a transport included."""

@@ -42,7 +42,7 @@ class LinearLimits(Solver):
     every_horizon = True
     every_model = True
 
-    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.RETURN}
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.RETURN, Structure.RETURN_LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
         """Needs limits, all of them linear."""

@@ -48,7 +48,7 @@ class PriceSearch(Solver):
     name = "price search"
     every_horizon = True
 
-    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.RETURN}
+    accepts = frozenset(Structure) - {Structure.SCALAR, Structure.RETURN, Structure.RETURN_LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
         """Needs a limit that is not linear."""

@@ -38,7 +38,7 @@ class LocalModels(Solver):
     name = "local models"
     every_horizon = True
 
-    accepts = frozenset(Structure) - {Structure.LIMIT, Structure.RETURN}
+    accepts = frozenset(Structure) - {Structure.LIMIT, Structure.RETURN, Structure.RETURN_LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
         """Takes anything that has a part known by value and gradient only."""

@@ -112,21 +112,21 @@ class PolicyImprovement:
             return None
         groups = [states, states[: (states.size + 1) // 2]] if states.size > 1 else []
         groups += [states[[number]] for number in range(min(states.size, STATES_ALONE))]
-        found: Improved | None = None
+        best_found: Improved | None = None
         for share in SHARES:
             for group in groups:
                 if self.over():
-                    return found
+                    return best_found
                 moved = policy.copy()
                 moved[group] *= 1 - share
                 moved[group, action[group]] += share
                 tried = self.known(moved, weight)
-                if tried.objective > (least if found is None else found.objective):
-                    found = tried
-            if found is not None and share < 1:
+                if tried.objective > (least if best_found is None else best_found.objective):
+                    best_found = tried
+            if best_found is not None and share < 1:
                 # smaller shares are for when none of this size helps
                 break
-        return found
+        return best_found
 
     def _swept(self, best: Improved) -> tuple[Array, Array | None]:
         """The gradient (S, A); with a finite horizon the policy (T, S, A) that takes the best actions backward."""

@@ -10,7 +10,7 @@ from cautious.risks.returns import ReturnEVaR, ReturnRisk
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.return_risk.objectives import objective_of
 from cautious.solvers.return_risk.rate_search import RateSearch
-from cautious.solvers.return_risk.search import Search
+from cautious.solvers.return_risk.search import MOST_PRODUCTS, Search
 from cautious.solvers.shape import Shape
 
 
@@ -52,8 +52,10 @@ class TargetSearch(Solver):
         return Candidate(evaluated=evaluated, bound=search.upper)
 
 
-def search_for(earnings: Earnings, risk: ReturnRisk, caution: float, target: Target) -> Search | RateSearch:
-    """The search that goes with a risk."""
+def search_for(
+    earnings: Earnings, risk: ReturnRisk, caution: float, target: Target, most_products: float = MOST_PRODUCTS
+) -> Search | RateSearch:
+    """The search that goes with a risk; ``most_products`` of a value and a probability may be taken by one plan."""
     if isinstance(risk, ReturnEVaR):
         return RateSearch(earnings, risk, caution, target.over)
-    return Search(earnings, objective_of(risk, caution, earnings.offset), target.over)
+    return Search(earnings, objective_of(risk, caution, earnings.offset), target.over, most_products)

@@ -50,7 +50,7 @@ class ScalarSearch(Solver):
     name = "scalar search"
     every_horizon = True
 
-    accepts = frozenset(Structure) - {Structure.RETURN}
+    accepts = frozenset(Structure) - {Structure.RETURN, Structure.RETURN_LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
         """Needs a risk over a scalar; every other term must be convex for the bound to hold."""
