@@ -65,11 +65,13 @@ def task_costs(executor: Executor, megabytes: int) -> dict[str, float]:
     empty = min(seconds_of(executor, nothing, None, list(range(500))) for _ in range(ATTEMPTS))
     naps = min(seconds_of(executor, pause, None, [0.05] * 64) for _ in range(ATTEMPTS))
     sent = seconds_of(executor, size_of, np.zeros(megabytes * 125_000), list(range(2 * count)))
-    return {
+    found = {
         "milliseconds_per_task": 1000 * empty / 500,
         "64_naps_against_ideal": naps / (64 * 0.05 / count),
         "megabytes_per_second": count * megabytes / sent,
     }
+    print(", ".join(f"{name} {value:.3g}" for name, value in found.items()), flush=True)
+    return found
 
 
 def learning(samples: int, executor: Executor | None) -> dict[str, Any]:
@@ -95,7 +97,7 @@ def learning(samples: int, executor: Executor | None) -> dict[str, Any]:
         started, options = time.perf_counter(), {"checkpoint": path, "checkpoint_seconds": CHECKPOINT_SECONDS}
         learned = ca.learn(Sleeping(), samples=samples, executor=executor, callback=tell, **options)
         seconds = time.perf_counter() - started
-    return {
+    row = {
         "workers": workers,
         "seconds": seconds,
         "samples_per_second": samples / seconds,
@@ -104,6 +106,8 @@ def learning(samples: int, executor: Executor | None) -> dict[str, Any]:
         "longest_checkpoint_gap": float(np.max(np.diff(written))) if len(written) > 1 else None,
         "objective": learned.objective,
     }
+    print({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}, flush=True)
+    return row
 
 
 def runs(samples: int, executor: Executor) -> list[dict[str, Any]]:
@@ -123,12 +127,10 @@ def main(quick: bool = False, *, executor: Executor | None = None) -> dict[str, 
             with local_workers(count) as found:
                 tasks = task_costs(found.executor, megabytes) if count == 2 else tasks
                 every.append(runs(samples, found.executor))
-    for name, value in tasks.items():
-        print(f"{name}: {value:.3g}")
     rows = [min(several, key=lambda row: row["seconds"]) for several in every]
     for row in rows:
         row["times_as_fast"] = rows[0]["seconds"] / row["seconds"]
-        print({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
+        print(f"{row['workers']} workers: {row['times_as_fast']:.3g} times as fast as none")
     same = len({row["objective"] for several in every for row in several}) == 1
     print("all objectives are the same" if same else "OBJECTIVES DIFFER")
     return {"tasks": tasks, "learning": rows, "same": same}

@@ -443,9 +443,29 @@ def test_an_address_is_not_sent_to_another_process():
 
 def test_a_memory_limit_counts_the_chain_of_a_policy():
     model = ca.from_kernel(50, 2, ring)
-    needed = 50 * (8 * (12 * 2 + 24) + 20 * 2)
+    needed = 50 * (8 * (3 * 2 + 12) + 20 * 2)
     with pytest.raises(ca.MemoryLimitError, match=f"planning needs about {needed / 1e6:.3g} MB"):
         ca.solve(ca.Problem(model), memory_limit=needed - 1)
+
+
+@pytest.mark.parametrize("n_actions", [1, 6])
+def test_a_memory_limit_asks_for_what_is_used_and_not_much_more(n_actions):
+    n = 60_000
+
+    def around(states, action):
+        there = np.stack([(states + 1 + action) % n, states], axis=1)
+        return there, np.broadcast_to([0.9, 0.1], there.shape), (there == 0) * 1.0
+
+    model = ca.from_kernel(n, n_actions, around, discount=0.5)
+    needed = n * (8 * (3 * n_actions + 12) + 20 * 2)
+    tracemalloc.start()
+    try:
+        solution = ca.solve(ca.Problem(model))
+        used = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert solution.status is ca.Status.SOLVED
+    assert needed / 4 <= used <= needed
 
 
 @pytest.fixture(scope="module")

@@ -144,6 +144,8 @@ class Solver(ABC):
     margin: float = 1.0
     every_horizon: bool = False
     every_model: bool = False
+    # tables (S, A) and vectors (S,) at the peak, where no transitions are written down
+    held_without_matrix: tuple[int, int] = (TABLES_HELD, VECTORS_HELD)
 
     def refusal(self, problem: Problem) -> str | None:
         """Why this solver cannot take the problem; None when it can."""
@@ -177,8 +179,10 @@ class Solver(ABC):
         """About how many bytes it needs beyond the model, the solution included."""
         rows, n_actions = math.prod(problem.mdp.occupancy_shape[:-1]), problem.mdp.n_actions
         # the chain of one policy is small beside a model that is written down
-        chain = 0 if problem.mdp.written_down else CHAIN_BYTES * problem.mdp.most_entries
-        return chain + 8 * rows * (TABLES_HELD * n_actions + VECTORS_HELD)
+        if problem.mdp.written_down:
+            return 8 * rows * (TABLES_HELD * n_actions + VECTORS_HELD)
+        tables, vectors = self.held_without_matrix
+        return CHAIN_BYTES * problem.mdp.most_entries + 8 * rows * (tables * n_actions + vectors)
 
 
 @dataclass
