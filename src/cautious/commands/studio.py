@@ -14,6 +14,9 @@ from cautious.commands.problems import (
 )
 from cautious.commands.shared import SOLVED, AsJson, HorizonText, horizon_of, print_json
 
+# what stands before a problem in a link
+SHARED = "#problem="
+
 
 @with_model_options
 def studio(
@@ -28,6 +31,8 @@ def studio(
     """Paint a grid or open a problem in the browser.
 
     Example: cautious studio maze
+
+    PROBLEM may also be a link that was copied in a studio.
 
     Example: cautious studio gym:FrozenLake-v1 --discount 0.99 --at-end absorb --no-browser
     """
@@ -45,6 +50,11 @@ def studio(
     if not 0 < time_limit <= 3600:
         raise InputError(f"--time-limit is {time_limit:g}; it must be a number of seconds above 0 and at most 3600")
     ahead = horizon_of(horizon)
+    shared = problem if SHARED in problem else ""
+    if shared:
+        if options or ahead is not None:
+            raise InputError("a link holds a whole problem; open it without other options and change it on the page")
+        problem = "maze"
     painted = problem in EXAMPLES and not options and ahead is None
     opened = None if painted else read_problem(problem, options, horizon=ahead)
     if opened is not None and isinstance(opened.mdp.horizon, int) and opened.mdp.horizon > LARGEST_HORIZON:
@@ -53,7 +63,7 @@ def studio(
         raise InputError(f"{problem} has {len(opened.constraints)} limits; the studio shows {LARGEST_OWN_LIMITS}")
     if opened is not None:
         warn_of_deterministic(opened, problem)
-    here = Studio(opened, problem, time_limit)
+    here = Studio(opened, problem, time_limit, shared=shared)
     place = listen(port)
     where = address(here, place)
     if as_json:

@@ -55,6 +55,8 @@ class Studio:
     time_limit_seconds: float = 5.0
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max(2, os.cpu_count() or 1)))
+    # a problem as the page writes it into a link, which the page opens
+    shared: str = ""
     pages: int = 0
     lanes: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MAX_RACES))
 
@@ -71,12 +73,12 @@ class Studio:
             "examples": examples,
             "first": self.name if self.opened is None else None,
             "opened": None if self.opened is None else opened_words(self.opened, self.name),
+            "shared": self.shared,
             "largest_side": LARGEST_SIDE,
             "largest_pay": messages.LARGEST_PAY,
             "largest_caution": messages.LARGEST_CAUTION,
             "largest_discount": messages.LARGEST_DISCOUNT,
             "largest_horizon": messages.LARGEST_HORIZON,
-            "largest_grid": messages.LARGEST_MESSAGE // 2,
             "largest_upload": LARGEST_UPLOAD - messages.LARGEST_HEAD,
         }
         return json.dumps(head)

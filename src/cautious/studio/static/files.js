@@ -1,13 +1,15 @@
 // Files in and out: what the server makes, and grids saved to go on with.
 
+// the server reads no longer ones, and says what is wrong with them from their beginning
+const LONGEST_TEXT = 120_000;
 const at = (id) => document.getElementById(id);
 
 export class Files {
-  constructor(store, link, say) {
-    Object.assign(this, { store, link, say });
+  /** `openShared(found)` takes what is a shared problem, and says whether it is one. */
+  constructor(store, link, say, openShared) {
+    Object.assign(this, { store, link, say, openShared });
     for (const button of document.querySelectorAll("[data-export]"))
       button.addEventListener("click", () => this.ask(button.dataset.export));
-    at("save").addEventListener("click", () => this.save());
     at("open").addEventListener("click", () => at("file").click());
     at("file").addEventListener("change", () => this.upload());
     document.addEventListener("click", (event) => {
@@ -29,11 +31,6 @@ export class Files {
     download(head.name, new Blob([payload], { type: head.media }));
   }
 
-  save() {
-    at("files").open = false;
-    download("grid.json", new Blob([JSON.stringify(this.store.document, null, 1)], { type: "application/json" }));
-  }
-
   async upload() {
     at("files").open = false;
     const [file] = at("file").files;
@@ -43,8 +40,12 @@ export class Files {
 
   async read(file) {
     const [found, most] = [file.size, this.largest].map((size) => size.toLocaleString("en"));
-    if (file.size > this.largest) this.say(`${file.name} has ${found} bytes; a saved grid has at most ${most}.`);
-    else this.link.open(await file.text());
+    if (file.size > this.largest) {
+      this.say(`${file.name} has ${found} bytes; a saved problem has at most ${most}.`);
+      return;
+    }
+    const text = await file.text();
+    if (!this.openShared(text)) this.link.open(text.slice(0, LONGEST_TEXT));
   }
 
   opened(head) {

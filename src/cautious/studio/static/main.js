@@ -7,15 +7,16 @@ import { Files } from "./files.js";
 import { Graph } from "./graph.js";
 import { boundOf } from "./limits.js";
 import { Link } from "./link.js";
-import { statesOf, WorldMap } from "./map.js";
+import { WorldMap } from "./map.js";
 import { Painter } from "./paint.js";
-import { banner, readNothing, readOut, readTime, readWaiting } from "./readout.js";
+import { answerOf } from "./answer.js";
+import { banner, readNothing, readOut, readTime, readWaiting, sentence, sizes } from "./readout.js";
 import { keepDraft, restoreDraft as restore } from "./draft.js";
+import { Share } from "./share.js";
 import { Store } from "./store.js";
 import { StateTable } from "./table.js";
 import { Views } from "./views.js";
 
-const MOVES = ["up", "right", "down", "left"];
 const PAUSE_MILLISECONDS = 1500;
 const EXAMPLES = {
   maze: "Maze: a short corridor or a long way round",
@@ -52,9 +53,10 @@ const link = new Link({
   file: (head, payload) => files.receive(head, payload),
   opened: (head) => files.opened(head),
 });
-const files = new Files(store, link, banner);
+const share = new Share(current, openShared, banner);
+const files = new Files(store, link, banner, (text) => share.openText(text));
 const bring = new Bring(link, (file) => files.read(file));
-const views = new Views(link, map, graph, rowsOf, answerOf);
+const views = new Views(link, map, graph, rowsOf, (...all) => answerOf(opened, ...all));
 let greeting = null;
 let opened = null;
 let shown = null;
@@ -80,7 +82,7 @@ at("example").addEventListener("change", (event) => begin(event.target.value));
 function hello(head) {
   const isFirst = greeting === null;
   greeting = head;
-  files.largest = head.largest_grid;
+  files.largest = 1.4 * head.largest_upload;
   bring.largest = head.largest_upload;
   drawn = "";
   if (!isFirst) {
@@ -97,6 +99,23 @@ function hello(head) {
   if (draft !== null && draft.brought !== null) bring.hand(draft.brought);
   else if (draft !== null) begin(draft.name, draft.document);
   else begin(head.first ?? "");
+  if (!share.take() && head.shared !== "") share.read(head.shared);
+}
+
+/** What the page is about. */
+function current() {
+  return { name: at("example").value, document: store.document, brought: bring.kept };
+}
+
+/** A problem from a link or a file; the server checks it before anything is shown. */
+function openShared({ name, document: document_, brought }) {
+  if (brought !== null) {
+    draft = { name: "", document: document_ };
+    bring.hand(brought);
+    return;
+  }
+  begin(name in greeting.examples ? name : "blank");
+  link.open(JSON.stringify(document_));
 }
 
 function offerExamples() {
@@ -111,9 +130,14 @@ function model(head) {
   banner("");
   opened = head.opened;
   offerExamples();
-  if (draft === null) begin("");
-  else begin(draft.name, draft.document);
+  const { name, document: document_ } = draft ?? { name: "", document: null };
   draft = null;
+  try {
+    begin(name, document_);
+  } catch {
+    // files that fit, with a question that does not
+    begin("");
+  }
 }
 
 /** Start from an example, or from the problem that was opened (""). */
@@ -135,18 +159,13 @@ function begin(name, document_ = null) {
   store.start(document_ ?? (isGrid ? greeting.examples[name] : own.statement));
 }
 
-function sizes(own) {
-  const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
-  const title = own.title === "" ? "" : `${own.title}: `;
-  return `${title}${count(own.n_states, "state")}, ${count(own.n_actions, "action")}, discount ${own.discount}`;
-}
-
 function changed(document_) {
   at("undo").disabled = store.past.length === 0 && store.document === store.base;
   at("redo").disabled = store.future.length === 0;
   const last = shown;
   if (document_ === last) return;
   shown = document_;
+  if (last !== null && !document.body.classList.contains("stale")) banner("");
   // first of all the question: the rest happens while it is answered
   ask(document_);
   controls.show(document_);
@@ -188,8 +207,9 @@ function solution(head, payload, { statement, at: asked }) {
   const isPolicy = head.status !== "INFEASIBLE";
   const x = limit === null ? head.risk : boundOf(statement.limits, limit);
   curve.at(isPolicy && (hasRisk || limit !== null) ? x : null, head.expected_return);
+  // what was wrong with the question before; other news stays
+  if (document.body.classList.contains("stale")) banner("");
   document.body.classList.remove("stale");
-  banner("");
   readTime(head, asked);
   views.solved(statement);
 }
@@ -202,22 +222,8 @@ function rowsOf({ grid }) {
 function showOnMap(head, payload, rows, statement) {
   const size = head.shape[0] * head.shape[1];
   const tables = [new Float32Array(payload, 0, size), new Float32Array(payload, 4 * size, size)];
-  map.show(answerOf(statement, rows, ...tables, head));
+  map.show(answerOf(opened, statement, rows, ...tables, head));
   if (map.cursor !== null) at("here").textContent = map.describe(...map.cursor);
-}
-
-/** What a map shows: tables of a policy and of its occupancy, by state and action. */
-function answerOf({ grid }, rows, policy, occupancy, { visits = false, shape }) {
-  return {
-    rows,
-    policy,
-    occupancy,
-    n_actions: shape[1],
-    arrows: grid === null ? opened.arrows : MOVES,
-    names: grid === null ? opened.actions : MOVES,
-    still: grid === null ? new Set(opened.still) : goalsOf(rows),
-    visits,
-  };
 }
 
 function frontier(head, _, { statement }) {
@@ -238,13 +244,6 @@ function keyOf(statement) {
   const own = limits.own.map((one) => (one === null || !isAlong ? one : 0));
   const danger = ["time", "ever"].map((name) => (limits[name] === null || !isAlong ? limits[name] : 0));
   return JSON.stringify({ ...statement, caution: 0, step: 0, limits: [danger, own] });
-}
-
-function goalsOf(rows) {
-  const states = statesOf(rows);
-  const found = new Set();
-  rows.forEach((row, i) => [...row].forEach((symbol, j) => symbol === "G" && found.add(states[i][j])));
-  return found;
 }
 
 function mark(number, isDanger) {
@@ -284,13 +283,8 @@ function refuse(message) {
   else if (store.document === null) begin(greeting.first ?? "");
 }
 
-function sentence(message) {
-  return message.charAt(0).toUpperCase() + message.slice(1);
-}
-
 /** Remember the page for when it is loaded again. */
 function keep() {
   saving = null;
-  const of = greeting.first ?? greeting.opened.name;
-  keepDraft({ of, name: at("example").value, document: store.document, brought: bring.kept });
+  keepDraft({ of: greeting.first ?? greeting.opened.name, ...current() });
 }

@@ -58,3 +58,15 @@ export function banner(text) {
   at("banner").textContent = text;
   at("banner").hidden = text === "";
 }
+
+/** A model in figures. */
+export function sizes(own) {
+  const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+  const title = own.title === "" ? "" : `${own.title}: `;
+  return `${title}${count(own.n_states, "state")}, ${count(own.n_actions, "action")}, discount ${own.discount}`;
+}
+
+/** A message as a sentence. */
+export function sentence(message) {
+  return message.charAt(0).toUpperCase() + message.slice(1);
+}
