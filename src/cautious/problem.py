@@ -23,7 +23,7 @@ from cautious.risks.features import FeatureRisk, SafeSet, TaskFloors
 from cautious.risks.limits import Limit, bound_limit
 from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
-from cautious.risks.returns import BoundReturnRisk, ReturnLimit, split_limits
+from cautious.risks.returns import BoundReturnRisk, ReturnLimit, ReturnRisk, split_limits
 from cautious.support import Support
 
 
@@ -244,6 +244,11 @@ class Problem:
     def is_of_return(self) -> bool:
         """Whether the risk is one of the return, and so none of an occupancy."""
         return bool(self._return_terms)
+
+    @property
+    def return_risk(self) -> ReturnRisk | None:
+        """The risk of the return, where there is one."""
+        return next((term.of for _, term in self._return_terms), None)
 
     def risk_of_policy(self, policy: Array) -> float | None:
         """The risk of the return of a policy (S, A) or (T, S, A), before caution; None without such a risk."""

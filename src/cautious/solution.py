@@ -272,6 +272,15 @@ class Solution:
         self.mdp.require_matrix("a plot")
         return plot_solution(self)
 
+    def plot_return(self) -> Any:
+        """How the return of an episode is distributed, as a matplotlib figure (extra ``plot``).
+
+        Computed by ``return_distribution``; mean, quantiles and the mean of the worst returns are marked.
+        """
+        from cautious.report.plots import plot_return
+
+        return plot_return(self)
+
     def __repr__(self) -> str:
         horizon = "" if self.horizon is None else f", horizon={self.horizon!r}"
         return (

@@ -6,7 +6,7 @@ namespace cautious {
 // All subjects. Each is compiled by itself (subject.cpp), so that a changed header rebuilds in seconds.
 #define CAUTIOUS_SUBJECTS(DO) \
     DO(algorithm_1) DO(certificate) DO(chains) DO(cholesky) \
-    DO(cholesky_analysis) DO(dense_transport) DO(entropic) DO(evaluation_acceleration) \
+    DO(cholesky_analysis) DO(dense_transport) DO(earned) DO(entropic) DO(evaluation_acceleration) \
     DO(flow) DO(interior_blocks) DO(interior_steps) DO(likely_moves) \
     DO(network_simplex) DO(outcomes) DO(planning) DO(proximal) \
     DO(restricted_master) DO(rows) DO(sampling) DO(simplex) DO(targets) \

@@ -240,7 +240,7 @@ def evaluate(
         if memory is not None:
             followed = follow(earnings_of(mdp, memory.middle).with_steps(memory.n_steps), memory)
             exact["exact_mean"], exact["exact_variance"] = followed.returns.expectation, followed.returns.variance
-            exact["computed_returns"] = partial(_already_known, followed.returns)
+            exact["computed_returns"] = partial(return_distribution, mdp, table, memory)
             states = followed.visits.pairs.sum(axis=1)
         else:
             exact["exact_mean"], exact["exact_variance"] = return_moments(mdp, table)
@@ -283,10 +283,6 @@ def as_bounds(returns: ReturnDistribution, bounds: tuple[float, float]) -> float
     """The one number that both bounds are, but for what nobody would tell apart; else both."""
     low, high = bounds
     return 0.5 * (low + high) if high - low <= SAME_SHARE * math.sqrt(returns.variance) + returns.error else bounds
-
-
-def _already_known(returns: ReturnDistribution) -> ReturnDistribution:
-    return returns
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,22 @@ from cautious.arrays import Array, Mask
 from cautious.history import History
 from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
+from cautious.problem import Problem
 from cautious.report.barriers import risk_figure
 from cautious.report.canvas import LIGHT, Theme, dress_curves, new_figure, png, title
 from cautious.report.contributions import Contributions
 from cautious.report.drawings import draw_busiest, draw_map, draw_returns, draw_risk_map, draw_time_bar, time_scale
 from cautious.report.graph import draw_graph, flow_graph
 from cautious.report.over_steps import as_one_table
+from cautious.report.return_drawing import draw_return, tail_level
 from cautious.report.schedule import over_steps, step_word
 from cautious.report.step_drawings import draw_actions_over_steps, draw_time_over_steps
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral, point, steady
-from cautious.report.words import fits_grid, number, return_label, return_words, scene_of
+from cautious.report.words import fits_grid, is_neutral, number, return_label, return_words, scene_of
 from cautious.report.writing import write_bytes
+from cautious.returns.forward import ReturnDistribution
 from cautious.solution import Solution
+from cautious.solvers.solve import Request, answer
 
 
 def plot_solution(solution: Solution, *, theme: Theme = LIGHT) -> Any:
@@ -95,6 +99,29 @@ def plot_returns(comparison: NeutralComparison, *, theme: Theme = LIGHT) -> Any:
     """The simulated returns of the policy and of the risk-neutral one."""
     figure = new_figure(theme, 5.6, 4.2)
     _draw_returns(figure.subplots(), comparison, theme)
+    return figure
+
+
+def plot_return(solution: Solution, *, theme: Theme = LIGHT) -> Any:
+    """How the return of an episode is distributed, next to the risk-neutral policy, computed and not simulated."""
+    series = [("this policy", theme.chosen, solution.return_distribution())]
+    if not is_neutral(solution) or solution.constraints:
+        neutral = answer(Problem(solution.mdp, horizon=solution.horizon), Request())
+        series.insert(0, ("risk-neutral policy", theme.neutral, neutral.return_distribution()))
+    return _plotted_return(series, tail_level(solution), solution.mdp, theme)
+
+
+def plot_computed_returns(comparison: NeutralComparison, level: float, *, theme: Theme = LIGHT) -> Any:
+    """As ``plot_return``, of policies whose returns have been computed."""
+    found = [(comparison.name, theme.neutral, comparison.neutral.exact_returns)] if comparison.is_other else []
+    found.append(("this policy", theme.chosen, comparison.chosen.exact_returns))
+    series = [(name, colour, returns) for name, colour, returns in found if returns is not None]
+    return _plotted_return(series, level, comparison.solution.mdp, theme)
+
+
+def _plotted_return(series: Sequence[tuple[str, str, ReturnDistribution]], level: float, mdp: MDP, theme: Theme) -> Any:
+    figure = new_figure(theme, 5.6, 4.4)
+    draw_return(figure.subplots(), series, level, _returns_label(mdp), theme)
     return figure
 
 

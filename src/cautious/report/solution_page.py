@@ -21,7 +21,15 @@ from cautious.report.canvas import require_matplotlib
 from cautious.report.contributions import contributions, contributions_table
 from cautious.report.groups import grouped
 from cautious.report.over_steps import as_one_table
-from cautious.report.plots import plot_behaviour, plot_graph, plot_history, plot_over_steps, plot_returns, plot_risk_map
+from cautious.report.plots import (
+    plot_behaviour,
+    plot_computed_returns,
+    plot_graph,
+    plot_history,
+    plot_over_steps,
+    plot_returns,
+    plot_risk_map,
+)
 from cautious.report.reproduction_code import reproduction
 from cautious.report.requirements import (
     constraints_table,
@@ -29,6 +37,7 @@ from cautious.report.requirements import (
     requirement_words,
     requirements_table,
 )
+from cautious.report.return_drawing import is_drawable, return_words_of, tail_level, threshold_words
 from cautious.report.schedule import schedule_table, step_word
 from cautious.report.sentences import answer_sentence, certificate_words, cost_of_one_action, problem_words, verdict
 from cautious.report.text_tables import (
@@ -266,7 +275,20 @@ def _behaviour(solution: Solution, comparison: NeutralComparison | None) -> str:
             "Arrows show the actions of at least 10 %, longer where they are more likely."
         ) + _map_letters(solution.mdp)
     drawn = [pieces.picture(lambda theme: plot_behaviour(solution, theme=theme), alt, caption)]
-    if comparison is not None:
+    said = ""
+    if comparison is not None and is_drawable(comparison.chosen.exact_returns):
+        level, returns = tail_level(solution), comparison.chosen.exact_returns
+        assert returns is not None
+        drawn.append(
+            pieces.picture(
+                lambda theme: plot_computed_returns(comparison, level, theme=theme),
+                "How the return of an episode is distributed, with mean, quantiles and the mean of the worst returns",
+                "What single episodes earn, computed from the model.",
+            )
+        )
+        words = [return_words_of(returns, level, unit_after(solution.mdp, " ")), threshold_words(solution, returns)]
+        said = pieces.paragraphs([one for one in words if one])
+    elif comparison is not None:
         drawn.append(
             pieces.picture(
                 lambda theme: plot_returns(comparison, theme=theme),

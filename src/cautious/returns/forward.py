@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from cautious._core import targets as kernels
-from cautious.arrays import Array
+from cautious.arrays import Array, Indices
 from cautious.checks import as_number, state_sums_of
 from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.encodings import EPS
@@ -302,32 +302,67 @@ def _afterwards(earnings: Earnings, policy: MemoryPolicy, arrived: Array) -> tup
 
 def _distribution(earnings: Earnings, policy: MemoryPolicy, cells: Array, rate: float) -> ReturnDistribution:
     """Cells of the return, from those of the targets that are left, and of what is earned afterwards."""
-    t, last = earnings.n_steps, policy.grids[-1]
+    last = policy.grids[-1]
     state, node = np.nonzero(cells[:, :, 0] > 0)
     mass, first, second, power, least, most = cells[state, node].T
-    scale, nodes = earnings.scales[t], last.nodes[node]
+    nodes = last.nodes[node]
     # of the first target all but what is left was earned
     reached = policy.target + earnings.offset - nodes
     mean = reached - first / mass
     spread = np.maximum(second / mass - (first / mass) ** 2, 0.0)
-    values, variances = earnings.moments_of(policy.policy_after)
-    low, high = earnings.at(earnings.least, t)[state], earnings.at(earnings.most, t)[state]
-    after = scale * values[state]
-    order = np.argsort(mean + after, kind="stable")
+    later = later_returns(earnings, policy, state)
     log_power = None
     if rate > 0:
         # what follows is no more than Hoeffding's bound, and no less than its mean
-        width = high - low
-        later = np.minimum((rate * width) ** 2 / 8, rate * width)
+        width = later.most - later.least
+        unsure = np.minimum((rate * width) ** 2 / 8, rate * width)
         if earnings.mdp.horizon == TOTAL and policy.policy_after is not None:
-            later = np.minimum(later, log_exponentials(earnings.mdp, policy.policy_after, rate)[state] + rate * after)
-        log_power = _log_power(rate, mass, power, nodes - policy.target - earnings.offset - after, later)
+            least = log_exponentials(earnings.mdp, policy.policy_after, rate)[state] + rate * later.mean
+            unsure = np.minimum(unsure, least)
+        log_power = _log_power(rate, mass, power, nodes - policy.target - earnings.offset - later.mean, unsure)
+    return distribution_of(
+        earnings, policy, later, mass, mean, reached - most, reached - least, spread, rate=rate, log_power=log_power
+    )
+
+
+@dataclass(frozen=True)
+class LaterReturns:
+    """What is earned after the steps that are remembered, of every cell (n,): mean, variance and range."""
+
+    mean: Array
+    variance: Array
+    least: Array
+    most: Array
+
+
+def later_returns(earnings: Earnings, policy: MemoryPolicy, state: Indices) -> LaterReturns:
+    """Of cells that are in these states."""
+    t = earnings.n_steps
+    values, variances = earnings.moments_of(policy.policy_after)
+    scale, least, most = earnings.scales[t], earnings.at(earnings.least, t), earnings.at(earnings.most, t)
+    return LaterReturns(scale * values[state], scale**2 * variances[state], least[state], most[state])
+
+
+def distribution_of(
+    earnings: Earnings,
+    policy: MemoryPolicy,
+    later: LaterReturns,
+    mass: Array,
+    mean: Array,
+    least: Array,
+    most: Array,
+    spread: Array,
+    rate: float = 0.0,
+    log_power: tuple[float, float] | None = None,
+) -> ReturnDistribution:
+    """From what cells have earned in the steps that are remembered, and what they earn later."""
+    order = np.argsort(mean + later.mean, kind="stable")
     return ReturnDistribution(
         mass=mass[order],
-        mean=(mean + after)[order],
-        least=(reached - most + low)[order],
-        most=(reached - least + high)[order],
-        spread=(spread + scale**2 * variances[state])[order],
+        mean=(mean + later.mean)[order],
+        least=(least + later.least)[order],
+        most=(most + later.most)[order],
+        spread=(spread + later.variance)[order],
         target=policy.target + earnings.offset,
         error=4 * EPS * (earnings.size + abs(policy.target) + abs(earnings.offset)) * (8 + earnings.n_steps),
         relative=(8 * EPS + earnings.mdp.row_sum_error) * (8 + earnings.n_steps),

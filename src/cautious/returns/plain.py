@@ -18,6 +18,7 @@ from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 from cautious.returns.backward import Grid
 from cautious.returns.earnings import Earnings, earnings_of
+from cautious.returns.finely import follow_finely
 from cautious.returns.forward import Followed, ReturnDistribution, follow
 from cautious.returns.grids import SAME_SUM, exact_grids, possible_sums, target_grids
 from cautious.returns.memory_policy import MemoryPolicy
@@ -48,7 +49,12 @@ def return_distribution(mdp: MDP, policy: Array, memory: MemoryPolicy | None = N
         )
     if memory is None:
         return PlainPolicy(mdp, policy).followed().returns
-    return follow(earnings_of(mdp, memory.middle).with_steps(memory.n_steps), memory).returns
+    earnings = earnings_of(mdp, memory.middle).with_steps(memory.n_steps)
+    coarse = follow(earnings, memory).returns
+    if coarse.is_exact or coarse.resolution == 0:
+        return coarse
+    fine = follow_finely(earnings, memory, math.sqrt(coarse.variance))
+    return fine if fine is not None and fine.resolution < coarse.resolution else coarse
 
 
 def is_affordable(mdp: MDP, policy: Array) -> bool:
@@ -121,7 +127,7 @@ class PlainPolicy:
         """Until next to nothing is left, or as many as leave the least spread in cells."""
         gamma = self._earnings.mdp.discount
         steps = 1 if gamma == 0 else math.ceil(math.log(self.negligible) / math.log(gamma))
-        n_steps = np.arange(1, min(max(1, steps), MOST_STEPS) + 1)
+        n_steps = np.arange(1.0, min(max(1, steps), MOST_STEPS) + 1)
         rounding = n_steps * (2 * DEVIATIONS / self._nodes(n_steps)) ** 2 / 12
         return int(n_steps[-1] if late else n_steps[np.argmin(rounding + gamma ** (2.0 * n_steps))])
 
@@ -163,7 +169,7 @@ class PlainPolicy:
         reach = max(DEVIATIONS * self.deviation, EPS * max(abs(mean), earnings.size), 1e-300)
         low = np.maximum(mean - most, mean - expected - reach)
         high = np.minimum(mean - least, mean - expected + reach)
-        step = float((high - low).max()) / float(self._nodes(np.float64(earnings.n_steps)))
+        step = float((high - low).max()) / float(self._nodes(np.array(float(earnings.n_steps))))
         step = max(step, EPS * earnings.size, 1e-300)
         begin = np.floor((low - mean) / step).astype(np.int64)
         end = np.maximum(np.ceil((high - mean) / step).astype(np.int64), begin)

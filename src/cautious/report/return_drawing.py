@@ -1,0 +1,93 @@
+"""The picture of how the return of an episode is distributed: mean, quantiles and conditional value at risk marked."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cautious.evaluation.evaluate import TAIL_LEVEL, as_bounds
+from cautious.report.canvas import Theme, dress
+from cautious.report.words import number, number_or_bounds, percent
+from cautious.returns.forward import ReturnDistribution
+from cautious.risks.returns import ReturnBelow, ReturnCVaR, ReturnEVaR
+from cautious.solution import Solution
+
+BINS = 60
+# what is beyond these shares on both sides is drawn at the ends
+DRAWN_SHARE = 1e-4
+MARKED_SHARES = (0.05, 0.95)
+# of the standard deviation: bounds of quantiles that are further apart are no picture
+LARGEST_RESOLUTION = 0.15
+
+
+def is_drawable(returns: ReturnDistribution | None) -> bool:
+    """Whether enough is told apart."""
+    return returns is not None and returns.resolution <= LARGEST_RESOLUTION * math.sqrt(returns.variance)
+
+
+def tail_level(solution: Solution) -> float:
+    """The level that the risk of a solution has, else the usual one."""
+    risk = None if solution.problem is None else solution.problem.return_risk
+    return risk.level if isinstance(risk, ReturnCVaR | ReturnEVaR) and risk.level > 0 else TAIL_LEVEL
+
+
+def draw_return(
+    axes: Any, series: Sequence[tuple[str, str, ReturnDistribution]], level: float, label: str, theme: Theme
+) -> None:
+    """Chances of the returns of one or two policies, (name, colour, distribution); those of the last are marked."""
+    ends = [
+        one.quantile(share)[side] for *_, one in series for side, share in enumerate((DRAWN_SHARE, 1 - DRAWN_SHARE))
+    ]
+    low, high = min(ends), max(ends)
+    room = 0.02 * (high - low) or max(1e-9 * abs(low), 1e-9)
+    edges = np.linspace(low - room, high + room, BINS + 1)
+    for name, colour, one in series:
+        share = 100 * np.histogram(np.clip(one.mean, edges[0], edges[-1]), edges, weights=one.mass)[0]
+        axes.stairs(share, edges, fill=True, color=colour, alpha=0.30)
+        axes.stairs(share, edges, color=colour, linewidth=1.4, label=f"{name}: mean {number(one.expectation, 4)}")
+        axes.axvline(one.expectation, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
+    _, colour, marked = series[-1]
+    for share in MARKED_SHARES:
+        axes.axvline(np.mean(marked.quantile(share)), color=colour, linewidth=1.0, linestyle=":")
+    low, high = marked.cvar(level)
+    tail = f"mean of the worst {percent_of(1 - level)}: {number(-0.5 * (low + high), 4)}"
+    axes.plot([-0.5 * (low + high)], [0.0], "^", color=colour, markersize=9, clip_on=False, label=tail, zorder=5)
+    axes.plot([], [], ":", color=colour, linewidth=1.0, label="5 % and 95 % quantiles")
+    axes.set(xlabel=label, ylabel="chance (%)")
+    axes.xaxis.label.set_parse_math(False)
+    axes.set_ylim(bottom=0)
+    legend = axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink, loc="lower left", bbox_to_anchor=(0, 1.0))
+    legend.set_in_layout(True)
+    dress(axes, theme)
+
+
+def percent_of(share: float) -> str:
+    """A round percentage: 5 %."""
+    return f"{100 * share:.3g} %"
+
+
+def return_words_of(returns: ReturnDistribution, level: float, unit: str = "") -> str:
+    """The same in a sentence."""
+    low, high = returns.cvar(level)
+    quantiles = [number_or_bounds(as_bounds(returns, returns.quantile(share)), 4) for share in (0.05, 0.5, 0.95)]
+    tail = number_or_bounds(as_bounds(returns, (-high, -low)), 4)
+    known = "every possible return is told apart" if returns.is_exact else ""
+    if not known:
+        known = f"returns that differ by less than about {number(returns.resolution, 2)} are not told apart"
+    return (
+        f"An episode earns {number(returns.expectation, 5)}{unit} on average, with a standard deviation of "
+        f"{number(math.sqrt(returns.variance), 4)}. One in twenty earns no more than {quantiles[0]}, half of them no "
+        f"more than {quantiles[1]}, and all but one in twenty no more than {quantiles[2]}. The worst "
+        f"{percent_of(1 - level)} earn {tail} on average. Computed from the model, not simulated; {known}."
+    )
+
+
+def threshold_words(solution: Solution, returns: ReturnDistribution) -> str:
+    """What is to be said of a threshold, if the risk has one."""
+    risk = None if solution.problem is None else solution.problem.return_risk
+    if not isinstance(risk, ReturnBelow):
+        return ""
+    low, high = returns.below(risk.threshold)
+    chance = percent(high) if high - low < 1e-6 else f"{percent(low)} to {percent(high)}"
+    return f"The chance to earn less than {number(risk.threshold)} is {chance}."
