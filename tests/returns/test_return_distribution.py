@@ -181,3 +181,41 @@ def test_large_models_are_not_followed_unasked():
     policy = np.full(garnet.shape, 1 / 3)
     assert not is_affordable(garnet, policy)
     assert ca.evaluate(garnet, policy, episodes=2, horizon=5).exact_returns is None
+
+
+def played_by_all_paths(mdp, memory, steps):
+    """Returns and chances of a policy with memory, by every path of the first steps."""
+    places = {(s, int(memory.first()), 0.0): p for s, p in enumerate(mdp.start) if p > 0}
+    for t in range(steps):
+        after: dict = {}
+        for (state, node, earned), chance in places.items():
+            row = state * mdp.n_actions + int(memory.tables[t].at(np.array(state), np.array(node)))
+            for k in range(mdp.transitions.indptr[row], mdp.transitions.indptr[row + 1]):
+                paid = float(mdp.rewards.ravel()[row] if mdp.outcome_rewards is None else mdp.outcome_rewards[k])
+                moved = int(memory.moved(t, np.array(node), np.array(paid)))
+                place = (int(mdp.transitions.indices[k]), moved, round(earned + mdp.discount**t * paid, 12))
+                after[place] = after.get(place, 0.0) + chance * float(mdp.transitions.data[k])
+        places = after
+    whole: dict = {}
+    for (_, _, earned), chance in places.items():
+        whole[earned] = whole.get(earned, 0.0) + chance
+    return sorted(whole.items())
+
+
+@pytest.mark.parametrize("risk", [ca.ReturnVariance(), ca.ReturnCVaR(0.6)], ids=lambda risk: risk.label)
+def test_policies_with_memory_are_followed_more_finely_than_they_remember(risk):
+    mdp = tiny(np.random.default_rng(5), 0.5)
+    solution = ca.solve(ca.Problem(mdp, risk, 0.7), tolerance=1e-3)
+    steps = min(10, solution.memory_policy.n_steps)
+    atoms, late = played_by_all_paths(mdp, solution.memory_policy, steps), 6 * 0.5**steps
+    found = solution.return_distribution()
+    assert found.expectation == pytest.approx(solution.expected_return, abs=1e-9)
+    assert found.variance == pytest.approx(ca.evaluate(mdp, solution, episodes=2).exact_variance, abs=1e-9)
+    assert found.resolution < 0.02
+    for share in SHARES:
+        low, high = found.quantile(share)
+        assert low - late <= quantile_of(atoms, share) <= high + late
+    for level in LEVELS:
+        low, high = found.cvar(level)
+        assert low - late <= tail_of(atoms, level) <= high + late
+        assert high - low < 0.01

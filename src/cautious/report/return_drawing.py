@@ -6,19 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from cautious.evaluation.evaluate import TAIL_LEVEL, as_bounds
+from cautious.evaluation.evaluate import TAIL_LEVEL
 from cautious.report.canvas import Theme, dress
-from cautious.report.words import number, number_or_bounds, percent
+from cautious.report.words import number, percent
 from cautious.returns.forward import ReturnDistribution
 from cautious.risks.returns import ReturnBelow, ReturnCVaR, ReturnEVaR
 from cautious.solution import Solution
 
 BINS = 60
 # what is beyond these shares on both sides is drawn at the ends
-DRAWN_SHARE = 1e-4
+DRAWN_SHARE = 1e-3
 MARKED_SHARES = (0.05, 0.95)
 # of the standard deviation: bounds of quantiles that are further apart are no picture
 LARGEST_RESOLUTION = 0.15
+# of the standard deviation: smaller errors are not mentioned
+SHOWN_SHARE = 1e-3
 
 
 def is_drawable(returns: ReturnDistribution | None) -> bool:
@@ -45,7 +47,9 @@ def draw_return(
     for name, colour, one in series:
         share = 100 * np.histogram(np.clip(one.mean, edges[0], edges[-1]), edges, weights=one.mass)[0]
         axes.stairs(share, edges, fill=True, color=colour, alpha=0.30)
-        axes.stairs(share, edges, color=colour, linewidth=1.4, label=f"{name}: mean {number(one.expectation, 4)}")
+        axes.stairs(
+            share, edges, color=colour, linewidth=1.4, label=f"{name} (dashed: mean {number(one.expectation, 4)})"
+        )
         axes.axvline(one.expectation, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
     _, colour, marked = series[-1]
     for share in MARKED_SHARES:
@@ -69,17 +73,19 @@ def percent_of(share: float) -> str:
 
 def return_words_of(returns: ReturnDistribution, level: float, unit: str = "") -> str:
     """The same in a sentence."""
+    bounds = [returns.quantile(share) for share in (0.05, 0.5, 0.95)]
     low, high = returns.cvar(level)
-    quantiles = [number_or_bounds(as_bounds(returns, returns.quantile(share)), 4) for share in (0.05, 0.5, 0.95)]
-    tail = number_or_bounds(as_bounds(returns, (-high, -low)), 4)
-    known = "every possible return is told apart" if returns.is_exact else ""
-    if not known:
-        known = f"returns that differ by less than about {number(returns.resolution, 2)} are not told apart"
+    bounds.append((-high, -low))
+    quantiles = [number(0.5 * sum(ends), 4) for ends in bounds]
+    unsure = max(0.5 * (end - begin) for begin, end in bounds)
+    known = "Computed from the model, not simulated."
+    if unsure > SHOWN_SHARE * math.sqrt(returns.variance):
+        known = f"Computed from the model, not simulated; all but mean and deviation to within {number(unsure, 2)}."
     return (
         f"An episode earns {number(returns.expectation, 5)}{unit} on average, with a standard deviation of "
         f"{number(math.sqrt(returns.variance), 4)}. One in twenty earns no more than {quantiles[0]}, half of them no "
         f"more than {quantiles[1]}, and all but one in twenty no more than {quantiles[2]}. The worst "
-        f"{percent_of(1 - level)} earn {tail} on average. Computed from the model, not simulated; {known}."
+        f"{percent_of(1 - level)} earn {quantiles[3]} on average. {known}"
     )
 
 

@@ -306,7 +306,7 @@ def _behaviour(solution: Solution, comparison: NeutralComparison | None) -> str:
             "the time flows, down on the right and up on the left.",
         )
     table = pieces.table(busiest_table(solution))
-    return pieces.section("What the policy does", note, pieces.figures(*drawn), pieces.beside(graph, table))
+    return pieces.section("What the policy does", note, pieces.figures(*drawn), said, pieces.beside(graph, table))
 
 
 def _map_letters(mdp: MDP) -> str:
