@@ -193,9 +193,15 @@ SOLVE = (
                         ),
                     ),
                     Call(
+                        "solvers/findings.py",
+                        "findings",
+                        "Problem, Outcome → Findings",
+                        "Multipliers and prices; phase I where no policy is known.",
+                    ),
+                    Call(
                         "solvers/build_solution.py",
                         "build_solution",
-                        "Problem, Outcome → Solution",
+                        "Problem, Findings → Solution",
                         "Writes the certificate and its sentence.",
                     ),
                 ),

@@ -19,7 +19,7 @@ from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.returns.plain import PlainPolicy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
-from cautious.risks.features import FeatureRisk, SafeSet, TaskFloors
+from cautious.risks.features import PlannedFeatures, SafeSet, TaskFloors
 from cautious.risks.limits import Limit, bound_limit
 from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
@@ -161,11 +161,6 @@ class Problem:
         """The constraints in this model, in their order."""
         return [term.risk for term in self.parts.limits]
 
-    def limit_of(self, number: int) -> Limit | None:
-        """The limit that is the term of this number; None if the term is a risk."""
-        risk = self.terms[number][1]
-        return risk if isinstance(risk, Limit) else None
-
     @cached_property
     def parts(self) -> Parts:
         """The terms sorted by structure."""
@@ -294,7 +289,7 @@ def _refuse_shares(risk: object, mdp: MDP) -> None:
         return
     for _, term in terms_of(risk):
         if term.structure in (Structure.SCALAR, Structure.TRANSPORT) or (
-            isinstance(term, FeatureRisk) and term.title == SafeSet.__name__
+            isinstance(term, PlannedFeatures) and term.title == SafeSet.__name__
         ):
             raise IncompatibleError(
                 f"{term.label} is of the shares of time that a policy spends in pairs of states and actions; until the "

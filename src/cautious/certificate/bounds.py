@@ -24,6 +24,7 @@ and leaves room for what it does not count.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,17 @@ class Conflict:
     weights: Array
     multipliers: Array
     limits: Mapping[int, LimitWitness] = field(default_factory=dict)
+
+    def in_whole(self, problem: Problem, numbers: Sequence[int]) -> "Conflict":
+        """A conflict of the terms with these numbers as one of the whole problem."""
+        weights, given = [np.zeros(0)], 0
+        for number, rows in requirement_rows(problem).items():
+            size = rows.stop - rows.start if number in numbers else 0
+            own = np.asarray(self.weights)[given : given + size]
+            weights.append(own if number in numbers else np.zeros(rows.stop - rows.start))
+            given += size
+        limits = {numbers[inner]: witness for inner, witness in self.limits.items()}
+        return Conflict(np.concatenate(weights), self.multipliers, limits)
 
 
 @dataclass(frozen=True)
@@ -333,6 +345,15 @@ def requirements(problem: Problem) -> tuple[list[str], sp.csr_array, Array]:
     nothing = sp.csr_array((0, problem.reward.size))
     features = sp.csr_array(sp.vstack([nothing, *(risk.features for risk in barriers)]))
     return names, features, np.concatenate([np.zeros(0), *(risk.floors for risk in barriers)])
+
+
+def requirement_rows(problem: Problem) -> dict[int, slice]:
+    """The rows of ``requirements`` that belong to each term that has some, by the number of the term."""
+    sizes = [(term.number, term.risk.floors.size) for term in problem.parts.barriers]
+    rows = [(term.number, term.risk.barrier) for term in problem.parts.limits]
+    sizes += [(number, barrier.floors.size) for number, barrier in rows if barrier is not None]
+    ends = accumulate((size for _, size in sizes), initial=0)
+    return {number: slice(first, last) for (number, _), (first, last) in zip(sizes, pairwise(ends), strict=True)}
 
 
 def conflict_bound(problem: Problem, conflict: Conflict) -> float:

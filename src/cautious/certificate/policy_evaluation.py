@@ -20,7 +20,7 @@ from cautious.occupancy import LaterOccupancy, Visits, policy_occupancy
 from cautious.problem import Problem
 from cautious.returns.memory_policy import MemoryPolicy
 from cautious.risks.base import never
-from cautious.risks.features import FeatureRisk
+from cautious.risks.features import PlannedFeatures
 
 # of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
 OCCUPANCY_ERROR_SHARE, RETURN_ERROR_SHARE = 0.02, 0.002
@@ -183,9 +183,10 @@ def _risk(
     """
     risk, slopes, errors, d = 0.0, [], [], found.pairs
     for number, (weight, term) in enumerate(problem.terms):
-        if number in numbers and isinstance(term, FeatureRisk):
+        if number in numbers and isinstance(term, PlannedFeatures):
             known, off = numbers[number]
-            value, slope, error = term.outer(known), term.outer_gradient(known), term.outer_error(known, off)
+            value, error = term.outer(known), term.outer_error(known, off)
+            slope = term.weighted(term.outer_gradient(known))
         else:
             value, given = term.value_and_gradient(d, hints.get(number), over)
             if given is None:
@@ -294,5 +295,5 @@ def _may_be_clear(problem: Problem, found: Visits) -> bool:
     return True
 
 
-def _numbers(risk: FeatureRisk, found: Visits) -> tuple[Array, Array]:
+def _numbers(risk: PlannedFeatures, found: Visits) -> tuple[Array, Array]:
     return risk.numbers(found.pairs), risk.number_errors(found.pairs, found.error)

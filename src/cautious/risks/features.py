@@ -1,4 +1,4 @@
-"""Risks of m numbers that are linear in the occupancy: barriers and worst cases.
+"""Risks of m numbers that are linear in the occupancy: barriers and worst cases, and functions of your own.
 
     LogBarrier:  rho(d) = - sum_j log( <f_j, d> - b_j ),     line:  -log x >= 1 + log w - w x   for any w > 0
     WorstOf:     rho(d) = max_j <f_j, d>,                    line:  sum_j w_j <f_j, d>          for any weights w
@@ -20,16 +20,80 @@ import scipy.sparse as sp
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_floats, as_number, check_shape, is_listable
-from cautious.errors import CautiousWarning, InputError, shown
+from cautious.errors import CautiousWarning, IncompatibleError, InputError, shown
 from cautious.models.encodings import EPS, check_magnitude
 from cautious.models.tabular import MDP
-from cautious.risks.base import ConicRisk, Cut, Structure, UnboundRisk
+from cautious.risks.base import ConicRisk, Cut, Risk, Structure, UnboundRisk
 from cautious.risks.epigraph import Epigraph
 
 
+class FeatureRisk(Risk):
+    """A function of m numbers that are linear in the occupancy: risk(d) = outer( <f_1, d>, ..., <f_m, d> ).
+
+    Give it the ``features``, m tables (S, A), and write ``outer`` and ``outer_gradient``: value and gradient follow.
+    Local models solve it, with a proof if ``outer`` is convex. The barriers and worst cases of this file say more, and
+    are planned for.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, cautious as ca
+    >>> from cautious.risks.features import FeatureRisk
+    >>> @dataclass(frozen=True, eq=False)
+    ... class SquaredExposure(FeatureRisk):
+    ...     features: np.ndarray
+    ...     def outer(self, numbers): return float(np.sum(numbers**2))
+    ...     def outer_gradient(self, numbers): return 2 * numbers
+    >>> mdp = ca.worlds.queue()
+    >>> crowded = np.zeros((1, *mdp.shape))
+    >>> crowded[0, 8:] = 1.0
+    >>> ca.solve(ca.Problem(mdp, SquaredExposure(crowded), caution=500.0)).status.name
+    'SOLVED'
+    """
+
+    features: Any
+
+    @abstractmethod
+    def outer(self, numbers: Array) -> float:
+        """The risk as a function of its numbers (m,)."""
+
+    @abstractmethod
+    def outer_gradient(self, numbers: Array) -> Array:
+        """The gradient (m,) of ``outer``."""
+
+    def bind(self, mdp: MDP) -> Risk:
+        """This risk, if its features are tables of the model."""
+        shape = np.shape(self.features)
+        if shape[1:] != mdp.shape:
+            raise IncompatibleError(
+                f"{self.label}.features has shape {shape}; expected (m, {mdp.n_states}, {mdp.n_actions}) = (m, S, A)"
+            )
+        return self
+
+    def numbers(self, d: Array) -> Array:
+        """The m numbers of an occupancy."""
+        return np.tensordot(self.features, d, axes=2)
+
+    def weighted(self, weights: Array) -> Array:
+        """sum_j w_j f_j as a table (S, A)."""
+        return np.tensordot(weights, self.features, axes=1)
+
+    def value(self, d: Array) -> float:
+        """The risk of the numbers of d."""
+        return self.outer(self.numbers(d))
+
+    def gradient(self, d: Array) -> Array:
+        """At the numbers of d."""
+        return self.weighted(self.outer_gradient(self.numbers(d)))
+
+
 @dataclass(frozen=True)
-class FeatureRisk(ConicRisk):
-    """``features`` (m, S*A) sparse; ``names`` say what each number is."""
+class PlannedFeatures(ConicRisk, FeatureRisk):
+    """The features of this package's own risks, (m, S*A) sparse; ``names`` say what each number is.
+
+    Lines below these risks, their conic forms and their errors are known, and solvers know both kinds: a barrier, and
+    the largest of the numbers.
+    """
 
     features: sp.csr_array
     names: tuple[str, ...]
@@ -38,13 +102,9 @@ class FeatureRisk(ConicRisk):
     structure = Structure.FEATURES
     is_barrier: ClassVar[bool] = False
 
-    @abstractmethod
-    def outer(self, numbers: Array) -> float:
-        """The risk as a function of its numbers (m,)."""
-
-    @abstractmethod
-    def outer_gradient(self, numbers: Array) -> Array:
-        """The gradient (S, A) at an occupancy with these numbers (m,)."""
+    def bind(self, mdp: MDP) -> Risk:
+        """This risk: it was made for a model."""
+        return self
 
     @abstractmethod
     def outer_error(self, numbers: Array, errors: Array) -> float:
@@ -54,14 +114,6 @@ class FeatureRisk(ConicRisk):
     def sign(self) -> int:
         """1 where the risk rises with its numbers, -1 where it falls."""
         return -1 if self.is_barrier else 1
-
-    def value(self, d: Array) -> float:
-        """The risk of the numbers of d."""
-        return self.outer(self.numbers(d))
-
-    def gradient(self, d: Array) -> Array:
-        """At the numbers of d."""
-        return self.outer_gradient(self.numbers(d))
 
     def value_error(self, d: Array, value: float, slope: Array, distance: float) -> float:
         """By the errors of the numbers."""
@@ -92,7 +144,7 @@ class FeatureRisk(ConicRisk):
         """The features with a row for every pair, (S*A, m); the same numbers in memory."""
         return self.features.T
 
-    def restricted(self, mdp: MDP, states: Indices) -> "FeatureRisk":
+    def restricted(self, mdp: MDP, states: Indices) -> "PlannedFeatures":
         """The features of the pairs of these states."""
         pairs = (states[:, None] * self.shape[1] + np.arange(self.shape[1])).ravel()
         return replace(self, features=sp.csr_array(self.features[:, pairs]), shape=mdp.shape)
@@ -122,7 +174,7 @@ class FeatureRisk(ConicRisk):
 
 
 @dataclass(frozen=True)
-class LogBarrier(FeatureRisk):
+class LogBarrier(PlannedFeatures):
     """Keeps every number strictly above its floor."""
 
     floors: Array
@@ -138,8 +190,8 @@ class LogBarrier(FeatureRisk):
         return float(-np.log(slack).sum()) if np.all(slack > 0) else np.inf
 
     def outer_gradient(self, numbers: Array) -> Array:
-        """- sum_j f_j / slack_j."""
-        return -self.weighted(1 / (numbers - self.floors))
+        """Minus one by the slacks."""
+        return np.asarray(-1 / (numbers - self.floors))
 
     def saturated_gradient(self, d: Array, least: Array) -> Array:
         """The gradient with every slack taken as at least this (m,), so that it stays bounded."""
@@ -198,7 +250,7 @@ class LogBarrier(FeatureRisk):
 
 
 @dataclass(frozen=True)
-class WorstOf(FeatureRisk):
+class WorstOf(PlannedFeatures):
     """The largest of the numbers."""
 
     smooth = False
@@ -213,15 +265,12 @@ class WorstOf(FeatureRisk):
         return float(numbers.max())
 
     def outer_gradient(self, numbers: Array) -> Array:
-        """The first feature that attains it."""
-        return self.weighted(self._first(numbers))
+        """All weight on the first number that attains the maximum."""
+        return np.asarray(np.eye(len(self.names))[int(np.argmax(numbers))])
 
     def witness_at(self, d: Array, active: Mask) -> Array:
-        """All weight on the first number that attains the maximum."""
-        return self._first(self.numbers(d))
-
-    def _first(self, numbers: Array) -> Array:
-        return np.asarray(np.eye(len(self.names))[int(np.argmax(numbers))])
+        """The gradient of the maximum: weights of the numbers."""
+        return self.outer_gradient(self.numbers(d))
 
     def simple_witness(self, active: Mask) -> Array:
         """Equal weights."""

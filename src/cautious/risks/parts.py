@@ -57,6 +57,7 @@ class Parts:
         self.conic: list[Term[ConicRisk]] = self._of(*_WITH_CONES)
         self.without_cones: list[Term[Risk]] = self._of(*_WITHOUT_CONES)
         self.limits: list[Term[Limit]] = self._of(Structure.LIMIT)
+        self.limit_by_number = {term.number: term.risk for term in self.limits}
         rows = [term.risk.barrier for term in self.limits]
         self.requirements = [term.risk for term in self.barriers] + [row for row in rows if row is not None]
 

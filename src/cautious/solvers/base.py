@@ -187,7 +187,12 @@ class Solver(ABC):
 
 @dataclass
 class Outcome:
-    """The best of one or several runs, and how the last one ended; ``method`` is the name of its solver."""
+    """The best of one or several runs, and how the last one ended; ``method`` is the name of its solver.
+
+    ``excluded``: no policy meets all requirements, by a proof without weights. ``out_of_steps``: the search was not
+    ended. ``relaxed``: of a search over deterministic policies, the outcome for all policies. ``without_memory``: the
+    search is over policies that do not remember what was earned, and the bound is one of all policies.
+    """
 
     status: Status = Status.STALLED
     method: str = ""
@@ -196,6 +201,10 @@ class Outcome:
     upper: float = np.inf
     conflict: Conflict | None = None
     steps: int = 0
+    excluded: bool = False
+    out_of_steps: bool = False
+    relaxed: "Outcome | None" = None
+    without_memory: bool = False
 
     @property
     def objective(self) -> float:
@@ -215,13 +224,25 @@ class Outcome:
         return self.bound - self.objective if np.isfinite(self.objective) else np.inf
 
     def decide(self, problem: Problem, target: Target) -> None:
-        """Set the status of a run that has come to its end: the only place that compares gap and limits."""
-        if self.conflict is not None:
+        """Set the status of a run that has come to its end: the only place that does so."""
+        if self.conflict is not None or self.excluded:
             self.status = Status.INFEASIBLE
         elif self.gap <= target.allowance(self.objective):
             self.status = Status.STATIONARY if problem.only_stationary else Status.SOLVED
+        elif target.clock.over:
+            self.status = target.clock.ended
+        elif not np.isfinite(self.objective):
+            self.status = Status.UNDECIDED
+        elif self.out_of_steps:
+            self.status = Status.STEP_LIMIT
         else:
-            self.status = target.clock.ended if target.clock.over else Status.STALLED
+            # the gap may be what memory is worth
+            self.status = Status.STATIONARY if self.without_memory else Status.STALLED
+
+    @property
+    def open(self) -> bool:
+        """Whether the solver had nothing more to propose, and another one may have."""
+        return self.status in (Status.STALLED, Status.UNDECIDED)
 
     def take(self, problem: Problem, candidate: Candidate, target: Target) -> None:
         """Keep what is better."""

@@ -27,7 +27,6 @@ from cautious.solvers.reachable import reachable_part
 from cautious.solvers.return_risk.target_search import TargetSearch
 from cautious.solvers.risk_neutral import RiskNeutral
 from cautious.solvers.scalar_search.scalar_search import ScalarSearch
-from cautious.status import Status
 
 # advantages below minus so many times the slope of the risk are cut off: for most risks, and for barriers
 ADVANTAGE_SLOPES = 1e2, 1e5
@@ -71,23 +70,28 @@ def dispatch(
 ) -> Outcome:
     """Run one solver after the other until one does not stall; each continues from the best policy so far.
 
-    ``solvers`` are tried instead of those that ``choose`` gives. All exact solves go through here: ``ca.solve``, the
-    inner problems of a scalar search, and the counted models of a learner.
+    ``solvers`` are tried instead of those that ``choose`` gives. None is run where a forbidden pair cannot be avoided.
+    All exact solves go through here: ``ca.solve``, the inner problems of a scalar search, and the counted models of a
+    learner.
     """
     best = Outcome() if outcome is None else outcome
+    if problem.trapped is not None:
+        best.excluded = True
+        best.decide(problem, target)
+        return best
     target.clock.reserve(EVALUATION_SECONDS * problem.mdp.n_entries)
     part = reachable_part(problem)
     if solvers is None:
         solvers = choose(problem if part is None else part.problem, target.clock.memory.limit, target.workspace)
     for solver in solvers:
         run(solver, problem, target, callback, best, part)
-        if best.status is Status.STALLED:
+        if best.open:
             best.refine(problem)
             best.decide(problem, target)
-        if best.status is not Status.STALLED:
+        if not best.open:
             break
     linearised = not problem.neutral and not problem.parts.scalars and not problem.parts.returns
-    if best.status is Status.STALLED and linearised:
+    if best.open and linearised:
         _in_advantages(problem, target, callback, best)
     if best.evaluated is None:
         # time, memory or a request ended it before any proposal: the documented default policy is an answer too
@@ -104,7 +108,7 @@ def _in_advantages(problem: Problem, target: Target, callback: Callback | None, 
         for solver in choose(form.problem, target.clock.memory.limit):
             run(solver, problem, own, callback, best, form)
             best.decide(problem, target)
-            if best.status is not Status.STALLED:
+            if not best.open:
                 return
 
 

@@ -15,16 +15,11 @@ from cautious.runtime.interruption import Interruption
 from cautious.runtime.memory import MemoryWatch
 from cautious.runtime.threads import use_threads
 from cautious.solution import Solution
-from cautious.solvers.base import Callback, Solver, Start, Target, Workspace
-from cautious.solvers.build_solution import (
-    build_deterministic,
-    build_limited_return,
-    build_solution,
-    build_without_memory,
-    infeasible_by_forbidden_pairs,
-)
+from cautious.solvers.base import Callback, Outcome, Solver, Start, Target, Workspace
+from cautious.solvers.build_solution import build_solution
 from cautious.solvers.choose import dispatch
 from cautious.solvers.deterministic.branch_and_bound import branch_and_bound
+from cautious.solvers.findings import findings, findings_with_return_limit
 from cautious.solvers.return_risk.markov_policies import MarkovPolicies
 from cautious.solvers.return_risk.return_limits import largest_return
 from cautious.status import DEFAULT_TOLERANCE
@@ -137,8 +132,22 @@ def ready(problem: Problem, request: Request) -> Iterator[None]:
     """While inside, solves of this model, with this risk or less, need not look it over again, nor set the threads."""
     problem.mdp.require_known("ca.solve")
     request.check()
+    if problem.parts.return_limits and (request.deterministic or not request.memory):
+        label = problem.parts.return_limits[0].risk.label
+        raise IncompatibleError(
+            f"the best policy with {label} remembers what was earned; leave out deterministic and memory"
+        )
     if request.deterministic and not problem.neutral:
         problem.mdp.require_transitions("deterministic=True")
+        if problem.parts.returns:
+            raise IncompatibleError(
+                f"the best policy for {problem.risk_label} remembers what was earned, and takes one action in every "
+                "state and memory as it is; leave out deterministic"
+            )
+    if not request.memory and problem.mdp.memory is not None:
+        raise IncompatibleError(
+            "ca.Reach in this model needs a policy that remembers which states were entered; leave out memory=False"
+        )
     # planning does no dense algebra
     with nullcontext() if problem.neutral else one_blas_thread(), use_threads(request.threads):
         yield
@@ -161,31 +170,17 @@ def answer_ready(
         watched=request.callback is not None,
     )
     with clock.memory, Interruption(clock):
-        if problem.trapped is not None:
-            return infeasible_by_forbidden_pairs(problem, target)
-        if not request.memory and problem.mdp.memory is not None:
-            raise IncompatibleError(
-                "ca.Reach in this model needs a policy that remembers which states were entered; leave out memory=False"
-            )
         if problem.parts.return_limits:
-            if request.deterministic or not request.memory:
-                label = problem.parts.return_limits[0].risk.label
-                raise IncompatibleError(
-                    f"the best policy with {label} remembers what was earned; leave out deterministic and memory"
-                )
-            return build_limited_return(problem, target, largest_return(problem, target, request.callback))
-        if request.deterministic and problem.parts.returns:
-            raise IncompatibleError(
-                f"the best policy for {problem.risk_label} remembers what was earned, and takes one action in every "
-                "state and memory as it is; leave out deterministic"
-            )
+            limited = largest_return(problem, target, request.callback)
+            return build_solution(problem, target, findings_with_return_limit(problem, target, limited))
         if request.deterministic and not problem.neutral:
-            return build_deterministic(problem, target, branch_and_bound(problem, target, request.callback))
-        if not request.memory and problem.parts.returns:
-            return build_without_memory(
-                problem, target, dispatch(problem, target, request.callback, [MarkovPolicies()])
-            )
-        return build_solution(problem, target, dispatch(problem, target, request.callback, solvers))
+            outcome = branch_and_bound(problem, target, request.callback)
+        elif not request.memory and problem.parts.returns:
+            outcome = Outcome(without_memory=True)
+            dispatch(problem, target, request.callback, [MarkovPolicies()], outcome)
+        else:
+            outcome = dispatch(problem, target, request.callback, solvers)
+        return build_solution(problem, target, findings(problem, target, outcome))
 
 
 @cache

@@ -1,6 +1,7 @@
 """``deterministic=True`` against every deterministic policy of small models."""
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -161,3 +162,25 @@ def test_a_search_over_steps_that_finds_no_policy_is_undecided():
     assert found.status is ca.Status.UNDECIDED
     assert found.objective == -np.inf
     assert "excludes none; policies that mix actions reach" in found.certificate.statement
+
+
+@dataclass(frozen=True)
+class Concentration(ca.Risk):
+    """Minus the sum of squares: concave, so that bounds of nodes are of first order only."""
+
+    convex = False
+
+    def value(self, d):
+        return -float(np.sum(d**2))
+
+    def gradient(self, d):
+        return -2 * d
+
+
+@pytest.mark.parametrize("seed", [0, 3, 8])
+def test_nothing_is_proved_about_all_policies_where_bounds_are_of_first_order(seed):
+    problem = ca.Problem(ca.worlds.garnet(4, 3, 2, 0.9, seed=seed), Concentration(), 20.0)
+    found = ca.solve(problem, deterministic=True)
+    # the bound is not one of all deterministic policies, and the certificate must not say so
+    assert found.upper_bound < best_of_all(problem) - 1
+    assert (found.status, found.certificate.kind) == (ca.Status.STATIONARY, "stationary")

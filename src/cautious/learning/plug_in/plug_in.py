@@ -37,10 +37,10 @@ from cautious.learning.task import Task, start_distribution
 from cautious.occupancy import uniform_policy
 from cautious.problem import Problem
 from cautious.risks.scalar import CVaR
-from cautious.runtime.clock import Clock
 from cautious.solution import Solution
-from cautious.solvers.base import Start, Target
-from cautious.solvers.build_solution import build_solution, infeasible_by_forbidden_pairs
+from cautious.solvers.base import Start
+from cautious.solvers.build_solution import build_solution
+from cautious.solvers.findings import findings
 
 ROUGH_TOLERANCE = 1e-3
 FINAL_TOLERANCE = 1e-6
@@ -281,10 +281,8 @@ def counted_problem(task: Task, counts: Counts, start: Array) -> Problem:
 
 def solved(problem: Problem, tolerance: float, start: Start | None, draws: Draws) -> Solution:
     """As ``ca.solve``, from an earlier answer."""
-    if problem.trapped is not None:
-        return infeasible_by_forbidden_pairs(problem, Target(tolerance, Clock(None)))
     outcome, target = best_outcome(problem, tolerance, draws.stopping, start)
-    return build_solution(problem, target, outcome)
+    return build_solution(problem, target, findings(problem, target, outcome))
 
 
 def _found(problem: Problem, solution: Solution) -> Found:

@@ -22,7 +22,7 @@ from cautious.learning.statements.worst_case import worst_case_of_counts
 from cautious.learning.task import Task
 from cautious.risks.base import Risk
 from cautious.risks.epigraph import state_sums
-from cautious.risks.features import FeatureRisk
+from cautious.risks.features import PlannedFeatures
 from cautious.risks.separable import EntropicRisk
 
 CONFIDENCE = 0.95
@@ -102,7 +102,7 @@ def path_sums_of(task: Task, result: Result) -> tuple[PathSum, ...]:
     below = worst.values_below(policy, worst.means(payoff) + table.ravel(), ends[0])
     found = [path_sum(mdp, counts, policy, payoff, table, ends, below)]
     for _, risk in task.known_terms:
-        if isinstance(risk, FeatureRisk) and len(risk.names) <= MAX_NUMBERS:
+        if isinstance(risk, PlannedFeatures) and len(risk.names) <= MAX_NUMBERS:
             for number in -risk.sign * risk.features.toarray():
                 ends = float(number.min()), float(number.max())
                 below = worst.values_below(policy, number, ends[0])
@@ -133,8 +133,8 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
     sums = iter(range(len(trial.path_sums)))
     gain = _gain_below(task, result, trial, penalty, next(sums, None), delta)
     for weight, other in convex:
-        numbers = isinstance(other, FeatureRisk) and len(other.names) <= MAX_NUMBERS
-        if isinstance(other, FeatureRisk) and numbers and trial.path_sums:
+        numbers = isinstance(other, PlannedFeatures) and len(other.names) <= MAX_NUMBERS
+        if isinstance(other, PlannedFeatures) and numbers and trial.path_sums:
             share = delta / len(other.names)
             found = [(1 - task.discount) * _value_below(task, trial, next(sums), share) for _ in other.names]
             bound -= weight * other.outer(-other.sign * np.array(found))
@@ -200,7 +200,7 @@ def _risk_above(risk: Risk | None, trial: Trial, counts: Indices, delta: float) 
     """A number that the true risk exceeds with probability at most delta."""
     if risk is None:
         return np.inf
-    if isinstance(risk, FeatureRisk):
+    if isinstance(risk, PlannedFeatures):
         share, sign = delta / len(risk.names), risk.sign
         # each number as a mean over states: its feature averaged over the policy, (m, S)
         weighted = sp.csr_array(risk.features * trial.policy.ravel()[None, :])

@@ -23,7 +23,7 @@ from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.confidence_set import ConfidenceSet, Transitions, means_below
 from cautious.learning.task import Task
 from cautious.models.logged import LoggedMDP
-from cautious.risks.features import FeatureRisk
+from cautious.risks.features import PlannedFeatures
 from cautious.risks.scalar import Variance
 
 # of delta, for the laws of the next states; the rest is for the payments
@@ -111,7 +111,7 @@ class WorstCase:
         horizon = 1 / (1 - self.task.discount)
         bound = horizon * least if policy is None else self.value_below(policy, self.means(payoff), least)
         for weight, risk in self.task.known_terms:
-            if not isinstance(risk, FeatureRisk):
+            if not isinstance(risk, PlannedFeatures):
                 return -np.inf
             # bounds from below: numbers with which the risk rises are given with their sign turned
             found = []

@@ -100,7 +100,7 @@ class ConicProgram(Solver):
                 found[term.number] = LimitWitness(price, lines) if known else term.risk.simple_witness(active)
             given, witnesses = iter(answer.witnesses), []
             for number, (_, risk) in enumerate(problem.terms):
-                limited = problem.limit_of(number)
+                limited = problem.parts.limit_by_number.get(number)
                 own = found.get(number)
                 witnesses.append(next(given) if limited is None else own or risk.simple_witness(active))
             allowance = target.allowance(problem.expected_return(answer.occupancy))

@@ -49,26 +49,15 @@ class _Node:
     policy: Array | None = field(compare=False)
 
 
-@dataclass(frozen=True)
-class Search:
-    """``best``: the best deterministic policy found, if any; ``upper``: what no deterministic policy exceeds.
+def branch_and_bound(problem: Problem, target: Target, callback: Callback | None = None) -> Outcome:
+    """Search until the gap is within the target's, every node is closed, or a limit is reached.
 
-    ``relaxed`` is the outcome without the restriction. ``ended``: every node was closed.
+    Where no policy of any kind is known to have a finite objective, it is the outcome for all policies.
     """
-
-    best: EvaluatedPolicy | None
-    upper: float
-    relaxed: Outcome
-    nodes: int
-    ended: bool
+    return _BranchAndBound(problem, target, callback).run()
 
 
-def branch_and_bound(problem: Problem, target: Target, callback: Callback | None = None) -> Search:
-    """Search until the gap is within the target's, every node is closed, or a limit is reached."""
-    return _Search(problem, target, callback).run()
-
-
-class _Search:
+class _BranchAndBound:
     def __init__(self, problem: Problem, target: Target, callback: Callback | None) -> None:
         self.problem, self.target, self.callback = problem, target, callback
         self.best: EvaluatedPolicy | None = None
@@ -76,11 +65,13 @@ class _Search:
         self.closed, self.nodes = -np.inf, 0
         self.open: list[_Node] = []
 
-    def run(self) -> Search:
+    def run(self) -> Outcome:
         if isinstance(self.problem.mdp.horizon, int):
             return self._over_steps()
         everything = np.array(self.problem.permitted)
         relaxed = self._outcome(everything)
+        if not np.isfinite(relaxed.objective):
+            return relaxed
         node: _Node | None = self._node(everything, relaxed)
         while node is not None or self.open:
             if node is None:
@@ -90,14 +81,23 @@ class _Search:
                 break
             node = self._branched(node)
         upper = max([self.closed, self._value, *(-node.minus_upper for node in self.open)])
-        return Search(self.best, upper, relaxed, self.nodes, not self.open)
+        return self._ended(relaxed, upper, every_node_closed=not self.open)
 
-    def _over_steps(self) -> Search:
+    def _ended(self, relaxed: Outcome, upper: float, every_node_closed: bool) -> Outcome:
+        assert relaxed.evaluated is not None
+        found = Outcome(method="branch and bound", upper=upper, steps=self.nodes, relaxed=relaxed)
+        found.excluded = self.best is None and every_node_closed
+        found.out_of_steps = not every_node_closed
+        # the policy that mixes actions is shown where no deterministic one is known, but is not worth what it earns
+        found.evaluated = self.best or replace(relaxed.evaluated, risk=np.inf, objective=-np.inf)
+        found.decide(self.problem, self.target)
+        return found
+
+    def _over_steps(self) -> Outcome:
         """The best choice at the places, a step and a state each, where the best policy mixes actions."""
         relaxed = dispatch(self.problem, replace(self.target, start=None, workspace=Workspace()))
-        upper = relaxed.bound if np.isfinite(relaxed.objective) else np.inf
         if relaxed.evaluated is None or not np.isfinite(relaxed.objective):
-            return Search(None, upper, relaxed, 1, relaxed.conflict is not None)
+            return relaxed
         mixed, d = relaxed.evaluated.policy, relaxed.evaluated.occupancy.occupancy
         spread = np.where(mixed.max(axis=-1) <= MAX_SHARE, d.sum(axis=-1) - d.max(axis=-1), 0.0)
         order = np.argsort(-spread, axis=None)[: min(MAX_PLACES, np.count_nonzero(spread > 0))]
@@ -111,8 +111,8 @@ class _Search:
             policy = likeliest.copy()
             for place, action in zip(places, chosen, strict=True):
                 policy[place] = np.eye(self.problem.mdp.n_actions)[action]
-            self._try(policy, upper)
-        return Search(self.best, upper, relaxed, self.nodes, False)
+            self._try(policy, relaxed.bound)
+        return self._ended(relaxed, relaxed.bound, every_node_closed=False)
 
     @property
     def _value(self) -> float:
@@ -130,13 +130,11 @@ class _Search:
         """The best policy on these pairs."""
         self.nodes += 1
         narrowed = self.problem.on_pairs(pairs, self.problem.terms)
-        if narrowed.trapped is not None:
-            return Outcome(upper=-np.inf)
         absolute = None if self.target.absolute is None else NODE_GAP_SHARE * self.target.absolute
         tolerance = NODE_GAP_SHARE * self.target.tolerance
         inner = replace(self.target, tolerance=tolerance, absolute=absolute, start=None, workspace=Workspace())
         found = dispatch(narrowed, inner)
-        if found.conflict is not None:
+        if found.conflict is not None or found.excluded:
             found.upper = -np.inf
         elif np.isfinite(found.objective):
             found.upper = found.bound

@@ -17,7 +17,6 @@ from cautious.checks import state_sums_of
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
-from cautious.risks.limits import Limit
 from cautious.solvers.base import Candidate, Outcome, Solver, Target, Workspace
 from cautious.solvers.limits.touching_limits import touching_limits
 from cautious.solvers.shape import Shape
@@ -98,11 +97,12 @@ class LinearLimits(Solver):
 def _with_barriers(problem: Problem, weight: float) -> Problem:
     """The problem with a barrier of this weight for every limit that has rows; the others forbid pairs only."""
     terms = []
-    for own, risk in problem.terms:
-        if not isinstance(risk, Limit):
+    for number, (own, risk) in enumerate(problem.terms):
+        limit = problem.parts.limit_by_number.get(number)
+        if limit is None:
             terms.append((own, risk))
-        elif risk.barrier is not None:
-            terms.append((weight, risk.barrier))
+        elif limit.barrier is not None:
+            terms.append((weight, limit.barrier))
     return problem.part(problem.reward, terms)
 
 
@@ -111,14 +111,15 @@ def _lifted(problem: Problem, weight: float, outcome: Outcome) -> Candidate:
     best, witness = outcome.evaluated, None
     if isinstance(outcome.witness, Witness):
         given, cuts = iter(outcome.witness.cuts), []
-        for _, risk in problem.terms:
-            if not isinstance(risk, Limit):
+        for number in range(len(problem.terms)):
+            limit = problem.parts.limit_by_number.get(number)
+            if limit is None:
                 cuts.append(next(given, None))
-            elif risk.barrier is None:
-                cuts.append(risk.simple_witness(problem.active_pairs))
+            elif limit.barrier is None:
+                cuts.append(limit.simple_witness(problem.active_pairs))
             else:
                 slopes = next(given, None)
-                cuts.append(None if slopes is None else risk.witness_of(weight * np.asarray(slopes)))
+                cuts.append(None if slopes is None else limit.witness_of(weight * np.asarray(slopes)))
         known = all(cut is not None for cut in cuts)
         witness = Witness(outcome.witness.multipliers, tuple(cuts), outcome.witness.rest) if known else None
     return Candidate(

@@ -21,7 +21,7 @@ from cautious.checks import state_sums_of
 from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
 from cautious.risks.base import Risk, Structure, terms_of
-from cautious.risks.limits import Limit, LimitWitness
+from cautious.risks.limits import LimitWitness
 from cautious.solvers.base import Candidate, Outcome, Solver, Start, Target, Workspace
 from cautious.solvers.column_generation.restricted_master import Mixture, RestrictedMaster
 from cautious.solvers.feature_rows import Rows
@@ -188,12 +188,12 @@ class _Search:
         barriers = {term.number for term in self.problem.parts.barriers}
         places = {term.number: place for place, term in enumerate(self.priced)}
         terms = []
+        limits = self.problem.parts.limit_by_number
         for number, (weight, risk) in enumerate(self.problem.terms):
             if number in places:
-                assert isinstance(risk, Limit)
                 price = float(prices[places[number]])
-                terms += [(price * part, one) for part, one in terms_of(risk.measure) if price * part > 0]
-            elif rewarded or isinstance(risk, Limit):
+                terms += [(price * part, one) for part, one in terms_of(limits[number].measure) if price * part > 0]
+            elif rewarded or number in limits:
                 terms.append((weight, risk))
             elif number in barriers:
                 terms.append((PHASE_ONE_GAPS[1], risk))
@@ -239,11 +239,10 @@ class _Search:
             if number not in places:
                 cuts.append(next(given) if id(risk) in kept else None)
                 continue
-            assert isinstance(risk, Limit)
             price = float(prices[places[number]])
             lines = tuple(
                 next(given) if price * part > 0 else one.simple_witness(self.problem.active_pairs)
-                for part, one in terms_of(risk.measure)
+                for part, one in terms_of(self.problem.parts.limit_by_number[number].measure)
             )
             cuts.append(LimitWitness(price, lines))
         return Witness(outcome.witness.multipliers, tuple(cuts), outcome.witness.rest)
@@ -254,11 +253,11 @@ class _Search:
             return None
         weights = []
         barriers = {term.number for term in self.problem.parts.barriers}
-        for number, (_, risk) in enumerate(self.problem.terms):
-            cut = witness.cuts[number]
+        linear = {term.number for term in self.problem.parts.limits if term.risk.barrier is not None}
+        for number, cut in enumerate(witness.cuts):
             if number in barriers:
                 weights.append(PHASE_ONE_GAPS[1] * np.asarray(cut))
-            elif isinstance(risk, Limit) and risk.barrier is not None:
+            elif number in linear:
                 assert isinstance(cut, LimitWitness)
                 weights.append(np.asarray(cut.lines[0]))
         limits = {term.number: witness.cuts[term.number] for term in self.priced}

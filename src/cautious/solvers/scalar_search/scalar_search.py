@@ -24,7 +24,6 @@ from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.limits.conflicts import expanded
 from cautious.solvers.scalar_search.inner_problems import (
     Answer,
     ConvexProblems,
@@ -94,7 +93,7 @@ class _Search:
         if answer.conflict is not None:
             found = self.inner.behaviour(answer, None)
             numbers = tuple(term.number for term in self.problem.parts.without_scalars)
-            conflict = expanded(self.problem, numbers, answer.conflict)
+            conflict = answer.conflict.in_whole(self.problem, numbers)
             yield Candidate(None if found is None else found[0], conflict=conflict)
             return
         if self.best is None:

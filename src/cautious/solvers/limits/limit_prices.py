@@ -1,47 +1,36 @@
-"""What a solution says of its constraints: the value of each measure, its bound, the slack and the price."""
+"""The price of a limit: what one more unit of room adds to the objective at most."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.certificate.bounds import Conflict, Cover, Witness
+from cautious.certificate.bounds import Conflict, Cover, Witness, requirement_rows
 from cautious.problem import Problem
 from cautious.risks.limits import Limit, LimitWitness
-from cautious.solution import ConstraintValue
 from cautious.solvers.base import Outcome, Target, Workspace
-
-Dispatch = Callable[[Problem, Target], Outcome]
+from cautious.solvers.choose import dispatch
 
 # in which the price of a limit that forbids pairs is found
 MAX_PRICE_ROUNDS = 30
 
 
-def constraint_values(
-    problem: Problem, d: Array, outcome: Outcome, target: Target, dispatch: Dispatch
-) -> tuple[ConstraintValue, ...]:
-    """One row for every constraint, in the order given; d (S, A) is the occupancy of the delivered policy."""
-    prices = _prices(problem, outcome, d)
-    rows = []
-    for term in problem.parts.limits:
-        limit, price = term.risk, prices[term.number]
-        if limit.forbids and np.isfinite(outcome.objective) and outcome.witness is not None:
-            price = _forbidding_price(problem, limit, outcome, target, dispatch)
-        value = float(limit.measure.value(d))
-        if np.isfinite(outcome.objective):
-            # the limit is kept, and only the rounding of this number can exceed it
-            value = limit.bound if limit.forbids else min(value, limit.bound)
-        slack, bound = limit.bound - value, limit.sign * limit.bound
-        rows.append(ConstraintValue(limit.name, limit.sign * value, bound, slack, price))
-    return tuple(rows)
+def limit_prices(problem: Problem, outcome: Outcome, d: Array, target: Target) -> dict[int, float]:
+    """The prices of the limits by the number of their term, at the occupancy d (S, A) of the delivered policy.
+
+    Infinite for those of a conflict, and where no witness has one.
+    """
+    if outcome.conflict is not None:
+        return _conflict_prices(problem, outcome.conflict)
+    prices = _witness_prices(problem, outcome.witness, d)
+    if np.isfinite(outcome.objective) and outcome.witness is not None:
+        for term in problem.parts.limits:
+            if term.risk.forbids:
+                prices[term.number] = _forbidding_price(problem, term.risk, outcome, target)
+    return prices
 
 
-def _prices(problem: Problem, outcome: Outcome, d: Array) -> dict[int, float]:
-    """The prices of the limits by the number of their term; infinite for those of a conflict, and without a witness."""
-    conflict, witness = outcome.conflict, outcome.witness
-    if conflict is not None:
-        return _conflict_prices(problem, conflict)
+def _witness_prices(problem: Problem, witness: Witness | Cover | None, d: Array) -> dict[int, float]:
     numbers = [term.number for term in problem.parts.limits]
     if isinstance(witness, Cover):
         # the box that holds the policy's own numbers, whose prices are those of its neighbourhood
@@ -64,18 +53,16 @@ def _prices(problem: Problem, outcome: Outcome, d: Array) -> dict[int, float]:
 
 
 def _conflict_prices(problem: Problem, conflict: Conflict) -> dict[int, float]:
-    place = sum(term.risk.floors.size for term in problem.parts.barriers)
-    prices = {}
+    rows, prices = requirement_rows(problem), {}
     for term in problem.parts.limits:
         weight = conflict.limits[term.number].price if term.number in conflict.limits else 0.0
-        if term.risk.barrier is not None:
-            size = term.risk.barrier.floors.size
-            weight, place = float(np.sum(conflict.weights[place : place + size])), place + size
+        if term.number in rows:
+            weight = float(np.sum(conflict.weights[rows[term.number]]))
         prices[term.number] = np.inf if weight > 0 else 0.0
     return prices
 
 
-def _forbidding_price(problem: Problem, limit: Limit, outcome: Outcome, target: Target, dispatch: Dispatch) -> float:
+def _forbidding_price(problem: Problem, limit: Limit, outcome: Outcome, target: Target) -> float:
     """The least price at which the pairs that a limit forbids are not worth using: with it the limit can be left out.
 
     A policy that uses such pairs earns so much per unit of the excess; the largest such ratio is found as a root by
