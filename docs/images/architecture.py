@@ -232,7 +232,7 @@ LEARN = (
             Call(
                 "learning/loop.py",
                 "Loop.run",
-                "Task, Method → Ending",
+                "Task, Method → FinishedRun",
                 "The only loop: checkpoints, callbacks, Ctrl-C.",
                 (
                     Call(
@@ -294,7 +294,7 @@ LEARN = (
             Call(
                 "learning/learned_solution.py",
                 "learned_solution",
-                "Task, Ending → Solution",
+                "Task, FinishedRun → Solution",
                 "Writes the statement with 95 % confidence:",
                 (
                     Call(

@@ -9,8 +9,8 @@ from cautious.horizons.average import plan_average
 from cautious.horizons.discounted import plan_discounted
 from cautious.horizons.finite import backward_induction
 from cautious.horizons.plan import Plan
+from cautious.horizons.policy_iteration import Stopping
 from cautious.horizons.recurrence import recurrent_part
-from cautious.horizons.search import Stopping
 from cautious.horizons.total import plan_total
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP

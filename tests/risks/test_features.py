@@ -54,5 +54,7 @@ def test_it_stands_beside_other_risks_and_limits():
 def test_features_of_another_model_are_refused():
     mdp = ca.worlds.garnet(12, 3, 3, 0.9, seed=1)
     own = SquaredDistance(np.ones((2, 3, 12)), np.zeros(2))
-    with pytest.raises(ca.IncompatibleError, match=r"SquaredDistance.features has shape \(2, 3, 12\); expected \(m, 12"):
+    with pytest.raises(
+        ca.IncompatibleError, match=r"SquaredDistance.features has shape \(2, 3, 12\); expected \(m, 12"
+    ):
         ca.Problem(mdp, own)

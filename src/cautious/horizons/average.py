@@ -25,8 +25,8 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
 from cautious.horizons.discounted import plan_discounted
 from cautious.horizons.plan import Plan
+from cautious.horizons.policy_iteration import PolicyIteration, Stopping
 from cautious.horizons.recurrence import closed_classes, pair_graph, uniform_on
-from cautious.horizons.search import Search, Stopping
 from cautious.models.chains import Chain, DeterministicChains, balance_factors, chain_of, factors_are_cheap
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
@@ -56,12 +56,12 @@ def plan_average(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, war
     """As ``planning.plan``; ``allowed`` are the pairs of one end component. Values are relative ones."""
     inside = states_of(allowed)
     if inside.all():
-        return _AverageSearch(mdp, reward, allowed, stopping).run(warm)
+        return _AverageIteration(mdp, reward, allowed, stopping).run(warm)
     states = np.flatnonzero(inside)
     part = mdp.restricted(states, allowed[states])
     if warm is not None:
         warm = Plan(warm.actions[states], warm.values[states], warm.lower, warm.upper)
-    found = _AverageSearch(part, reward[states], allowed[states], stopping).run(warm)
+    found = _AverageIteration(part, reward[states], allowed[states], stopping).run(warm)
     actions, values = np.argmax(mdp.allowed, axis=1), np.zeros(mdp.n_states)
     actions[states], values[states] = found.actions, found.values
     return Plan(actions, values, found.lower, found.upper, found.sweeps)
@@ -93,7 +93,7 @@ def quickly_mixing(mdp: MDP, reward: Array, allowed: Mask, plan: Plan, slack: fl
     return Plan(actions, values, least - rounding, plan.upper, plan.sweeps + found.sweeps)
 
 
-class _AverageSearch(Search):
+class _AverageIteration(PolicyIteration):
     """All states of the model lie in the component."""
 
     def __init__(self, mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping) -> None:

@@ -22,7 +22,7 @@ from cautious._core.likely_moves import follow_moves, likely_moves
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import states_of
 from cautious.horizons.plan import Plan
-from cautious.horizons.search import Search, Stopping
+from cautious.horizons.policy_iteration import PolicyIteration, Stopping
 from cautious.models.chains import DeterministicChains
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.evaluation_acceleration import EvaluationAcceleration
@@ -56,10 +56,10 @@ class _Sweep(NamedTuple):
 
 def plan_discounted(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, warm: Plan | None = None) -> Plan:
     """As ``planning.plan``."""
-    return _DiscountedSearch(mdp, reward, allowed, stopping).run(warm)
+    return _DiscountedIteration(mdp, reward, allowed, stopping).run(warm)
 
 
-class _DiscountedSearch(Search):
+class _DiscountedIteration(PolicyIteration):
     def __init__(self, mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping) -> None:
         self.allowed = allowed
         self.every = bool(allowed.all())

@@ -27,7 +27,7 @@ from cautious._core.rows import ending_actions
 from cautious.arrays import Array, Indices, Mask
 from cautious.errors import InputError
 from cautious.horizons.plan import Plan
-from cautious.horizons.search import Search, Stopping
+from cautious.horizons.policy_iteration import PolicyIteration, Stopping
 from cautious.models.chains import DeterministicChains, OrderedChain, ordered
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.ends import components_of
@@ -50,7 +50,7 @@ PASSES_PER_STEP = 16
 
 def plan_total(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, warm: Plan | None = None) -> Plan:
     """As ``planning.plan``; without an upper bound where the table has none."""
-    return _TotalSearch(mdp, reward, allowed, stopping).run(warm)
+    return _TotalIteration(mdp, reward, allowed, stopping).run(warm)
 
 
 def refuse_endless(mdp: MDP) -> None:
@@ -214,7 +214,7 @@ class _Raised:
         return np.where(heading >= 0, heading, actions)
 
 
-class _TotalSearch(Search):
+class _TotalIteration(PolicyIteration):
     def __init__(self, mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping) -> None:
         self.reward, self.allowed = reward, allowed
         self.end = mdp.ending(allowed)

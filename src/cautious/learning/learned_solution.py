@@ -9,7 +9,7 @@ from cautious.arrays import Array
 from cautious.certificate.bounds import Certificate
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.horizons.visits import PolicyOccupancy
-from cautious.learning.loop import Ending
+from cautious.learning.loop import FinishedRun
 from cautious.learning.method import Method, Result
 from cautious.learning.statements.confidence import CONFIDENCE, objective_at_least
 from cautious.learning.statements.trial import Trial
@@ -21,7 +21,7 @@ from cautious.solvers.build_solution import term_values
 from cautious.status import Status
 
 
-def learned_solution(task: Task, method: Method, why: str, ending: Ending) -> Solution:
+def learned_solution(task: Task, method: Method, why: str, ending: FinishedRun) -> Solution:
     """The policy, what it seems to be worth, and what is sure about it."""
     result, trial = ending.result, ending.trial
     at_least = -np.inf if trial is None else objective_at_least(task, result, trial)
@@ -48,7 +48,7 @@ def _changed(method: Method) -> bool:
 
 def estimated_solution(
     task: Task,
-    ending: Ending,
+    ending: FinishedRun,
     estimate: dict[str, Any],
     method: str,
     at_least: float,
@@ -101,7 +101,7 @@ def proved_gap(result: Result, at_least: float) -> float:
     return result.optimum_below - at_least if np.isfinite(at_least) else np.inf
 
 
-def _statement(task: Task, ending: Ending, at_least: float) -> str:
+def _statement(task: Task, ending: FinishedRun, at_least: float) -> str:
     share = f"{100 * CONFIDENCE:g} %"
     if ending.trial is None:
         why = "the run was stopped first" if ending.stopped else "there were too few samples for that"

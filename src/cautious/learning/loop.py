@@ -67,7 +67,7 @@ LearningCallback = Callable[[LearningProgress], Any]
 
 
 @dataclass(frozen=True)
-class Ending:
+class FinishedRun:
     """What a run ends with; ``trial`` is None when it was stopped before the trial was over."""
 
     result: Result
@@ -114,7 +114,7 @@ class Loop:
             drawn = {"draws per seed": self.draws.per_call}
             self.question = task.fingerprint() | {"method": repr(self.method)} | drawn
 
-    def run(self) -> Ending:
+    def run(self) -> FinishedRun:
         """Learn, try, and say how it went."""
         with Interruption(self.clock):
             try:
@@ -129,7 +129,7 @@ class Loop:
             except (SimulatorError, WorkerError) as error:
                 self._fail(error)
         finished = self.trial is not None and self.trial.done and self.trial.paths > 0
-        return Ending(
+        return FinishedRun(
             self.learner.result() if self.result is None else self.result,
             self.trial if finished else None,
             History(**columns(self.rows)),

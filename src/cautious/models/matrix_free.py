@@ -6,8 +6,7 @@ What is kept are vectors (S,), tables (S, A) such as the mean rewards, and the c
 linear systems are solved by many passes over it.
 """
 
-import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -17,36 +16,29 @@ import psutil
 import scipy.sparse as sp
 
 from cautious._core.certificate import add_inflow
-from cautious._core.outcomes import store_outcomes
 from cautious._core.planning import PIECE
 from cautious.arrays import Array, Indices, Mask
-from cautious.checks import as_array, as_count, as_table, fitting_memory
+from cautious.checks import as_count, as_table, fitting_memory
 from cautious.errors import IncompatibleError, InputError, MemoryLimitError, shown
 from cautious.models.chains import chain_of
 from cautious.models.encodings import EPS, check_returns, read_only_view
 from cautious.models.horizons import Horizon
+from cautious.models.outcome_function import (
+    SAME_ANSWER,
+    CompiledFunction,
+    OutcomeError,
+    OutcomeFunction,
+    Outcomes,
+    is_compiled,
+    states_in_words,
+)
 from cautious.models.simulator_checks import checked_pairs
 from cautious.models.simulators import MOST_ACTIONS, MOST_STATES, Known, as_start
 from cautious.models.tabular import MDP, RowBlock, as_discount
 from cautious.runtime.threads import over_pieces, pieces, threads_for
 
-Outcomes = Callable[[Indices, int], Any]
-
 # tables (S, A) that a solve holds at least
 LEAST_TABLES = 3
-# by how much answers to the same question may differ: rounding, as where a sum is computed in another order
-SAME_ANSWER = 1e-9
-# successors, probabilities and rewards of the states, written row by row, n x k; returns n
-_PROTOTYPE = ctypes.CFUNCTYPE(
-    ctypes.c_int64,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_int64,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-)
-_FunctionPointer: Any = _PROTOTYPE.__mro__[1]
 
 
 def from_kernel(
@@ -108,10 +100,10 @@ def from_kernel(
             f"{LEAST_TABLES} tables of {n_states} states and {n_actions} actions do not fit into the memory of this "
             "machine"
         )
-    if _is_compiled(outcomes):
+    if is_compiled(outcomes):
         if n_outcomes is None:
             raise InputError("n_outcomes must say how many outcomes a compiled function writes for each state")
-        function: Outcomes = _Compiled(outcomes, as_count("n_outcomes", n_outcomes))
+        function: Outcomes = CompiledFunction(outcomes, as_count("n_outcomes", n_outcomes))
     elif callable(outcomes):
         if n_outcomes is not None:
             raise InputError("n_outcomes is for compiled functions; the arrays of a Python function have a shape")
@@ -123,56 +115,10 @@ def from_kernel(
         )
     with fitting_memory(f"a model of {n_states} states and {n_actions} actions"):
         model = MatrixFreeMDP(function, n_states, n_actions, discount, as_start(start, n_states))
-    if isinstance(function, _Compiled):
+    if isinstance(function, CompiledFunction):
         # what it does not write from now on would show as another answer
         function.blank = False
     return model
-
-
-def _is_compiled(outcomes: Any) -> bool:
-    whole = isinstance(outcomes, int | np.integer) and not isinstance(outcomes, bool)
-    return whole or isinstance(outcomes, _FunctionPointer)
-
-
-class _Compiled:
-    """A compiled function at an address, called as a Python function is.
-
-    At first its arrays are ``blank``, filled with what is refused, so that it has to write all of them.
-    """
-
-    def __init__(self, outcomes: Any, n_outcomes: int) -> None:
-        # a function pointer made by ctypes lives as long as it is kept
-        self.given, self.n_outcomes, self.blank = outcomes, n_outcomes, True
-        address = ctypes.cast(outcomes, ctypes.c_void_p).value if isinstance(outcomes, _FunctionPointer) else outcomes
-        if not address or address < 0:
-            raise InputError(f"outcomes is the address {address}; a compiled function has another one")
-        self.call = _PROTOTYPE(int(address))
-
-    def __call__(self, states: Indices, action: int) -> tuple[Indices, Array, Array]:
-        shape = (states.size, self.n_outcomes)
-        successors, probabilities, rewards = np.empty(shape, np.int64), np.empty(shape), np.empty(shape)
-        if self.blank:
-            successors.fill(-1)
-            probabilities.fill(np.nan)
-            rewards.fill(np.nan)
-        arrays = (array.ctypes.data for array in (successors, probabilities, rewards))
-        count = self.call(states.ctypes.data, states.size, action, *arrays)
-        if count != states.size:
-            raise InputError(f"it returned {count} for {states.size} states, which it returns when all is well")
-        return successors, probabilities, rewards
-
-    def __reduce__(self) -> NoReturn:
-        raise IncompatibleError(
-            "outcomes is the address of a function in this process: it cannot be sent to another one"
-        )
-
-
-class _Refused(InputError):
-    """Outcomes of a pair that are none."""
-
-    def __init__(self, state: int, action: int, fault: str) -> None:
-        super().__init__(f"outcomes (state {state}, action {action}) {fault}")
-        self.pair = state, action
 
 
 @dataclass(frozen=True)
@@ -197,11 +143,11 @@ class MatrixFreeMDP(MDP):
     written_down = False
 
     def __init__(self, outcomes: Outcomes, n_states: int, n_actions: int, discount: float, start: Array) -> None:
-        self.outcomes, self.n_states, self.n_actions = outcomes, n_states, n_actions
+        self.outcomes, self.n_states, self.n_actions = OutcomeFunction(outcomes, n_states), n_states, n_actions
         self.discount, self.start = discount, start
         self.state_names = self.action_names = self.scene = None
         self.normalised, self.known_transitions = False, True
-        self.n_outcomes = self._first_answer()
+        self.n_outcomes = self.outcomes.n_outcomes
         self.index_type = np.int32 if n_states < 2**31 else np.int64
         self.allowed: Mask = np.ones((n_states, n_actions), np.bool_)
         self.rewards: Array = np.empty((n_states, n_actions))
@@ -209,15 +155,6 @@ class MatrixFreeMDP(MDP):
         check_returns(self.rewards, None, discount)
         for array in (self.allowed, self.rewards, self.start):
             array.setflags(write=False)
-
-    def _first_answer(self) -> int:
-        """How many outcomes there are, by the first answer."""
-        successors = as_array("outcomes: successors", self._ask(np.zeros(1, np.int64), 0)[0])
-        if successors.ndim != 2 or 0 in successors.shape:
-            raise InputError(
-                f"outcomes(states, 0) gave successors of shape {successors.shape} for 1 state; expected (n, k), k > 0"
-            )
-        return int(successors.shape[1])
 
     def _look(self) -> None:
         """Ask for everything once: the mean rewards, and what later answers are compared with."""
@@ -231,47 +168,6 @@ class MatrixFreeMDP(MDP):
         over_pieces(self.n_states, threads_for(self.n_entries), look)
         self._largest = max(float(self.rewards.max()), -float(self.rewards.min()))
 
-    def _ask(self, states: Indices, action: int) -> Any:
-        """The three arrays of an answer, as they are given."""
-        where = f"outcomes for {_words(states)}, action {action}"
-        try:
-            answer = self.outcomes(read_only_view(states), action)
-        except Exception as error:
-            raise InputError(f"{where}: {type(error).__name__}: {error}") from error
-        if not isinstance(answer, tuple | list) or len(answer) != 3:
-            raise InputError(f"{where}: expected (successors, probabilities, rewards), found {shown(answer)}")
-        return answer
-
-    def _answer(self, states: Indices, action: int) -> tuple[Indices, Array, Array]:
-        """An answer as three arrays (n, k) of the types that compiled loops take."""
-        kinds, names = ("iu", "iuf", "iuf"), ("successors", "probabilities", "rewards")
-        given = zip(names, self._ask(states, action), strict=True)
-        arrays = [as_array(f"outcomes: {name}", part) for name, part in given]
-        for array, kind, name in zip(arrays, kinds, names, strict=True):
-            if array.shape != (states.size, self.n_outcomes):
-                raise InputError(
-                    f"outcomes for {_words(states)}, action {action}: {name} have the shape {array.shape}; expected "
-                    f"(n, k) = {(states.size, self.n_outcomes)}"
-                )
-            if array.dtype.kind not in kind:
-                wanted = "integers" if kind == "iu" else "numbers"
-                raise InputError(f"outcomes: {name} must be {wanted}, found an array of {array.dtype}")
-        return (
-            np.ascontiguousarray(arrays[0], np.int64),
-            np.ascontiguousarray(arrays[1], np.float64),
-            np.ascontiguousarray(arrays[2], np.float64),
-        )
-
-    def _store(
-        self, states: Indices, action: int, at: Indices, indices: Any, data: Array, mean: Array
-    ) -> tuple[float, float]:
-        """Outcomes of states as the rows ``at`` of ``indices`` and ``data``; two sums to compare other answers with."""
-        answer = self._answer(states, action)
-        bad, moves, pay = store_outcomes(*answer, self.n_states, at, indices, data, mean)
-        if bad >= 0:
-            raise _Refused(int(states[bad]), action, _fault(self.n_states, *(part[bad] for part in answer)))
-        return moves, pay
-
     def _pieces(self, first: int, last: int, backwards: bool = False) -> Iterator["_Piece"]:
         """Outcomes of pieces of the states, one after the other in the same memory."""
         most, k, n_actions = min(PIECE, self.n_states), self.n_outcomes, self.n_actions
@@ -284,8 +180,8 @@ class MatrixFreeMDP(MDP):
             for action in range(n_actions):
                 rows = self._places[action, :n], indices[:size], data[:size]
                 try:
-                    sums[action] = self._store(states, action, *rows, means[action, :n])
-                except _Refused as error:
+                    sums[action] = self.outcomes.store(states, action, *rows, means[action, :n])
+                except OutcomeError as error:
                     refused.append(error)
             if refused:
                 raise min(refused, key=lambda error: error.pair)
@@ -318,7 +214,7 @@ class MatrixFreeMDP(MDP):
         known, now = self.rewards[piece.begin : piece.end, action], piece.means[action]
         off = np.abs(now - known) > SAME_ANSWER * np.maximum(1.0, np.abs(known))
         states = np.arange(piece.begin, piece.end)
-        which = f"{_words(states)}, action {action}: probabilities or successors have changed"
+        which = f"{states_in_words(states)}, action {action}: probabilities or successors have changed"
         if off.any():
             i = int(np.argmax(off))
             which = f"state {states[i]}, action {action}: the mean reward was {known[i]:.12g} and is {now[i]:.12g}"
@@ -363,7 +259,7 @@ class MatrixFreeMDP(MDP):
         ends = []
         for begin in range(0, self.n_states, PIECE):
             states = np.arange(begin, min(begin + PIECE, self.n_states))
-            paid = [self._answer(states, action)[2] for action in range(self.n_actions)]
+            paid = [self.outcomes.answer(states, action)[2] for action in range(self.n_actions)]
             ends.append((min(map(np.min, paid)), max(map(np.max, paid))))
         return float(min(low for low, _ in ends)), float(max(high for _, high in ends))
 
@@ -399,7 +295,7 @@ class MatrixFreeMDP(MDP):
     def mean_largest_chance(self, sample: int) -> float:
         """As in ``MDP``."""
         states = np.unique(np.linspace(0, self.n_states - 1, max(sample // self.n_actions, 1), dtype=np.int64))
-        return float(np.mean([self._answer(states, a)[1].max(axis=1).mean() for a in range(self.n_actions)]))
+        return float(np.mean([self.outcomes.answer(states, a)[1].max(axis=1).mean() for a in range(self.n_actions)]))
 
     def choose_rows(self, reward: Array, actions: Indices, chain: tuple[Any, Any, Array], gain: Array) -> None:
         """As in ``MDP``; one row is as long as the other."""
@@ -428,7 +324,7 @@ class MatrixFreeMDP(MDP):
                 changed = np.arange(end - begin) if held is None else np.flatnonzero(own != held[begin:end])
                 for action in np.flatnonzero(np.bincount(own[changed], minlength=1)):
                     states = begin + changed[own[changed] == action]
-                    self._store(states, int(action), states, successor, chance, mean[: states.size])
+                    self.outcomes.store(states, int(action), states, successor, chance, mean[: states.size])
                     gain[states] = reward[states * self.n_actions + action]
                 if held is not None:
                     held[begin:end] = own
@@ -469,13 +365,7 @@ class MatrixFreeMDP(MDP):
                     used = states[allowed[states, action]]
                     if used.size == 0:
                         continue
-                    successors, probabilities, rewards = self._answer(used, action)
-                    outside = (successors < 0) | (successors >= self.n_states)
-                    if outside.any():
-                        i = int(np.argmax(outside.any(axis=1)))
-                        outcome = successors[i], probabilities[i], rewards[i]
-                        raise _Refused(int(used[i]), action, _fault(self.n_states, *outcome))
-                    next_states = successors[probabilities > 0]
+                    next_states = self.outcomes.successors(used, action)
                     found.append(np.unique(next_states[~seen[next_states]]))
             new = np.unique(np.concatenate(found)) if found else new[:0]
             seen[new] = True
@@ -510,29 +400,9 @@ class MatrixFreeSimulator:
         draws, next_states, rewards = rng.random(whole.size), np.empty(whole.size, np.int64), np.empty(whole.size)
         for action in np.unique(chosen):
             own = np.flatnonzero(chosen == action)
-            successors, probabilities, paid = self.model._answer(whole[own], int(action))
+            successors, probabilities, paid = self.model.outcomes.answer(whole[own], int(action))
             sums = np.cumsum(probabilities, axis=1)
             # the first outcome whose running sum is above the draw: none of probability 0
             place = np.argmax(sums > (draws[own] * sums[:, -1])[:, None], axis=1)
             next_states[own], rewards[own] = successors[np.arange(own.size), place], paid[np.arange(own.size), place]
         return next_states, rewards
-
-
-def _words(states: Indices) -> str:
-    """States in a message."""
-    if states.size == 1:
-        return f"state {states[0]}"
-    return f"the {states.size} states {states[0]} to {states[-1]}"
-
-
-def _fault(n_states: int, successors: Indices, probabilities: Array, rewards: Array) -> str:
-    """What is wrong with the outcomes (k,) of a pair."""
-    outside = (successors < 0) | (successors >= n_states)
-    if outside.any():
-        return f"has the successor {successors[np.argmax(outside)]}; states are numbered 0 to {n_states - 1}"
-    beyond = ~((probabilities >= 0) & (probabilities <= 1 + SAME_ANSWER))
-    if beyond.any():
-        return f"has the probability {probabilities[np.argmax(beyond)]}; it must be in [0, 1]"
-    if not np.isfinite(rewards).all():
-        return f"has the reward {rewards[np.argmax(~np.isfinite(rewards))]}; it must be finite"
-    return f"has probabilities that sum to {probabilities.sum():.12g}; they must sum to 1 within {SAME_ANSWER:g}"

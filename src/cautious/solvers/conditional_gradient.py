@@ -64,12 +64,12 @@ class ConditionalGradient(Solver):
         heaviness = sum(weight for weight, _ in problem.terms) / target.allowance(0.0)
         if heaviness >= past.too_heavy or not _may_be_light(problem, target):
             return
-        walk, gaps = _Walk(problem, target), []
+        iterate, gaps = _ConditionalGradientRun(problem, target), []
         for _ in range(MAX_STEPS):
-            gaps.append(walk.look())
-            if gaps[-1] <= PROPOSAL_SHARE * walk.allowed or target.clock.over:
-                yield walk.candidate()
-            if target.clock.over or _needs_too_many_steps(gaps, walk.allowed) or not walk.step():
+            gaps.append(iterate.look())
+            if gaps[-1] <= PROPOSAL_SHARE * iterate.allowed or target.clock.over:
+                yield iterate.candidate()
+            if target.clock.over or _needs_too_many_steps(gaps, iterate.allowed) or not iterate.step():
                 break
         if not target.clock.over:
             past.too_heavy = heaviness
@@ -104,7 +104,7 @@ def _needs_too_many_steps(gaps: list[float], allowed: float) -> bool:
     return bool(last - np.log(PROPOSAL_SHARE * allowed) > (MAX_STEPS - len(gaps)) * pace)
 
 
-class _Walk:
+class _ConditionalGradientRun:
     """The present occupancy ``d`` (S, A), and the last plan for its slopes."""
 
     def __init__(self, problem: Problem, target: Target) -> None:

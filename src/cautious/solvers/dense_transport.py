@@ -159,7 +159,7 @@ class _Program:
             if gap < max(MIN_GAP, wanted / self.horizon) or target.clock.over:
                 return
             try:
-                newton = _Newton(self)
+                newton = _NewtonMatrix(self)
             except np.linalg.LinAlgError:
                 return
             primal, dual = newton.direct(0.0)
@@ -171,7 +171,7 @@ class _Program:
             newton.advance(BOUNDARY_FRACTION * primal, BOUNDARY_FRACTION * dual)
 
 
-class _Newton:
+class _NewtonMatrix:
     """One factored Newton matrix at a program's point; raises LinAlgError when rounding has made it useless."""
 
     def __init__(self, program: _Program) -> None:

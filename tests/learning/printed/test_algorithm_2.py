@@ -10,7 +10,7 @@ from cautious.learning.draws import Draws
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
 from cautious.learning.printed.algorithm_2 import AlgorithmTwo
 from cautious.learning.printed.block_ascent import block_ascent
-from cautious.learning.printed.gradient_bounds import Limits, bounded
+from cautious.learning.printed.gradient_bounds import GradientLimits, bounded
 from cautious.learning.printed.variance_surrogate import HalfSquareOf, Surrogate, flow_gradient, simplex_gradient
 from cautious.learning.task import make_task
 from cautious.risks.base import Sum
@@ -105,7 +105,7 @@ def test_the_number_risk_is_a_sound_conic_risk():
 
 def test_sigma_is_the_corrected_one():
     """For rewards in [0, 1] the two terms together stay below 2c + M, in d."""
-    limits = Limits(1e-15, 0.01, 0.0, None)
+    limits = GradientLimits(1e-15, 0.01, 0.0, None)
     reward, allowed = np.array([[0.0, 1.0], [0.4, 0.7]]), np.ones((2, 2), dtype=bool)
     phi = Surrogate(reward, reward**2, allowed, 3.0, 50.0, 0.9)
     mu = np.array([[1.0, 0.0], [0.0, 0.0]])

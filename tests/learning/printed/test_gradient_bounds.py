@@ -8,10 +8,10 @@ from algorithm_1_cases import Box, N, begun, finish, model, priors, risks
 
 import cautious as ca
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
-from cautious.learning.printed.gradient_bounds import Limits, bounded
+from cautious.learning.printed.gradient_bounds import GradientLimits, bounded
 from cautious.learning.task import make_task
 
-LIMITS = Limits(1e-15, 0.01, 0.0, None)
+LIMITS = GradientLimits(1e-15, 0.01, 0.0, None)
 
 
 @dataclass(frozen=True)

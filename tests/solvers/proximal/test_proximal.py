@@ -11,7 +11,7 @@ from cautious.solvers.base import Start, Target, run
 from cautious.solvers.proximal.flow_system import ActivePart, Links, NewtonSystem
 from cautious.solvers.proximal.layered_system import LayeredFactors, LayeredSystem
 from cautious.solvers.proximal.proximal import Proximal
-from cautious.solvers.proximal.proximal_newton import Search
+from cautious.solvers.proximal.proximal_newton import ProximalNewton
 from cautious.solvers.proximal.response import Response
 from cautious.status import Status
 from random_models import random_case
@@ -250,8 +250,8 @@ def test_warm_start_takes_fewer_steps(monkeypatch):
     mdp = ca.worlds.garnet(200, 4, 5, seed=1)
     prior = np.random.default_rng(1).dirichlet(np.ones(200))
     before = solve(ca.Problem(mdp, ca.Quadratic(prior), 100.0))
-    near, taken, step = ca.Problem(mdp, ca.Quadratic(prior), 102.0), [], Search.step
-    monkeypatch.setattr(Search, "step", lambda search, clock: (taken.append(1), step(search, clock)))
+    near, taken, step = ca.Problem(mdp, ca.Quadratic(prior), 102.0), [], ProximalNewton.step
+    monkeypatch.setattr(ProximalNewton, "step", lambda search, clock: (taken.append(1), step(search, clock)))
     cold = solve(near)
     n_cold = len(taken)
     warm = solve(near, start=Start(before.evaluated.policy, before.witness.multipliers))

@@ -9,7 +9,7 @@ from cautious.arrays import Array
 from cautious.errors import InputError
 from cautious.history import History
 from cautious.learning.learned_solution import counted_estimate, estimated_solution, proved_gap
-from cautious.learning.loop import Ending, columns
+from cautious.learning.loop import FinishedRun, columns
 from cautious.learning.method import Point, Result
 from cautious.learning.scalar_risk_rewards import Payoff, scalars_of
 from cautious.learning.statements.affine_lower_bounds import sure_bound
@@ -33,7 +33,7 @@ MIN_PROVED_SHARE = 0.01
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BoundedPolicy:
     """A policy (S, A), and what the log proves about it; minus infinity where that is nothing."""
 
     policy: Array
@@ -57,7 +57,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
     # Ctrl-C ended the solve: what it has is delivered without further solves
     stopped = found.status is Status.STOPPED
     worst = worst_case_of_log(task, logged, 1 - CONFIDENCE)
-    chosen, sure = Candidate(_permitted(problem, found.policy), -np.inf, -np.inf, "counted model"), False
+    chosen, sure = BoundedPolicy(_permitted(problem, found.policy), -np.inf, -np.inf, "counted model"), False
     if np.isfinite(found.objective):
         scalars = worst.on_grid(scalars_of(problem, found.occupancy))
         chosen = _proved(worst, scalars, chosen.policy, chosen.name)
@@ -89,7 +89,7 @@ def learn_from_log(logged: LoggedMDP, risk: Risk | None, caution: float, seed: i
         "assumes": INDEPENDENT if logged.evidence.independent_rows else ASSUMES,
     }
     statement = _statement(found, chosen) + (ANY_POLICY if sure else "")
-    ending = Ending(result, None, History(**columns([latest])), n_rows, time.monotonic() - began, stopped)
+    ending = FinishedRun(result, None, History(**columns([latest])), n_rows, time.monotonic() - began, stopped)
     return estimated_solution(task, ending, estimate, "plug-in", chosen.at_least, statement, facts)
 
 
@@ -104,13 +104,13 @@ def _task(logged: LoggedMDP, risk: Risk | None, caution: float, seed: int) -> Ta
     return checked_task(logged.simulator(), risk, caution, logged.log.n_rows, seed)
 
 
-def _proved(worst: WorstCase, scalars: tuple[float, ...], policy: Array, name: str) -> Candidate:
+def _proved(worst: WorstCase, scalars: tuple[float, ...], policy: Array, name: str) -> BoundedPolicy:
     """The policy with its bounds; the return is asked for only where nothing is known about the objective."""
     at_least = worst.objective_below(policy, scalars)
-    return Candidate(policy, at_least, -np.inf if np.isfinite(at_least) else worst.return_below(policy), name)
+    return BoundedPolicy(policy, at_least, -np.inf if np.isfinite(at_least) else worst.return_below(policy), name)
 
 
-def _least(worst: WorstCase, scalars: tuple[float, ...], chosen: Candidate) -> Candidate | None:
+def _least(worst: WorstCase, scalars: tuple[float, ...], chosen: BoundedPolicy) -> BoundedPolicy | None:
     """The candidate with the bound that every policy has, if its own is hardly more; otherwise None."""
     task = worst.task
     low, high = Payoff(task.scalars, scalars, task.discount).range(*task.padded_range)
@@ -157,7 +157,7 @@ def _permitted(problem: Problem, policy: Array) -> Array:
     return np.where(strays, permitted / permitted.sum(axis=1, keepdims=True), policy)
 
 
-def _statement(found: Solution, chosen: Candidate) -> str:
+def _statement(found: Solution, chosen: BoundedPolicy) -> str:
     share = f"{100 * CONFIDENCE:g} %"
     if np.isfinite(chosen.at_least):
         # the gap is to the largest reward paid for ever, which holds for every policy: it is not mentioned

@@ -16,7 +16,7 @@ from cautious.learning.method import NAN, Method, Point, Result, Run
 from cautious.learning.primal_dual.sweeps import Sweeps
 from cautious.learning.scalar_risk_rewards import Payoff
 from cautious.learning.statements.affine_lower_bounds import sure_bound
-from cautious.learning.statements.table_bound import Proof
+from cautious.learning.statements.table_bound import TableBoundRun
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task, start_distribution
 from cautious.risks.scalar import Variance
@@ -75,7 +75,7 @@ class PrimalDualRun(Run):
         self.task, self.draws = task, draws
         self.proof_samples = 0 if task.scalars else int(PROOF_SHARE * samples)
         self.samples = samples - self.proof_samples
-        self.proof: Proof | None = None
+        self.proof: TableBoundRun | None = None
         self.bound = sure_bound(task)
         self.start = start_distribution(task, draws.start_states)
         affordable = int(STARTS_SHARE * samples) // (SAMPLES_PER_PAIR * task.pairs)
@@ -139,10 +139,10 @@ class PrimalDualRun(Run):
             found = np.inf if risks is None else self.proof.bound(risks)
             self.bound, self.done = min(self.bound, found), True
 
-    def _new_proof(self) -> Proof:
+    def _new_proof(self) -> TableBoundRun:
         sweeps = self.sweeps
         v = sweeps.multipliers()
-        return Proof(self.task, self.draws, sweeps.usable_table, v, sweeps.critic(v), self.proof_samples)
+        return TableBoundRun(self.task, self.draws, sweeps.usable_table, v, sweeps.critic(v), self.proof_samples)
 
     def _new_trial(self) -> Trial:
         return Trial(self.task, self.draws, self.sweeps.policy(), self.trial_samples)

@@ -24,7 +24,7 @@ from cautious.errors import InputError, shown
 from cautious.learning.draws import Draws
 from cautious.learning.method import Method, Point, Result, Run
 from cautious.learning.printed.algorithm_1_reference import Constants, Iterate, iterate
-from cautious.learning.printed.gradient_bounds import BoundedTerm, Limits, PackedTerms, bounded, packed, refusal
+from cautious.learning.printed.gradient_bounds import BoundedTerm, GradientLimits, PackedTerms, bounded, packed, refusal
 from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.task import Task
 from cautious.models.simulators import TableSimulator
@@ -82,9 +82,9 @@ class AlgorithmOne(Method):
             as_number("AlgorithmOne.gradient_bound", self.gradient_bound, 0.0, open_ends="(")
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> GradientLimits:
         """What bounds the gradients."""
-        return Limits(self.occupancy_floor, self.barrier_floor, self.prior_mixing, self.gradient_bound)
+        return GradientLimits(self.occupancy_floor, self.barrier_floor, self.prior_mixing, self.gradient_bound)
 
     def refusal(self, task: Task) -> str | None:
         """Needs convex risks with bounded gradients."""

@@ -32,7 +32,7 @@ PackedTerms = tuple[Indices, Mask, Array, Indices, Array, Array, float]
 
 
 @dataclass(frozen=True)
-class Limits:
+class GradientLimits:
     """What makes a risk's gradient bounded; see the module's text. ``gradient_bound`` is for a user's own risk."""
 
     occupancy_floor: float
@@ -42,7 +42,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledTerm:
     """A term as ``_core/algorithm_1.hpp`` takes it: ``rows`` (m, S*A), ``numbers`` (m, 2)."""
 
     kind: int
@@ -59,10 +59,10 @@ class BoundedTerm:
     risk: Risk
     bound: float
     gradient: Callable[[Array], Array]
-    compiled: Compiled | None
+    compiled: CompiledTerm | None
 
 
-def refusal(risk: Risk, allowed: Mask, limits: Limits) -> str | None:
+def refusal(risk: Risk, allowed: Mask, limits: GradientLimits) -> str | None:
     """Why Algorithm 1 cannot take a term; None when it can."""
     if not risk.convex:
         return f"Algorithm 1 needs a convex risk, and {risk.label} is not"
@@ -83,7 +83,7 @@ def refusal(risk: Risk, allowed: Mask, limits: Limits) -> str | None:
     return None
 
 
-def bounded(weight: float, risk: Risk, allowed: Mask, limits: Limits) -> BoundedTerm:
+def bounded(weight: float, risk: Risk, allowed: Mask, limits: GradientLimits) -> BoundedTerm:
     """A term that ``refusal`` accepts."""
     if isinstance(risk, EntropicRisk):
         return _entropic(weight, risk, allowed, limits)
@@ -98,12 +98,12 @@ def bounded(weight: float, risk: Risk, allowed: Mask, limits: Limits) -> Bounded
     if isinstance(risk, WorstOf):
         rows = risk.features.toarray()
         bound = float(np.abs(rows[:, np.ravel(allowed)]).max(initial=0.0))
-        form = Compiled(kernel.WORST, False, rows, np.zeros((len(rows), 2)))
+        form = CompiledTerm(kernel.WORST, False, rows, np.zeros((len(rows), 2)))
         return BoundedTerm(weight, risk, bound, risk.gradient, form)
     if isinstance(risk, HalfSquareOf):
         f = risk.feature[allowed]
         bound = float(np.abs(f).max()) * max(float(f.max()) - risk.target, risk.target - float(f.min()))
-        row = Compiled(kernel.SQUARE_OF, False, np.reshape(risk.feature, (1, -1)), np.array([[risk.target, 0.0]]))
+        row = CompiledTerm(kernel.SQUARE_OF, False, np.reshape(risk.feature, (1, -1)), np.array([[risk.target, 0.0]]))
         return BoundedTerm(weight, risk, bound, risk.gradient, row)
     if isinstance(risk, TransportRisk):
         return BoundedTerm(weight, risk, risk.diameter / 2, _centred_potentials(risk), None)
@@ -129,7 +129,7 @@ def packed(terms: Sequence[BoundedTerm], factor: float, size: int, floor: float)
     )
 
 
-def _entropic(weight: float, risk: EntropicRisk, allowed: Mask, limits: Limits) -> BoundedTerm:
+def _entropic(weight: float, risk: EntropicRisk, allowed: Mask, limits: GradientLimits) -> BoundedTerm:
     here, floor = risk.active_entries(allowed), limits.occupancy_floor
     # the negative entropy is a divergence from ones, which is no prior to be mixed
     if limits.prior_mixing > 0 and risk.title == "KL":
@@ -145,10 +145,10 @@ def _entropic(weight: float, risk: EntropicRisk, allowed: Mask, limits: Limits) 
     return BoundedTerm(weight, risk, float(np.abs(ends).max()), gradient, form)
 
 
-def _barrier(weight: float, risk: LogBarrier, allowed: Mask, limits: Limits) -> BoundedTerm:
+def _barrier(weight: float, risk: LogBarrier, allowed: Mask, limits: GradientLimits) -> BoundedTerm:
     least, rows = limits.barrier_floor * risk.scales, risk.features.toarray()
     slopes = np.abs(rows[:, np.ravel(allowed)]) / least[:, None]
-    form = Compiled(kernel.BARRIER, False, rows, np.column_stack([risk.floors, least]))
+    form = CompiledTerm(kernel.BARRIER, False, rows, np.column_stack([risk.floors, least]))
     gradient = partial(risk.saturated_gradient, least=least)
     return BoundedTerm(weight, risk, float(slopes.sum(axis=0).max()), gradient, form)
 
@@ -164,7 +164,7 @@ def _centred_potentials(risk: TransportRisk) -> Callable[[Array], Array]:
     return gradient
 
 
-def _distance(kind: int, risk: SeparableRisk, table: Array) -> Compiled:
+def _distance(kind: int, risk: SeparableRisk, table: Array) -> CompiledTerm:
     row = np.zeros(risk.shape[0] * risk.shape[1])
     row[: table.size] = np.ravel(table)
-    return Compiled(kind, risk.on_states, row[None, :], np.zeros((1, 2)))
+    return CompiledTerm(kind, risk.on_states, row[None, :], np.zeros((1, 2)))

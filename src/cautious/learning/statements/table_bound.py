@@ -25,7 +25,7 @@ START_DELTA = 0.1 * UPPER_DELTA
 MEAN_DELTA = (UPPER_DELTA - START_DELTA) / len(RATES)
 
 
-class Proof(Resumable):
+class TableBoundRun(Resumable):
     """``each`` samples of every pair of ``domain``; sums of X - guess and of its square, (S*A,).
 
     ``v`` (S,) and ``guess`` (S*A,) must not depend on these samples.

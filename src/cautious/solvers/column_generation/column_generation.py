@@ -57,7 +57,7 @@ class ColumnGeneration(Solver):
         rows = feature_rows(problem)
         blocks = [term.risk.features for term in problem.parts.features]
         pool = target.workspace.of(self.name, ColumnPoolCache).of(problem, blocks, all_features)
-        search = _Search(problem, target, pool, rows, self.margin)
+        search = _ColumnGenerationRun(problem, target, pool, rows, self.margin)
         if not pool.columns:
             search.begin()
         if rows.barrier.any() and not pool.cleared:
@@ -65,7 +65,7 @@ class ColumnGeneration(Solver):
         yield from search.run()
 
 
-class _Search:
+class _ColumnGenerationRun:
     """One run: the columns, and the best upper bound so far with its witness."""
 
     def __init__(self, problem: Problem, target: Target, pool: ColumnPool, rows: Rows, margin: float) -> None:

@@ -21,7 +21,7 @@ from cautious.solvers.dual_newton.entropic_dual import (
     MAX_CG_SHARE,
     MIN_CG_SHARE,
     Dual,
-    Point,
+    DualIterate,
 )
 from cautious.solvers.dual_newton.newton_start import SolvedCautions, starting_point
 from cautious.solvers.shape import Shape
@@ -95,7 +95,7 @@ class DualNewton(Solver):
                 return
 
 
-def candidate(dual: Dual, point: Point) -> Candidate:
+def candidate(dual: Dual, point: DualIterate) -> Candidate:
     """The policy and the witness of a point."""
     problem, active = dual.problem, dual.problem.active.ravel()
     cuts, prices, place = [np.zeros(0)] * len(problem.terms), dual.prices.unscaled(), 0

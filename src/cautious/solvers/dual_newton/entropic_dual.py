@@ -49,7 +49,7 @@ MIN_MASS_RATIO, MIN_PRIOR_SHARE = 0.05, 1e-9
 
 
 @dataclass(frozen=True)
-class Point:
+class DualIterate:
     """Multipliers ``u`` (S,), their exponents and policy (S*A,), log mass and mass of each state (S,), and phi."""
 
     u: Array
@@ -61,7 +61,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Step:
+class DualStep:
     """A change of multipliers (S,), prices (m,) and exponents (S*A,), and the mass (S,) it aims at.
 
     ``decrement`` is the squared Newton decrement, twice what the step is expected to gain; the last steps of its linear
@@ -136,7 +136,7 @@ class Dual:
         """log mu + r / tau, (S*A,)."""
         return np.asarray(self.log_mu + (self.problem.reward.ravel() - self.middle) / self.tau)
 
-    def at(self, u: Array) -> Point:
+    def at(self, u: Array) -> DualIterate:
         """Everything about u and the present prices."""
         base = self.base
         if self.prices.omega.size:
@@ -149,9 +149,9 @@ class Dual:
         total = _log_sum(log_states)
         states = log_states - total
         kernels.exponentials(states)
-        return Point(u, ell - total, policy, log_states - total, states, float(self.xi @ u) + total)
+        return DualIterate(u, ell - total, policy, log_states - total, states, float(self.xi @ u) + total)
 
-    def bound(self, point: Point) -> float:
+    def bound(self, point: DualIterate) -> float:
         """What no policy exceeds, by these multipliers and the present prices."""
         prices, bar = self.prices, self.prices.barrier
         kept = prices.target[bar]
@@ -160,13 +160,13 @@ class Dual:
         own -= float(np.sum(kept * (1 + np.log(prices.omega[bar] / (kept * prices.size[bar])))))
         return self.middle / self.problem.mdp.normaliser + self.caution * (point.value + own)
 
-    def lost(self, point: Point) -> float:
+    def lost(self, point: DualIterate) -> float:
         """What the point loses by prices of rows that are not the worst of their worst case."""
         if not self.prices.groups:
             return 0.0
         return self.prices.lost(self.prices.numbers(point.policy * np.repeat(point.states, self.n_actions)))
 
-    def step(self, point: Point, wanted: Array, share: float, enough: float, clock: Clock) -> Step:
+    def step(self, point: DualIterate, wanted: Array, share: float, enough: float, clock: Clock) -> DualStep:
         """The step from a point whose states should have about the mass ``wanted`` (S,); see the module's text.
 
         Conjugate gradients stop when their last steps add no more than ``share`` of the squared decrement. Where that
@@ -190,7 +190,7 @@ class Dual:
             ell += prices.exponents(omega)
         self.passes += 2
         y += weights * ell
-        return Step(solution[:n], omega, ell, y.reshape(n, -1).sum(axis=1), float(right @ solution), share)
+        return DualStep(solution[:n], omega, ell, y.reshape(n, -1).sum(axis=1), float(right @ solution), share)
 
     def _solve(self, weights: Array, right: Array, share: float, enough: float, clock: Clock) -> tuple[Array, float]:
         """Newton matrix \\ right by conjugate gradients, and what share their last steps added.
@@ -240,7 +240,7 @@ class Dual:
             block[:, j] += prices.basis.T @ prices.numbers(weighted)
         return border, np.ascontiguousarray(block)
 
-    def search(self, point: Point, step: Step) -> float:
+    def search(self, point: DualIterate, step: DualStep) -> float:
         """How far to go: to where phi is nearly flat along the step."""
         linear, longest = float(self.xi @ step.u), self.prices.max_step_length(step.omega)
         length, low, high = min(1.0, longest), 0.0, longest

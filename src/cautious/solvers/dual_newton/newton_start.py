@@ -16,7 +16,7 @@ from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.solvers.base import Target
-from cautious.solvers.dual_newton.entropic_dual import Dual, Point, SharedData
+from cautious.solvers.dual_newton.entropic_dual import Dual, DualIterate, SharedData
 
 # soft sweeps; the range of the residual at which they end, and the largest from which Newton's method starts
 MAX_SWEEPS, WANTED_RESIDUAL_RANGE, MAX_RESIDUAL_RANGE = 24, 1.0, 6.0
@@ -53,7 +53,7 @@ class SolvedCautions:
             self._shared_data = SharedData(problem)
         return self._shared_data
 
-    def add(self, dual: Dual, point: Point) -> None:
+    def add(self, dual: Dual, point: DualIterate) -> None:
         """Remember the end of a solve, instead of another one at the same caution."""
         log_states = np.where(dual.problem.active_states, point.log_states, 0.0)
         solved = SolvedCaution(dual.caution, dual.tau * point.u, log_states, dual.prices.unscaled())
@@ -79,7 +79,7 @@ class SolvedCautions:
 class StartingPoint:
     """A first point and a guess of the mass (S,) its states should have."""
 
-    point: Point
+    point: DualIterate
     states: Array
 
 
@@ -104,7 +104,7 @@ def starting_point(dual: Dual, solved: SolvedCautions, target: Target) -> Starti
     return _priced(dual, StartingPoint(point, _marginal(dual, point)), target)
 
 
-def _suggested(dual: Dual, past: SolvedCaution) -> tuple[SolvedCaution, Point, float]:
+def _suggested(dual: Dual, past: SolvedCaution) -> tuple[SolvedCaution, DualIterate, float]:
     """A suggestion from solved cautions, its point and the bound that it gives."""
     dual.prices.warm_start(past.prices)
     point = dual.at(past.multipliers / dual.tau)
@@ -112,7 +112,9 @@ def _suggested(dual: Dual, past: SolvedCaution) -> tuple[SolvedCaution, Point, f
     return past, point, bound if np.isfinite(bound) else np.inf
 
 
-def _swept(dual: Dual, point: Point, wanted: Array, wanted_range: float = WANTED_RESIDUAL_RANGE) -> tuple[Point, float]:
+def _swept(
+    dual: Dual, point: DualIterate, wanted: Array, wanted_range: float = WANTED_RESIDUAL_RANGE
+) -> tuple[DualIterate, float]:
     """Soft sweeps towards a marginal whose logarithm is ``wanted`` (S,), and the range of the residual they left."""
     used = dual.problem.active_states
     for _ in range(MAX_SWEEPS):
@@ -123,7 +125,7 @@ def _swept(dual: Dual, point: Point, wanted: Array, wanted_range: float = WANTED
     return point, float(np.ptp((point.log_states - wanted)[used]))
 
 
-def _marginal(dual: Dual, point: Point) -> Array:
+def _marginal(dual: Dual, point: DualIterate) -> Array:
     """The state marginal of the point's policy, roughly."""
     problem = dual.problem
     policy = problem.completed(point.policy.reshape(problem.active.shape))
@@ -132,7 +134,7 @@ def _marginal(dual: Dual, point: Point) -> Array:
     return np.asarray((1 - PRIOR_SHARE) * states + PRIOR_SHARE * np.exp(dual.log_prior))
 
 
-def _planned(dual: Dual, point: Point, target: Target) -> StartingPoint:
+def _planned(dual: Dual, point: DualIterate, target: Target) -> StartingPoint:
     """Planning for the reward that makes a marginal even, and again for the marginal of its policy where that pays.
 
     It pays at low temperatures, where the plan is nearly the answer. Elsewhere the policies of two such rounds

@@ -24,7 +24,7 @@ from cautious.solvers.balance import balance_of
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.candidates import joined
 from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transport, formulate
-from cautious.solvers.interior_point.newton_directions import Newton, Point, mix, near_barriers, sides, step_lengths
+from cautious.solvers.interior_point.newton_directions import Iterate, Newton, mix, near_barriers, sides, step_lengths
 from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, System, edges_of
 from cautious.solvers.interior_point.sparse_cholesky import OutOfTime
 from cautious.solvers.interior_point.starting_points import KeptPoint, start
@@ -106,7 +106,7 @@ class InteriorPoint(Solver):
 
 def _run(problem: Problem, target: Target, form: Form, system: System, kept: KeptPoint) -> Iterator[Candidate]:
     try:
-        point: Point | None = kept.start(form, system) or start(problem, form, system)
+        point: Iterate | None = kept.start(form, system) or start(problem, form, system)
     except OutOfTime:
         return
     shares, best, best_gap = list(PROPOSAL_SHARES), None, np.inf
@@ -144,7 +144,7 @@ def _run(problem: Problem, target: Target, form: Form, system: System, kept: Kep
         yield candidate(problem, form, best)
 
 
-def _table(problem: Problem, point: Point, form: Form) -> Array:
+def _table(problem: Problem, point: Iterate, form: Form) -> Array:
     return np.asarray(spread_to(problem.active, point.primal[: form.reward.size] / form.amount))
 
 
@@ -191,7 +191,7 @@ def own_gap(form: Form, newton: Newton) -> float:
     return gap
 
 
-def advance(form: Form, newton: Newton) -> Point | None:
+def advance(form: Form, newton: Newton) -> Iterate | None:
     """One predictor-corrector step; None when no progress is possible.
 
     A further correction (Gondzio) draws products that are far off towards the aim; as much of it is taken as lets the

@@ -62,7 +62,7 @@ class PriceSearch(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """A mixture and a bound after every priced problem."""
-        yield from _Search(problem, target, self.dispatch).run()
+        yield from _PriceSearchRun(problem, target, self.dispatch).run()
 
 
 @dataclass
@@ -78,7 +78,7 @@ class _Columns:
         return np.asarray(sum(weight * d for weight, d in zip(weights, self.occupancies, strict=True) if weight > 0))
 
 
-class _Search:
+class _PriceSearchRun:
     def __init__(self, problem: Problem, target: Target, dispatch: Dispatch) -> None:
         self.problem, self.target, self.dispatch = problem, target, dispatch
         self.priced = [term for term in problem.parts.limits if not term.risk.linear]

@@ -48,16 +48,16 @@ class LocalModels(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """One candidate per local model."""
-        walk = _Walk(problem, target)
-        yield Candidate(walk.policy)
+        iterate = _LocalModelsRun(problem, target)
+        yield Candidate(iterate.policy)
         for _ in range(MAX_STEPS):
-            answer = walk.step()
+            answer = iterate.step()
             if answer is None:
                 return
-            yield from walk.candidates(answer)
+            yield from iterate.candidates(answer)
 
 
-class _Walk:
+class _LocalModelsRun:
     """The present occupancy, and what is known of the unknown part around it."""
 
     def __init__(self, problem: Problem, target: Target) -> None:

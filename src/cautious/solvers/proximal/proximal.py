@@ -24,7 +24,7 @@ from cautious.risks.transport import TransportHint
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.candidates import adjusted_reward, joined
 from cautious.solvers.proximal.flow_system import ActivePart
-from cautious.solvers.proximal.proximal_newton import Search
+from cautious.solvers.proximal.proximal_newton import ProximalNewton
 from cautious.solvers.shape import Shape
 
 MAX_STEPS = 150
@@ -112,104 +112,104 @@ class Proximal(Solver):
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """Candidates when the estimated gap is done, or (without transport) has fallen a hundred times."""
         part = ActivePart(problem)
-        search = _begin(problem, part, target)
+        newton = _begin(problem, part, target)
         late, stalled, least = 0, 0, np.inf
         # pricing a marginal that is not yet optimal is a transport problem of its own
-        shown = 0.0 if search.arcs else np.inf
-        most_late = MAX_TRANSPORT_STEPS_WHEN_DONE if search.arcs else MAX_STEPS_WHEN_DONE
+        shown = 0.0 if newton.arcs else np.inf
+        most_late = MAX_TRANSPORT_STEPS_WHEN_DONE if newton.arcs else MAX_STEPS_WHEN_DONE
         for _ in range(MAX_STEPS):
-            gap = search.gap()
+            gap = newton.gap()
             if not np.isfinite(gap):
                 return
-            done = gap <= GAP_SHARE * self.margin * target.allowance(_objective(search))
+            done = gap <= GAP_SHARE * self.margin * target.allowance(_objective(newton))
             late, stalled = late + done, stalled + 1 if gap > 0.95 * least else 0
             least = min(gap, least)
             if done or gap <= shown / CANDIDATE_GAP_RATIO or target.clock.over:
-                yield candidate(search, target)
+                yield candidate(newton, target)
                 shown = gap
             if done:
                 # the certificate rejected it: mass that does not balance is far from a prior, which the gap leaves out
-                search.solve_further()
+                newton.solve_further()
             if target.clock.over or late > most_late or stalled > MAX_STEPS_WITHOUT_PROGRESS:
                 return
-            search.step(target.clock)
-        yield candidate(search, target)
+            newton.step(target.clock)
+        yield candidate(newton, target)
 
 
-def _begin(problem: Problem, part: ActivePart, target: Target) -> Search:
+def _begin(problem: Problem, part: ActivePart, target: Target) -> ProximalNewton:
     """From a neighbour's policy, blurred so that every pair carries mass; else from the uniform one."""
     policy, multipliers = uniform_policy(problem.active | ~problem.active_states[..., None]), None
     if target.start is not None and problem.usable(target.start.policy):
         policy = UNIFORM_SHARE * policy + (1 - UNIFORM_SHARE) * target.start.policy
         multipliers = target.start.multipliers
     policy = np.where(problem.active_states[..., None], policy, problem.default_rows)
-    return Search(problem, part, policy_occupancy(problem.mdp, policy, 1e-6).occupancy, multipliers)
+    return ProximalNewton(problem, part, policy_occupancy(problem.mdp, policy, 1e-6).occupancy, multipliers)
 
 
-def _objective(search: Search) -> float:
+def _objective(newton: ProximalNewton) -> float:
     """The objective of the present occupancy, about: transport is charged for the present flows."""
-    problem = search.problem
-    d = over_time(table(search))
+    problem = newton.problem
+    d = over_time(table(newton))
     value = problem.expected_return(d)
     for term in problem.parts.transports:
-        value -= term.weight * float(term.risk.cost @ search.arcs[0].flow)
+        value -= term.weight * float(term.risk.cost @ newton.arcs[0].flow)
     for separable in (*problem.parts.separable, *problem.parts.features):
         cost = separable.risk.value(d)
         value -= separable.weight * cost if np.isfinite(cost) else 0.0
     return value
 
 
-def table(search: Search) -> Array:
+def table(newton: ProximalNewton) -> Array:
     """The present occupancy (S, A) or (T, S, A), normalised."""
-    d = np.zeros(search.problem.active.size)
-    d[search.part.pairs] = search.d / search.d.sum()
-    return d.reshape(search.problem.active.shape)
+    d = np.zeros(newton.problem.active.size)
+    d[newton.part.pairs] = newton.d / newton.d.sum()
+    return d.reshape(newton.problem.active.shape)
 
 
-def cuts(search: Search) -> tuple[Any, ...]:
+def cuts(newton: ProximalNewton) -> tuple[Any, ...]:
     """For every term what its ``cut`` takes: the slopes at the present point."""
-    part, parts, row = search.part, search.problem.parts, 0
+    part, parts, row = newton.part, newton.problem.parts, 0
     found: list[Any] = [None] * len(parts.all)
-    unit = part.normaliser / search.unit
+    unit = part.normaliser / newton.unit
     for kinked in parts.l1_distances:
-        found[kinked.number] = search.kinks[kinked.number].slope / (unit * kinked.weight)
+        found[kinked.number] = newton.kinks[kinked.number].slope / (unit * kinked.weight)
     for square in parts.squares:
-        x, prior = part.entries_and_prior(search.d, square.risk)
+        x, prior = part.entries_and_prior(newton.d, square.risk)
         found[square.number] = x - prior
     for entropy in parts.entropies:
-        x, prior = part.entries_and_prior(search.d, entropy.risk)
+        x, prior = part.entries_and_prior(newton.d, entropy.risk)
         found[entropy.number] = np.log(x) - np.log(prior)
     for transport in parts.transports:
-        prices = search.arcs[0].prices[: transport.risk.shape[0]] / (unit * transport.weight)
+        prices = newton.arcs[0].prices[: transport.risk.shape[0]] / (unit * transport.weight)
         found[transport.number] = prices
     for feature in parts.features:
-        prices = search.slacks[0].price[row : row + len(feature.risk.names)]
-        # a copy: the search goes on with its own
+        prices = newton.slacks[0].price[row : row + len(feature.risk.names)]
+        # a copy: the method goes on with its own
         found[feature.number] = prices / (unit * feature.weight) if feature.risk.is_barrier else prices.copy()
         row += len(feature.risk.names)
     return tuple(found)
 
 
-def candidate(search: Search, target: Target) -> Candidate:
+def candidate(newton: ProximalNewton, target: Target) -> Candidate:
     """The policy of the present occupancy, and the best multipliers for its slopes, planned from the present ones."""
-    problem, part = search.problem, search.part
-    mdp, slopes = problem.mdp, cuts(search)
+    problem, part = newton.problem, newton.part
+    mdp, slopes = problem.mdp, cuts(newton)
     reward, warm = adjusted_reward(problem, slopes), None
     if not part.layered:
         values = np.zeros(mdp.n_states)
-        values[part.states] = search.v * search.unit + search.middle * part.unit_value
+        values[part.states] = newton.v * newton.unit + newton.middle * part.unit_value
         advantage = np.where(problem.active, reward + mdp.discount * mdp.expect_next(values), -np.inf)
         warm = Plan(np.argmax(advantage, axis=1), values, -np.inf, np.inf)
-    tolerance = 0.1 * GAP_SHARE * target.allowance(_objective(search))
+    tolerance = 0.1 * GAP_SHARE * target.allowance(_objective(newton))
     best = plan(mdp, reward, tolerance=tolerance, allowed=problem.kept, warm=warm, over=target.over)
     greedy = problem.completed(best.policy(mdp.n_actions))
-    d = table(search)
+    d = table(newton)
     policy = problem.completed(occupancy_policy(d, greedy, MIN_RELATIVE_MASS / part.states.size))
     if mdp.horizon == AVERAGE:
         policy = joined(problem, policy, d)
     # the certificate may price the marginal with the flow, instead of looking for one itself
     hints = {
-        term.number: TransportHint(search.arcs[0].flow / search.d.sum(), slopes[term.number])
+        term.number: TransportHint(newton.arcs[0].flow / newton.d.sum(), slopes[term.number])
         for term in problem.parts.transports
     }
     return Candidate(policy, Witness(best.values, slopes), states=over_time(d).sum(axis=1), hints=hints)

@@ -37,7 +37,7 @@ MIN_WARM_PRICE = 0.01
 MIN_CENTRING, MAX_CENTRING = 0.05, 0.8
 
 
-class Search:
+class ProximalNewton:
     """See the module's text; ``d`` (n,), ``z`` (n,), ``v`` (S,) and the blocks of ``proximal_terms``."""
 
     def __init__(self, problem: Problem, part: ActivePart, occupancy: Array, multipliers: Array | None) -> None:

@@ -30,7 +30,7 @@ Dispatch = Callable[[Problem, Target], Outcome]
 
 
 @dataclass(frozen=True)
-class Answer:
+class InnerAnswer:
     """No policy gets more than ``upper`` from an inner problem, as ``witness`` proves, and some policy gets ``lower``.
 
     ``plan`` or ``outcome`` is what it was read from: the policy, and where a neighbour starts.
@@ -52,19 +52,19 @@ class InnerProblems(ABC):
     """Solves inner problems one after another."""
 
     @abstractmethod
-    def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+    def solve(self, reward: Array, tolerance: float, near: InnerAnswer | None) -> InnerAnswer:
         """The inner problem of a reward table (S, A) up to an absolute gap, starting from a neighbour's answer."""
 
     @abstractmethod
-    def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
+    def decide(self, reward: Array, limit: float, finest: float, near: InnerAnswer | None) -> InnerAnswer:
         """As ``solve``, only until it is clear on which side of ``limit`` the optimum is, or to a gap of ``finest``."""
 
     @abstractmethod
-    def shifted(self, near: Answer, apart: Array) -> Answer:
+    def shifted(self, near: InnerAnswer, apart: Array) -> InnerAnswer:
         """Where to start if the multipliers are about so far apart (S,) from those of a neighbour's answer."""
 
     @abstractmethod
-    def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
+    def behaviour(self, answer: InnerAnswer, guess: Array | None) -> tuple[Array, Array] | None:
         """The policy of an answer, and its occupancy (S, A) as risks see it, if it has one.
 
         ``guess`` (S,) is one of the state marginal.
@@ -81,21 +81,21 @@ class PlannedProblems(InnerProblems):
             None if start is None else Plan(np.argmax(start.policy, axis=-1), start.multipliers, -np.inf, np.inf)
         )
 
-    def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+    def solve(self, reward: Array, tolerance: float, near: InnerAnswer | None) -> InnerAnswer:
         """The plan's values are the witness."""
         return self._planned(reward, tolerance, -np.inf, near)
 
-    def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
+    def decide(self, reward: Array, limit: float, finest: float, near: InnerAnswer | None) -> InnerAnswer:
         """One planning call that knows what it is compared with."""
         return self._planned(reward, finest, limit - finest, near)
 
-    def shifted(self, near: Answer, apart: Array) -> Answer:
+    def shifted(self, near: InnerAnswer, apart: Array) -> InnerAnswer:
         """A plan with such values."""
         assert near.plan is not None
         values = near.plan.values + apart
-        return Answer(np.inf, -np.inf, Witness(values), plan=Plan(near.plan.actions, values, -np.inf, np.inf))
+        return InnerAnswer(np.inf, -np.inf, Witness(values), plan=Plan(near.plan.actions, values, -np.inf, np.inf))
 
-    def _planned(self, reward: Array, tolerance: float, known: float, near: Answer | None) -> Answer:
+    def _planned(self, reward: Array, tolerance: float, known: float, near: InnerAnswer | None) -> InnerAnswer:
         warm = self.start if near is None else near.plan
         found = plan(
             self.problem.mdp,
@@ -106,9 +106,9 @@ class PlannedProblems(InnerProblems):
             known=known,
             over=self.over,
         )
-        return Answer(found.upper, found.lower, Witness(found.values), plan=found)
+        return InnerAnswer(found.upper, found.lower, Witness(found.values), plan=found)
 
-    def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
+    def behaviour(self, answer: InnerAnswer, guess: Array | None) -> tuple[Array, Array] | None:
         """The plan's actions."""
         assert answer.plan is not None
         mdp, policy = self.problem.mdp, answer.plan.policy(self.problem.mdp.n_actions)
@@ -133,7 +133,7 @@ class ConvexProblems(InnerProblems):
     ) -> None:
         self.problem, self.target, self.terms, self.dispatch = problem, target, terms, dispatch
 
-    def solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+    def solve(self, reward: Array, tolerance: float, near: InnerAnswer | None) -> InnerAnswer:
         """The best of all solvers until one is done."""
         part = self.problem.part(reward, self.terms)
         asked = self.target
@@ -147,9 +147,9 @@ class ConvexProblems(InnerProblems):
             if isinstance(outcome.witness, Witness)
             else Witness(np.zeros(part.mdp.occupancy_shape[:-1]))
         )
-        return Answer(outcome.upper if known else np.inf, lower, witness, outcome=outcome)
+        return InnerAnswer(outcome.upper if known else np.inf, lower, witness, outcome=outcome)
 
-    def decide(self, reward: Array, limit: float, finest: float, near: Answer | None) -> Answer:
+    def decide(self, reward: Array, limit: float, finest: float, near: InnerAnswer | None) -> InnerAnswer:
         """Finer and finer."""
         tolerance = FIRST_GAP_FACTOR * finest
         while True:
@@ -159,15 +159,15 @@ class ConvexProblems(InnerProblems):
                 return near
             tolerance = max(tolerance / GAP_REDUCTION, finest)
 
-    def shifted(self, near: Answer, apart: Array) -> Answer:
+    def shifted(self, near: InnerAnswer, apart: Array) -> InnerAnswer:
         """The neighbour's: what these solvers keep for each other is worth more than multipliers."""
         return near
 
-    def _start(self, near: Answer) -> Start | None:
+    def _start(self, near: InnerAnswer) -> Start | None:
         delivered = None if near.outcome is None else near.outcome.evaluated
         return None if delivered is None else Start(delivered.policy, near.witness.multipliers)
 
-    def behaviour(self, answer: Answer, guess: Array | None) -> tuple[Array, Array] | None:
+    def behaviour(self, answer: InnerAnswer, guess: Array | None) -> tuple[Array, Array] | None:
         """What the solvers delivered."""
         assert answer.outcome is not None
         delivered = answer.outcome.evaluated

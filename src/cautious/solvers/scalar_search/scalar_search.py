@@ -25,9 +25,9 @@ from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.scalar_search.inner_problems import (
-    Answer,
     ConvexProblems,
     Dispatch,
+    InnerAnswer,
     InnerProblems,
     PlannedProblems,
 )
@@ -62,28 +62,28 @@ class ScalarSearch(Solver):
         """The policy it climbs to, better ones and the cover when that is complete or has doubled."""
         convex = [(term.weight, term.risk) for term in problem.parts.without_scalars]
         inner = ConvexProblems(problem, target, convex, self.dispatch) if convex else PlannedProblems(problem, target)
-        yield from _Search(problem, target, inner, target.workspace.of(self.name, SearchHistory)).run()
+        yield from _ScalarSearchRun(problem, target, inner, target.workspace.of(self.name, SearchHistory)).run()
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _OpenBox:
     """A box to be settled; ``parent`` is a box around it that proves ``bound``."""
 
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     bound: float
     parent: Box
-    near: Answer
+    near: InnerAnswer
 
 
-class _Search:
+class _ScalarSearchRun:
     def __init__(self, problem: Problem, target: Target, inner: InnerProblems, past: SearchHistory) -> None:
         self.problem, self.target, self.inner = problem, target, inner
         self.scalars = [(term.weight, term.risk) for term in problem.parts.scalars]
         self.intervals = [risk.interval() for _, risk in self.scalars]
         self.past = past.of(self.intervals)
         self.best: Incumbent | None = None
-        self.heap: list[tuple[float, int, _Piece]] = []
+        self.heap: list[tuple[float, int, _OpenBox]] = []
         self.done: dict[int, Box] = {}
         self.number = count()
         self.solved = 0
@@ -103,7 +103,7 @@ class _Search:
         moved = self.past.moved(self.problem.caution, self.best)
         for box in moved or [Covered((lows, highs))]:
             near = answer if box.apart is None else self.inner.shifted(answer, box.apart)
-            self._push(_Piece(*box.ends, np.inf, whole, near))
+            self._push(_OpenBox(*box.ends, np.inf, whole, near))
         if self.target.watched:
             yield self._report()
         announced = FIRST_REPORT_BOXES
@@ -136,7 +136,7 @@ class _Search:
         assert self.best is not None
         return self.best.objective + self._share(BOX_GAP_SHARE)
 
-    def _solve(self, reward: Array, tolerance: float, near: Answer | None) -> Answer:
+    def _solve(self, reward: Array, tolerance: float, near: InnerAnswer | None) -> InnerAnswer:
         self.solved += 1
         return self.inner.solve(reward, tolerance, near)
 
@@ -148,7 +148,7 @@ class _Search:
             offset += weight * constant
         return reward, offset
 
-    def _climb(self) -> Answer:
+    def _climb(self) -> InnerAnswer:
         """From the best policy without the scalar risks to one that no change of its numbers improves: no proof."""
         start, answer = self.target.start, None
         numbers = self.past.ahead(self.problem.caution)
@@ -179,7 +179,7 @@ class _Search:
         assert answer is not None
         return answer
 
-    def _meet(self, answer: Answer) -> Array | None:
+    def _meet(self, answer: InnerAnswer) -> Array | None:
         """The occupancy of an answer's policy, which may be the best so far."""
         found = self.inner.behaviour(answer, None if self.best is None else self.best.states)
         if found is None:
@@ -204,10 +204,10 @@ class _Search:
             tuple(risk.around(d, room / weight) for weight, risk in self.scalars),
         )
 
-    def _push(self, piece: _Piece) -> None:
+    def _push(self, piece: _OpenBox) -> None:
         heappush(self.heap, (-piece.bound, next(self.number), piece))
 
-    def _settle(self, piece: _Piece) -> None:
+    def _settle(self, piece: _OpenBox) -> None:
         if piece.bound <= self._limit:
             self._keep(piece.parent)
             return
@@ -218,7 +218,7 @@ class _Search:
         for part in parts:
             self._push(part)
 
-    def _parted(self, piece: _Piece) -> list[_Piece] | None:
+    def _parted(self, piece: _OpenBox) -> list[_OpenBox] | None:
         """A box with the incumbent in it, cut so that only a small one still has it; None when it is that small."""
         assert self.best is not None
         lows, highs, boxes = piece.lows, piece.highs, []
@@ -231,10 +231,10 @@ class _Search:
             if lows[k] < high < highs[k]:
                 boxes.append((_replaced(lows, k, high), highs))
                 highs = _replaced(highs, k, high)
-        parts = [_Piece(*box, piece.bound, piece.parent, piece.near) for box in ((lows, highs), *boxes)]
+        parts = [_OpenBox(*box, piece.bound, piece.parent, piece.near) for box in ((lows, highs), *boxes)]
         return parts if boxes else None
 
-    def _bound(self, piece: _Piece) -> None:
+    def _bound(self, piece: _OpenBox) -> None:
         """Bound a box by its inner problem, as exactly as it takes; cut it when it may hold something better."""
         assert self.best is not None
         sides = list(zip(self.scalars, piece.lows, piece.highs, self.best.numbers, strict=True))
@@ -265,9 +265,9 @@ class _Search:
             (box.lows, _replaced(box.highs, k, t)),
             (_replaced(box.lows, k, t), box.highs),
         ):
-            self._push(_Piece(lows, highs, bound, box, answer))
+            self._push(_OpenBox(lows, highs, bound, box, answer))
 
-    def _cut(self, box: _Piece, lines: list[tuple[Array, float]], d: Array) -> tuple[int, float] | None:
+    def _cut(self, box: _OpenBox, lines: list[tuple[Array, float]], d: Array) -> tuple[int, float] | None:
         """Which scalar to cut, and where: the one whose line is furthest below the risk of the box's own policy."""
         lost = [
             weight * (risk.value(d) - float(np.sum(d * table)) - offset)

@@ -44,7 +44,7 @@ class Stopping:
         return self.over is not None and self.over()
 
 
-class Search:
+class PolicyIteration:
     """State of one planning call: the best bounds so far, and what was ``spent``, in sweeps over all pairs.
 
     Sweeps count the changes of the states in ``scope`` (S,). No reward that matters is larger than ``largest_reward``.
