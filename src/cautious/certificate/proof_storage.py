@@ -184,8 +184,9 @@ def _boxes(problem: Problem, boxes: tuple[Box, ...]) -> dict[str, Any]:
     number = 0
     for place, term in enumerate(problem.parts.without_scalars):
         cuts = [box.witness.cuts[place] for box in boxes]
-        if isinstance(term.risk, Limit):
-            arrays |= _priced(f"boxes.limit{number}.", term.risk, problem, cuts)
+        limit = problem.parts.limit_by_number.get(term.number)
+        if limit is not None:
+            arrays |= _priced(f"boxes.limit{number}.", limit, problem, cuts)
             number += 1
         else:
             arrays[f"boxes.line{term.number}"] = np.array([_full(term.risk, problem, cut) for cut in cuts])

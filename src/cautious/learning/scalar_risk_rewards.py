@@ -13,8 +13,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.problem import Problem
-from cautious.risks.base import ScalarRisk
-from cautious.risks.scalar import CVaR, Variance
+from cautious.risks.scalar import CVaR, RewardRisk, Variance
 
 BINS = 4096
 
@@ -23,7 +22,7 @@ BINS = 4096
 class Payoff:
     """``scalars``: (weight, risk) as in the task; ``at``: the number of each."""
 
-    scalars: tuple[tuple[float, Variance | CVaR], ...]
+    scalars: tuple[tuple[float, RewardRisk], ...]
     at: tuple[float, ...]
     discount: float
 
@@ -34,19 +33,17 @@ class Payoff:
         return tuple((weight, t) for (weight, risk), t in pairs if isinstance(risk, Variance))
 
     @cached_property
-    def tails(self) -> tuple[tuple[float, float, float], ...]:
-        """(weight, weight / (1 - level), t) of every CVaR."""
+    def tails(self) -> tuple[tuple[float, float], ...]:
+        """(weight / (1 - level), t) of every CVaR."""
         pairs = zip(self.scalars, self.at, strict=True)
-        return tuple((weight, weight / (1 - risk.level), t) for (weight, risk), t in pairs if isinstance(risk, CVaR))
+        return tuple((weight / (1 - risk.level), t) for (weight, risk), t in pairs if isinstance(risk, CVaR))
 
     def __call__(self, rewards: Array) -> Array:
         """What the learner is paid instead of these rewards."""
         paid = np.asarray(rewards, dtype=np.float64)
         penalty = np.zeros_like(paid)
-        for weight, m in self.squares:
-            penalty += weight * (paid - m) ** 2
-        for _, weight, t in self.tails:
-            penalty += weight * np.maximum(-paid - t, 0.0)
+        for (weight, risk), t in zip(self.scalars, self.at, strict=True):
+            penalty += weight * risk.cost(paid, t)
         return paid - (1 - self.discount) * penalty
 
     def range(self, low: float, high: float) -> tuple[float, float]:
@@ -54,13 +51,13 @@ class Payoff:
 
         It is concave: the smallest is at an end; the largest at an end, at a kink -t, or where the slope is zero.
         """
-        kinks = [-t for _, _, t in self.tails]
+        kinks = [-t for _, t in self.tails]
         points = [low, high, *kinks]
         if self.squares:
             curvature = 2 * (1 - self.discount) * sum(w for w, _ in self.squares)
             middle = 2 * (1 - self.discount) * sum(w * m for w, m in self.squares)
             # the slopes that the tails add to the payoff beyond all kinks, and just below each of them
-            slopes = [0.0, *((1 - self.discount) * sum(w for _, w, t in self.tails if -t >= kink) for kink in kinks)]
+            slopes = [0.0, *((1 - self.discount) * sum(w for w, t in self.tails if -t >= kink) for kink in kinks)]
             points += [(1 + slope + middle) / curvature for slope in slopes]
         found = self(np.clip(points, low, high))
         return float(found.min()), float(found.max())
@@ -68,7 +65,7 @@ class Payoff:
     @property
     def offset(self) -> float:
         """What the payoff leaves out of the objective: <d, payoff> / (1 - gamma) - offset, without convex risks."""
-        return sum(weight * t for weight, _, t in self.tails)
+        return sum(weight * risk.offset(t) for (weight, risk), t in zip(self.scalars, self.at, strict=True))
 
 
 class RewardLaw:
@@ -96,26 +93,21 @@ class RewardLaw:
         here = count > 0
         return total[here] / count[here], count[here] / count.sum()
 
-    def best_scalar(self, risk: Variance | CVaR) -> float:
+    def best_scalar(self, risk: RewardRisk) -> float:
         """The number at which the penalty of these rewards is smallest: their mean, or a quantile of their losses."""
         rewards, shares = self.atoms
-        if isinstance(risk, Variance):
-            return float(shares @ rewards)
-        # the smallest loss that is exceeded with probability at most 1 - level, up to the rounding of the sums
-        return float(-rewards[int(np.argmax(np.cumsum(shares) >= risk.level - 1e-12))])
+        return risk.best(rewards, shares)
 
-    def penalty(self, risk: Variance | CVaR, t: float) -> float:
-        """E[(r - t)^2], or t + E[(-r - t)_+] / (1 - level): the risk of these rewards if t is the best number."""
+    def penalty(self, risk: RewardRisk, t: float) -> float:
+        """The risk of these rewards if t is the best number."""
         rewards, shares = self.atoms
-        if isinstance(risk, Variance):
-            return float(shares @ (rewards - t) ** 2)
-        return t + float(shares @ np.maximum(-rewards - t, 0.0)) / (1 - risk.level)
+        return float(shares @ risk.cost(rewards, t)) + risk.offset(t)
 
-    def scalar_risk(self, risk: Variance | CVaR) -> float:
+    def scalar_risk(self, risk: RewardRisk) -> float:
         """The risk of a reward drawn from this law."""
         return self.penalty(risk, self.best_scalar(risk))
 
 
 def scalars_of(problem: Problem, d: Array) -> tuple[float, ...]:
     """The best number of every variance and CVaR, in units of rewards and losses."""
-    return tuple(risk.best(d) for _, risk in problem.terms if isinstance(risk, ScalarRisk))
+    return tuple(term.risk.best(d) for term in problem.parts.scalars)

@@ -26,7 +26,7 @@ from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Risk, Sum, terms_of
 from cautious.risks.returns import ReturnRisk
-from cautious.risks.scalar import CVaR, Variance
+from cautious.risks.scalar import RewardRisk
 
 # first states drawn to learn their distribution: as many as there are samples, at most
 MOST_START_DRAWS = 100_000
@@ -87,14 +87,14 @@ class Task:
         return tuple((self.caution * w, risk) for w, risk in terms if self.caution * w > 0)
 
     @cached_property
-    def scalars(self) -> tuple[tuple[float, Variance | CVaR], ...]:
+    def scalars(self) -> tuple[tuple[float, RewardRisk], ...]:
         """The terms that look at rewards."""
-        return tuple((w, risk) for w, risk in self.weighted if isinstance(risk, Variance | CVaR))
+        return tuple((w, risk) for w, risk in self.weighted if isinstance(risk, RewardRisk))
 
     @cached_property
     def others(self) -> tuple[tuple[float, Risk], ...]:
         """The terms that look at the occupancy alone."""
-        return tuple((w, risk) for w, risk in self.weighted if not isinstance(risk, Variance | CVaR))
+        return tuple((w, risk) for w, risk in self.weighted if not isinstance(risk, RewardRisk))
 
     @property
     def bound_by_user(self) -> bool:

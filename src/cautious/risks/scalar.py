@@ -16,6 +16,7 @@ share lines below their risk, one for every ``at``:
                the second before the smallest, and so are their averages.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -242,8 +243,35 @@ def _reach(distances: Array, weights: Array, room: float) -> float:
     return float(within[-1]) if within.size else 0.0
 
 
+class RewardRisk(UnboundRisk):
+    """A risk of the reward of one step: the minimum over a number t of  E[cost(r, t)] + offset(t)."""
+
+    convex = False
+    smooth = False
+
+    @abstractmethod
+    def number_of(self, reward: float) -> float:
+        """The best number if this reward is always paid."""
+
+    @abstractmethod
+    def cost(self, rewards: Array, t: float) -> Array:
+        """What every reward adds to the mean."""
+
+    @abstractmethod
+    def offset(self, t: float) -> float:
+        """The part that does not depend on rewards."""
+
+    @abstractmethod
+    def best(self, rewards: Array, shares: Array) -> float:
+        """The best number for rewards in descending order, which are paid with these shares."""
+
+    @abstractmethod
+    def grid_loss(self, step: float) -> float:
+        """By how much the nearest number of a grid with this step exceeds the minimum, at most."""
+
+
 @dataclass(frozen=True)
-class Variance(UnboundRisk):
+class Variance(RewardRisk):
     """Variance of the reward of one step under the occupancy, outcomes included (not of the return).
 
     Examples
@@ -255,8 +283,26 @@ class Variance(UnboundRisk):
     """
 
     summary = "the variance of the reward of one step, in squared units of reward"
-    convex = False
-    smooth = False
+
+    def number_of(self, reward: float) -> float:
+        """A mean."""
+        return reward
+
+    def cost(self, rewards: Array, t: float) -> Array:
+        """(r - t)^2."""
+        return np.asarray((rewards - t) ** 2)
+
+    def offset(self, t: float) -> float:
+        """Nothing."""
+        return 0.0
+
+    def best(self, rewards: Array, shares: Array) -> float:
+        """The mean."""
+        return float(shares @ rewards)
+
+    def grid_loss(self, step: float) -> float:
+        """The square of half a step."""
+        return step * step / 4
 
     def bind(self, mdp: MDP) -> RewardVariance:
         """The variance in this model."""
@@ -272,7 +318,7 @@ class Variance(UnboundRisk):
 
 
 @dataclass(frozen=True)
-class CVaR(UnboundRisk):
+class CVaR(RewardRisk):
     """Expected shortfall of the per-step reward: the mean loss -r over the worst 1 - level share; level in [0, 1).
 
     Examples
@@ -287,13 +333,31 @@ class CVaR(UnboundRisk):
     fields_in_files: ClassVar = {"level": "share"}
 
     level: float
-    convex = False
-    smooth = False
 
     @property
     def label(self) -> str:
         """The name and the level, as of the bound risk."""
         return f"CVaR({self.level!r})"
+
+    def number_of(self, reward: float) -> float:
+        """A loss."""
+        return -reward
+
+    def cost(self, rewards: Array, t: float) -> Array:
+        """(-r - t)_+ / (1 - level)."""
+        return np.asarray(np.maximum(-rewards - t, 0.0) / (1 - self.level))
+
+    def offset(self, t: float) -> float:
+        """The number itself."""
+        return t
+
+    def best(self, rewards: Array, shares: Array) -> float:
+        """The smallest loss that is exceeded with probability at most 1 - level, up to the rounding of the sums."""
+        return float(-rewards[int(np.argmax(np.cumsum(shares) >= self.level - 1e-12))])
+
+    def grid_loss(self, step: float) -> float:
+        """The risk changes by at most the level for every unit of t."""
+        return self.level * step
 
     def bind(self, mdp: MDP) -> Shortfall:
         """The shortfall in this model."""

@@ -19,7 +19,7 @@ from cautious.learning.task import Task, checked_task
 from cautious.models.logged import LoggedMDP
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
-from cautious.risks.base import Risk, ScalarRisk, Sum
+from cautious.risks.base import Risk, Sum
 from cautious.solution import Solution
 from cautious.solvers.solve import solve
 from cautious.status import Status
@@ -131,11 +131,10 @@ def _robust_policy(problem: Problem, worst: WorstCase, scalars: tuple[float, ...
     task, logged = worst.task, problem.mdp
     paid = worst.means(Payoff(task.scalars, scalars, task.discount))
     slope = np.zeros(logged.shape)
-    for weight, term in problem.terms:
-        if not isinstance(term, ScalarRisk):
-            with np.errstate(all="ignore"):
-                gradient = np.asarray(term.gradient(found.occupancy))
-            slope += (1 - task.discount) * weight * np.where(np.isfinite(gradient), gradient, 0.0)
+    for term in problem.parts.without_scalars:
+        with np.errstate(all="ignore"):
+            gradient = np.asarray(term.risk.gradient(found.occupancy))
+        slope += (1 - task.discount) * term.weight * np.where(np.isfinite(gradient), gradient, 0.0)
     v = worst.models.plan(paid - slope.ravel(), problem.permitted | ~problem.permitted.any(axis=1, keepdims=True))
     pessimistic = MDP(
         worst.models.worst_matrix(v),

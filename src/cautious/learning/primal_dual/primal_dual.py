@@ -19,7 +19,6 @@ from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.statements.table_bound import TableBoundRun
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task, start_distribution
-from cautious.risks.scalar import Variance
 
 TABLE_PIECE = 400_000
 MOST_SWEEPS_PER_PIECE = 25
@@ -88,7 +87,7 @@ class PrimalDualRun(Run):
         """Numbers to begin with, spread over the rewards for a mean and over the losses for a quantile."""
         low, high = self.task.reward_range
         reward = low + (high - low) * (stage + 0.5) / max(1, self.starts)
-        return [reward if isinstance(risk, Variance) else -reward for _, risk in self.task.scalars]
+        return [risk.number_of(reward) for _, risk in self.task.scalars]
 
     def _begin_stage(self, at: list[float]) -> None:
         stage, whole = len(self.tried), self.samples - self.spent

@@ -9,7 +9,6 @@ from scipy.special import logsumexp
 from cautious.arrays import Array, Mask
 from cautious.learning.task import Task
 from cautious.risks.base import Risk
-from cautious.risks.scalar import Variance
 from cautious.risks.separable import EntropicRisk
 
 Terms = Sequence[tuple[float, Risk | None]]
@@ -51,7 +50,7 @@ def sure_bound(task: Task) -> float:
         return np.inf
     high = task.padded_range[1]
     # a variance is at least 0, a CVaR at least the smallest loss
-    scalars = sum(-weight * high for weight, risk in task.scalars if not isinstance(risk, Variance))
+    scalars = sum((weight * risk.offset(-high) for weight, risk in task.scalars), 0.0)
     bound = found.bound(np.full(task.shape, high), domain, task.discount) - scalars
     return bound + RELATIVE_SLACK * abs(bound)
 

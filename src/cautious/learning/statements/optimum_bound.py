@@ -32,7 +32,6 @@ from cautious.learning.task import Task
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.risks.base import Sum
-from cautious.risks.scalar import Variance
 from cautious.risks.separable import SeparableRisk
 
 START_DELTA = 0.1 * UPPER_DELTA
@@ -76,10 +75,9 @@ def _grid(task: Task, mixed: bool) -> tuple[list[tuple[float, ...]], float]:
     steps = max(2, int((MIXED_GRID_STEPS if mixed else PLAIN_GRID_STEPS) ** (1 / len(task.scalars))))
     axes, loss = [], 0.0
     for weight, risk in task.scalars:
-        ends = (low, high) if isinstance(risk, Variance) else (-high, -low)
-        axes.append([float(t) for t in np.linspace(*ends, steps + 1)])
-        h = (high - low) / steps
-        loss += weight * (h * h / 4 if isinstance(risk, Variance) else risk.level * h)
+        ends = sorted((risk.number_of(low), risk.number_of(high)))
+        axes.append([float(t) for t in np.linspace(ends[0], ends[1], steps + 1)])
+        loss += weight * risk.grid_loss((high - low) / steps)
     return list(product(*axes)), loss
 
 

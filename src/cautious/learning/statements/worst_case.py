@@ -24,7 +24,6 @@ from cautious.learning.statements.confidence_set import ConfidenceSet, Transitio
 from cautious.learning.task import Task
 from cautious.models.logged import LoggedMDP
 from cautious.risks.features import PlannedFeatures
-from cautious.risks.scalar import Variance
 
 # of delta, for the laws of the next states; the rest is for the payments
 TRANSITION_SHARE = 0.5
@@ -56,7 +55,7 @@ class WorstCase:
         """The points of the grid next to the numbers of variances and CVaRs."""
         low, high = self.task.padded_range
         step = max(high - low, 1e-300) / SCALAR_GRID_STEPS
-        firsts = [low if isinstance(risk, Variance) else -high for _, risk in self.task.scalars]
+        firsts = [min(risk.number_of(low), risk.number_of(high)) for _, risk in self.task.scalars]
         return tuple(
             first + step * float(np.clip(np.round((t - first) / step), 0, SCALAR_GRID_STEPS))
             for first, t in zip(firsts, scalars, strict=True)

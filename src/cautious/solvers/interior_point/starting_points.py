@@ -19,7 +19,6 @@ from cautious.checks import picked, spread_to, state_sums_of
 from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
-from cautious.risks.separable import SeparableRisk
 from cautious.solvers.interior_point.barrier_program import FeatureRows, Form
 from cautious.solvers.interior_point.newton_directions import Iterate, Newton, near_barriers, step_lengths
 from cautious.solvers.interior_point.newton_matrix import System
@@ -124,9 +123,9 @@ def start(problem: Problem, form: Form, system: System) -> Iterate:
 
 def _prior_policy(problem: Problem) -> Array:
     """What the first prior of pairs does; without one, everything alike."""
-    for _, risk in problem.terms:
-        if isinstance(risk, SeparableRisk) and not risk.on_states:
-            return occupancy_policy(np.where(problem.active, risk.prior, 0.0), problem.default_rows)
+    for term in problem.parts.separable:
+        if not term.risk.on_states:
+            return occupancy_policy(np.where(problem.active, term.risk.prior, 0.0), problem.default_rows)
     return problem.default_rows
 
 
