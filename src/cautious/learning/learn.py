@@ -16,9 +16,11 @@ from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.learning.primal_dual.primal_dual import PrimalDual
 from cautious.learning.printed.algorithm_1 import AlgorithmOne
 from cautious.learning.printed.algorithm_2 import AlgorithmTwo
+from cautious.learning.return_risks import has_return_risk, learn_return_risk
 from cautious.learning.task import Task, make_task
 from cautious.models.logged import LoggedMDP
 from cautious.models.simulators import Simulator
+from cautious.models.tabular import MDP
 from cautious.risks.base import Risk
 from cautious.runtime.executors import checked_executor
 from cautious.solution import Solution
@@ -111,19 +113,34 @@ def learn(
                 raise IncompatibleError(f"{name} is for simulators: nothing is drawn from a log; leave it out")
         with threadpool_limits(limits=1):
             return learn_from_log(simulator, risk, caution, seed, robust)
-    task = make_task(simulator, risk, caution, samples, seed)
     if not robust:
         raise IncompatibleError("robust is for logs: samples are drawn of every pair of a simulator; leave it out")
     if callback is not None and not callable(callback):
         raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
     checked_executor(executor)
+    limit = call_timeout_seconds
+    if limit is not None:
+        limit = as_number("call_timeout_seconds", limit, 0.0, open_ends="(")
+    if has_return_risk(risk, caution) and not isinstance(simulator, MDP):
+        with threadpool_limits(limits=1):
+            return learn_return_risk(
+                simulator,
+                risk,
+                caution,
+                samples,
+                method,
+                seed,
+                checkpoint,
+                callback,
+                executor,
+                as_number("checkpoint_seconds", checkpoint_seconds, 0.0),
+                limit,
+            )
+    task = make_task(simulator, risk, caution, samples, seed)
     chosen, why = choose(task, method)
     refusal = chosen.refusal(task)
     if refusal is not None:
         raise IncompatibleError(f"{chosen.name} cannot learn this: {refusal}")
-    limit = call_timeout_seconds
-    if limit is not None:
-        limit = as_number("call_timeout_seconds", limit, 0.0, open_ends="(")
     with threadpool_limits(limits=1):
         loop = Loop(
             task,

@@ -233,8 +233,8 @@ def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, 
     for _, term in task.weighted:
         if isinstance(term, ReturnRisk):
             raise IncompatibleError(
-                f"ca.learn does not learn {term.label}, a risk of the return; count a model (ca.from_transitions) and "
-                "solve that: ca.solve(ca.Problem(mdp, risk))"
+                f"the rows of a log prove nothing about {term.label}, a risk of the return; solve the counted model: "
+                "ca.solve(ca.Problem(mdp, risk))"
             )
     # binding checks the kind of risk and its data
     _ = task._bound

@@ -56,6 +56,7 @@ from cautious.report.words import (
     is_counted,
     is_deterministic,
     is_neutral,
+    is_of_return,
     number,
     percent,
     return_words,
@@ -237,6 +238,7 @@ def _figures(solution: Solution, comparison: NeutralComparison | None) -> str:
         notes.append(NO_RISK_DATA)
     if (
         comparison.is_other
+        and not is_of_return(solution)
         and solution.horizon != AVERAGE
         and chosen.quantiles[LOW_QUANTILE] < comparison.neutral.quantiles[LOW_QUANTILE]
     ):

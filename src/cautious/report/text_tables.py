@@ -17,6 +17,7 @@ from cautious.report.accuracy import shares_of_time, shown_objective, shown_retu
 from cautious.report.barriers import PLAIN_RISK, RiskFigure, requirements_of, risk_figure
 from cautious.report.limit_words import is_share, measure_words, shown_constraints
 from cautious.report.over_steps import as_one_table
+from cautious.report.return_drawing import is_drawable
 from cautious.report.trade_off import NeutralComparison, Step
 from cautious.report.words import (
     action_name,
@@ -97,6 +98,13 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     return Table(title, ("figure", "simulated", "exact"), rows)
 
 
+def quantile_of(evaluation: Evaluation, percent: int) -> float:
+    """A quantile of the return as it is computed: the middle of its bounds."""
+    assert evaluation.exact_returns is not None
+    low, high = evaluation.exact_returns.quantile(percent / 100)
+    return 0.5 * (low + high)
+
+
 def frontier_table(frontier: Iterable[Solution], unit: str = "") -> Table:
     """One row per solution; at caution 0 too the risk is that of the policy, where its problem is known.
 
@@ -167,9 +175,10 @@ def figures_table(solution: Solution, comparison: NeutralComparison | None) -> T
         what = "mean reward of a run" if solution.horizon == AVERAGE else "return"
         if own is not None:
             figures.append((f"standard deviation of the {what} ({kind}){unit}", own, other))
+        computed = all(is_drawable(one.exact_returns) for one in both)
         for level in (5, 50, 95):
-            name = f"{level} % quantile of the {what} (simulated){unit}"
-            figures.append((name, both[0].quantiles[level], both[1].quantiles[level]))
+            name = f"{level} % quantile of the {what} ({'computed' if computed else 'simulated'}){unit}"
+            figures.append((name, *(quantile_of(one, level) if computed else one.quantiles[level] for one in both)))
     if comparison is None or not comparison.is_other:
         return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
     rows = tuple((name, number(one), number(other)) for name, one, other in figures)

@@ -156,6 +156,11 @@ def is_barrier_label(label: str) -> bool:
     return all(risk.kind in ("SafeSet", "TaskFloors") for risk in risks_in(label))
 
 
+def is_of_return(solution: Solution) -> bool:
+    """Whether its risk is one of the return of an episode."""
+    return not is_neutral(solution) and any(one.kind.startswith("Return") for one in risks_in(solution.risk_label))
+
+
 def is_logged(mdp: MDP) -> TypeGuard[LoggedMDP]:
     """Whether the model was counted from a log."""
     return isinstance(mdp, LoggedMDP)

@@ -220,8 +220,8 @@ def test_what_cannot_be_asked_is_refused(swim, solutions):
         ca.verify(solved)
     with pytest.raises(ca.InputError, match=r"solution\.agent\(\)"):
         solved.predict(0)
-    with pytest.raises(ca.IncompatibleError, match="does not learn ReturnCVaR"):
-        ca.learn(swim.simulator(), cvar, caution=1.0, samples=2000)
+    with pytest.raises(ca.IncompatibleError, match="only plug-in learns ReturnCVaR"):
+        ca.learn(swim.simulator(), cvar, caution=1.0, samples=2000, method="primal-dual")
     with pytest.raises(ca.IncompatibleError, match="rewards of the outcomes"):
         ca.Problem(ca.MDP(swim.transitions, swim.rewards, 0.9, reward_square=swim.rewards**2 + 1), cvar)
     with pytest.raises(ca.IncompatibleError, match="discount"):
