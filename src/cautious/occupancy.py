@@ -23,15 +23,12 @@ from cautious.horizons.expected_visits import expected_visits
 from cautious.horizons.finite import occupancy_over_time
 from cautious.horizons.stationary import stationary_occupancy
 from cautious.horizons.visits import PolicyOccupancy
-from cautious.models.chains import Chain, chain_of
+from cautious.models.chains import MAX_REFINEMENTS, MIN_RESIDUAL_RATIO, Chain, chain_of
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 
 MAX_ERROR = 0.5
-MAX_REFINEMENTS = 8
-# one Krylov solve is asked to reduce the residual at most to this share of it: rounding spoils its own estimate
-MIN_RESIDUAL_RATIO = 1e-10
 
 
 class LaterOccupancy:

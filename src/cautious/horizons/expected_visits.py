@@ -13,15 +13,12 @@ import numpy as np
 from cautious._core.rows import ending_actions
 from cautious.arrays import Array, Mask
 from cautious.horizons.visits import PolicyOccupancy
-from cautious.models.chains import Chain, OrderedChain, chain_of, ordered
+from cautious.models.chains import MAX_REFINEMENTS, MIN_RESIDUAL_RATIO, Chain, OrderedChain, chain_of, ordered
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 
-MAX_REFINEMENTS = 8
 # residuals of this share of the visits are rounding
 ROUNDING = 16 * EPS
-# one Krylov solve is asked to reduce the residual at most to this share of it: rounding spoils its own estimate
-MIN_RESIDUAL_RATIO = 1e-10
 # numbers of steps need no precision; proved ones are so much larger
 STEPS_PRECISION = 1e-3
 MAX_SHORTFALL = 0.5

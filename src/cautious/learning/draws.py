@@ -311,8 +311,9 @@ class Draws:
         while done < count and (part := self.kept.get(self.calls + done // per_call)) is not None:
             parts.append(part)
             done += part[0].size
-        rest = [None if asked is None else asked[done:] for asked in (states, actions)]
-        for part in self._drawn(self._orders(self.calls + done // per_call, count - done, *rest, per_call)):
+        states_left, actions_left = (None if asked is None else asked[done:] for asked in (states, actions))
+        first = self.calls + done // per_call
+        for part in self._drawn(self._orders(first, count - done, states_left, actions_left, per_call)):
             if self.table is None:
                 self.kept[self.calls + done // per_call] = part
                 self.pending += 0 if states is None else part[0].size

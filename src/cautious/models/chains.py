@@ -27,7 +27,9 @@ MAX_DENSE_STATES = 300
 # a factor of a sparse matrix costs about the cube of its widest level; up to here it is cheaper than a Krylov method
 MAX_CHEAP_WIDTH = 400
 MAX_KRYLOV_STEPS = 300
-MAX_REFINEMENTS = 8
+# solves of one system, each for the residual of the last; one is asked to reduce the residual at most to this share of
+# it, because rounding spoils its own estimate
+MAX_REFINEMENTS, MIN_RESIDUAL_RATIO = 8, 1e-10
 
 
 def factors_are_cheap(mdp: MDP) -> bool:

@@ -52,8 +52,8 @@ def draw_return(
         )
         axes.axvline(one.expectation, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
     _, colour, marked = series[-1]
-    for share in MARKED_SHARES:
-        axes.axvline(np.mean(marked.quantile(share)), color=colour, linewidth=1.0, linestyle=":")
+    for below in MARKED_SHARES:
+        axes.axvline(np.mean(marked.quantile(below)), color=colour, linewidth=1.0, linestyle=":")
     low, high = marked.cvar(level)
     tail = f"mean of the worst {percent_of(1 - level)}: {number(-0.5 * (low + high), 4)}"
     axes.plot([-0.5 * (low + high)], [0.0], "^", color=colour, markersize=9, clip_on=False, label=tail, zorder=5)

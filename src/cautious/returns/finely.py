@@ -75,7 +75,7 @@ def _followed(earnings: Earnings, policy: MemoryPolicy, width: float) -> ReturnD
         moves += outcomes * cells.shape[1]
         if n_cells > MOST_CELLS or moves > MOST_MOVES:
             left = policy.n_steps - t - 1
-            return max(n_cells / MOST_CELLS, (moves + left * outcomes * n_cells) / MOST_MOVES)
+            return float(max(n_cells / MOST_CELLS, (moves + left * outcomes * n_cells) / MOST_MOVES))
         moved = _empty(n_cells)
         kernels.move_cells(*asked, place, cells, next_low, next_high, next_place, moved)
         cells, (low, high, place, left_out) = moved, _trimmed(moved[0], next_low, next_high, next_place)

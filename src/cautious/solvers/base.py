@@ -130,6 +130,10 @@ class Target:
         return self.tolerance * max(1.0, abs(objective)) if np.isfinite(objective) else self.tolerance
 
 
+# what solves a problem inside of another one: ``choose.dispatch``
+Dispatch = Callable[[Problem, Target], "Outcome"]
+
+
 class Solver(ABC):
     """Proposes policies and witnesses; see the module's text.
 

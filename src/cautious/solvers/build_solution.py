@@ -13,12 +13,10 @@ from cautious.risks.limits import Limit
 from cautious.solution import ConstraintValue, Solution
 from cautious.solvers.base import Outcome, Target
 from cautious.solvers.findings import Findings
-from cautious.solvers.limits.conflicts import ALONE_TOLERANCE
+from cautious.solvers.limits.conflicts import ALONE_TOLERANCE, MIN_RELATIVE_WEIGHT
 from cautious.solvers.return_risk.return_limits import LimitedReturn
 from cautious.status import Status
 
-# a barrier with a smaller share of the largest weight of a conflict plays no part in it
-MIN_RELATIVE_WEIGHT = 1e-6
 # relative differences of a bound and the best value that six digits do not show
 MAX_HIDDEN_SHARE = 1e-5
 

@@ -7,7 +7,7 @@ objective, which is at first taken to be as large as it is without limits and ri
 slack that rounding hides, and a weight that is too large loses too much.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +17,9 @@ from cautious.checks import state_sums_of
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
-from cautious.solvers.base import Candidate, Outcome, Solver, Target, Workspace
+from cautious.solvers.base import Candidate, Dispatch, Outcome, Solver, Target, Workspace
 from cautious.solvers.limits.touching_limits import touching_limits
 from cautious.solvers.shape import Shape
-
-Dispatch = Callable[[Problem, Target], Outcome]
 
 # shares of the allowed gap: what all barriers may lose together, and what the inner problem is solved to
 BARRIER_SHARE, INNER_GAP_SHARE = 0.05, 0.8

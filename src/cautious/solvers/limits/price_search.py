@@ -22,10 +22,9 @@ from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
 from cautious.risks.base import Risk, Structure, terms_of
 from cautious.risks.limits import LimitWitness
-from cautious.solvers.base import Candidate, Outcome, Solver, Start, Target, Workspace
+from cautious.solvers.base import Candidate, Dispatch, Outcome, Solver, Start, Target, Workspace
 from cautious.solvers.column_generation.restricted_master import Mixture, RestrictedMaster
 from cautious.solvers.feature_rows import Rows
-from cautious.solvers.limits.linear_limits import Dispatch
 from cautious.solvers.shape import Shape
 
 MAX_ROUNDS = 120

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.certificate.bounds import Conflict, Witness, linear_problem
+from cautious.certificate.bounds import Conflict, Witness, linear_problem, requirement_rows
 from cautious.checks import states_of
 from cautious.errors import IncompatibleError
 from cautious.horizons.average import relative_values
@@ -94,14 +94,11 @@ class TouchingLimits:
 def touching_limits(problem: Problem, target: Target) -> TouchingLimits | None:
     """The limits that touch, and the pairs that keep all of them; None if no limit does."""
     limits, conflicts, total = {}, [], np.zeros(problem.mdp.shape)
-    place = sum(term.risk.floors.size for term in problem.parts.barriers)
-    n_rows = sum(risk.floors.size for risk in problem.parts.requirements)
+    rows = requirement_rows(problem)
+    n_rows = max((own.stop for own in rows.values()), default=0)
     for term in problem.parts.limits:
         limit = term.risk
-        if limit.barrier is None:
-            continue
-        first, place = place, place + limit.barrier.floors.size
-        if place > first + 1:
+        if limit.barrier is None or limit.barrier.floors.size > 1:
             continue
         size = _size(limit)
         table = limit.barrier.weighted(np.ones(1)) / size
@@ -113,7 +110,7 @@ def touching_limits(problem: Problem, target: Target) -> TouchingLimits | None:
         total += table
         if room <= MAX_MISSING:
             weights = np.zeros(n_rows)
-            weights[first] = 1 / size
+            weights[rows[term.number]] = 1 / size
             conflict = Conflict(weights, best.values)
             conflicts.append(Candidate(best.policy(problem.mdp.n_actions), conflict=conflict))
     if not limits:

@@ -4,7 +4,6 @@ Without convex terms an inner problem is one planning call; otherwise it is a pr
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,15 +17,12 @@ from cautious.occupancy import policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Risk
-from cautious.solvers.base import Outcome, Start, Target
+from cautious.solvers.base import Dispatch, Outcome, Start, Target
 
 # of a behaviour that is not yet delivered, in the 1-norm
 OCCUPANCY_ACCURACY = 1e-7
 # the first gap in units of the finest one, and what it is divided by when that decides nothing
 FIRST_GAP_FACTOR, GAP_REDUCTION = 5e3, 30.0
-
-
-Dispatch = Callable[[Problem, Target], Outcome]
 
 
 @dataclass(frozen=True)

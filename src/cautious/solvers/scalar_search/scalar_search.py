@@ -23,10 +23,9 @@ from cautious.certificate.bounds import Box, Cover
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.problem import Problem
 from cautious.risks.base import Structure
-from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.base import Candidate, Dispatch, Solver, Target
 from cautious.solvers.scalar_search.inner_problems import (
     ConvexProblems,
-    Dispatch,
     InnerAnswer,
     InnerProblems,
     PlannedProblems,
