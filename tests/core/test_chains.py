@@ -145,7 +145,10 @@ def test_bicgstab_stops_at_numbers_that_are_not_finite():
 
 
 def chain_of_blocks(rng, sizes):
-    """A chain (S, S) that leaves its blocks forwards only, and loses mass in each."""
+    """A chain (S, S) that leaves its blocks forwards only, and loses mass in each; its states are shuffled.
+
+    With it an order of its states in which that is so, and the number of the block of each state.
+    """
     n, first = sum(sizes), 0
     dense = np.zeros((n, n))
     for size in sizes:
@@ -157,7 +160,11 @@ def chain_of_blocks(rng, sizes):
             rng.random((size, n - first - size)) < 0.2
         )
         first += size
-    return 0.95 * dense / np.maximum(dense.sum(axis=1), 1.0)[:, None]
+    dense *= 0.95 / np.maximum(dense.sum(axis=1), 1.0)[:, None]
+    order, block = rng.permutation(n), np.empty(n, np.int64)
+    block[order] = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.argsort(order)
+    return dense[np.ix_(place, place)], order, block
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
@@ -165,18 +172,25 @@ def chain_of_blocks(rng, sizes):
 @pytest.mark.parametrize("sizes", [(1,), (1, 1, 1, 1), (5,), (3, 1, 1, 40, 2), (100, 1, 100)])
 def test_substitution_solves_block_after_block(sizes, transposed, kind):
     rng = np.random.default_rng(sum(sizes))
-    dense = chain_of_blocks(rng, sizes)
+    dense, order, block = chain_of_blocks(rng, sizes)
     right, x = rng.normal(size=len(dense)), np.empty(len(dense))
-    chains.substitute(*csr_of(dense, kind), max(sizes), transposed, right, x)
+    chains.substitute(*csr_of(dense, kind), order, block, max(sizes), transposed, right, x)
     system = np.eye(len(dense)) - (dense.T if transposed else dense)
     np.testing.assert_allclose(x, np.linalg.solve(system, right), rtol=1e-10, atol=1e-12)
 
 
 def test_substitution_refuses_longer_cycles_than_were_announced():
-    rng = np.random.default_rng(0)
-    csr, right = csr_of(chain_of_blocks(rng, (2, 5, 1))), np.ones(8)
+    dense, order, block = chain_of_blocks(np.random.default_rng(0), (2, 5, 1))
     with pytest.raises(ValueError, match="needs"):
-        chains.substitute(*csr, 4, False, right, np.empty(8))
+        chains.substitute(*csr_of(dense), order, block, 4, False, np.ones(8), np.empty(8))
+
+
+def test_substitution_refuses_an_order_that_leads_back():
+    dense, order, block = chain_of_blocks(np.random.default_rng(0), (2, 5, 1))
+    # the last state is reached from earlier blocks
+    dense[order[7], order[0]] = 0.1
+    with pytest.raises(ValueError, match="needs"):
+        chains.substitute(*csr_of(dense), order, block, 5, False, np.ones(8), np.empty(8))
 
 
 def test_bad_arguments_are_refused():
@@ -185,7 +199,7 @@ def test_bad_arguments_are_refused():
     room, gain, policy = room_for(9, 81, np.int32), np.empty(9), np.full(27, 1 / 3)
     chain, right, work = csr_of(random_chain(rng)), np.ones(12), np.empty((chains.WORK_VECTORS, 12))
     weight, inverse, x = chain[2].copy(), np.ones(12), np.empty(12)
-    system = (*chain[:2], weight, inverse, False)
+    system, order = (*chain[:2], weight, inverse, False), (np.arange(12), np.zeros(12, np.int64))
     refused = {
         "little room": lambda: chains.choose_rows(*csr, reward, actions, *room_for(9, 3, np.int32), gain),
         "little room to mix": lambda: chains.mix_rows(
@@ -200,9 +214,10 @@ def test_bad_arguments_are_refused():
         "short answer": lambda: chains.bicgstab(*system, right, 0.0, 5, x[:11], work),
         "little work": lambda: chains.bicgstab(*system, right, 0.0, 5, x, work[:5]),
         "negative steps": lambda: chains.bicgstab(*system, right, 0.0, -1, x, work),
-        "a short solution": lambda: chains.substitute(*chain, 5, False, right, x[:11]),
-        "no states in a block": lambda: chains.substitute(*chain, 0, False, right, x),
-        "a block that is too large": lambda: chains.substitute(*chain, chains.MAX_BLOCK + 1, False, right, x),
+        "a state that is none": lambda: chains.substitute(*chain, order[0] + 1, order[1], 5, False, right, x),
+        "a short solution": lambda: chains.substitute(*chain, *order, 5, False, right, x[:11]),
+        "no states in a block": lambda: chains.substitute(*chain, *order, 0, False, right, x),
+        "a block that is too large": lambda: chains.substitute(*chain, *order, chains.MAX_BLOCK + 1, False, right, x),
         "short weights": lambda: chains.scaled_rows(*chain, GAMMA, weight[:3], inverse),
         "short flow": lambda: chains.missing_flow(*chain, GAMMA, right, x, x[:3]),
     }

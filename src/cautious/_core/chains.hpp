@@ -136,22 +136,6 @@ double missing_flow(Rows<J> p, double gamma, In<double> b, In<double> x, Out<dou
     return size;
 }
 
-// The states at which blocks begin, and the number of states at the end; how many blocks there are. No state leads to
-// an earlier block.
-template <class J>
-i64 block_starts(const Rows<J>& p, Buffer<i64>& starts) {
-    i64 n = p.count(), earliest = n, n_blocks = 0;
-    for (i64 s = n - 1; s >= 0; --s) {
-        for (i64 k = p.first(s); k < p.last(s); ++k) earliest = std::min<i64>(earliest, p.indices[k]);
-        starts[s] = earliest >= s;
-    }
-    for (i64 s = 0; s < n; ++s) {
-        if (starts[s]) starts[n_blocks++] = s;
-    }
-    starts[n_blocks] = n;
-    return n_blocks;
-}
-
 // x = a^-1 x by elimination without exchanges, for a dense a (m, m), of which nothing is left: I - P needs none.
 inline void eliminate(double* a, i64 m, double* x) {
     for (i64 i = 0; i < m; ++i) {
@@ -168,40 +152,49 @@ inline void eliminate(double* a, i64 m, double* x) {
     }
 }
 
-// x = (I - P)^-1 b, or with P', where states come before those that they lead to, but for blocks of at most `largest`
-// states, which are solved densely one after the other.
+// x = (I - P)^-1 b, or with P'. In the `order` of the states no state leads to an earlier `block`; blocks of at most
+// `largest` states are solved densely one after the other.
 template <class J>
-Done substitute(Rows<J> p, i64 largest, bool transposed, In<double> b, Out<double> x) {
-    i64 n = x.size;
-    REQUIRE(p.count() == n && b.size == n && largest > 0 && largest <= MAX_BLOCK);
-    Buffer<i64> starts(n + 1);
-    Buffer<double> dense(largest * largest);
-    REQUIRE_MEMORY(starts);
-    REQUIRE_MEMORY(dense);
-    i64 n_blocks = block_starts(p, starts);
+Done substitute(Rows<J> p, In<i64> order, In<i64> block, i64 largest, bool transposed, In<double> b, Out<double> x) {
+    i64 n = x.size, m = 0;
+    REQUIRE(p.count() == n && order.size == n && block.size == n && b.size == n);
+    REQUIRE(largest > 0 && largest <= MAX_BLOCK);
+    Buffer<i64> place(n, 0), states(largest);
+    Buffer<double> dense(largest * largest), own(largest);
+    REQUIRE_MEMORY(place, states, dense, own);
     std::copy(b.begin(), b.end(), x.begin());
-    for (i64 number = 0; number < n_blocks; ++number) {
-        i64 block = transposed ? number : n_blocks - 1 - number, first = starts[block], last = starts[block + 1];
-        i64 m = last - first;
-        REQUIRE(m <= largest);
+    for (i64 done = 0; done < n; done += m) {
+        for (m = 0; done + m < n; ++m) {
+            i64 s = order[transposed ? done + m : n - 1 - done - m];
+            REQUIRE(s >= 0 && s < n);
+            if (m > 0 && block[s] != block[states[0]]) break;
+            REQUIRE(m < largest);
+            states[m] = s;
+            place[s] = m;
+            own[m] = x[s];
+        }
         std::fill(dense.data, dense.data + m * m, 0.0);
-        for (i64 s = first; s < last; ++s) {
-            i64 row = s - first;
+        for (i64 row = 0; row < m; ++row) {
+            i64 s = states[row];
             dense[row * m + row] += 1.0;
             for (i64 k = p.first(s); k < p.last(s); ++k) {
-                i64 j = p.indices[k], column = j - first;
-                if (j < last) {
+                i64 j = p.indices[k];
+                if (p.data[k] == 0.0) continue;
+                REQUIRE(block[j] >= block[s]);
+                if (block[j] == block[s]) {
+                    i64 column = place[j];
                     dense[transposed ? column * m + row : row * m + column] -= p.data[k];
                 } else if (!transposed) {
-                    x[s] += p.data[k] * x[j];
+                    own[row] += p.data[k] * x[j];
                 }
             }
         }
-        eliminate(dense.data, m, x.data + first);
-        if (!transposed) continue;
-        for (i64 s = first; s < last; ++s) {
-            for (i64 k = p.first(s); k < p.last(s); ++k) {
-                if (p.indices[k] >= last) x[p.indices[k]] += p.data[k] * x[s];
+        eliminate(dense.data, m, own.data);
+        for (i64 row = 0; row < m; ++row) {
+            i64 s = states[row];
+            x[s] = own[row];
+            for (i64 k = p.first(s); transposed && k < p.last(s); ++k) {
+                if (block[p.indices[k]] > block[s]) x[p.indices[k]] += p.data[k] * own[row];
             }
         }
     }
@@ -424,7 +417,7 @@ inline const Kernel kernels[] = {
     kernel<missing_flow<i32>, missing_flow<i64>>("missing_flow", "pointer successor chance gamma b x out",
                                                  "out = b + gamma P' x - x; its 1-norm."),
     kernel<substitute<i32>, substitute<i64>>(
-        "substitute", "pointer successor chance largest transposed b x",
+        "substitute", "pointer successor chance order block largest transposed b x",
         "x = (I - P)^-1 b, or with P', for a chain without cycles but in blocks of at most `largest` states."),
     kernel<scaled_rows<i32>, scaled_rows<i64>>(
         "scaled_rows", "pointer successor chance gamma weight inverse",

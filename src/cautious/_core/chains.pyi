@@ -63,6 +63,8 @@ def substitute(
     pointer: Codes | Indices,
     successor: Codes | Indices,
     chance: Array,
+    order: Indices,
+    block: Indices,
     largest: int,
     transposed: bool,
     b: Array,

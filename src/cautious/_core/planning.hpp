@@ -146,6 +146,48 @@ Done bellman_in_place(Block<I> block, In<double> r, double gamma, Out<double> v,
     return {};
 }
 
+// v <- T v without discount, from the last block of an `order` of all states to the first; within a block in this
+// order or `backwards`. A pair that may stay is repeated until it leaves, and left out if it never does: where blocks
+// are single states, one sweep is enough. States of a `group` (S,), -1 for none, go to each other for free: all get the
+// value of the best of them when their block is done.
+template <class I>
+Done bellman_in_order(Rows<I> p, In<double> r, In<i64> order, In<i64> block, In<i64> group, bool backwards,
+                      Out<double> v) {
+    i64 n = v.size, n_actions = evenly(r.size, n);
+    REQUIRE(n_actions > 0 && r.size == p.count() && order.size == n && block.size == n && group.size == n);
+    Buffer<double> top(n, -INFINITE);
+    REQUIRE_MEMORY(top);
+    for (i64 i = 0; i < n; ++i) REQUIRE(order[i] >= 0 && order[i] < n && group[i] < n);
+    for (i64 end = n, begin = n; end > 0; end = begin) {
+        while (begin > 0 && block[order[begin - 1]] == block[order[end - 1]]) --begin;
+        for (i64 i = begin; i < end; ++i) {
+            i64 s = order[backwards ? begin + end - 1 - i : i];
+            double best = -INFINITE;
+            for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row) {
+                if (r[row] == -INFINITE) continue;
+                double worth = r[row], leaving = 1.0;
+                for (i64 k = p.first(row); k < p.last(row); ++k) {
+                    i64 j = p.indices[k];
+                    if (j == s)
+                        leaving -= p.data[k];
+                    else
+                        worth += p.data[k] * v[j];
+                }
+                if (leaving > 0.0) best = std::max(best, worth / leaving);
+            }
+            if (group[s] >= 0)
+                top[group[s]] = std::max(top[group[s]], best);
+            else if (best > -INFINITE)
+                v[s] = best;
+        }
+        for (i64 i = begin; i < end; ++i) {
+            i64 s = order[i];
+            if (group[s] >= 0 && top[group[s]] > -INFINITE) v[s] = top[group[s]];
+        }
+    }
+    return {};
+}
+
 inline const Kernel kernels[] = {
     kernel<bellman<i32>, bellman<i64>>("bellman",
                                        "base indptr indices data r gamma v scope xi action out summaries first last",
@@ -159,6 +201,9 @@ inline const Kernel kernels[] = {
     kernel<bellman_in_place<i32>, bellman_in_place<i64>>(
         "bellman_in_place", "base indptr indices data r gamma v backwards",
         "v <- T v in the states of a block, state by state."),
+    kernel<bellman_in_order<i32>, bellman_in_order<i64>>(
+        "bellman_in_order", "indptr indices data r order block group backwards v",
+        "v <- T v without discount, block by block from the last one; states of a group get its best value."),
 };
 
 inline const Constant constants[] = {{"PIECE", PIECE}, {"SUMMARY", SUMMARY}, {"KEPT_ITERATES", KEPT_ITERATES}};

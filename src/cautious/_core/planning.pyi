@@ -70,3 +70,17 @@ def bellman_in_place(
 ) -> None:
     """v <- T v in the states of a block, state by state."""
 
+def bellman_in_order(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    r: Array,
+    order: Indices,
+    block: Indices,
+    group: Indices,
+    backwards: bool,
+    v: Array,
+    /,
+) -> None:
+    """v <- T v without discount, block by block from the last one; states of a group get its best value."""
+

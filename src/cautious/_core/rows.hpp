@@ -253,29 +253,28 @@ Buffer<i64> end_components(Pattern<I> p, In<bool> allowed, Out<bool> inside, i64
     return component;
 }
 
-// `order` (S,): the states of a chain, so that rows lead to later states, or back within a strongly connected component;
-// how many states the largest of these has.
+// `order` (S,): the states, so that allowed pairs lead to later states, or back within a strongly connected component;
+// `block` (S,): the number of the component of each state, in this order; how many states the largest of these has.
 template <class I>
-i64 forward_order(Pattern<I> p, Out<i64> order) {
-    i64 n_states = order.size, largest = 0;
-    REQUIRE(n_states == p.count());
+i64 forward_order(Pattern<I> p, In<bool> allowed, Out<i64> order, Out<i64> block) {
+    i64 n_states = order.size, n_actions = evenly(allowed.size, n_states), largest = 0;
+    REQUIRE(n_actions > 0 && allowed.size == p.count() && block.size == n_states);
     Buffer<i64> component(n_states, -1), seen(n_states, 0), low(n_states), row(n_states), entry(n_states);
     Buffer<i64> path(n_states), open(n_states), first(n_states + 1, 0);
-    Buffer<bool> inside(n_states, true);
-    REQUIRE_MEMORY(component, seen, low, row, entry, path, open, first, inside);
-    StrongComponents<I> graph{p,        1,        inside.data, component.data, seen.data,
-                              low.data, row.data, entry.data,  path.data,      open.data};
+    REQUIRE_MEMORY(component, seen, low, row, entry, path, open, first);
+    StrongComponents<I> graph{p,        n_actions, allowed.data, component.data, seen.data,
+                              low.data, row.data,  entry.data,   path.data,      open.data};
     for (i64 s = 0; s < n_states; ++s)
         if (seen[s] == 0) graph.from(s);
     // the algorithm numbers a component after those that it leads to
-    for (i64 s = 0; s < n_states; ++s) ++first[n_states - 1 - component[s]];
+    for (i64 s = 0; s < n_states; ++s) ++first[block[s] = graph.n_components - 1 - component[s]];
     for (i64 k = 0, total = 0; k <= n_states; ++k) {
         i64 count = first[k];
         largest = std::max(largest, count);
         first[k] = total;
         total += count;
     }
-    for (i64 s = 0; s < n_states; ++s) order[first[n_states - 1 - component[s]]++] = s;
+    for (i64 s = 0; s < n_states; ++s) order[first[block[s]]++] = s;
     return largest;
 }
 
@@ -327,8 +326,8 @@ inline const Kernel kernels[] = {
         "end_components", "indptr indices allowed inside n_states",
         "The number of the maximal end component of each state, -1 for none; and the pairs inside."),
     kernel<forward_order<i32>, forward_order<i64>>(
-        "forward_order", "indptr indices order",
-        "order = the states of a chain, each before those it leads to, or within a component; the largest of these."),
+        "forward_order", "indptr indices allowed order block",
+        "The states, each before those it leads to; block = the components of cycles; the size of the largest."),
     kernel<ending_actions<i32>, ending_actions<i64>>(
         "ending_actions", "indptr indices allowed ended",
         "Actions (S,) that lead towards ended states; -1 where there is none."),

@@ -66,10 +66,12 @@ def end_components(
 def forward_order(
     indptr: Codes | Indices,
     indices: Codes | Indices,
+    allowed: Mask,
     order: Indices,
+    block: Indices,
     /,
 ) -> int:
-    """order = the states of a chain, each before those it leads to, or within a component; the largest of these."""
+    """The states, each before those it leads to; block = the components of cycles; the size of the largest."""
 
 def ending_actions(
     indptr: Codes | Indices,

@@ -30,7 +30,7 @@ from cautious.horizons.plan import Plan
 from cautious.horizons.policy_iteration import PolicyIteration, Stopping
 from cautious.models.chains import DeterministicChains, OrderedChain, ordered
 from cautious.models.encodings import EPS, read_only_view
-from cautious.models.ends import components_of
+from cautious.models.ends import Ending, components_of
 from cautious.models.tabular import MDP
 
 # sweeps in place between two looks at the policy; if they reduce the change by less, a system is solved
@@ -129,9 +129,9 @@ def _loses(mdp: MDP, reward: Array, inside: Mask, states: Indices) -> bool:
 class _OpenChains(DeterministicChains):
     """Chains that lose their mass where they leave the ``open`` states (S,)."""
 
-    def __init__(self, mdp: MDP, reward: Array, is_open: Mask) -> None:
+    def __init__(self, mdp: MDP, reward: Array, end: Ending) -> None:
         super().__init__(mdp, reward)
-        self.closed = np.flatnonzero(~is_open)
+        self.closed, self.order = np.flatnonzero(~end.open), end.order
 
     def ordered_chain(self, actions: Indices) -> tuple[OrderedChain, Array]:
         """The chain of actions (S,) and what they are paid (S,); nothing leaves the other states."""
@@ -140,7 +140,7 @@ class _OpenChains(DeterministicChains):
         lengths = np.asarray(chain.pointer, np.int64)[self.closed + 1] - first
         ends = np.cumsum(lengths)
         self.room[2][np.repeat(first - ends + lengths, lengths) + np.arange(int(lengths.sum()))] = 0.0
-        return ordered(chain), gain
+        return ordered(chain, self.order), gain
 
 
 class _Free:
@@ -179,8 +179,9 @@ class _Raised:
         self.end = mdp.ending(allowed)
         table = np.where(self.end.pairs, reward + raised, -np.inf)
         self.free: _Free | None = None
-        components = self.end.components
-        if components.any:
+        # the components in which staying is free, by number (S,); -1 elsewhere
+        self.group = np.full(mdp.n_states, -1, np.int64)
+        if self.end.components.any:
             table = self._without_free_steps(table, reward)
         self.table = read_only_view(table).ravel()
 
@@ -195,14 +196,20 @@ class _Raised:
             found = components_of(self.mdp.csr[:2], steps)
             if found.any:
                 table = np.where(found.inside, -np.inf, table)
-                self.free = _Free(found.number, found.inside, table)
+                self.free, self.group = _Free(found.number, found.inside, table), found.number
         return table
 
-    def sweep_in_place(self, values: Array, backwards: bool) -> None:
-        """values <- T values, state by state."""
-        kernels.bellman_in_place(*self.mdp.block, self.table, 1.0, values, backwards)
-        if self.free is not None:
-            self.free.level(values)
+    def sweep_in_place(self, values: Array) -> int:
+        """values <- T values, state by state, as often as pays; how often.
+
+        Where cycles are short, the order of the states makes values propagate all the way in one sweep.
+        """
+        order = self.end.order
+        count = 1 if order.has_short_cycles else IN_PLACE_SWEEPS
+        for number in range(count):
+            places = order.states, order.block, self.group
+            kernels.bellman_in_order(*self.mdp.csr, self.table, *places, number % 2 == 0, values)
+        return count
 
     def policy(self, actions: Indices, values: Array) -> Indices:
         """The actions (S,), heading for the exits where staying is free; ``values`` before they are level."""
@@ -222,7 +229,7 @@ class _TotalIteration(PolicyIteration):
         super().__init__(mdp, read_only_view(self.end.open), largest_reward, stopping)
         self.steps: Array | None = None
         table = np.where(self.end.pairs, reward, -np.inf)
-        self.chains = _OpenChains(mdp, read_only_view(table).ravel(), self.end.open)
+        self.chains = _OpenChains(mdp, read_only_view(table).ravel(), self.end)
         self.best = Plan(self.end.actions, np.zeros(mdp.n_states), -np.inf, np.inf)
 
     def run(self, warm: Plan | None) -> Plan:
@@ -300,9 +307,7 @@ class _TotalIteration(PolicyIteration):
             values = np.where(np.isfinite(values), values, 0.0)
         last, swept = np.inf, values
         for number in range(MAX_ROUNDS):
-            for k in range(IN_PLACE_SWEEPS):
-                raised.sweep_in_place(values, (number + k) % 2 == 0)
-            self.spent += IN_PLACE_SWEEPS
+            self.spent += raised.sweep_in_place(values)
             swept, actions, change = self._improve(raised, values, actions)
             aim = max(aim, 2 * self._noise(swept)) if number > 2 else aim
             if change <= aim or self.stopping.out_of_time:

@@ -17,9 +17,10 @@ import scipy.sparse.linalg as spla
 
 from cautious._core import chains, planning
 from cautious._core.cholesky_analysis import widest_level
-from cautious._core.rows import forward_order, reach
+from cautious._core.rows import reach
 from cautious.arrays import Array, Indices, Mask
 from cautious.models.encodings import EPS, read_only_view
+from cautious.models.ends import ForwardOrder, forward_order_of
 from cautious.models.tabular import MDP
 from cautious.runtime.threads import over_pieces, threads_for
 
@@ -155,80 +156,61 @@ class Chain:
 
 @dataclass(frozen=True)
 class OrderedChain:
-    """A chain without discount, with its states in another ``order`` (S,) inside; vectors are in the usual one.
+    """A chain without discount, and an ``order`` in which its states come before those that they lead to.
 
-    States come before those that they lead to, but for cycles through at most ``largest`` states. Where that is few,
-    linear systems are solved by substitution. The Krylov method, which cycles without discount slow down, is then not
-    needed.
+    Where only few states are on a cycle together, linear systems are solved by substitution. The Krylov method, which
+    cycles without discount slow down, is then not needed.
     """
 
     chain: Chain
-    order: Indices
-    largest: int
-
-    @property
-    def has_short_cycles(self) -> bool:
-        """Whether the linear systems are solved block by block."""
-        return self.largest <= chains.MAX_BLOCK
+    order: ForwardOrder
 
     def _substituted(self, right: Array, transposed: bool) -> Array:
-        """(I - P)^-1 right, or with P'; vectors are in the order inside."""
+        """(I - P)^-1 right, or with P'."""
         x = np.empty(right.size)
-        chains.substitute(*self.chain.arrays, self.largest, transposed, right, x)
+        order = self.order
+        chains.substitute(*self.chain.arrays, order.states, order.block, order.largest, transposed, right, x)
         return x
 
     def values(self, right: Array, guess: Array | None, aim: float) -> tuple[Array, int]:
         """As ``Chain.values``."""
-        own, x = right[self.order], np.zeros(right.size) if guess is None else guess[self.order]
-        if not self.has_short_cycles:
-            found, steps = self.chain.values(1.0, own, x, aim)
-            return self._back(found), steps
-        residual = self.chain.missing(1.0, own, x)
+        if not self.order.has_short_cycles:
+            return self.chain.values(1.0, right, guess, aim)
+        x = self._substituted(right, False) if guess is None else guess
+        residual = self.chain.missing(1.0, right, x)
         for _ in range(MAX_REFINEMENTS):
+            if _largest(residual) <= max(aim, EPS * (_largest(right) + _largest(x))):
+                break
             better = x + self._substituted(residual, False)
-            left = self.chain.missing(1.0, own, better)
+            left = self.chain.missing(1.0, right, better)
             if not _largest(left) < 0.5 * _largest(residual):
                 break
             x, residual = better, left
-            if _largest(residual) <= max(aim, EPS * (_largest(own) + _largest(x))):
-                break
-        return self._back(x), 1
+        return x, 1
 
     def missing(self, right: Array, x: Array) -> Array:
         """As ``Chain.missing``."""
-        return self._back(self.chain.missing(1.0, right[self.order], x[self.order]))
+        return self.chain.missing(1.0, right, x)
 
     def missing_inflow(self, right: Array, x: Array) -> Array:
         """right + P_pi' x - x, (S,)."""
-        return self._back(self.chain.missing_inflow(right[self.order], x[self.order]))
+        return self.chain.missing_inflow(right, x)
 
     def inflow_step(self, right: Array, aim: float, by_factors: bool) -> Array:
         """About the x with x = right + P_pi' x, (S,): by the Krylov method to this residual, or by factors."""
-        own = right[self.order]
-        if self.has_short_cycles:
-            return self._back(self._substituted(own, True))
+        if self.order.has_short_cycles:
+            return self._substituted(right, True)
         if by_factors:
-            return self._back(self.chain.direct(1.0, own, transposed=True))
-        return self._back(self.chain.krylov(1.0, own, aim, transposed=True)[0])
-
-    def _back(self, x: Array) -> Array:
-        out = np.empty_like(x)
-        out[self.order] = x
-        return out
+            return self.chain.direct(1.0, right, transposed=True)
+        return self.chain.krylov(1.0, right, aim, transposed=True)[0]
 
 
-def ordered(chain: Chain) -> OrderedChain:
-    """The chain with its states before those that they lead to, as far as possible."""
-    order = np.empty(chain.n_states, np.int64)
-    largest = forward_order(chain.pointer, chain.successor, order)
-    place = np.empty(order.size, chain.successor.dtype)
-    place[order] = np.arange(order.size)
-    pointer = np.asarray(chain.pointer)
-    lengths = np.diff(pointer)[order]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    entries = np.repeat(pointer[order] - ends[:-1], lengths) + np.arange(ends[-1])
-    rows = (ends.astype(pointer.dtype), place[np.asarray(chain.successor)[entries]], chain.chance[entries])
-    return OrderedChain(Chain(*(read_only_view(part) for part in rows)), order, largest)
+def ordered(chain: Chain, known: ForwardOrder | None) -> OrderedChain:
+    """The chain with an order of its states: the ``known`` one of more pairs, if that leaves short cycles only."""
+    if known is not None and known.has_short_cycles:
+        return OrderedChain(chain, known)
+    every = np.ones(chain.n_states, np.bool_)
+    return OrderedChain(chain, forward_order_of((chain.pointer, chain.successor), every))
 
 
 def chain_of(mdp: MDP, policy: Array) -> Chain:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious._core.rows import end_components, ending_actions, reach
+from cautious._core.chains import MAX_BLOCK
+from cautious._core.rows import end_components, ending_actions, forward_order, reach
 from cautious.arrays import Indices, Mask
 from cautious.models.encodings import read_only_view
 
@@ -38,18 +39,44 @@ class Components:
 
 
 @dataclass(frozen=True)
+class ForwardOrder:
+    """The ``states`` (S,), each before those that it leads to, but for states that lead to each other.
+
+    ``block`` (S,) is the number of the set of such states, ``largest`` the size of the largest set.
+    """
+
+    states: Indices
+    block: Indices
+    largest: int
+
+    @property
+    def has_short_cycles(self) -> bool:
+        """Whether linear systems can be solved by substitution, block by block."""
+        return self.largest <= MAX_BLOCK
+
+
+@dataclass(frozen=True)
 class Ending:
     """What can be done from the start if the end is to be certain.
 
     ``open`` (S,): states that can be reached, are not ended, and from which some policy ends with certainty;
     ``pairs`` (S, A): their pairs that lead to such states and to ended ones only; ``actions`` (S,) a policy that ends,
-    0 elsewhere; ``components``: the end components of these pairs, in which a policy that never ends would stay.
+    0 elsewhere; ``components``: the end components of these pairs, in which a policy that never ends would stay;
+    ``order``: an order of the states in which these pairs lead forward.
     """
 
     open: Mask
     pairs: Mask
     actions: Indices
     components: Components
+    order: ForwardOrder
+
+
+def forward_order_of(pattern: Pattern, pairs: Mask) -> ForwardOrder:
+    """An order in which these pairs (S, A) lead forward; one action per state where ``pairs`` is (S,)."""
+    states, block = np.empty(len(pairs), np.int64), np.empty(len(pairs), np.int64)
+    largest = forward_order(*pattern, read_only_view(pairs).ravel(), states, block)
+    return ForwardOrder(states, block, largest)
 
 
 def components_of(pattern: Pattern, pairs: Mask) -> Components:
@@ -88,7 +115,8 @@ def find_ending(pattern: Pattern, permitted: Mask, ended: Mask, start: Mask) -> 
     is_open = actions >= 0
     is_open &= reach(*pattern, read_only_view(pairs).ravel(), start & (is_open | ended))
     pairs = pairs & is_open[:, None]
-    return Ending(is_open, pairs, np.where(is_open, actions, 0), components_of(pattern, pairs))
+    actions, components = np.where(is_open, actions, 0), components_of(pattern, pairs)
+    return Ending(is_open, pairs, actions, components, forward_order_of(pattern, pairs))
 
 
 def _leads_to(pattern: Pattern, states: Mask) -> Mask:

@@ -13,8 +13,9 @@ from cautious.models.horizons import TOTAL
 from cautious.problem import Problem
 from cautious.risks.base import terms_of
 from cautious.risks.limits import Limit
-from cautious.solvers.base import Target, Workspace
+from cautious.solvers.base import Target, Workspace, run
 from cautious.solvers.choose import dispatch
+from cautious.solvers.column_generation.phase_one import PhaseOne
 
 # a requirement with a smaller share of the largest weight, in units of its size, plays no part
 MIN_RELATIVE_WEIGHT = 1e-6
@@ -37,8 +38,10 @@ def smallest_conflict(problem: Problem, conflict: Conflict, target: Target) -> S
         rest = tuple(other for other in numbers if other != number)
         if not rest or target.clock.over:
             break
-        terms = [problem.terms[other] for other in rest]
-        outcome = dispatch(problem.part(np.zeros(problem.mdp.shape), terms), _own(target))
+        inner = problem.part(np.zeros(problem.mdp.shape), [problem.terms[other] for other in rest])
+        # with nothing to gain, requirements that are all linear need no more than phase I
+        linear = all(limit.linear for limit in inner.limits)
+        outcome = run(PhaseOne(), inner, _own(target)) if linear else dispatch(inner, _own(target))
         if outcome.conflict is not None:
             numbers, conflict = rest, outcome.conflict.in_whole(problem, rest)
     return SmallestConflict(conflict, numbers)
@@ -46,14 +49,21 @@ def smallest_conflict(problem: Problem, conflict: Conflict, target: Target) -> S
 
 def best_alone(problem: Problem, limit: Limit, target: Target) -> float:
     """The best value of a limit's measure over all policies, as the user counts it."""
-    terms = terms_of(limit.measure)
-    alone = problem.part(np.zeros(problem.mdp.shape), terms, own_support=True)
+    terms, reward = terms_of(limit.measure), np.zeros(problem.mdp.shape)
+    if limit.rows is not None and len(limit.rows.names) == 1:
+        # one linear number is a reward
+        terms, reward = (), -problem.mdp.normaliser * limit.rows.weighted(np.ones(1))
+    alone = problem.part(reward, terms, own_support=True)
     found = dispatch(alone, replace(_own(target), tolerance=ALONE_TOLERANCE))
     if problem.mdp.horizon == TOTAL and np.isinf(found.upper) and not found.excluded:
         # visits without end
         return -limit.sign * np.inf
+    least = -found.objective
+    if alone.neutral and found.evaluated is not None and np.isfinite(least):
+        # a return that is known by values alone is not exactly zero where the policy never pays
+        least = float(limit.measure.value(found.evaluated.occupancy.pairs))
     # the objective is minus infinity if the measure is infinite for every policy; no minus zero
-    return -limit.sign * found.objective + 0.0
+    return limit.sign * least + 0.0
 
 
 def _own(target: Target) -> Target:

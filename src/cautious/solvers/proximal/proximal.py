@@ -83,8 +83,11 @@ class Proximal(Solver):
             factor *= BARRIER_FACTOR
         factor *= ENTROPY_FACTOR if parts.entropies and not parts.transports else 1.0
         for term in parts.transports:
-            # mass moves over a graph as slowly as over a chain, and all rows count
-            passes, levels = TRANSPORT_PASSES, levels * (1 + (shape.n_states / METRIC_STATES) ** 2)
+            passes = TRANSPORT_PASSES
+            smooth_states = any(other.risk.on_states for other in (*parts.entropies, *parts.squares))
+            if not (term.risk.on_graph and smooth_states):
+                # mass moves over a graph as slowly as over a chain, unless a smooth risk keeps the states near a prior
+                levels *= 1 + (shape.n_states / METRIC_STATES) ** 2
             a_pass = TRANSPORT_ENTRY_WORK * shape.n_entries + ARC_WORK * term.risk.cost.size
             if not term.risk.on_graph:
                 factor *= ENTROPIC_MATRIX_FACTOR if parts.entropies else MATRIX_FACTOR
