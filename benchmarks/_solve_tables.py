@@ -1,4 +1,4 @@
-"""Tables of the benchmark of ``ca.solve``: on the screen, and as Markdown for docs/benchmarks.md."""
+"""Tables of the benchmark of ``ca.solve``: on the screen, and as Markdown for docs/benchmarks-full.md."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
