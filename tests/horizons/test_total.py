@@ -118,7 +118,7 @@ def test_convex_risks_of_visits_against_cvxpy(kind, loops, seed):
 
 
 def test_a_sweep_does_not_forget_the_best_exit_of_states_that_lead_to_each_other_for_free():
-    """A corridor of free pairs of states: one pays to go on, the other, where one arrives, leads straight to the end."""
+    """Free pairs of states in a row: one pays to go on, the other, where one arrives, leads straight to the end."""
     n = 20
     table, rewards = np.zeros((2 * n + 1, 2, 2 * n + 1)), np.zeros((2 * n + 1, 2))
     for k in range(n):
