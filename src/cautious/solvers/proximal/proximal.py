@@ -84,7 +84,7 @@ class Proximal(Solver):
         factor *= ENTROPY_FACTOR if parts.entropies and not parts.transports else 1.0
         for term in parts.transports:
             passes = TRANSPORT_PASSES
-            smooth_states = any(other.risk.on_states for other in (*parts.entropies, *parts.squares))
+            smooth_states = any(other.risk.on_states and other.risk.smooth for other in parts.separable)
             if not (term.risk.on_graph and smooth_states):
                 # mass moves over a graph as slowly as over a chain, unless a smooth risk keeps the states near a prior
                 levels *= 1 + (shape.n_states / METRIC_STATES) ** 2
