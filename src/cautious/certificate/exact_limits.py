@@ -41,17 +41,19 @@ Row = list[tuple[int, Fraction]]
 Choice = tuple[Fraction, Row]
 
 
-def exactly_kept(mdp: MDP, policy: Array, reached: Mask, limit: Limit) -> bool:
-    """Whether a policy keeps the limit; False also where the model is too large to tell."""
+def exactly_kept(mdp: MDP, policy: Array, reached: Mask, limit: Limit) -> bool | None:
+    """Whether a policy keeps the limit; None where the model is too large to tell."""
     exact = _exact(mdp, limit)
     if exact is None:
-        return False
+        return None
     if isinstance(mdp.horizon, int):
-        mixed = ([[exact.mixed(s, row)] for s, row in enumerate(step)] for step in policy[::-1])
-        return exact.over_steps(mixed, upwards=True) <= exact.bound
+        mixed = [[[exact.mixed(s, row)] for s, row in enumerate(step)] for step in policy[::-1]]
+        if exact.over_steps(mixed, upwards=True) <= exact.bound:
+            return True
+        return False if exact.over_steps(mixed, upwards=False) > exact.bound else None
     states = np.flatnonzero(reached & ~mdp.ended if mdp.horizon == TOTAL else reached)
     value = exact.value(policy, states)
-    return value is not None and value <= exact.bound
+    return None if value is None else value <= exact.bound
 
 
 def exactly_missed(mdp: MDP, active: Mask, limit: Limit, actions: Indices) -> bool:

@@ -128,11 +128,14 @@ def horizon_of(text: str | None) -> Any:
 
 
 def numbers_in(option: str, text: str, expected: str, count: int | None = None) -> list[float]:
-    """Numbers separated by commas; an error says what was ``expected``."""
+    """Numbers or percentages separated by commas; an error says what was ``expected``."""
     from cautious import InputError
 
+    def value(part: str) -> float:
+        return float(part[:-1]) / 100 if part.endswith("%") else float(part)
+
     try:
-        numbers = [float(part) for part in text.split(",")]
+        numbers = [value(part.strip()) for part in text.split(",")]
     except ValueError:
         numbers = []
     if not numbers or (count is not None and len(numbers) != count):
@@ -219,10 +222,13 @@ def print_table(table: "Table") -> None:
 def print_solution(solution: "Solution") -> None:
     """Its figures, and what the policy does in the states it visits most."""
     from cautious.report.limit_words import impossible_words, limit_words, shown_constraints
-    from cautious.report.sentences import cost_of_one_action
+    from cautious.report.sentences import cost_of_one_action, earned_words
     from cautious.report.text_tables import busiest_table, solution_table
+    from cautious.report.words import unit_after
 
     print_table(solution_table(solution))
+    if math.isfinite(solution.objective) and unit_after(solution.mdp):
+        typer.echo(f"{earned_words(solution)}.")
     if words := cost_of_one_action(solution):
         typer.echo(words)
     for row in shown_constraints(solution):

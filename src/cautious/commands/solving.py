@@ -114,7 +114,9 @@ def frontier(
     shared.check_outputs([], [plot, report])
     expected = "numbers separated by commas, such as 0,1,10"
     wanted = None if cautions is None else shared.numbers_in("--cautions", cautions, expected)
-    bounds = None if limits is None else shared.numbers_in("--limits", limits, "numbers such as .01,.02,.05")
+    bounds = (
+        None if limits is None else shared.numbers_in("--limits", limits, "numbers such as .01,.02,.05 or 1%,2%,5%")
+    )
     count = len(bounds) if bounds is not None else POINTS if wanted is None else len(wanted)
     with (
         chosen_executor(workers, cluster, quiet or as_json) as executor,

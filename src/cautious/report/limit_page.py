@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cautious.errors import InputError
-from cautious.models.horizons import TOTAL
+from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.regular_files import check_writable
 from cautious.report import pieces
 from cautious.report.canvas import LIGHT, Theme, dress_curves, new_figure, require_matplotlib, title
@@ -37,7 +37,8 @@ def limits_table(solutions: Sequence[Solution]) -> Table:
     solutions = _in_words(solutions)
     mdp, first = solutions[0].mdp, solutions[0].constraints[0]
     unit, room = unit_after(mdp), "point" if is_share(first) else "unit"
-    rows = []
+    # in the long run the return is that of a step, and until the end there is no number of steps
+    by_step, rows = mdp.horizon not in (AVERAGE, TOTAL), []
     for one in solutions:
         (row,) = one.constraints
         price, solved = 0.0 if is_idle(row, one.gap) else price_of_room(row), np.isfinite(one.objective)
@@ -46,14 +47,14 @@ def limits_table(solutions: Sequence[Solution]) -> Table:
                 f"{sense_words(row)} {measure_text(row, row.bound)}",
                 measure_text(row, row.value),
                 number(one.expected_return, 6) if solved else "",
-                number(mdp.normaliser * one.expected_return, 4) if solved and mdp.horizon != TOTAL else "",
+                *([number(mdp.normaliser * one.expected_return, 4) if solved else ""] if by_step else []),
                 number(price, 4) if np.isfinite(price) else "",
                 number(one.gap, 2) if solved else "",
                 one.status.name,
             )
         )
-    step = scene_of(mdp).step
-    columns = ("limit", measure_words(first), f"expected return{unit}", f"per {step}", f"worth per {room}")
+    steps = [f"per {scene_of(mdp).step}"] if by_step else []
+    columns = ("limit", measure_words(first), f"expected return{unit}", *steps, f"worth per {room}")
     return Table("", (*columns, "gap", "status"), tuple(rows))
 
 

@@ -153,11 +153,16 @@ def answer_sentence(solution: Solution, comparison: trade_off.NeutralComparison 
         return (
             "No policy with a finite risk was found, and none is excluded; the policy shown here is the last one tried."
         )
-    how = f"{scene_of(solution.mdp).reward_unit}, {return_words(solution.mdp)}"
-    text = f"The policy earns {number(shown_return(solution))} ({how}){_per_step(solution)}{_limits_clause(solution)}"
+    text = earned_words(solution) + _limits_clause(solution)
     if not is_neutral(solution):
         text += _risk_clause(solution) + ("" if comparison is None else _neutral_clause(comparison))
     return f"{text}; {_proof_clause(solution)}."
+
+
+def earned_words(solution: Solution) -> str:
+    """What the policy earns, and per step where that can be said."""
+    how = f"{scene_of(solution.mdp).reward_unit}, {return_words(solution.mdp)}"
+    return f"The policy earns {number(shown_return(solution))} ({how}){_per_step(solution)}"
 
 
 def _per_step(solution: Solution) -> str:

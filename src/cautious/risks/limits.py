@@ -4,8 +4,8 @@ For any price >= 0 and any line  measure(d) >= <u, d> + b,  the limit is at leas
 that is at most zero where the limit holds. Prices and lines of the measures are therefore all that a proof needs.
 
 A limit on a maximum of linear numbers is a few linear rows. What such a row can be lies between its least and its
-largest entry. If it cannot be above the bound, the limit always holds; if it cannot be below, the limit holds where no
-pair is used whose entry is above the bound, exactly: it forbids these pairs.
+largest entry. If it cannot be above the bound, the limit always holds; if it is always above, never. If it cannot be
+below, the limit holds where no pair is used whose entry is above the bound, exactly: it forbids these pairs.
 """
 
 from dataclasses import dataclass, replace
@@ -162,10 +162,15 @@ class Limit(Risk):
         """Whether every policy keeps a linear limit."""
         return self._range[1] <= self.bound
 
+    @property
+    def never_holds(self) -> bool:
+        """Whether a row of a linear limit is above the bound for every policy, whatever the model is."""
+        return self.rows is not None and len(self.rows.names) == 1 and self._range[0] > self.bound
+
     @cached_property
     def forbids(self) -> bool:
         """Whether a linear limit holds exactly where some pairs are not used."""
-        if self.rows is None or self.always_holds or self._range[0] < self.bound:
+        if self.rows is None or self.always_holds or self.never_holds or self._range[0] < self.bound:
             return False
         # other entries are rounded, and may be on either side of a bound that they seem to meet
         return self.bound == 0 or (self.sums_to_one and bool(np.all(np.abs(self._usable_rows.data) == 1)))

@@ -19,8 +19,9 @@ from cautious.models.encodings import check_magnitude, reward_moments, row_of_en
 from cautious.models.horizons import TOTAL
 from cautious.models.memory import is_entered_again, lifted_outcomes, lifted_pairs, with_memory
 from cautious.models.tabular import MDP
-from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
+from cautious.risks.base import Constraint, Risk, Sum, UnboundRisk, terms_of
 from cautious.risks.features import PeakExposure, SafeSet, WorstOf, compressed, indicators
+from cautious.risks.scalar import CVaR, Variance
 
 # each set doubles the states, at most
 MAX_REMEMBERED_SETS = 3
@@ -296,8 +297,9 @@ def with_needed_memory(mdp: MDP, risks: Sequence[Risk]) -> MDP:
             f"{len(sets)} different sets in ca.Reach can be left and entered again; the model has to remember each, "
             f"and at most {MAX_REMEMBERED_SETS} are supported"
         )
-    other = next((term for term in terms if not isinstance(term, LinearMeasure | SafeSet | PeakExposure)), None)
-    if other is not None and other.structure is not Structure.SCALAR:
+    known = LinearMeasure | SafeSet | PeakExposure | Variance | CVaR
+    other = next((term for term in terms if not isinstance(term, known)), None)
+    if other is not None:
         raise IncompatibleError(
             f"{sets[0][0]} needs a model that remembers whether its states were entered, and {other.label} is not "
             "available there; ca.Exposure, ca.Return, ca.SafeSet, ca.PeakExposure, ca.Variance and ca.CVaR are"

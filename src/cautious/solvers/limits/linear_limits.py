@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cautious.certificate.bounds import Witness
+from cautious.certificate.bounds import Conflict, Witness
 from cautious.checks import state_sums_of
 from cautious.planning import plan
 from cautious.problem import Problem
@@ -53,6 +53,9 @@ class LinearLimits(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """The answer of the problem with barriers; that where limits touch; with smaller weights."""
+        impossible = _never_kept(problem)
+        if impossible is not None:
+            yield impossible
         # without a policy yet, the best return says how large the objective is
         best = plan(
             problem.mdp,
@@ -90,6 +93,23 @@ class LinearLimits(Solver):
         inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
         outcome = self.dispatch(_with_barriers(problem, weight), inner)
         return _lifted(problem, weight, outcome), outcome.upper
+
+
+def _never_kept(problem: Problem) -> Candidate | None:
+    """A conflict with a limit whose row is above its bound on every pair, as a negative share of time would be."""
+    place = sum(term.risk.floors.size for term in problem.parts.barriers)
+    for term in problem.parts.limits:
+        if term.risk.barrier is None:
+            continue
+        if term.risk.never_holds:
+            weights = np.zeros(sum(risk.floors.size for risk in problem.parts.requirements))
+            weights[place] = 1 / term.risk.barrier.scales[0]
+            nothing = np.zeros(problem.mdp.occupancy_shape[:-1])
+            closest = plan(problem.mdp, term.risk.barrier.weighted(np.ones(1)), allowed=problem.kept)
+            policy = problem.completed(closest.policy(problem.mdp.n_actions))
+            return Candidate(policy, conflict=Conflict(weights, nothing))
+        place += term.risk.barrier.floors.size
+    return None
 
 
 def _with_barriers(problem: Problem, weight: float) -> Problem:
