@@ -197,36 +197,41 @@ inline i64 nearest(const Grid& grid, double x, bool to_upper) {
     return std::min(i + (to_upper ? share > 0 : share > 0.5), grid.count - 1);
 }
 
-// What a cell keeps of the true targets of those who are in a state and remember a node: the mass, the sums of the
-// deviations from the node, of their squares and of their exponentials, and the range of the deviations.
-enum Kept : i64 { MASS, DEVIATION, SQUARE, POWER, LEAST, MOST, KEPT };
+// What a cell keeps, beside its mass, of the true targets of those who are in a state and remember a node: the sums of
+// the deviations from the node, of their squares and of their exponentials, and the range of the deviations.
+enum Kept : i64 { DEVIATION, SQUARE, POWER, LEAST, MOST, KEPT };
 
-// Where a policy with memory goes in one step. Row s n + j of the cells is that of state s and node j. All memory moves
+// Where a policy with memory goes in one step. Row s n + j of the cells is that of state s and node j; most have no mass,
+// and what they keep is never read nor written. All memory moves
 // to the nearest node, or to the one above. The action of a cell is the one in `actions` (S, n), or drawn by the
 // `chances` (S*A,) of its state where there are some. Exponentials are kept with a `rate`. The next cells begin with
 // zeros; `occupancy` (S*A,) gets the mass of the pairs.
 template <class I>
 Done follow_step(Rows<I> p, In<double> paid, double scale, Matrix<const i32> actions, In<double> chances,
-                 In<double> nodes, double step, Matrix<const double> cells, double rate, In<double> next_nodes,
-                 double next_step, bool to_upper, double snap, Matrix<double> next_cells, Out<double> occupancy) {
+                 In<double> nodes, double step, In<double> mass, Matrix<const double> cells, double rate,
+                 In<double> next_nodes, double next_step, bool to_upper, double snap, Out<double> next_mass,
+                 Matrix<double> next_cells, Out<double> occupancy) {
     i64 n_states = actions.rows, n = nodes.size, n_actions = evenly(occupancy.size, n_states);
     REQUIRE(n_actions > 0 && occupancy.size == p.count() && paid.size == p.data.size && rate >= 0);
     REQUIRE(cells.rows == n_states * n && cells.columns == KEPT && next_cells.columns == KEPT);
+    REQUIRE(mass.size == cells.rows && next_mass.size == next_cells.rows);
     REQUIRE(next_cells.rows == n_states * next_nodes.size && (chances.size == 0 || chances.size == occupancy.size));
     REQUIRE(chances.size > 0 || (actions.columns == n && std::all_of(actions.data, actions.data + n_states * n,
                                                                    [=](i32 a) { return a >= 0 && a < n_actions; })));
     Grid own{nodes.data, n, step, snap}, next{next_nodes.data, next_nodes.size, next_step, snap};
     REQUIRE(is_grid(own) && is_grid(next));
-    auto move = [&](i64 row, const double* from, double node, double share) {
-        occupancy[row] += share * from[MASS];
+    auto move = [&](i64 row, double m, const double* from, double node, double share) {
+        occupancy[row] += share * m;
         for (i64 k = p.first(row); k < p.last(row); ++k) {
             double x = node - scale * paid[k], chance = share * p.data[k];
             if (!(chance > 0)) continue;
             i64 i = nearest(next, x, to_upper);
-            double* to = next_cells.data + (p.indices[k] * next.count + i) * KEPT;
-            double off = x - next.nodes[i], m = from[MASS];
-            bool first = !(to[MASS] > 0);
-            to[MASS] += chance * m;
+            i64 cell = p.indices[k] * next.count + i;
+            double* to = next_cells.data + cell * KEPT;
+            double off = x - next.nodes[i];
+            bool first = !(next_mass[cell] > 0);
+            if (first) std::fill(to, to + KEPT, 0.0);
+            next_mass[cell] += chance * m;
             to[DEVIATION] += chance * (from[DEVIATION] + m * off);
             to[SQUARE] += chance * (from[SQUARE] + 2 * off * from[DEVIATION] + m * off * off);
             if (rate > 0) to[POWER] += chance * std::exp(rate * off) * from[POWER];
@@ -236,14 +241,15 @@ Done follow_step(Rows<I> p, In<double> paid, double scale, Matrix<const i32> act
     };
     for (i64 s = 0; s < n_states; ++s) {
         for (i64 j = 0; j < n; ++j) {
+            double m = mass[s * n + j];
+            if (!(m > 0)) continue;
             const double* from = cells.data + (s * n + j) * KEPT;
-            if (!(from[MASS] > 0)) continue;
             if (chances.size == 0) {
-                move(s * n_actions + actions(s, j), from, own.nodes[j], 1.0);
+                move(s * n_actions + actions(s, j), m, from, own.nodes[j], 1.0);
                 continue;
             }
             for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row)
-                if (chances[row] > 0) move(row, from, own.nodes[j], chances[row]);
+                if (chances[row] > 0) move(row, m, from, own.nodes[j], chances[row]);
         }
     }
     return {};
@@ -263,8 +269,8 @@ inline const Kernel kernels[] = {
         "values and actions (S, n): the best of constant + slope x + E[V(x - scale paid)] at the nodes x."),
     kernel<follow_step<i32>, follow_step<i64>>(
         "follow_step",
-        "indptr indices data paid scale actions chances nodes step cells rate next_nodes next_step to_upper snap "
-        "next_cells occupancy",
+        "indptr indices data paid scale actions chances nodes step mass cells rate next_nodes next_step to_upper "
+        "snap next_mass next_cells occupancy",
         "Where a policy with memory goes in one step, and the moments of the targets."),
 };
 

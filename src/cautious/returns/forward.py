@@ -28,8 +28,8 @@ from cautious.returns.moments import log_exponentials
 
 # of a mean of exponentials, what may have been lost by numbers that are too small for doubles
 SMALLEST_POWER = 1e-290
-# numbers that a cell keeps, as in the compiled loop
-KEPT = 6
+# numbers that a cell keeps beside its mass, as in the compiled loop
+KEPT = 5
 # for quantiles, cells that differ by less than this share of the standard deviation are joined, where they are many
 JOINED_SHARE, FEW_CELLS = 1e-3, 2000
 # of the standard deviation: what bisection for a quantile leaves open
@@ -236,21 +236,23 @@ def follow(
     mdp, n_states = earnings.mdp, earnings.mdp.n_states
     grid, node = policy.grids[0], policy.first()
     off = policy.target - float(grid.nodes[node])
-    cells = np.zeros((n_states, grid.count, KEPT))
-    cells[:, node] = np.outer(mdp.start, [1.0, off, off**2, np.exp(rate * off), 0.0, 0.0])
-    cells[:, node, 4:] = off
+    mass, cells = np.zeros((n_states, grid.count)), np.empty((n_states, grid.count, KEPT))
+    mass[:, node] = mdp.start
+    cells[:, node] = np.outer(mdp.start, [off, off**2, np.exp(rate * off), 0.0, 0.0])
+    cells[:, node, 3:] = off
     finite = isinstance(mdp.horizon, int)
     occupancy = np.zeros((policy.n_steps, *mdp.shape) if finite else mdp.shape)
     for t in range(policy.n_steps):
         if over():
             raise TimeOverError
         if masses is not None:
-            masses.append(cells[:, :, 0].astype(np.float32))
+            masses.append(mass.astype(np.float32))
         own, behind = policy.grids[t], policy.grids[t + 1]
         chances = np.empty(0)
         if instead is not None:
             chances = np.ascontiguousarray(instead[t] if instead.ndim == 3 else instead, dtype=np.float64).ravel()
-        moved, spent = np.zeros((n_states, behind.count, KEPT)), np.zeros(n_states * mdp.n_actions)
+        arrived, moved = np.zeros((n_states, behind.count)), np.empty((n_states, behind.count, KEPT))
+        spent = np.zeros(n_states * mdp.n_actions)
         with np.errstate(all="ignore"):
             kernels.follow_step(
                 *mdp.csr,
@@ -260,12 +262,14 @@ def follow(
                 chances,
                 own.nodes,
                 own.step,
+                mass.ravel(),
                 cells.reshape(-1, KEPT),
                 float(rate),
                 behind.nodes,
                 behind.step,
                 policy.to_upper,
                 float(policy.snap),
+                arrived.ravel(),
                 moved.reshape(-1, KEPT),
                 spent,
             )
@@ -273,11 +277,11 @@ def follow(
             occupancy[t] = policy.scales[t] * spent.reshape(mdp.shape)
         else:
             occupancy += policy.scales[t] * spent.reshape(mdp.shape)
-        cells = moved
-    mass, rounding = cells[:, :, 0].sum(axis=1), 4 * EPS * policy.n_steps * (mdp.widest_row + 2)
+        mass, cells = arrived, moved
+    left, rounding = mass.sum(axis=1), 4 * EPS * policy.n_steps * (mdp.widest_row + 2)
     error = rounding * (float(policy.scales.sum()) if mdp.horizon == TOTAL else 1.0)
     if not finite:
-        later, unsure = _afterwards(earnings, policy, mass)
+        later, unsure = _afterwards(earnings, policy, left)
         occupancy, error = occupancy + later, error + unsure
     if mdp.horizon == TOTAL:
         occupancy[mdp.ended] = 0.0
@@ -286,8 +290,8 @@ def follow(
         occupancy /= occupancy.sum()
     reached = (state_sums_of(occupancy.reshape(-1, *mdp.shape)) > 0).any(axis=0)
     if mdp.horizon == TOTAL:
-        reached = reached | (mass > 0)
-    return Followed(PolicyOccupancy(occupancy, reached, error), _distribution(earnings, policy, cells, rate))
+        reached = reached | (left > 0)
+    return Followed(PolicyOccupancy(occupancy, reached, error), _distribution(earnings, policy, mass, cells, rate))
 
 
 def _afterwards(earnings: Earnings, policy: MemoryPolicy, arrived: Array) -> tuple[Array, float]:
@@ -300,11 +304,14 @@ def _afterwards(earnings: Earnings, policy: MemoryPolicy, arrived: Array) -> tup
     return np.asarray(factor * later.occupancy), float(factor * later.error * mdp.normaliser)
 
 
-def _distribution(earnings: Earnings, policy: MemoryPolicy, cells: Array, rate: float) -> ReturnDistribution:
+def _distribution(
+    earnings: Earnings, policy: MemoryPolicy, masses: Array, cells: Array, rate: float
+) -> ReturnDistribution:
     """Cells of the return, from those of the targets that are left, and of what is earned afterwards."""
     last = policy.grids[-1]
-    state, node = np.nonzero(cells[:, :, 0] > 0)
-    mass, first, second, power, least, most = cells[state, node].T
+    state, node = np.nonzero(masses > 0)
+    mass = masses[state, node]
+    first, second, power, least, most = cells[state, node].T
     nodes = last.nodes[node]
     # of the first target all but what is left was earned
     reached = policy.target + earnings.offset - nodes

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import cautious as ca
 from cautious.cli import app
+from cautious.solvers.return_risk import search
 
 RISKS = [
     ca.ReturnVariance(),
@@ -274,3 +275,22 @@ def test_the_command_line_solves_and_plays(tmp_path):
     assert found["exact_variance"] == pytest.approx(solved["risk"], abs=1e-12)
     assert found["exact_risk"] == pytest.approx(solved["risk"], abs=1e-12)
     assert found["exact_mean"] == pytest.approx(solved["expected_return"], abs=1e-12)
+
+
+def test_cautions_of_the_variance_share_their_plans(swim, monkeypatch):
+    """Fewer plans than one by one, with the same answers: every bound holds for the other policy."""
+    made = []
+    plan = search.plan_targets
+    monkeypatch.setattr(search, "plan_targets", lambda *given: made.append(1) or plan(*given))
+    cautions = np.geomspace(0.3, 3.0, 8)
+    points = ca.frontier(swim, ca.ReturnVariance(), cautions, tolerance=1e-4)
+    together, alone = len(made), []
+    for caution, point in zip(cautions, points, strict=True):
+        made.clear()
+        one = ca.solve(ca.Problem(swim, ca.ReturnVariance(), caution), tolerance=1e-4)
+        alone.append(len(made))
+        assert point.status is ca.Status.SOLVED
+        assert point.objective <= one.upper_bound
+        assert one.objective <= point.upper_bound
+        assert point.objective == pytest.approx(point.expected_return - caution * point.risk, abs=1e-12)
+    assert together < 0.6 * sum(alone)

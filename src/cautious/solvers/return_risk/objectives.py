@@ -51,6 +51,8 @@ class ReturnObjective(ABC):
 
     # whether errors fall like the step, and not like its square; planning for a bound and for a policy then differ
     sharp = False
+    # whether planning is the same for all cautions
+    same_plans = False
     # whether the risk of a certain return is minus that return, and not zero
     monetary = True
 
@@ -115,6 +117,7 @@ class ReturnObjective(ABC):
 class VarianceObjective(ReturnObjective):
     """The values are F = V + x^2."""
 
+    same_plans = True
     monetary = False
 
     def utility(self, pessimistic: bool = False) -> Utility:

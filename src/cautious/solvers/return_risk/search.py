@@ -7,7 +7,7 @@ it is too large, targets are cut off that cannot be best, and the grid is refine
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,8 @@ SHARE_AFTERWARDS = 0.05
 MOST_STEPS = 20_000
 # first targets that are tried between the nodes of an exact grid
 MOST_OFFSETS = 60
+# a plan that others may use is made for cautions up to so many times its own, and so many times finer for that
+CAUTIONS_OF_PLAN, FINER = 3.0, 1.25
 # so many standard deviations stand for the range of a return that is not bounded
 DEVIATIONS = 12.0
 
@@ -53,6 +55,27 @@ class Best:
     error: float
 
 
+@dataclass
+class SharedPlan:
+    """What searches of the same model leave for each other along ascending ``cautions``, where plans are the same.
+
+    The last plan is also one for larger cautions if its targets reach as far as theirs; the gap that it left, for its
+    ``caution``, grows about like that. ``best`` is the last policy.
+    """
+
+    cautions: tuple[float, ...] = ()
+    planned: Planned | None = None
+    tables: tuple[ActionTable, ...] = ()
+    earnings: Earnings | None = None
+    best: Best | None = None
+    caution: float = 0.0
+    gap: float = math.inf
+
+    def cautions_with(self, caution: float) -> tuple[float, ...]:
+        """Those that a plan for this caution is made for."""
+        return tuple({caution, *(one for one in self.cautions if caution < one <= CAUTIONS_OF_PLAN * caution)})
+
+
 class Search:
     """One objective in one model; ``rounds`` refines until the gap is allowed, or nothing more can be done."""
 
@@ -62,8 +85,10 @@ class Search:
         objective: ReturnObjective,
         over: Callable[[], bool] = lambda: False,
         most_products: float = MOST_PRODUCTS,
+        shared: SharedPlan | None = None,
     ) -> None:
         self.earnings, self.objective, self.over, self.most_products = earnings, objective, over, most_products
+        self.shared = shared if shared is not None and objective.same_plans else None
         self.mean = float(earnings.mdp.start @ earnings.at(earnings.mean_most, 0))
         self.upper = objective.least_loss(self.mean) + 8 * EPS * objective.constant_size(self.mean)
         self.best: Best | None = None
@@ -89,6 +114,11 @@ class Search:
         width = self._width(low, high)
         nodes, open_gap, last_step = float(FIRST_NODES), width * (1 + self.objective.caution), math.inf
         whole = first, last
+        if self.shared is not None and self.shared.planned is not None:
+            step = self._use(self.shared, self.shared.planned, low, high, allowance)
+            first, last = whole = self.objective.targets(self.mean, self.known, low, high)
+            nodes = FINER * width / step if step > 0 else nodes
+            yield
         while not self.over() and self.gap > (allowed := allowance(self.best.objective)):
             if sums is not None and (exact := self._exact_targets(sums, first, last)) is not None:
                 yield from self._exactly(sums, exact, allowance)
@@ -101,7 +131,10 @@ class Search:
                 last = whole[1] if np.isfinite(whole[1]) else max(first, self.mean + width)
                 certain = bool(np.isfinite(whole).all())
                 self.beyond = -np.inf if certain else self.objective.beyond(first, last, self.mean)
-            grids = self._affordable_grids(first, last, width / nodes, width, last_step)
+            ends = first, last
+            if self.shared is not None:
+                ends = self._ends(self.shared, low, high, ends)
+            grids = self._affordable_grids(*ends, width / nodes, width, last_step)
             if grids is None:
                 return
             bounds = self._round(grids)
@@ -117,7 +150,42 @@ class Search:
             open_gap = self.gap
             order = 1 if self.objective.sharp else 2
             wanted = 1.2 * (self.gap / allowed) ** (1 / order) if allowed > 0 else LARGEST_REFINEMENT
+            if self.shared is not None and len(self.shared.cautions_with(self.objective.caution)) > 1:
+                wanted *= FINER
             nodes = width / last_step * min(max(wanted, 2.0), LARGEST_REFINEMENT)
+
+    def _use(
+        self, shared: SharedPlan, planned: Planned, low: float, high: float, allowance: Callable[[float], float]
+    ) -> float:
+        """Take the policy of a smaller caution, and its plan if that has all targets; the first step of the plan."""
+        assert shared.best is not None
+        assert shared.earnings is not None
+        assert self.best is not None
+        self.earnings, grid, unsure = shared.earnings, planned.grids[0], SAME_SUM * self.earnings.size
+        self._keep(evaluated(self.objective, shared.best.policy, shared.best.followed))
+        ends = self.objective.targets(self.mean, self.known, low, high)
+        if grid.nodes[0] <= ends[0] + unsure and grid.nodes[-1] >= ends[1] - unsure:
+            self._bounded(planned, exact=False)
+            allowed, expected = allowance(self.best.objective), shared.gap * self.objective.caution / shared.caution
+            if self.gap > allowed and expected <= allowed:
+                self._consider(self._policy(planned, self._promising(planned), shared.tables))
+        self._leave(shared)
+        return grid.step
+
+    def _leave(self, shared: SharedPlan) -> None:
+        """The policy and the gap for the next caution."""
+        shared.best, shared.caution, shared.gap = self.best, self.objective.caution, self.gap
+
+    def _ends(self, shared: SharedPlan, low: float, high: float, ends: tuple[float, float]) -> tuple[float, float]:
+        """The first targets of all cautions that a plan is made for."""
+        assert self.best is not None
+        first, last = ends
+        for caution in shared.cautions_with(self.objective.caution):
+            objective, found = replace(self.objective, caution=caution), self.best
+            known = found.expected_return - caution * found.risk - found.error * caution / self.objective.caution
+            own = objective.targets(self.mean, known, low, high)
+            first, last = min(first, own[0]), max(last, own[1])
+        return first, last
 
     def _width(self, low: float, high: float) -> float:
         """Of the return; of what is not bounded, that of most of it."""
@@ -155,7 +223,11 @@ class Search:
             utility = self.objective.utility(pessimistic=True)
             better = plan_targets(self.earnings, utility, grids, self.over, self.snap)
         if better is not None:
-            self._consider(self._policy(better, self._promising(better)))
+            tables = tuple(ActionTable.of(table) for table in better.actions)
+            self._consider(self._policy(better, self._promising(better), tables))
+            if self.shared is not None:
+                self.shared.planned, self.shared.tables, self.shared.earnings = better, tables, self.earnings
+                self._leave(self.shared)
         return bounds
 
     def _exact_targets(self, sums: list[Array], first: float, last: float) -> Array | None:
@@ -257,12 +329,12 @@ class Search:
         values = np.asarray(self.earnings.mdp.start @ planned.values)
         return int(np.argmax(self.objective.at_nodes(planned.grids[0].nodes, values).upper))
 
-    def _policy(self, planned: Planned, node: int) -> MemoryPolicy:
+    def _policy(self, planned: Planned, node: int, tables: tuple[ActionTable, ...] = ()) -> MemoryPolicy:
         earnings = self.earnings
         return MemoryPolicy(
             target=float(planned.grids[0].nodes[node]),
             grids=tuple(planned.grids),
-            tables=tuple(ActionTable.of(table) for table in planned.actions),
+            tables=tables or tuple(ActionTable.of(table) for table in planned.actions),
             scales=earnings.scales,
             middle=earnings.middle,
             to_upper=self.objective.utility().kind == "threshold",
@@ -278,7 +350,9 @@ class Search:
             followed = follow(self.earnings.with_steps(policy.n_steps), policy, self.objective.rate, over=over)
         except TimeOverError:
             return
-        found = evaluated(self.objective, policy, followed)
+        self._keep(evaluated(self.objective, policy, followed))
+
+    def _keep(self, found: Best) -> None:
         if self.best is None or found.objective - found.error > self.known:
             self.best = found
 

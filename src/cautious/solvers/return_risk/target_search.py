@@ -10,7 +10,7 @@ from cautious.risks.returns import ReturnEVaR, ReturnRisk
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.return_risk.objectives import objective_of
 from cautious.solvers.return_risk.rate_search import RateSearch
-from cautious.solvers.return_risk.search import MOST_PRODUCTS, Search
+from cautious.solvers.return_risk.search import MOST_PRODUCTS, Search, SharedPlan
 from cautious.solvers.shape import Shape
 
 
@@ -29,7 +29,10 @@ class TargetSearch(Solver):
         """A candidate for every grid."""
         term = problem.parts.returns[0]
         earnings = target.workspace.of(self.name, lambda: earnings_of(problem.mdp))
-        search = search_for(earnings, term.risk.of, term.weight, target)
+        # along a frontier the weights ascend with the cautions
+        cautions = tuple(one * term.weight / problem.caution for one in target.workspace.of("cautions", tuple))
+        shared = target.workspace.of(f"{self.name}, plan", lambda: SharedPlan(cautions)) if cautions else None
+        search = search_for(earnings, term.risk.of, term.weight, target, shared=shared)
         yield self._candidate(problem, search)
         for _ in search.rounds(target.allowance):
             yield self._candidate(problem, search)
@@ -53,9 +56,14 @@ class TargetSearch(Solver):
 
 
 def search_for(
-    earnings: Earnings, risk: ReturnRisk, caution: float, target: Target, most_products: float = MOST_PRODUCTS
+    earnings: Earnings,
+    risk: ReturnRisk,
+    caution: float,
+    target: Target,
+    most_products: float = MOST_PRODUCTS,
+    shared: SharedPlan | None = None,
 ) -> Search | RateSearch:
     """The search that goes with a risk; ``most_products`` of a value and a probability may be taken by one plan."""
     if isinstance(risk, ReturnEVaR):
         return RateSearch(earnings, risk, caution, target.over)
-    return Search(earnings, objective_of(risk, caution, earnings.offset), target.over, most_products)
+    return Search(earnings, objective_of(risk, caution, earnings.offset), target.over, most_products, shared)
