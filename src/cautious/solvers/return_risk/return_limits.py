@@ -23,6 +23,7 @@ import numpy as np
 from cautious.models.encodings import EPS
 from cautious.problem import Problem
 from cautious.returns.earnings import Earnings, earnings_of
+from cautious.returns.grids import range_of_return
 from cautious.risks.returns import ReturnBelow, ReturnLimit, ReturnVariance
 from cautious.solvers.base import Progress, Target
 from cautious.solvers.return_risk.objectives import VarianceObjective
@@ -32,6 +33,8 @@ from cautious.solvers.return_risk.target_search import search_for
 
 # prices that are tried, the ratio of the first ones, and the largest one relative to the first
 MOST_PRICES, RATIO, MOST_RATIO = 40, 8.0, 1e9
+# of the range of the return, the least standard deviation that the first price goes by
+LEAST_SPREAD = 1e-2
 # of the gap that is allowed, what the search for one price may leave open
 SHARE_OF_PRICE = 0.3
 # the same of what is open between the bound and the best policy, and products of a value and a probability
@@ -64,7 +67,9 @@ def largest_return(
     problem: Problem, target: Target, callback: Callable[[Progress], object] | None = None
 ) -> LimitedReturn:
     """Search until the gap is within the target's, the prices are as close as can be, or time is over."""
-    return _Prices(problem, target, callback).run()
+    # targets of hard numbers may overflow on the way; a bound that is not a number lowers nothing
+    with np.errstate(all="ignore"):
+        return _Prices(problem, target, callback).run()
 
 
 class _Prices:
@@ -90,6 +95,10 @@ class _Prices:
             found.upper = max(found.upper, found.best.expected_return)
             return found
         spread = float(np.sqrt(found.closest.followed.returns.variance))
+        least, most = range_of_return(self.earnings)
+        if np.isfinite(most - least):
+            # a return that is nearly certain says little about what others risk
+            spread = max(spread, LEAST_SPREAD * (most - least))
         price = first = self.limit.of.natural_caution(spread) / RATIO
         while found.prices < MOST_PRICES and not self.target.over():
             best = self._priced(price)

@@ -30,7 +30,8 @@ class TargetSearch(Solver):
         term = problem.parts.returns[0]
         earnings = target.workspace.of(self.name, lambda: earnings_of(problem.mdp))
         # along a frontier the weights ascend with the cautions
-        cautions = tuple(one * term.weight / problem.caution for one in target.workspace.of("cautions", tuple))
+        ahead: tuple[float, ...] = target.workspace.of("cautions", tuple)
+        cautions = tuple(one * term.weight / problem.caution for one in ahead)
         shared = target.workspace.of(f"{self.name}, plan", lambda: SharedPlan(cautions)) if cautions else None
         search = search_for(earnings, term.risk.of, term.weight, target, shared=shared)
         yield self._candidate(problem, search)
