@@ -20,11 +20,32 @@ from cautious.returns.earnings import earnings_of
 from cautious.returns.forward import follow
 
 DISCOUNT = 0.9
+
+
+def ruin(discount: float) -> ca.MDP:
+    """A gambler with 0 to 10 units bets some of them, no more than are missing to 10; a bet is won with chance .7.
+
+    What is won or lost is the reward; with 0 or 10 units nothing can be bet any more.
+    """
+    most, chance = 10, 0.7
+    shape = (most + 1, most // 2 + 1, most + 1)
+    transitions, rewards = np.zeros(shape), np.zeros(shape)
+    allowed = np.zeros(shape[:2], np.bool_)
+    for units in range(most + 1):
+        for bet in range(min(units, most - units) + 1):
+            allowed[units, bet] = True
+            transitions[units, bet, units + bet] += chance
+            transitions[units, bet, units - bet] += 1 - chance
+            rewards[units, bet, units + bet], rewards[units, bet, units - bet] = bet, -bet
+    return ca.MDP(transitions, rewards, discount, allowed=allowed)
+
+
 WORLDS = {
     "river swim": ca.worlds.river_swim,
     "machine replacement": ca.worlds.machine_replacement,
     "inventory": ca.worlds.inventory,
     "forest": ca.worlds.forest,
+    "ruin": ruin,
 }
 TAILS = (0.05, 0.25, 0.5)
 # relative to the objective for the variance, and to the range of the return for CVaR
@@ -131,6 +152,28 @@ def agreement_line(row: dict[str, Any]) -> str:
     return f"| {row['model']}, {row['states']:,} states | {row['risk']} | {' | '.join(cells)} |"
 
 
+def plain_row(name: str, mdp: ca.MDP, limit: float) -> dict[str, Any]:
+    """The best policy without memory that is found, beside the best with memory, at the tail of 5 %."""
+    risk, started = ca.ReturnCVaR(1 - TAILS[0]), time.process_time()
+    problem, tolerance = ca.Problem(mdp, risk), tolerance_of(mdp, risk, 1.0, CVAR_TOLERANCE)
+    plain = ca.solve(problem, tolerance=tolerance, time_limit_seconds=limit, memory=False)
+    seconds = time.process_time() - started
+    best = ca.solve(problem, tolerance=tolerance, time_limit_seconds=limit)
+    return {
+        "model": name,
+        "plain": plain.objective,
+        "unsure": plain.certificate.objective_error,
+        "best": best.objective,
+        "upper_bound": min(plain.upper_bound, best.upper_bound),
+        "seconds": seconds,
+    }
+
+
+def plain_line(row: dict[str, Any]) -> str:
+    figures = f"{row['plain']:.6g} (known to {row['unsure']:.1g}) | {row['best']:.6g} | {row['upper_bound']:.6g}"
+    return f"| {row['model']} | {figures} | {row['seconds']:.2f} |"
+
+
 def frontier_row(name: str, mdp: ca.MDP, limit: float) -> dict[str, Any]:
     """Thirty cautions about that of the table in one call."""
     started = time.process_time()
@@ -156,7 +199,8 @@ def main(quick: bool = False, arguments: list[str] | None = None) -> list[dict[s
         "--tolerances", default="1e-2" if quick else "1e-2,1e-4,1e-5", help="of CVaR on the first world"
     )
     parser.add_argument("--episodes", type=int, default=10_000 if quick else EPISODES)
-    parser.add_argument("--frontier", default="" if quick else "river swim", help="worlds with 30 cautions")
+    parser.add_argument("--frontier", default="" if quick else "river swim,ruin", help="worlds with 30 cautions")
+    parser.add_argument("--plain", default="" if quick else "river swim,ruin", help="worlds without memory as well")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds for a solve")
     given = parser.parse_args(arguments or [])
     models = {name: WORLDS[name](discount=DISCOUNT) for name in filter(None, given.worlds.split(","))}
@@ -186,6 +230,13 @@ def main(quick: bool = False, arguments: list[str] | None = None) -> list[dict[s
     for row in rows:
         if "simulated" in row:
             print(agreement_line(row))
+    plain = [plain_row(name, models[name], given.limit) for name in filter(None, given.plain.split(","))]
+    if plain:
+        print("\n| model | objective without memory | with memory | bound of both | CPU s |")
+        print("|---" * 5 + "|")
+    for row in plain:
+        print(plain_line(row), flush=True)
+    rows += plain
     for name in filter(None, given.frontier.split(",")):
         row = frontier_row(name, models[name], given.limit)
         told = f"{row['solved']} of {row['points']} cautions solved in {row['seconds']:.1f} CPU s"
