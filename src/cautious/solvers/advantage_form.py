@@ -44,7 +44,7 @@ class AdvantageForm:
         return x
 
     def lift_policy(self, policy: Array) -> Array:
-        """Without the pairs that were cut off, where hardly anything would be left out."""
+        """The policy without the pairs that were cut off, in states where these have hardly any probability."""
         kept = np.where(self.cut, 0.0, policy)
         share = kept.sum(axis=-1, keepdims=True)
         return np.where(share > 1 - MAX_LOST_SHARE, kept / np.maximum(share, MAX_LOST_SHARE), policy)

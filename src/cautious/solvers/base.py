@@ -177,7 +177,7 @@ class Solver(ABC):
 
     @abstractmethod
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """Better and better candidates."""
+        """Candidates, one after the other; the loop keeps the best."""
 
     def memory(self, problem: Problem) -> int:
         """About how many bytes it needs beyond the model, the solution included."""
@@ -212,7 +212,7 @@ class Outcome:
 
     @property
     def objective(self) -> float:
-        """Of the best policy; minus infinity when there is none."""
+        """The objective of the best policy; minus infinity when there is none."""
         return -np.inf if self.evaluated is None else self.evaluated.objective
 
     @property
@@ -249,7 +249,7 @@ class Outcome:
         return self.status in (Status.STALLED, Status.UNDECIDED)
 
     def take(self, problem: Problem, candidate: Candidate, target: Target) -> None:
-        """Keep what is better."""
+        """Judge a candidate, and keep its policy, bound or conflict where it is better than the one kept so far."""
         self.steps += 1
         self.upper = min(self.upper, candidate.bound)
         found = candidate.evaluated
@@ -315,7 +315,7 @@ class Outcome:
 
 
 def judged(problem: Problem, witness: Witness | Cover) -> float:
-    """The bound that ends a run: of all policies, or first order only where no more can be had."""
+    """The upper bound that a witness proves: of all policies, or of first order where a risk is not convex."""
     # a witness that overflows proves nothing
     with np.errstate(all="ignore"):
         if problem.only_stationary and isinstance(witness, Witness):

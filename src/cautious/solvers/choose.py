@@ -101,7 +101,7 @@ def dispatch(
 
 
 def _in_advantages(problem: Problem, target: Target, callback: Callback | None, best: Outcome) -> None:
-    """Once more with advantages for rewards, where rewards much larger than the risk kept all solvers from a proof."""
+    """Try the solvers again with advantages as rewards: rewards much larger than the risk may prevent a proof."""
     own = replace(target, absolute=target.allowance(best.objective), start=None, workspace=Workspace())
     for slopes in ADVANTAGE_SLOPES:
         form = advantage_form(problem, slopes)

@@ -51,15 +51,15 @@ class ConditionalGradient(Solver):
     accepts = frozenset({Structure.SQUARE})
 
     def work(self, problem: Problem, shape: Shape) -> float:
-        """A few plans; it ends at once where the distances weigh too much for that."""
+        """The work of a few plans; the run ends at once if the distances have too much weight for that."""
         return USUAL_PLANS * shape.plan_work
 
     def memory(self, problem: Problem) -> int:
-        """As much as the method that goes on where this one ends."""
+        """As much as the proximal method, which is run where this one ends without a proof."""
         return Proximal().memory(problem)
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """A candidate as soon as a plan proves it; none when that is too far away."""
+        """A candidate as soon as a plan proves it; none if that would take too many steps."""
         past = target.workspace.of(self.name, _HeaviestFailure)
         heaviness = sum(weight for weight, _ in problem.terms) / target.allowance(0.0)
         if heaviness >= past.too_heavy or not _may_be_light(problem, target):
@@ -96,7 +96,7 @@ def _may_be_light(problem: Problem, target: Target) -> bool:
 
 
 def _needs_too_many_steps(gaps: list[float], allowed: float) -> bool:
-    """Whether as many steps as are left will not do, at the pace so far."""
+    """Whether the steps that are left will not suffice if gaps go on falling as they did."""
     if len(gaps) <= len(MAX_GAPS_IN_ALLOWED_GAPS):
         return not gaps[-1] <= MAX_GAPS_IN_ALLOWED_GAPS[len(gaps) - 1] * allowed
     # gaps of neighbouring steps often take turns: two steps apart they tell the pace
@@ -125,7 +125,7 @@ class _ConditionalGradientRun:
 
     @cached_property
     def _accuracy(self) -> float:
-        """How near to a policy's occupancy another one is as good as it, in the 1-norm."""
+        """How accurately, in the 1-norm, the occupancy of a policy must be known."""
         gamma = self.problem.mdp.discount
         steepest = (1 - gamma) * sum(weight for weight, _ in self.terms)
         size = max(float(np.abs(self.problem.reward[self.problem.active]).max()), steepest)
@@ -135,7 +135,7 @@ class _ConditionalGradientRun:
         return policy_occupancy(self.problem.mdp, policy, self._accuracy, guess).occupancy
 
     def look(self) -> float:
-        """Plan for the slopes here; how much more than this occupancy any can be worth, about."""
+        """Plan for the slopes at this occupancy; about how much more than it any occupancy can be worth."""
         problem = self.problem
         self.reward = problem.reward
         for weight, risk in self.terms:
@@ -155,7 +155,7 @@ class _ConditionalGradientRun:
         return self.best.upper - known
 
     def step(self) -> bool:
-        """Move towards what pays better; whether that was any better."""
+        """Move towards the occupancy of the plan; False if that does not raise the objective."""
         problem, mdp = self.problem, self.problem.mdp
         gamma, policy = mdp.discount, np.empty(mdp.shape)
         stiffness = (1 - gamma) * sum(
@@ -180,7 +180,7 @@ class _ConditionalGradientRun:
         return True
 
     def candidate(self) -> Candidate:
-        """The present behaviour as a policy, with the plan that bounds it."""
+        """The policy of the present occupancy, with the multipliers of the plan."""
         problem = self.problem
         greedy = problem.completed(self.best.policy(problem.mdp.n_actions))
         policy = problem.completed(occupancy_policy(self.d, greedy))

@@ -63,7 +63,7 @@ class DenseTransport(Solver):
         return super().memory(problem) + 8 * (2 * (2 * n) ** 2 + 10 * n * n)
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """One answer: iterations are cheap enough to go straight to the end."""
+        """One candidate, at the end: iterations are cheap."""
         weight, risk = problem.terms[0]
         risk = cast(MatrixTransport, risk)
         program = _Program(problem, weight, risk)
@@ -89,7 +89,7 @@ class _Block:
 
     @property
     def gap(self) -> float:
-        """How far from complementary, in all."""
+        """The sum of all products of amounts and slacks, which is zero at a solution."""
         return float(np.vdot(self.amount, self.slack))
 
     def weigh(self) -> tuple[Array, Array]:
@@ -149,7 +149,7 @@ class _Program:
 
     @property
     def gap(self) -> float:
-        """How far from complementary, in all."""
+        """The sum of all products of amounts and slacks, which is zero at a solution."""
         return self.pairs.gap + self.plan.gap
 
     def solve(self, target: Target, wanted: float) -> None:

@@ -47,7 +47,7 @@ class ReachablePart:
 
 
 def reachable_part(problem: Problem) -> ReachablePart | None:
-    """The problem on its active states; None where that spares little, or where a risk looks at other states too."""
+    """The problem on its active states; None if most states are active, or if a risk depends on other states too."""
     if problem.mdp.horizon is not None or not problem.mdp.written_down:
         return None
     active = problem.active_states

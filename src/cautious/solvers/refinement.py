@@ -20,7 +20,7 @@ MAX_ROUNDS = 50
 
 
 def refined(problem: Problem, witness: Witness | Cover) -> Witness | Cover:
-    """The same lines with better multipliers; as it is, where a run ended before it had lines for every risk."""
+    """The same lines with better multipliers; unchanged if the witness has no line for some risk."""
     convex = [(term.weight, term.risk) for term in problem.parts.without_scalars]
     if isinstance(witness, Witness):
         if len(witness.cuts) != len(problem.terms):

@@ -83,7 +83,7 @@ class ColumnPool:
         self.cleared = False
 
     def serve(self, problem: Problem) -> None:
-        """Go on with another caution or another reward table of the same model."""
+        """Use the same columns for another caution or another reward table of the model."""
         same = problem.reward is self.problem.reward or np.array_equal(problem.reward, self.problem.reward)
         self.problem = problem
         if not same:
@@ -97,7 +97,7 @@ class ColumnPool:
         return None if self.solved is None else caution / self.solved[0] * self.solved[1]
 
     def sensitivity(self, prices: Array) -> float:
-        """How much the priced return of a behaviour can change per unit of error in its occupancy."""
+        """How much the priced return of a policy can change for each unit of error in its occupancy."""
         felt = self.horizon * self._reward_range / 2 + float(np.abs(prices) @ self.spreads)
         # with equal rewards and constant features any occupancy will do
         return max(felt, 1e-300)
@@ -140,11 +140,11 @@ class ColumnPool:
         return found
 
     def costs_much(self, prices: Array, gap: float) -> bool:
-        """Whether the share that joins behaviours may cost a good part of a gap, and can be made smaller."""
+        """Whether the share that joins policies may cost a large part of a gap, and can be made smaller."""
         return self.share > SMALLEST_SHARE and self.share * self.sensitivity(prices) > MAX_SHARE_COST * gap
 
     def separate(self) -> None:
-        """Join behaviours by a smaller share."""
+        """Make the share that joins policies smaller."""
         alone = (self.numbers - self.share * self.joined_numbers[:, None]) / (1 - self.share)
         paid = 0.0 if self.connecting is None else self.horizon * float(np.vdot(self.connecting, self.problem.reward))
         returns = (self.returns - self.share * paid) / (1 - self.share)
@@ -153,7 +153,7 @@ class ColumnPool:
         self.returns = np.asarray((1 - self.share) * returns + self.share * paid)
 
     def sharpen(self, weights: Array, accuracy: float) -> bool:
-        """Make every column with weight as accurate as this; says whether any number changed."""
+        """Evaluate every column with weight to this accuracy; True if any number changed."""
         rough = [k for k in np.flatnonzero(weights) if self.columns[k].error > accuracy]
         changed = False
         for k in rough:
@@ -176,7 +176,7 @@ class ColumnPool:
         return total if self.connecting is None else self.problem.support.connected(total, self.share)
 
     def default_policy(self) -> Array:
-        """Rows (S, A) for states that a mixture never visits: what the last plan does there."""
+        """Rows (S, A) for states that a mixture never visits: the actions of the last plan."""
         assert self.last is not None
         return self.problem.completed(self.last.policy(self.problem.mdp.n_actions))
 
@@ -215,7 +215,7 @@ class ColumnPool:
         return self._joined(np.asarray(self.features @ np.bincount(pairs, column.states.ravel(), math.prod(mdp.shape))))
 
     def _joined(self, numbers: Array) -> Array:
-        """The numbers (m,) of a behaviour that is joined to all others."""
+        """The numbers (m,) of a policy that is joined to all others."""
         return np.asarray((1 - self.share) * numbers + self.share * self.joined_numbers)
 
     def _quickly(self, column: Column, actions: Indices, guess: Array | None, accuracy: float) -> Array:
@@ -301,7 +301,7 @@ def _range(problem: Problem) -> float:
 
 
 def _spreads(features: sp.csr_array) -> Array:
-    """Half the range of each feature (m,)."""
+    """Half the difference of the largest and the smallest entry of each feature (m,)."""
     out = np.empty(features.shape[0])
     for j, (start, end) in enumerate(pairwise(features.indptr)):
         entries = features.data[start:end]

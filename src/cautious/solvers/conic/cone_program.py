@@ -103,7 +103,7 @@ class ConeProgram:
     limits: Sequence[ConicLimit] = ()
 
     def solve(self, clock: Clock, precision: float = DEFAULT_PRECISION, scaled: bool = True) -> ConeAnswer | None:
-        """The answer, or None when nothing usable came back; ``scaled``: rows and columns are scaled by Clarabel."""
+        """The answer, or None if Clarabel has none; ``scaled``: it scales rows and columns."""
         # the pair of every variable
         pairs = np.flatnonzero(self.active) % self.reward.size
         scale, size = self._objective_scale(pairs), float(states_of(self.active).sum())
@@ -214,7 +214,7 @@ class ConeProgram:
 
 
 def _is_entangled(mdp: MDP) -> bool:
-    """Whether no order of the states keeps successors close by: the bandwidth after reordering is most of the model."""
+    """Whether the bandwidth of the transitions remains most of the model, however states are ordered."""
     if mdp.n_states < 200:
         return False
     everywhere = np.full(mdp.shape, 1 / mdp.n_actions)

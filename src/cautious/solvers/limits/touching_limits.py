@@ -53,7 +53,7 @@ class TouchingLimits:
 
     @property
     def possible(self) -> bool:
-        """Whether a policy can do with the tight pairs; in the long run, from every start in the same way."""
+        """Whether some policy uses tight pairs only; in the long run, with the same average from every start."""
         try:
             return self.pairs is not None and self.rest.trapped is None
         except IncompatibleError:
@@ -67,7 +67,7 @@ class TouchingLimits:
         return self.problem.on_pairs(self.pairs, terms)
 
     def lift(self, witness: Witness, upper: float, target: Target) -> Witness:
-        """The same proof in the whole problem: ``upper`` is what it proves of the rest."""
+        """The same proof in the whole problem; ``upper`` is the bound that it proves in the rest."""
         problem, price = self.problem, 0.0
         others, room = iter(witness.cuts), PRICE_GAP_SHARE * target.allowance(upper)
         known = {number: next(others) for number in range(len(problem.terms)) if number not in self.limits}

@@ -66,7 +66,7 @@ def diagonal_model(unknown: OracleTerms, d: Array, curvature: Array, extra: floa
 def secant_model(
     unknown: OracleTerms, d: Array, steps: Sequence[Array], changes: Sequence[Array], extra: float
 ) -> Epigraph:
-    """The tangent and the curvature that past steps have seen."""
+    """The tangent and a curvature from the changes of the gradient in past steps."""
     low_rank = _low_rank(steps, changes, d.size)
     linear = np.ravel(unknown.gradient(d)) - extra * np.ravel(d)
     linear = linear - low_rank.T @ (low_rank @ np.ravel(d))
@@ -74,7 +74,7 @@ def secant_model(
 
 
 def bundle_model(points: Sequence[Array], values: Sequence[float], slopes: Sequence[Array], extra: float) -> Epigraph:
-    """The largest tangent, kept near the last point."""
+    """The maximum of the tangents, with a quadratic term that keeps the step near the last point."""
     n, m = points[-1].size, len(points)
     rows = sp.csr_array(np.array([np.ravel(slope) for slope in slopes]))
     offsets = np.array([v - float(np.sum(g * x)) for v, g, x in zip(values, slopes, points, strict=True)])

@@ -41,7 +41,7 @@ class LocalModels(Solver):
     accepts = frozenset(Structure) - {Structure.LIMIT, Structure.RETURN, Structure.RETURN_LIMIT}
 
     def limits(self, problem: Problem) -> str | None:
-        """Takes anything that has a part known by value and gradient only."""
+        """Needs a term that is known by value and gradient only."""
         if not problem.parts.without_cones:
             return "has no unknown part"
         return "has a scalar to search" if problem.parts.scalars and not problem.only_stationary else None
@@ -87,7 +87,7 @@ class _LocalModelsRun:
             self.policy, self.flow, self.d = policy, flow, over_time(flow)
 
     def step(self) -> ConeAnswer | None:
-        """Solve the model, search along the step, learn."""
+        """Solve the cone program of the local model, search along the step, and add what was found to the model."""
         self.bundle = self.points[-MAX_TANGENTS:]
         form = self._model()
         others = [(term.weight, term.risk.epigraph(self.problem.active_pairs)) for term in self.problem.parts.conic]
@@ -136,7 +136,7 @@ class _LocalModelsRun:
         return secant_model(self.unknown, self.d, self.moves[-MAX_SECANTS:], self.changes[-MAX_SECANTS:], self.extra)
 
     def _search(self, there: Array) -> float:
-        """The longest of some step lengths that gives a clear rise; 0 when none does."""
+        """The longest of the step lengths that raises the objective enough; 0 when none does."""
         start, best, best_length = self.problem.objective(self.d), -np.inf, 0.0
         for length in STEP_LENGTHS:
             d = self.d + length * (there - self.d)
@@ -157,7 +157,7 @@ class _LocalModelsRun:
         self._add_tangent(d)
 
     def _add_tangent(self, d: Array) -> None:
-        """The model's centre stays last; a tangent taken elsewhere goes before it."""
+        """Add a tangent; that of the present point remains the last one."""
         value, slope = self.unknown.value(d), self.unknown.gradient(d)
         place = len(self.points) if d is self.d else len(self.points) - 1
         self.points.insert(place, d)

@@ -50,7 +50,7 @@ class Links:
     ease: Array
 
     def stiffness(self) -> Array:
-        """The diagonal (nodes,) of how the arcs answer prices of the nodes."""
+        """The diagonal (nodes,) of the derivative of net flows by the prices of the nodes."""
         ends = np.concatenate([self.tail, self.head])
         return np.bincount(ends, np.tile(self.ease, 2), self.n_nodes).astype(np.float64)
 
@@ -89,7 +89,7 @@ class ActivePart:
             self.risk_states, self._state_at = np.unique(self.risk_pairs // problem.mdp.n_actions, return_inverse=True)
 
     def spread(self, x: Array) -> Array:
-        """A number per state, given to each of its pairs."""
+        """The number of its state for every pair."""
         return np.repeat(x, self.counts)
 
     def gather(self, y: Array) -> Array:
@@ -127,7 +127,7 @@ class ActivePart:
         return self.of_pairs(x[self._state_at]) if self.layered else self.spread(x)
 
     def entries_and_prior(self, d: Array, risk: SeparableRisk) -> tuple[Array, Array]:
-        """What a separable risk looks at in d (n,), and its prior there."""
+        """The entries of d (n,) that a separable risk depends on, and its prior there."""
         if risk.on_states:
             return self.on_states(d), risk.prior[self.risk_states]
         return self.on_pairs(d), risk.prior.ravel()[self.risk_pairs]

@@ -53,12 +53,12 @@ class LayeredFactors:
 
     @property
     def affordable(self) -> bool:
-        """Whether a factorisation is cheap beside the conjugate gradients that it spares."""
+        """Whether a factorisation takes less work than the conjugate gradients that it replaces."""
         per_entry = self.system.pattern.flops / self.system.pair_start[-1]
         return self.system.affordable and per_entry <= MAX_FLOPS_PER_PAIR
 
     def update(self, response: Response) -> None:
-        """Factor the matrix of these answers."""
+        """Factor the matrix of these responses."""
         diagonal = np.zeros(self.n)
         used = [np.zeros(0), *(curve for curve, bent in zip(response.curvatures, self.bends, strict=True) if bent)]
         diagonal[self.n_states :] = 1 / np.maximum(np.concatenate(used), 1 / LARGEST_COMPLIANCE)

@@ -105,7 +105,7 @@ class ProximalNewton:
 
     @property
     def blocks(self) -> list[Kink | Arcs | Slacks]:
-        """Everything with variables of its own."""
+        """The terms with variables of their own."""
         return [*self.pair_kinks, *self.state_kinks, *self.arcs, *self.slacks]
 
     def complementarity(self) -> tuple[float, int]:
@@ -114,7 +114,7 @@ class ProximalNewton:
         return sum(total for total, _ in products), sum(count for _, count in products)
 
     def state_slopes(self, x: Array) -> Array:
-        """What being in a state costs, at the margin; (M,)."""
+        """The derivative of the risks by the mass of each state; (M,)."""
         slopes = self.on_states[0] * x
         if self.on_states[1] > 0:
             slopes = slopes + self.on_states[1] * (np.log(x) + 1)
@@ -150,7 +150,7 @@ class ProximalNewton:
         return cost * self.unit / self.part.normaliser
 
     def unbalanced(self, imbalance: Array) -> float:
-        """What an imbalance of flow is worth."""
+        """By how much an imbalance of flow may change the objective."""
         # what pays for the total mass only does not matter: a policy read off the occupancy normalises that
         unit, inflow = self.part.unit_value, self.part.inflow
         relative = self.v - float(inflow @ self.v) * self.part.normaliser * unit
@@ -198,12 +198,12 @@ class ProximalNewton:
         self._move(miss, change, price_step, node_step)
 
     def solve_further(self) -> None:
-        """Let linear solves go on for longer, if the last one was cut short."""
+        """Allow more steps of linear solves, if the last solve reached their limit."""
         if self.cut_short:
             self.limit = min(2 * self.limit, MAX_CG_STEPS)
 
     def _reach(self, products: float) -> float:
-        """How far the proximal term lets pairs go, as a share of their state's mass per unit of price.
+        """How far the proximal term lets pairs move, as a share of their state's mass per unit of price.
 
         Pairs that are curved themselves need none (over several steps only their sum is), nor do factors. Further as
         the search converges, but more slowly than it converges: that is what bounds the work of conjugate gradients.
@@ -214,7 +214,7 @@ class ProximalNewton:
 
     @property
     def kinked(self) -> bool:
-        """Whether some term has corners."""
+        """Whether some term is not differentiable."""
         return bool(self.pair_kinks or self.state_kinks or self.arcs)
 
     def _links(self) -> Links:

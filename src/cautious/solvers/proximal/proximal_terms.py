@@ -24,7 +24,7 @@ MAX_INVERSE_WEIGHT = 1e100
 
 
 def room(x: Array, step: Array) -> float:
-    """How far a positive x can go along a step, at most 1."""
+    """The largest step length, at most 1, that keeps x positive."""
     steepest = float((step / x).min(initial=0.0))
     return 1.0 if steepest >= -1 else -1 / steepest
 
@@ -66,7 +66,7 @@ class Kink:
         return primal, min(room(self.high, -self.slope_step), room(self.low, self.slope_step))
 
     def move(self, primal: float, dual: float) -> None:
-        """Take the step."""
+        """Add the step to the variables."""
         self.above += primal * self.above_step
         self.below += primal * self.below_step
         self.slope += dual * self.slope_step
@@ -111,7 +111,7 @@ class Arcs:
         return room(self.flow, self.flow_step), room(self.margin, self.margin_step)
 
     def move(self, primal: float, dual: float) -> None:
-        """Take the step."""
+        """Add the step to the variables."""
         self.flow += primal * self.flow_step
         self.margin += dual * self.margin_step
         self.prices += dual * self.price_step
@@ -163,7 +163,7 @@ class Slacks:
         return room(self.slack, self.slack_step), room(self.price, self.price_step)
 
     def move(self, primal: float, dual: float) -> None:
-        """Take the step."""
+        """Add the step to the variables."""
         self.slack += primal * self.slack_step
         self.tops += primal * self.top_step
         self.price += dual * self.price_step
