@@ -108,7 +108,7 @@ class _ExactLimit:
 
     @cached_property
     def constant(self) -> Fraction:
-        """What the start alone adds, whatever is done."""
+        """What the start adds to the measure, whatever the policy."""
         total = Fraction(0)
         for weight, measure in parts_of(self.limit.source):  # type: ignore[arg-type]
             inside = measure.counted_at_start(self.mdp)

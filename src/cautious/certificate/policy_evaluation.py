@@ -201,7 +201,7 @@ def _risk(
 
 
 def _expected_return(problem: Problem, policy: Array, found: Visits) -> tuple[float, float]:
-    """<d, r> / normaliser, and how wrong it can be."""
+    """<d, r> / normaliser, and a bound of its error."""
     horizon, reward = 1 / problem.mdp.normaliser, read_only_view(problem.reward).ravel()
     paid, magnitude = kernels.compensated_dot(found.pairs.ravel(), reward)
     # all pairs that the policy uses, also those whose occupancy was rounded to zero

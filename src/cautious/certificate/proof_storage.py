@@ -218,7 +218,7 @@ def _conflict(problem: Problem, conflict: Conflict) -> dict[str, Any]:
 
 
 def _rest(witness: Witness) -> Array:
-    """What is to be added to the multipliers."""
+    """The low-order part of the multipliers; zeros if there is none."""
     return np.zeros_like(witness.multipliers) if witness.rest is None else witness.rest
 
 

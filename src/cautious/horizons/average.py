@@ -160,7 +160,7 @@ class _AverageIteration(PolicyIteration):
         return swept, width, changed, done
 
     def by_sweeps(self, values: Array, actions: Indices, rounds: int) -> bool:
-        """Modified policy iteration; False when that many rounds have passed without a promise to end soon."""
+        """Modified policy iteration; False if after that many rounds the widths do not fall fast enough."""
         first = np.inf
         for number in range(MAX_ROUNDS):
             values, width, _, done = self.improve(values, actions)
@@ -196,7 +196,7 @@ class _AverageIteration(PolicyIteration):
         return np.asarray(better - (better.max() + better.min()) / 2)
 
     def by_policies(self, values: Array, actions: Indices) -> bool:
-        """Policy iteration; False where the equations of a policy resist, or rounding ends the progress."""
+        """Policy iteration; False where the equations of a policy cannot be solved, or rounding ends the progress."""
         first, last_width = self.best.upper - self.best.lower, np.inf
         for _ in range(MAX_POLICY_ROUNDS):
             found = self.solved(values, actions)
@@ -211,7 +211,7 @@ class _AverageIteration(PolicyIteration):
         return False
 
     def solved(self, values: Array, actions: Indices) -> Array | None:
-        """The values of the policy, which is given one closed class first; None where its equations resist."""
+        """The values of the policy, which is given one closed class first; None if its equations cannot be solved."""
         chain, gain = self.chains.chain(actions)
         label = closed_classes(chain.matrix)
         if label.max() > 0:
@@ -227,7 +227,7 @@ class _AverageIteration(PolicyIteration):
         return np.ascontiguousarray(own) if np.isfinite(own).all() else None
 
     def led_to(self, goal: Mask, actions: Indices, chain: Chain) -> Indices:
-        """The actions, with others where they do not lead to the goal: those of a shortest path to where they do."""
+        """The actions, changed in states from which they do not reach the goal: there they follow a shortest path."""
         there = _reaches(chain.matrix, goal)
         graph = sp.csr_array(pair_graph(self.mdp, self.allowed).T)
         parent = _parents(graph, there)
@@ -309,7 +309,7 @@ def _cycles(chain: Chain, reference: Indices, reward: Array, guess: Array | None
 
 
 def _mass(chain: Chain) -> Array:
-    """About where the chain is after some steps."""
+    """An approximation of the distribution of the states after some steps."""
     mass, backwards = np.full(chain.n_states, 1 / chain.n_states), sp.csr_array(chain.matrix.T)
     for _ in range(PASSES_PER_SWEEP):
         mass = STAYING_SHARE * mass + (1 - STAYING_SHARE) * np.asarray(backwards @ mass)

@@ -61,7 +61,7 @@ class _Visits:
 
     @cached_property
     def indegree(self) -> int:
-        """The most entries that lead to one state."""
+        """The largest number of transitions into one state."""
         return int(np.bincount(np.asarray(self.chain.chain.successor), minlength=1).max())
 
     def measured(self, x: Array) -> tuple[Array, float]:

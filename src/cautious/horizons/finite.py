@@ -86,7 +86,7 @@ def occupancy_over_time(mdp: MDP, policy: Array) -> PolicyOccupancy:
 
 
 def kept_over_time(mdp: MDP, permitted: Mask) -> Mask:
-    """The permitted pairs, (S, A) or (T, S, A), with which one can go on until the end; (T, S, A)."""
+    """The permitted pairs, (S, A) or (T, S, A), that lead to states with permitted pairs until the end; (T, S, A)."""
     steps = n_steps(mdp)
     every, permitted = bool(permitted.all()), np.broadcast_to(permitted, (steps, *mdp.shape))
     if every:

@@ -40,7 +40,7 @@ class Stopping:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the search must end now."""
+        """Whether the time limit is reached, or a stop was requested."""
         return self.over is not None and self.over()
 
 
@@ -82,6 +82,6 @@ class PolicyIteration:
         return 4 * EPS * (self.mdp.widest_row + 4) * (min(self.largest_reward, 4 * largest) + largest)
 
     def found(self) -> Plan:
-        """The best plan, with what the search has cost."""
+        """The best plan, with the number of sweeps that were made."""
         best = self.best
         return Plan(best.actions, best.values, best.lower, best.upper, round(self.spent))

@@ -80,7 +80,7 @@ def recurrent_part(mdp: MDP, permitted: Mask) -> Mask:
 
 
 def _lasting(mdp: MDP, pairs: Mask) -> Mask:
-    """The largest set of these pairs with which one can go on for ever."""
+    """The largest set of these pairs that always leads to states with pairs of the set."""
     indptr, indices, _ = mdp.csr
     kept = keep_safe(indptr, indices, read_only_view(pairs).ravel(), mdp.n_states)
     return np.array(kept, np.bool_).reshape(mdp.shape)

@@ -100,7 +100,7 @@ def connecting_occupancy(mdp: MDP, pairs: Mask) -> Array:
 
 
 def _used(matrix: sp.csr_array) -> sp.csr_array:
-    """Without entries of zero."""
+    """The matrix without entries of zero."""
     if np.all(matrix.data > 0):
         return matrix
     used = matrix.copy()
@@ -204,12 +204,12 @@ class _Rates:
         return np.abs(self.expected(np.ones(self.n)))
 
     def expected(self, paid: Array) -> Array:
-        """About what is paid (n,) in all until the set is left."""
+        """The approximate sum (n,) of payments until the set is left."""
         x = self._solve(paid, transposed=False)
         return np.asarray(x + self._solve(paid - (self.leaving * x - np.asarray(self.others @ x)), transposed=False))
 
     def _solve(self, right: Array, *, transposed: bool) -> Array:
-        """About a solution of (leaving - others) x = right, or with the transposed matrix."""
+        """An approximate solution of (leaving - others) x = right, or with the transposed matrix."""
         if self.n == 0:
             return np.zeros(0)
         if self._direct is None and self.direct:
@@ -233,7 +233,7 @@ class _Rates:
 
     @cached_property
     def _krylov(self) -> Chain:
-        """The chain that only counts when it moves."""
+        """A Krylov solve for the chain of moves, without the steps in which it stays."""
         moves = self.others
         data = moves.data * np.repeat(1 / self.leaving, np.diff(moves.indptr))
         return Chain(read_only_view(moves.indptr), read_only_view(moves.indices), read_only_view(data))
@@ -307,7 +307,7 @@ class _Classes:
         return x, errors
 
     def _first(self) -> Array:
-        """A rough idea of the distributions (n,)."""
+        """A first approximation of the distributions (n,)."""
         x, backwards = self._normalised(np.ones(self.n)), sp.csr_array(self.matrix.T)
         for _ in range(FIRST_STEPS):
             x = STAYING_SHARE * x + (1 - STAYING_SHARE) * np.asarray(backwards @ x)

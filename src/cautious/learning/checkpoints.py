@@ -24,7 +24,7 @@ class Resumable:
     stored_arrays: ClassVar[tuple[str, ...]] = ()
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """JSON numbers and arrays that ``restore`` turns into this very state."""
+        """JSON numbers and arrays from which ``restore`` makes the same state."""
         numbers = {name: deepcopy(getattr(self, name)) for name in self.stored_numbers}
         return numbers, {name: getattr(self, name).copy() for name in self.stored_arrays}
 
@@ -46,7 +46,7 @@ class Checkpoint:
     parts: dict[str, tuple[dict[str, Any], dict[str, Any]]]
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """To a file that survives a crash at any moment: the previous one stays until this one is on the disk."""
+        """Write to a file; the previous file is replaced only when this one is on the disk."""
         header = {
             "question": self.question,
             "counters": self.counters,
@@ -72,7 +72,7 @@ def part_of(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> Checkpoint:
-    """A checkpoint of this very question; another one is refused, naming what differs."""
+    """A checkpoint of the same question; that of another one is refused, and the error names what differs."""
     header, arrays = _storage.read(path, KIND)
     try:
         stored = dict(header["question"])

@@ -128,7 +128,7 @@ def _one_call(source: Source, order: Order, call: int, first: int, last: int) ->
 
 
 def promised_by(simulator: Simulator) -> dict[str, Any]:
-    """What a simulator promises, as plain numbers that can be compared and cannot be changed from outside."""
+    """Sizes, discount and reward range of a simulator, copied so that nobody can change them later."""
     return {name: np.asarray(getattr(simulator, name)).tolist() for name in MEMBERS}
 
 
@@ -273,7 +273,7 @@ class Draws:
                 )
 
     def forget(self) -> None:
-        """What was kept is no longer wanted."""
+        """Drop the draws that were kept."""
         self.kept, self.pending = {}, 0
 
     def storage(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -289,7 +289,7 @@ class Draws:
         return header, arrays
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """What ``storage`` was taken of is kept again."""
+        """Keep the draws of a ``storage`` again."""
         ends = np.cumsum([0, *header["sizes"]])
         self.pending = int(header["pending"])
         for call, first, last in zip(header["calls"], ends, ends[1:], strict=False):
@@ -301,7 +301,7 @@ class Draws:
             raise AssertionError(f"{count} draws asked for, {self.left} left")
 
     def _first_states_per_call(self, count: int) -> int:
-        """Many are asked for at once, and they seldom take long."""
+        """How many first states one call draws: many are asked for at once, and they seldom take long."""
         return max(self.per_call, min(BATCH, count // CALLS_FOR_FIRST_STATES))
 
     def _all(self, count: int, states: Indices | None, actions: Indices | None, per_call: int) -> Part:

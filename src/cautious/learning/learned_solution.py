@@ -22,7 +22,7 @@ from cautious.status import Status
 
 
 def learned_solution(task: Task, method: Method, why: str, ending: FinishedRun) -> Solution:
-    """The policy, what it seems to be worth, and what is sure about it."""
+    """The policy, the estimate of its objective, and what is known about it with confidence."""
     result, trial = ending.result, ending.trial
     at_least = -np.inf if trial is None else objective_at_least(task, result, trial)
     if result.problem is not None:
@@ -40,7 +40,7 @@ def learned_solution(task: Task, method: Method, why: str, ending: FinishedRun) 
 
 
 def _changed(method: Method) -> bool:
-    """Whether a setting is not its default, or may not be."""
+    """Whether a setting differs from its default, or has none."""
     if not is_dataclass(method):
         return True
     return any(one.default is MISSING or getattr(method, one.name) != one.default for one in fields(method))

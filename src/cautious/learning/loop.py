@@ -115,7 +115,7 @@ class Loop:
             self.question = task.fingerprint() | {"method": repr(self.method)} | drawn
 
     def run(self) -> FinishedRun:
-        """Learn, try, and say how it went."""
+        """Learn, try the policy on fresh samples, and return both results."""
         with Interruption(self.clock):
             try:
                 self._open()
@@ -180,7 +180,7 @@ class Loop:
         self._save()
 
     def _between(self) -> None:
-        """After a piece of work, and within one whenever samples have arrived: checkpoint, callback, stop."""
+        """Write a checkpoint, call the callback, and see whether to stop: after every piece of work or part of one."""
         if self._over:
             self._tell()
             return
@@ -234,7 +234,7 @@ class Loop:
             self.clock.stop_requested = True
 
     def _glimpse(self) -> None:
-        """A look at what could be delivered now, within a small part of the time."""
+        """An estimate of what could be delivered now, found in a small part of the time."""
         budget = GLIMPSE_SHARE * (time.monotonic() - self.started) - self.glimpse_seconds
         shown = 0 if self.latest is None or not np.isfinite(self.latest.objective) else self.latest.samples
         if self.trial is not None or self.learner.done or budget <= 0 or self.draws.used < GLIMPSE_GROWTH * shown:
@@ -253,7 +253,7 @@ class Loop:
         raise type(error)(said) from error
 
     def _save(self) -> None:
-        """The run as it was before the present piece of work, and what was drawn for that piece."""
+        """Write the run as it was before the present piece of work, and the draws of that piece."""
         if self.checkpoint is None:
             return
         parts = {"learner": self.learner.storage(), "history": ({}, columns(self.rows)), "draws": self.draws.storage()}

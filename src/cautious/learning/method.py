@@ -73,7 +73,7 @@ class Run(Resumable, ABC):
         """
 
     def look_every(self, samples: int) -> None:
-        """Keep pieces of work to this many samples, where they would be longer, for those who look in between."""
+        """Limit pieces of work to this many samples, so that progress can be shown after each."""
 
     def glimpse(self, seconds: float) -> Point | None:
         """What could be delivered now, found in about so many seconds, for those who watch; it changes nothing.

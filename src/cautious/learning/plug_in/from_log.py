@@ -42,7 +42,7 @@ class BoundedPolicy:
     name: str
 
     def score(self, problem: Problem) -> float:
-        """What is proved; where that is the return alone, less the estimated risk."""
+        """The proved objective; if only the return is proved, that minus the estimated risk."""
         if np.isfinite(self.at_least):
             return self.at_least
         return self.return_at_least - problem.caution * float(counted_estimate(problem, self.policy)["risk"])
@@ -111,7 +111,7 @@ def _proved(worst: WorstCase, scalars: tuple[float, ...], policy: Array, name: s
 
 
 def _least(worst: WorstCase, scalars: tuple[float, ...], chosen: BoundedPolicy) -> BoundedPolicy | None:
-    """The candidate with the bound that every policy has, if its own is hardly more; otherwise None."""
+    """The policy with the bound that every policy has, if its own bound is hardly larger; otherwise None."""
     task = worst.task
     low, high = Payoff(task.scalars, scalars, task.discount).range(*task.padded_range)
     room = MIN_PROVED_SHARE * (high - low) / (1 - task.discount)

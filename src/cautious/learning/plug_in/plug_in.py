@@ -189,7 +189,7 @@ class PlugInRun(Run):
         self.bound, self.done = below, True
 
     def _stress(self, problem: Problem, policy: Array) -> dict[str, Any]:
-        """What the worst model makes of the policy among those that agree with all counts."""
+        """The value of the policy in the worst of the models that agree with all counts."""
         worst = worst_case_of_counts(self.task, self.counts, self._known_start, 1 - CONFIDENCE)
         scalars = scalars_of(problem, evaluate_policy(problem, policy).occupancy.occupancy)
         objective = worst.objective_below(policy, worst.on_grid(scalars))
@@ -213,7 +213,7 @@ class PlugInRun(Run):
         return Point(self.draws.used, self.found.objective, self.found.risk, below)
 
     def glimpse(self, seconds: float) -> Point | None:
-        """The best policy of what was counted so far, as far as it is found in so many seconds."""
+        """The best policy in the model counted so far that is found in so many seconds."""
         if self.start is None or not self.drawing or self.counts.used == 0:
             return None
         problem = counted_problem(self.task, self.counts, self._known_start)
@@ -280,7 +280,7 @@ def counted_problem(task: Task, counts: Counts, start: Array) -> Problem:
 
 
 def solved(problem: Problem, tolerance: float, start: Start | None, draws: Draws) -> Solution:
-    """As ``ca.solve``, from an earlier answer."""
+    """As ``ca.solve``, starting from an earlier solution."""
     outcome, target = best_outcome(problem, tolerance, draws.stopping, start)
     return build_solution(problem, target, findings(problem, target, outcome))
 

@@ -24,7 +24,7 @@ MAX_RELATIVE_SPREAD = 1e-9
 
 
 class Counts:
-    """How often each triple came out, and with which rewards; key = (state * A + action) * S + next state."""
+    """How often each triple was drawn, and with which rewards; key = (state * A + action) * S + next state."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.shape = shape
@@ -173,7 +173,7 @@ def next_moments(counts: Counts, payoff: Payoff, v: Array) -> tuple[Array, Array
 
 
 def counted_mdp(task: Task, counts: Counts, start: Array) -> MDP:
-    """The model in which everything happens as often as it was seen.
+    """The model whose probabilities are the observed frequencies.
 
     A pair that was never tried is taken to stay where it is at the lowest reward.
     """

@@ -162,7 +162,7 @@ class PrimalDualRun(Run):
         self._begin_stage(self._first_numbers(stage) if stage < self.starts else best)
 
     def _earned(self) -> float:
-        """What the average occupancy is paid, with the present numbers."""
+        """The mean payoff under the average occupancy, at the present numbers of the scalar risks."""
         paid = float(np.sum(self.sweeps.occupancy() * self.sweeps.mean_payoff()))
         return paid / (1 - self.task.discount) - self.sweeps.payoff.offset
 
@@ -218,7 +218,7 @@ class PrimalDualRun(Run):
         return header, arrays
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """The same stage again, where it was."""
+        """Also the sweeps, and the proof or trial that is going on."""
         super().restore(header, arrays)
         self.draws.calls = self.calls
         self._begin_stage(self.at)

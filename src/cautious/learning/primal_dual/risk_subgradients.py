@@ -45,7 +45,7 @@ class BarrierSubgradient(Subgradient):
     """- sum f_j / slack_j, no slack below its floor."""
 
     def at(self, d: Array, average: Array, rate: float, sweep: int) -> Array:
-        """Bounded by the floors."""
+        """The gradient with slacks of at least their floors."""
         least = min(MIN_RELATIVE_SLACK, self.weight) * self.risk.scales
         return np.asarray(self.risk.saturated_gradient(d, least))
 
@@ -64,12 +64,12 @@ class WorstOfSubgradient(Subgradient):
         return np.asarray(self.risk.weighted(softmax(self.memory + PROPORTIONAL_GAIN * change)))
 
     def witness(self, d: Array, active: Mask) -> Array:
-        """What the multipliers have settled on, without the damping."""
+        """The weights that the multipliers stand for, without the damping."""
         return np.asarray(softmax(self.memory))
 
 
 class NonsmoothSubgradient(Subgradient):
-    """Other risks whose gradient jumps; a subgradient is kept for ``every`` sweeps."""
+    """Other risks with a discontinuous gradient; a subgradient is kept for ``every`` sweeps."""
 
     def __init__(self, weight: float, risk: Risk, every: int) -> None:
         super().__init__(weight, risk)
@@ -83,7 +83,7 @@ class NonsmoothSubgradient(Subgradient):
 
 
 def subgradient_of(weight: float, risk: Risk, sweeps: int) -> Subgradient:
-    """The subgradient of a risk, by what it declares."""
+    """The subgradient that fits the structure of a risk."""
     if isinstance(risk, WorstOf):
         return WorstOfSubgradient(weight, risk)
     if isinstance(risk, LogBarrier):
