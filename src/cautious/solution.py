@@ -250,7 +250,7 @@ class Solution:
         >>> returns = ca.solve(ca.Problem(machine, horizon=12)).return_distribution()
         >>> low, high = returns.quantile(0.05)
         >>> round(low), returns.is_exact
-        (0, False)
+        (2563, False)
         """
         self.mdp.require_transitions("the distribution of the return")
         return return_distribution(self.mdp, self.policy, self.memory_policy)
