@@ -201,7 +201,7 @@ class Search:
     ) -> list[Grid] | None:
         """Grids of this first step, or the finest that can be afforded; None if they are hardly finer than the last."""
         reach = width if self.earnings.mdp.horizon == TOTAL else math.inf
-        while last_step / step >= LEAST_REFINEMENT:
+        while last_step / step >= LEAST_REFINEMENT and not self.over():
             grids = target_grids(self.earnings, self.objective.sharp, first, last, step, reach)
             if self._affordable(grids):
                 return grids
@@ -302,7 +302,7 @@ class Search:
         chain, mass, steps = mdp.under(self.earnings.policy_after).T.tocsr(), np.array(mdp.start), 0
         _, variances = self.earnings.moments_after
         going_on = ~mdp.ended
-        while steps < MOST_STEPS:
+        while steps < MOST_STEPS and not self.over():
             alive = np.where(going_on, mass, 0.0)
             if self.objective.left_open(2 * math.sqrt(float(alive @ variances))) <= left_open:
                 break
