@@ -130,3 +130,13 @@ def test_many_episodes_have_the_moments_and_quantiles_of_the_law(monkeypatch):
 def test_a_wrong_executor_is_refused():
     with pytest.raises(ca.IncompatibleError, match="executor must be a concurrent"):
         ca.evaluate(coins(), np.ones((2, 1)), horizon=10, executor=3)
+
+
+def test_squares_beyond_double_precision_do_not_raise():
+    """The first block is told from nothing; the spread of the second is infinite, as its squares are."""
+    stream = Stream()
+    stream.add(np.full(3, 1e235))
+    assert (stream.mean, stream.squares) == (1e235, 0.0)
+    stream.add(np.full(3, -1e235))
+    assert stream.mean == 0.0
+    assert stream.squares == np.inf

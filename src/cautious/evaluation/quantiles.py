@@ -44,7 +44,8 @@ class Stream:
         mean = float(numbers.mean())
         squares = float(np.sum(np.square(numbers - mean)))
         total, apart = self.count + numbers.size, mean - self.mean
-        self.squares += squares + apart**2 * self.count * numbers.size / total
+        # products in this order are zero for the first block, however large its numbers are, and never raise
+        self.squares += squares + apart * self.count / total * apart * numbers.size
         self.mean = mean if self.count == 0 else self.mean + apart * numbers.size / total
         room = max(0, self.most_kept - self.count)
         self.count = total
