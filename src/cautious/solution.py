@@ -23,7 +23,7 @@ from cautious.problem import Problem
 from cautious.returns.forward import ReturnDistribution
 from cautious.returns.memory_policy import MemoryPolicy
 from cautious.returns.plain import return_distribution
-from cautious.solution_agent import SolutionAgent, observed_states, with_entered
+from cautious.solution_agent import SolutionAgent, observed_states, predicted_with_memory, with_entered
 from cautious.status import Status
 
 
@@ -180,8 +180,9 @@ class Solution:
 
         With a finite horizon ``state`` is the number of steps taken, and with ``ca.Reach`` it also says which states
         have been entered: None or 0 at the start of an episode; give back the one that was returned. Where
-        ``episode_start`` is true it starts again from 0. Other policies remember nothing: ``state`` is handed back and
-        ``episode_start`` is ignored.
+        ``episode_start`` is true it starts again from 0. With a risk of the return it is an array that says what the
+        policy remembers of its rewards: those that the model pays; others can be told to ``agent()``. Other policies
+        remember nothing: ``state`` is handed back and ``episode_start`` is ignored.
 
         Examples
         --------
@@ -191,11 +192,13 @@ class Solution:
         >>> solution.mdp.action_names[action]
         'repair'
         """
-        if self.memory_policy is not None:
-            raise InputError(
-                f"with {self.risk_label} the best action depends on what was earned so far, and predict is not told "
-                "that; play the policy with solution.agent(): reset(seed), act(state), observe(reward, next_state)"
-            )
+        if rng is not None and not isinstance(rng, np.random.Generator):
+            raise InputError(f"rng must be a numpy.random.Generator, found {shown(rng)}")
+        if self.memory_policy is not None and self.mdp.memory is None:
+            places = observed_states(self.mdp, observation)
+            begins = _begins(episode_start, places.shape)
+            actions, state = predicted_with_memory(self.mdp, self.memory_policy, places, state, begins, rng)
+            return (int(actions) if places.ndim == 0 else actions), state
         memory = self.mdp.memory
         places = observed_states(self.mdp if memory is None else memory.base, observation)
         if memory is not None or isinstance(self.horizon, int):
@@ -213,8 +216,6 @@ class Solution:
         if as_flag("deterministic", deterministic):
             actions = np.argmax(chances, axis=-1)
         else:
-            if rng is not None and not isinstance(rng, np.random.Generator):
-                raise InputError(f"rng must be a numpy.random.Generator, found {shown(rng)}")
             running = np.cumsum(chances, axis=-1)
             draws = (np.random.default_rng() if rng is None else rng).random(places.shape) * running[..., -1]
             # rounding may make the product equal to the total, where no action begins
@@ -472,6 +473,15 @@ def _handed_back(state: Any, episode_start: Any, shape: tuple[int, ...]) -> Indi
     if np.any(code < 0):
         raise InputError(f"state holds {code.min()}; it must be the number that predict returned, or None")
     return code
+
+
+def _begins(episode_start: Any, shape: tuple[int, ...]) -> Mask:
+    """Where an episode begins."""
+    begins = as_array("episode_start", False if episode_start is None else episode_start)
+    try:
+        return np.broadcast_to(begins, shape).astype(np.bool_)
+    except ValueError:
+        raise InputError(f"episode_start has shape {begins.shape}; expected {shape}, as observation") from None
 
 
 def _steps_taken(taken: Indices, horizon: Horizon) -> Indices:

@@ -121,7 +121,7 @@ def learn(
     limit = call_timeout_seconds
     if limit is not None:
         limit = as_number("call_timeout_seconds", limit, 0.0, open_ends="(")
-    if has_return_risk(risk, caution) and not isinstance(simulator, MDP):
+    if risk is not None and has_return_risk(risk, caution) and not isinstance(simulator, MDP):
         with threadpool_limits(limits=1):
             return learn_return_risk(
                 simulator,

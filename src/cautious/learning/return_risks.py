@@ -89,17 +89,17 @@ def learn_return_risk(
             f"only plug-in learns {label}, a risk of the return: its policies remember what was earned, and are found "
             'in the counted model; leave out method, or give method="plug-in"'
         )
-    if len(terms) > 1 or not isinstance(terms[0][1], ReturnRisk):
+    weight, asked = terms[0]
+    if len(terms) > 1 or not isinstance(asked, ReturnRisk):
         raise IncompatibleError(f"a risk of the return is learned alone, and not in a sum ({label})")
     if isinstance(simulator, TableSimulator) and simulator.hides_spread:
         raise IncompatibleError(
             f"{label} looks at the spread of rewards, and this model only knows it through reward_square: its "
             "simulator pays the averages; give rewards (S, A, S) or sparse (S*A, S)"
         )
-    weight, of_return = terms[0]
     whole = make_task(simulator, None, 0.0, samples, seed)
     caution = as_number("caution", caution, 0.0)
-    of_return = of_return.checked()
+    of_return = asked.checked()
     trial = PlugIn().trial_samples(whole)
     counted = make_task(simulator, None, 0.0, max(samples - trial, whole.pairs), seed)
     ending = Loop(

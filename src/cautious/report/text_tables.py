@@ -178,7 +178,8 @@ def figures_table(solution: Solution, comparison: NeutralComparison | None) -> T
         computed = all(is_drawable(one.exact_returns) for one in both)
         for level in (5, 50, 95):
             name = f"{level} % quantile of the {what} ({'computed' if computed else 'simulated'}){unit}"
-            figures.append((name, *(quantile_of(one, level) if computed else one.quantiles[level] for one in both)))
+            ours, theirs = (quantile_of(one, level) if computed else one.quantiles[level] for one in both)
+            figures.append((name, ours, theirs))
     if comparison is None or not comparison.is_other:
         return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
     rows = tuple((name, number(one), number(other)) for name, one, other in figures)

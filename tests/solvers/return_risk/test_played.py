@@ -205,6 +205,28 @@ def test_one_step_is_known_in_closed_form():
     assert best(ca.ReturnBelow(0.8), 0.5) == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("horizon", [None, 12])
+def test_predict_remembers_what_the_model_pays(swim, solutions, horizon):
+    solution, environment = solutions[RISKS[1], horizon], ca.to_gym(swim)
+    agent, steps = solution.agent(), 12 if horizon is None else horizon
+    for episode in range(20):
+        observation, _ = environment.reset(seed=episode)
+        agent.reset(seed=0)
+        state = None
+        for _ in range(steps):
+            action, state = solution.predict(observation, state)
+            assert action == agent.act(int(observation))
+            observation, reward, *_ = environment.step(action)
+            agent.observe(float(reward), int(observation))
+    many, memory = solution.predict([0, 1, 2])
+    again, _ = solution.predict([0, 1, 2], memory, episode_start=[True, True, True])
+    assert np.array_equal(many, again)
+    with pytest.raises(ca.InputError, match="what predict returned"):
+        solution.predict(0, 3)
+    with pytest.raises(ca.InputError, match=r"no way from state 0 with action .*agent\(\)"):
+        solution.predict(5, solution.predict(0)[1])
+
+
 def test_what_cannot_be_asked_is_refused(swim, solutions):
     cvar, solved = ca.ReturnCVaR(0.9), solutions[RISKS[1], None]
     with pytest.raises(ca.IncompatibleError, match="no episode ends"):
@@ -219,8 +241,6 @@ def test_what_cannot_be_asked_is_refused(swim, solutions):
         ca.solve(ca.Problem(swim, cvar), deterministic=True)
     with pytest.raises(ca.IncompatibleError, match="cannot be verified"):
         ca.verify(solved)
-    with pytest.raises(ca.InputError, match=r"solution\.agent\(\)"):
-        solved.predict(0)
     with pytest.raises(ca.IncompatibleError, match="only plug-in learns ReturnCVaR"):
         ca.learn(swim.simulator(), cvar, caution=1.0, samples=2000, method="primal-dual")
     with pytest.raises(ca.IncompatibleError, match="rewards of the outcomes"):
