@@ -8,36 +8,39 @@ from pathlib import Path
 from page_code import run_page
 
 import cautious as ca
-from cautious.report.canvas import LIGHT, new_figure, png, title
-from cautious.report.drawings import draw_map, draw_returns, draw_time_bar, time_scale
+from cautious.report.canvas import GREEN, LIGHT, new_figure, png, title
+from cautious.report.drawings import draw_map, draw_time_bar, time_scale
+from cautious.report.over_steps import as_one_table
 from cautious.report.plots import plot_side_by_side
-from cautious.report.trade_off import compare_with_neutral
+from cautious.report.return_drawing import draw_return
 
 HERE = Path(__file__).parent
-CAUTION = 10.0
+CAUTION, RETURN_CAUTION = 10.0, 2.0
 
 
 def maze_picture() -> bytes:
-    """The maze, risk-neutral and cautious, and the simulated returns of both."""
+    """The maze: risk-neutral, with the variance of the step, with that of the return; and the returns of all."""
     mdp = ca.worlds.maze(start_at_s=True)
     neutral = ca.solve(ca.Problem(mdp)).require()
-    cautious = ca.solve(ca.Problem(mdp, ca.Variance(), CAUTION)).require()
-    both = compare_with_neutral(cautious, episodes=20_000)
-    figure, scale = new_figure(LIGHT, 12, 3.9), time_scale([neutral, cautious])
-    left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1, 1.15])
-    for axes, solution, evaluation, name in (
-        (left, neutral, both.neutral, "risk-neutral"),
-        (middle, cautious, both.chosen, f"caution {CAUTION:g}"),
-    ):
-        draw_map(axes, solution, LIGHT, scale)
+    by_step = ca.solve(ca.Problem(mdp, ca.Variance(), CAUTION)).require()
+    by_return = ca.solve(ca.Problem(mdp, ca.ReturnVariance(), RETURN_CAUTION), tolerance=1e-3).require()
+    shown = [
+        ("risk-neutral", LIGHT.neutral, neutral),
+        (f"Variance, caution {CAUTION:g}", GREEN, by_step),
+        (f"ReturnVariance, caution {RETURN_CAUTION:g}", LIGHT.chosen, by_return),
+    ]
+    figure, scale = new_figure(LIGHT, 14.5, 3.9), time_scale([one for *_, one in shown])
+    *maps, right = figure.subplots(1, 4, width_ratios=[1, 1, 1, 1.2])
+    returns = [one.return_distribution() for *_, one in shown]
+    for axes, (name, _, solution), found in zip(maps, shown, returns, strict=True):
+        draw_map(axes, as_one_table(solution), LIGHT, scale)
         axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
-        variance = f"return: mean {evaluation.exact_mean:.3f}, variance {evaluation.exact_variance:.3f}"
-        title(axes, f"{name}\n{variance}", LIGHT)
-    draw_time_bar(figure, [left, middle], scale, LIGHT)
-    series = [("risk-neutral", LIGHT.neutral, both.neutral), (f"caution {CAUTION:g}", LIGHT.chosen, both.chosen)]
-    draw_returns(right, series, "points", LIGHT)
+        title(axes, f"{name}\nreturn: mean {found.expectation:.3f}, variance {found.variance:.3f}", LIGHT)
+    draw_time_bar(figure, maps, scale, LIGHT, mdp)
+    series = [(name, colour, found) for (name, colour, _), found in zip(shown, returns, strict=True)]
+    draw_return(right, series, 0.95, "points", LIGHT)
     right.set_xlim(left=-3)
-    return png(figure, dpi=110)
+    return png(figure, dpi=100)
 
 
 def tutorial_pictures() -> dict[str, bytes]:

@@ -15,6 +15,7 @@ from page_code import run_page
 import cautious as ca
 from cautious.report.canvas import LIGHT, new_figure, png, title
 from cautious.report.drawings import paint_cells
+from cautious.report.plots import plot_return
 
 HERE = Path(__file__).parent
 # up, right, down, left, as (column, row)
@@ -71,3 +72,4 @@ if __name__ == "__main__":
     solutions["earlier"] = ca.solve(ca.Problem(solutions["before"]))
     for picture, names in PICTURES.items():
         (HERE / f"{picture}.png").write_bytes(draw(names, solutions))
+    (HERE / "risk-return.png").write_bytes(png(plot_return(solutions["steady"]), dpi=110))
