@@ -42,7 +42,8 @@ class Stream:
     def add(self, numbers: Array) -> None:
         """The next block."""
         mean = float(numbers.mean())
-        squares = float(np.sum(np.square(numbers - mean)))
+        with np.errstate(over="ignore"):
+            squares = float(np.sum(np.square(numbers - mean)))
         total, apart = self.count + numbers.size, mean - self.mean
         # products in this order are zero for the first block, however large its numbers are, and never raise
         self.squares += squares + apart * self.count / total * apart * numbers.size

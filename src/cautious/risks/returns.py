@@ -15,6 +15,7 @@ of an occupancy.
 
 import itertools
 import math
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from cautious.risks.base import Constraint, Risk, Structure, UnboundRisk, terms_
 
 # rates of a policy, in logarithms, are known to this
 RATE_PRECISION = 1e-4
+# of the smallest and the largest rate that is tried
+LEAST_LOGARITHM, LARGEST_LOGARITHM = math.log(sys.float_info.min), math.log(sys.float_info.max)
 # of ReturnEVaR: at smaller ones the best rate is too small for exponentials to tell returns apart
 LEAST_LEVEL = 1e-12
 # targets at which the CVaR of one policy is looked at, and what is exact enough, as a share of CVaR or deviation
@@ -306,7 +309,8 @@ class ReturnEVaR(ReturnRisk):
         found: dict[float, Followed] = {}
 
         def risk_at(logarithm: float) -> float:
-            found[logarithm] = followed(math.exp(logarithm))
+            # a rate of zero, or an infinite one, is none
+            found[logarithm] = followed(math.exp(min(max(logarithm, LEAST_LOGARITHM), LARGEST_LOGARITHM)))
             return self.interval(found[logarithm].returns)[1]
 
         spread = math.sqrt(followed(0.0).returns.variance)

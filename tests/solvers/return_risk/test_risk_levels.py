@@ -149,3 +149,11 @@ def test_risk_levels_are_right_for_one_policy_and_claim_too_much_for_the_best(se
     played = peer.played(0, level, first=True)
     assert tuple(sorted(played.items())) in distributions
     assert tail_mean(played.items(), level) <= best
+
+
+def test_returns_of_1e300_have_rates_that_are_not_zero():
+    """The best rate is the least that there is; zero has no logarithm of a mean, and failed an assertion."""
+    mdp = ca.MDP(np.full((2, 2, 2), 0.5), [[0.0, 1e300], [2e300, -1e300]], discount=0.5)
+    solution = ca.solve(ca.Problem(mdp, ca.ReturnEVaR(0.5), 1.0, horizon=3))
+    assert np.isfinite(solution.objective)
+    assert np.isfinite(solution.gap)
