@@ -19,7 +19,7 @@ from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.returns.plain import PlainPolicy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
-from cautious.risks.features import PlannedFeatures, SafeSet, TaskFloors
+from cautious.risks.features import SafeSet, TaskFloors
 from cautious.risks.limits import Limit, bound_limit
 from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
@@ -86,13 +86,13 @@ class Problem:
         if risk is not None:
             _try_out(risk, bound, mdp)
             _refuse_idle_barriers(risk, caution)
-            _refuse_shares(bound, mdp)
+            _refuse_shares((risk, bound), mdp)
         on_visits, on_returns = split_limits(constraints, bound, mdp)
         usable = Support(mdp, ()).active_pairs if measures else mdp.allowed
         limits = [bound_limit(constraint, mdp, usable) for constraint in on_visits]
         for limit in limits:
             _try_out(limit.measure, limit.measure, mdp)
-            _refuse_shares(limit.measure, mdp)
+            _refuse_shares((limit.source, limit.measure), mdp)
         self._set(
             mdp, risk, bound, caution, mdp.rewards, _weighted(bound, caution, [*limits, *on_returns]), None, constraints
         )
@@ -283,14 +283,12 @@ def _refuse_idle_barriers(risk: Risk, caution: float) -> None:
         )
 
 
-def _refuse_shares(risk: object, mdp: MDP) -> None:
+def _refuse_shares(risks: Sequence[Risk | None], mdp: MDP) -> None:
     """Refuse risks of shares of time with "total", where occupancies are expected visits."""
-    if mdp.horizon != TOTAL or not isinstance(risk, Risk):
+    if mdp.horizon != TOTAL:
         return
-    for _, term in terms_of(risk):
-        if term.structure in (Structure.SCALAR, Structure.TRANSPORT) or (
-            isinstance(term, PlannedFeatures) and term.title == SafeSet.__name__
-        ):
+    for _, term in (term for risk in risks if risk is not None for term in terms_of(risk)):
+        if term.of_shares:
             raise IncompatibleError(
                 f"{term.label} is of the shares of time that a policy spends in pairs of states and actions; until the "
                 'end (horizon="total") occupancies are expected visits, which have no fixed sum. ca.Exposure, '

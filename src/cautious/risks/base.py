@@ -66,8 +66,9 @@ class Structure(Enum):
 class Risk(ABC):
     """A risk of the long-run behaviour. Subclass it with ``value`` and ``gradient``; everything else has a default.
 
-    ``convex``: the risk is convex in d, so a gap can be proved. ``smooth``: the gradient is continuous. ``structure``:
-    what solvers may use; only the classes of this package that have the methods for it say more than GENERAL.
+    ``convex``: the risk is convex in d, so a gap can be proved. ``smooth``: the gradient is continuous. ``of_shares``:
+    it is of shares of time, and has no meaning for expected visits. ``structure``: what solvers may use; only the
+    classes of this package that have the methods for it say more than GENERAL.
 
     Examples
     --------
@@ -83,6 +84,7 @@ class Risk(ABC):
 
     convex: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
+    of_shares: ClassVar[bool] = False
     structure: ClassVar[Structure] = Structure.GENERAL
 
     @abstractmethod
@@ -268,6 +270,7 @@ class ScalarRisk(Risk):
 
     convex = False
     smooth = False
+    of_shares = True
     structure = Structure.SCALAR
 
     @abstractmethod

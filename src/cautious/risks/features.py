@@ -318,6 +318,7 @@ class SafeSet(UnboundRisk):
 
     summary = "how close the time spent outside the safe states comes to its limit (a logarithmic barrier)"
     fields_in_files: ClassVar = {"states": "states", "slack": "share"}
+    of_shares = True
 
     states: Any
     slack: float

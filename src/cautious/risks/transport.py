@@ -48,6 +48,7 @@ class TransportRisk(ConicRisk):
     head: Indices
     cost: Array
     smooth = False
+    of_shares = True
     structure = Structure.TRANSPORT
 
     @property
