@@ -5,7 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from cautious import MDP, FileError, InputError, PeakExposure, Problem, SafeSet, Solution
+from cautious import (
+    MDP,
+    FileError,
+    InputError,
+    PeakExposure,
+    Problem,
+    ReturnBelow,
+    ReturnCVaR,
+    ReturnDistribution,
+    ReturnVariance,
+    SafeSet,
+    Solution,
+)
 from cautious.arrays import Array, Mask
 from cautious.certificate.policy_evaluation import evaluate_policy
 from cautious.checks import did_you_mean
@@ -13,6 +25,7 @@ from cautious.problem_files.risk_entries import array_from_file
 from cautious.report.barriers import Requirement, requirements_of
 from cautious.report.words import action_name, state_name
 from cautious.risks.base import terms_of
+from cautious.risks.returns import ReturnRisk
 from cautious.tables.columns import Columns, read_columns
 
 MAX_NAMES_LISTED = 6
@@ -123,6 +136,13 @@ def evaluated_risk(problem: Problem, policy: Array) -> tuple[float | None, list[
         return of_return, []
     found = evaluate_policy(counted, policy)
     return found.risk, requirements_of(counted, found.occupancy.pairs)
+
+
+def risk_of_returns(risk: ReturnRisk, label: str, returns: ReturnDistribution) -> float | None:
+    """Another risk of a policy with memory than its own, from above; None where exponentials would have to be known."""
+    if label != risk.label or not isinstance(risk, ReturnVariance | ReturnCVaR | ReturnBelow):
+        return None
+    return risk.interval(returns)[1]
 
 
 def watched_sets(problem: Problem) -> dict[str, Mask]:

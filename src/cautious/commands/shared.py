@@ -166,6 +166,12 @@ def write_solution(
         solution.save(out, witness=witness)
     if policy_csv is not None:
         write_policy(solution, policy_csv)
+        if solution.memory_policy is not None:
+            typer.echo(
+                f"{policy_csv} has how often each action is taken in a state: this policy remembers what was earned, "
+                "and a table without memory is another policy. --out keeps the policy itself.",
+                err=True,
+            )
     if report is not None:
         write_report(solution, report, command=this_command())
 

@@ -191,7 +191,13 @@ def evaluate(
     Example: cautious evaluate maze --policy solution.npz --episodes 10000
     """
     import cautious as ca
-    from cautious.commands.policies import evaluated_risk, problem_horizon, read_policy, watched_sets
+    from cautious.commands.policies import (
+        evaluated_risk,
+        problem_horizon,
+        read_policy,
+        risk_of_returns,
+        watched_sets,
+    )
     from cautious.evaluation.evaluate import TAIL_LEVEL
     from cautious.evaluation.policy_rows import policy_table
     from cautious.occupancy import check_policy
@@ -213,6 +219,8 @@ def evaluate(
         exact_risk, requirements = (None, []) if remembers and asked.is_of_return else evaluated_risk(asked, table)
         if remembers and asked.risk_label == given.risk_label:
             exact_risk = given.risk
+        elif remembers and asked.return_risk is not None and found.exact_returns is not None:
+            exact_risk = risk_of_returns(asked.return_risk, asked.risk_label, found.exact_returns)
     unit = scene_of(asked.mdp).reward_unit
     if not as_json:
         shown = evaluation_table(found)

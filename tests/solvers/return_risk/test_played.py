@@ -295,6 +295,15 @@ def test_the_command_line_solves_and_plays(tmp_path):
     assert found["exact_variance"] == pytest.approx(solved["risk"], abs=1e-12)
     assert found["exact_risk"] == pytest.approx(solved["risk"], abs=1e-12)
     assert found["exact_mean"] == pytest.approx(solved["expected_return"], abs=1e-12)
+    other = ["evaluate", "river_swim", "--policy", file, "--risk", "return-cvar:0.9", "--episodes", "50", "--json"]
+    found = json.loads(runner.invoke(app, other).stdout)
+    low, high = ca.load(file).return_distribution().cvar(0.9)
+    assert low <= found["exact_risk"] <= high
+    low, high = found["exact_quantiles"]["50"]
+    assert low <= high
+    table = str(tmp_path / "policy.csv")
+    said = runner.invoke(app, ["solve", *asked, "--policy-csv", table])
+    assert "another policy" in said.output
 
 
 def test_cautions_of_the_variance_share_their_plans(swim, monkeypatch):
