@@ -142,10 +142,12 @@ def visit(browser):
     """Open the page of a site; nothing may go wrong in it. Nothing moves unless a test asks for it."""
     contexts, problems = [], []
 
-    def open_page(site, width=1280, height=800, moving=False, **options):
+    def open_page(site, width=1280, height=800, moving=False, toured=True, **options):
         motion = "no-preference" if moving else "reduce"
         context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion=motion, **options)
         contexts.append(context)
+        if toured:
+            context.add_cookies([{"name": "cautious-studio-toured", "value": "1", "url": f"http://{site.host}"}])
         page = context.new_page()
         page.set_default_timeout(LONGEST)
         page.on("pageerror", lambda error: problems.append(str(error)))

@@ -15,7 +15,9 @@ import { keepDraft, restoreDraft as restore } from "./draft.js";
 import { Share } from "./share.js";
 import { Store } from "./store.js";
 import { StateTable } from "./table.js";
+import { Tour } from "./tour.js";
 import { Views } from "./views.js";
+import { explainWords } from "./words.js";
 
 const PAUSE_MILLISECONDS = 1500;
 const EXAMPLES = {
@@ -99,6 +101,9 @@ function hello(head) {
   if (draft !== null && draft.brought !== null) bring.hand(draft.brought);
   else if (draft !== null) begin(draft.name, draft.document);
   else begin(head.first ?? "");
+  explainWords();
+  const tour = new Tour((view) => views.choose(view));
+  if (opened === null) tour.offer();
   if (!share.take() && head.shared !== "") share.read(head.shared);
 }
 
@@ -149,7 +154,7 @@ function begin(name, document_ = null) {
   at("story").textContent = own === null ? "" : own.story;
   for (const part of document.querySelectorAll(".for-grid")) part.hidden = !isGrid;
   const hasMap = isGrid || own.rows !== null;
-  at("map-frame").hidden = at("here").hidden = at("tools").hidden = !hasMap;
+  for (const part of ["map-frame", "here", "legend", "tools"]) at(part).hidden = !hasMap;
   at("table-frame").hidden = at("graph-frame").hidden = hasMap;
   painter.offer(isGrid ? ["#", "D", "G", "R", "S", "."] : ["D", "."]);
   controls.offer(own, greeting);
@@ -223,6 +228,7 @@ function showOnMap(head, payload, rows, statement) {
   const size = head.shape[0] * head.shape[1];
   const tables = [new Float32Array(payload, 0, size), new Float32Array(payload, 4 * size, size)];
   map.show(answerOf(opened, statement, rows, ...tables, head));
+  at("legend-scale").textContent = map.scaleWords;
   if (map.cursor !== null) at("here").textContent = map.describe(...map.cursor);
 }
 

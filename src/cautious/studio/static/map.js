@@ -5,7 +5,7 @@ import { percent, show } from "./numbers.js";
 
 const MARKS = { ".": "floor", "#": "wall", D: "danger", G: "goal", R: "reward", S: "start" };
 // what stands above and below the map of the page on a wide screen, in pixels
-const OTHERS = 275;
+const OTHERS = 325;
 const LARGEST_CELL = 84;
 
 /** The number of the state in every cell of a map; walls have none. */
@@ -132,14 +132,21 @@ export class WorldMap {
     const visited = time === null || time < 1e-9 ? null : Math.min(1, Math.sqrt(time / answer.most));
     const isDanger = mark === "D" || this.danger.has(this.states[i][j]);
     drawCell(this.pen, j * size, i * size, size, mark, isDanger, visited, this.theme);
-    if (visited === null || mark === "#" || answer.still.has(state)) return;
+    if (time === null || mark === "#" || answer.still.has(state)) return;
     const width = answer.n_actions;
     for (let action = 0; action < width; action += 1) {
       const chance = answer.policy[state * width + action];
       const direction = answer.arrows[action];
       if (chance < 0.015 || !(direction in VECTORS)) continue;
-      arrows.add(j * size, i * size, size, direction, chance, visited > 0.02 ? 1 : 0.45);
+      const strength = visited === null ? 0.22 : visited > 0.02 ? 1 : 0.45;
+      arrows.add(j * size, i * size, size, direction, chance, strength);
     }
+  }
+
+  /** What the darkest blue stands for, in words. */
+  get scaleWords() {
+    const { most, visits } = this.answer;
+    return visits ? `0 to ${show(most)} visits` : `0 to ${percent(most)} of the time`;
   }
 
   /** A cell in words. */

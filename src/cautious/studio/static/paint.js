@@ -12,8 +12,6 @@ const BRUSHES = [
 ];
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-const LEGEND = "Darker blue: more time spent there. Longer arrows: taken more often.";
-
 export class Painter {
   constructor(map, store, tools, here) {
     Object.assign(this, { map, store, tools, here });
@@ -27,7 +25,6 @@ export class Painter {
     canvas.addEventListener("pointerleave", () => this.point(null));
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => this.point(null));
-    this.here.textContent = LEGEND;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.offer(this.marks));
   }
 
@@ -98,7 +95,7 @@ export class Painter {
   point(cell) {
     this.map.cursor = cell;
     this.map.draw();
-    this.here.textContent = cell === null ? LEGEND : this.map.describe(...cell);
+    this.here.textContent = cell === null ? "" : this.map.describe(...cell);
   }
 
   key(event) {
