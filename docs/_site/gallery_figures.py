@@ -25,6 +25,8 @@ ORDER = (
     "quadratic",
     "cvar",
     "return",
+    "return_inventory",
+    "return_care",
     "entropy",
     "your_own",
     "limits",

@@ -53,11 +53,9 @@ careful = ca.solve(problem).require()
 for name, one in [("best on average", neutral), ("careful", careful)]:
     returns = one.return_distribution()
     assert returns.is_exact
-    print(
-        f"{name:15}  mean {returns.expectation:.2f}"
-        f"  below six months {returns.below(THRESHOLD)[1]:.1%}"
-        f"  5 % quantile {returns.quantile(0.05)[0]:.1f}"
-    )
+    print(f"{name}: {returns.expectation:.2f} healthy months on average")
+    print(f"    chance of less than six: {returns.below(THRESHOLD)[1]:.1%}")
+    print(f"    one year in twenty has at most {returns.quantile(0.05)[0]:.1f}")
 assert careful.risk < neutral.return_distribution().below(THRESHOLD)[1]
 assert careful.certificate.kind == "global"
 

@@ -25,7 +25,11 @@ from cautious.report.canvas import LIGHT, dress, new_figure
 mdp = ca.worlds.inventory(capacity=12, demand=4.0)
 WEEKS = 8
 points = ca.frontier(
-    mdp, ca.ReturnVariance(), cautions=[0, 0.01, 0.04], horizon=WEEKS, tolerance=1e-3
+    mdp,
+    ca.ReturnVariance(),
+    cautions=[0, 0.005, 0.01, 0.02, 0.04],
+    horizon=WEEKS,
+    tolerance=1e-3,
 )
 neutral, cautious = points[0], points[-1]
 
