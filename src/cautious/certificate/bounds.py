@@ -32,7 +32,7 @@ import scipy.sparse as sp
 
 from cautious._core import certificate as kernels
 from cautious.arrays import Array
-from cautious.certificate.exact_limits import exactly_missed
+from cautious.certificate.exact_limits import exact_multipliers
 from cautious.certificate.finite_horizon import finite_bound
 from cautious.certificate.total import total_bound
 from cautious.errors import IncompatibleError
@@ -47,8 +47,6 @@ from cautious.risks.limits import LIMIT_TITLE, LimitWitness
 # of; in units of EPS, and of the sizes of reward and products
 TABLE_ROUNDING = 16
 MAX_COUNTED_TERMS = 16
-# of the size of a requirement, by how much a proof of conflict may fall short for fractions to be asked
-MAX_DOUBTFUL_SHARE = 1e-6
 # sums inside a risk round by so many times what one entry of the table does
 SUM_ROUNDING = 4
 
@@ -92,12 +90,14 @@ class Cover:
 class Conflict:
     """Proof that requirements cannot be met together: ``weights`` per requirement, ``multipliers`` (S,).
 
-    ``limits`` are the witnesses of limits that are not linear, by the number of their term.
+    ``limits`` are the witnesses of limits that are not linear, by the number of their term. With ``rest`` (S,) the
+    multipliers are the exact sums of both, and fractions decide about the one limit that has a weight.
     """
 
     weights: Array
     multipliers: Array
     limits: Mapping[int, LimitWitness] = field(default_factory=dict)
+    rest: Array | None = None
 
     def in_whole(self, problem: Problem, numbers: Sequence[int]) -> "Conflict":
         """A conflict of the terms with these numbers as one of the whole problem."""
@@ -384,7 +384,7 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
     # one operation for every requirement, 2 for the normaliser and 2 for these sums
     operations, asked = max(16, weights.size + 4), float(weights @ np.abs(floors))
     excess = reach - float(weights @ floors) + operations * EPS / 2 * (asked + abs(reach))
-    if 0 <= excess <= MAX_DOUBTFUL_SHARE * (asked + abs(reach)) and _missed_alone(problem, weights, table, v):
+    if excess >= 0 and conflict.rest is not None and _missed_alone(problem, weights, table, v):
         return -SMALLEST_NORMAL
     return excess
 
@@ -399,6 +399,6 @@ def _missed_alone(problem: Problem, weights: Array, table: Array, v: Array) -> b
             if not isinstance(mdp.horizon, int):
                 ahead = table + mdp.discount * mdp.expect_next(np.where(problem.active_states, v, 0.0))
                 actions = np.argmax(np.where(problem.active, ahead, -np.inf), axis=1)
-            return exactly_missed(mdp, problem.active, term.risk, actions)
+            return exact_multipliers(mdp, problem.active, term.risk, actions) is not None
         place += rows
     return False

@@ -56,21 +56,33 @@ def exactly_kept(mdp: MDP, policy: Array, reached: Mask, limit: Limit) -> bool |
     return None if value is None else value <= exact.bound
 
 
-def exactly_missed(mdp: MDP, active: Mask, limit: Limit, actions: Indices) -> bool:
-    """Whether no policy on the active pairs keeps the limit; False also where the model is too large to tell.
+def exact_multipliers(mdp: MDP, active: Mask, limit: Limit, actions: Indices) -> tuple[Array, Array] | None:
+    """Multipliers for minus the row of a limit that no policy on the active pairs keeps; None if one may keep it.
 
-    ``actions`` (S,) are those of a policy that comes nearly as close to the limit as any; none are needed with a finite
-    horizon.
+    They are the exact sum of both. None also where the model is too large to tell. ``actions`` (S,) are those of a
+    policy that comes nearly as close to the limit as any; none are needed with a finite horizon.
     """
     exact = _exact(mdp, limit)
     if exact is None:
-        return False
+        return None
     if isinstance(mdp.horizon, int):
         pairs = ([np.flatnonzero(row) for row in step] for step in active[::-1])
         alone = ([[exact.pair(s, int(a)) for a in own] for s, own in enumerate(step)] for step in pairs)
-        return exact.over_steps(alone, upwards=False) > exact.bound
-    least = exact.least(active, actions)
-    return least is not None and least > exact.bound
+        values: list[dict[int, Fraction]] = []
+        least: Fraction | None = exact.over_steps(alone, upwards=False, values=values)
+        tables = [[step.get(s, Fraction(0)) for s in range(mdp.n_states)] for step in values[::-1]]
+    else:
+        found = exact.least(active, actions)
+        if found is None:
+            return None
+        least, own = found
+        unit = 1 - exact.gamma if mdp.horizon is None else Fraction(1)
+        tables = [[own.get(s, Fraction(0)) / unit for s in range(mdp.n_states)]]
+    if least is None or not least > exact.bound:
+        return None
+    whole = np.array([[-float(value) for value in row] for row in tables])
+    rest = np.array([[float(-value - Fraction(-float(value))) for value in row] for row in tables])
+    return (whole, rest) if isinstance(mdp.horizon, int) else (whole[0], rest[0])
 
 
 def _exact(mdp: MDP, limit: Limit) -> "_ExactLimit | None":
@@ -169,8 +181,8 @@ class _ExactLimit:
         mean = paid[hub] / taken[hub]
         return {s: paid[s] - mean * taken[s] for s in paid}, mean
 
-    def least(self, active: Mask, actions: Indices) -> Fraction | None:
-        """The least measure of all policies on the active pairs (S, A), by policy iteration."""
+    def least(self, active: Mask, actions: Indices) -> tuple[Fraction, dict[int, Fraction]] | None:
+        """The least measure of all policies on the active pairs (S, A), by policy iteration, and its values."""
         states, actions = np.flatnonzero(states_of(active)), actions.copy()
         for _ in range(MAX_POLICIES):
             found = self.values(np.eye(self.mdp.n_actions)[actions], states)
@@ -187,26 +199,31 @@ class _ExactLimit:
                         best, actions[s], changed = gain - mean + self.gamma * ahead, a, True
             if not changed:
                 own = sum((p * values.get(s, Fraction(0)) for s, p in self.start), Fraction(0))
-                return (mean if self.mdp.horizon == AVERAGE else own) + self.constant
+                return (mean if self.mdp.horizon == AVERAGE else own) + self.constant, values
         return None
 
-    def over_steps(self, choices: Iterable[list[list[Choice]]], upwards: bool) -> Fraction:
+    def over_steps(
+        self, choices: Iterable[list[list[Choice]]], upwards: bool, values: list[dict[int, Fraction]] | None = None
+    ) -> Fraction:
         """A bound of the measure over T steps from above or from below, with the least choice in every state.
 
-        ``choices`` are those of every state, of the last step first; a state without choices is not visited.
+        ``choices`` are those of every state, of the last step first; a state without choices is not visited. The values
+        of every step are appended to ``values``.
         """
         unit, ahead = Fraction(1 << STEP_DIGITS), dict[int, Fraction]()
         for step in choices:
             now = dict[int, Fraction]()
             for state, own in enumerate(step):
-                values = [
+                sums = [
                     gain + self.gamma * sum((p * ahead[j] for j, p in chances if ahead), Fraction(0))
                     for gain, chances in own
                 ]
-                if values:
-                    least = min(values) * unit
+                if sums:
+                    least = min(sums) * unit
                     now[state] = (-(-least // 1) if upwards else least // 1) / unit
             ahead = now
+            if values is not None:
+                values.append(now)
         return sum((p * ahead[s] for s, p in self.start), Fraction(0)) / self.all_steps + self.constant
 
 

@@ -206,7 +206,11 @@ def _conflict(problem: Problem, conflict: Conflict) -> dict[str, Any]:
     """Weights of the barriers' requirements, multipliers, and the price and lines of every limit."""
     weights = np.asarray(conflict.weights, dtype=np.float64)
     place = sum(term.risk.floors.size for term in problem.parts.barriers)
-    arrays: dict[str, Any] = {"conflict.weights": weights[:place], "conflict.multipliers": conflict.multipliers}
+    arrays: dict[str, Any] = {
+        "conflict.weights": weights[:place],
+        "conflict.multipliers": conflict.multipliers,
+        "conflict.rest": _rest(conflict),
+    }
     for number, term in enumerate(problem.parts.limits):
         limit = term.risk
         given = conflict.limits.get(term.number, limit.simple_witness(problem.active_pairs))
@@ -217,7 +221,7 @@ def _conflict(problem: Problem, conflict: Conflict) -> dict[str, Any]:
     return arrays
 
 
-def _rest(witness: Witness) -> Array:
+def _rest(witness: Witness | Conflict) -> Array:
     """The low-order part of the multipliers; zeros if there is none."""
     return np.zeros_like(witness.multipliers) if witness.rest is None else witness.rest
 

@@ -376,7 +376,11 @@ def _lifted(solver: Solver, part: ReachablePart | AdvantageForm, target: Target)
             witness=None if found.witness is None else part.lift_witness(found.witness),
             conflict=None
             if found.conflict is None
-            else replace(found.conflict, multipliers=part.lift(found.conflict.multipliers)),
+            else replace(
+                found.conflict,
+                multipliers=part.lift(found.conflict.multipliers),
+                rest=None if found.conflict.rest is None else part.lift(found.conflict.rest),
+            ),
             states=None if found.states is None else part.lift(found.states),
             values=None if found.values is None else part.lift(found.values),
         )

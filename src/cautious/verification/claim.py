@@ -144,10 +144,14 @@ class Box:
 
 @dataclass(frozen=True)
 class Conflict:
-    """``weights`` of the barriers' requirements, ``multipliers`` (S,) or (T, S), and the limits with their prices."""
+    """``weights`` of the barriers' requirements, and the limits with their prices.
+
+    The multipliers are the exact sum of ``multipliers`` and ``rest``, both (S,) or (T, S).
+    """
 
     weights: Array
     multipliers: Array
+    rest: Array
     limits: tuple[PricedLimit, ...]
 
 
@@ -237,8 +241,10 @@ class _Reader:
         if proof["conflict"]:
             weights = self.floats("proof.conflict.weights", (self.take("proof.conflict.weights").size,))
             priced = [self.priced(f"proof.conflict.limit{j}.", limit, model, 1) for j, limit in enumerate(limits)]
-            multipliers = self.floats("proof.conflict.multipliers", model.multiplier_shape)
-            conflict = Conflict(weights, multipliers, tuple(one[0] for one in priced))
+            multipliers, rest = (
+                self.floats(f"proof.conflict.{name}", model.multiplier_shape) for name in ("multipliers", "rest")
+            )
+            conflict = Conflict(weights, multipliers, rest, tuple(one[0] for one in priced))
         names = ("objective", "upper_bound", "gap", "tolerance")
         return Claim(
             model,

@@ -186,7 +186,7 @@ class Proof:
             slope, factor = risk.minus_sum(self.exact, claimed.weights[used : used + count])
             reward, used = Line(slope, Fraction(0), factor).taken_from(reward, Fraction(1)), used + count
         reward, less = self._priced_out(reward, claimed.limits, Fraction(1))
-        most = self.exact.greatest_return(reward, claimed.multipliers) / self.exact.length
+        most = self.exact.greatest_return(reward, claimed.multipliers, claimed.rest) / self.exact.length
         return (
             most
             - less

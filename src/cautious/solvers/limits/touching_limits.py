@@ -14,6 +14,7 @@ import numpy as np
 
 from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import Conflict, Witness, linear_problem, requirement_rows
+from cautious.certificate.exact_limits import exact_multipliers
 from cautious.checks import states_of
 from cautious.errors import IncompatibleError
 from cautious.horizons.average import relative_values
@@ -43,7 +44,7 @@ class TouchingLimits:
     """The ``limits`` of a problem that touch, by the number of their term.
 
     ``pairs`` are the tight ones, as in ``Problem.on_pairs``; None if not all limits can be kept together. ``conflicts``
-    are with single limits that may be missed by rounding: fractions decide.
+    are with single limits that are missed by rounding, in fractions.
     """
 
     problem: Problem
@@ -109,10 +110,12 @@ def touching_limits(problem: Problem, target: Target) -> TouchingLimits | None:
         limits[term.number] = limit
         total += table
         if room <= MAX_MISSING:
-            weights = np.zeros(n_rows)
-            weights[rows[term.number]] = 1 / size
-            conflict = Conflict(weights, best.values)
-            conflicts.append(Candidate(best.policy(problem.mdp.n_actions), conflict=conflict))
+            missed = exact_multipliers(problem.mdp, problem.active, limit, best.actions)
+            if missed is not None:
+                weights = np.zeros(n_rows)
+                weights[rows[term.number]] = 1.0
+                conflict = Conflict(weights, missed[0], rest=missed[1])
+                conflicts.append(Candidate(best.policy(problem.mdp.n_actions), conflict=conflict))
     if not limits:
         return None
     most, advantage, _ = _most(problem, total, target)
