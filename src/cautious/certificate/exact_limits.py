@@ -170,7 +170,11 @@ class _ExactLimit:
             return None
         rows = {int(s): self.mixed(int(s), policy[s]) for s in states}
         if self.mdp.horizon != AVERAGE:
-            (found,) = _solutions(rows, self.gamma, [[gain for gain, _ in rows.values()]])
+            try:
+                (found,) = _solutions(rows, self.gamma, [[gain for gain, _ in rows.values()]])
+            except ZeroDivisionError:
+                # a policy that never ends
+                return None
             return found, Fraction(0)
         label = closed_classes(chain_of(self.mdp, policy).matrix)[states]
         if np.unique(label[label >= 0]).size != 1:
