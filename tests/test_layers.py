@@ -25,6 +25,7 @@ LAYERS = [
     {"planning"},
     {"returns"},
     {"solution_agent"},
+    {"prediction"},
     {"risks"},
     {"support"},
     {"problem"},

@@ -8,22 +8,23 @@ from typing import Any
 import numpy as np
 
 from cautious import storage as _storage
-from cautious.arrays import Array, Indices, Mask
+from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import Certificate
 from cautious.certificate.proof_storage import StoredProof, stored_proof
-from cautious.checks import as_array, as_flag, first_bad
-from cautious.errors import FileError, IncompatibleError, InputError, SolveError, shown
+from cautious.checks import as_flag
+from cautious.errors import FileError, IncompatibleError, InputError, SolveError
 from cautious.history import History
 from cautious.horizons.visits import PolicyOccupancy
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.horizons import Horizon, as_horizon, require_room
 from cautious.models.memory import with_memory
 from cautious.models.tabular import MDP, Memory
+from cautious.prediction import predicted
 from cautious.problem import Problem
 from cautious.returns.forward import ReturnDistribution
 from cautious.returns.memory_policy import MemoryPolicy
 from cautious.returns.plain import return_distribution
-from cautious.solution_agent import SolutionAgent, observed_states, predicted_with_memory, with_entered
+from cautious.solution_agent import SolutionAgent
 from cautious.status import Status
 
 
@@ -192,36 +193,9 @@ class Solution:
         >>> solution.mdp.action_names[action]
         'repair'
         """
-        if rng is not None and not isinstance(rng, np.random.Generator):
-            raise InputError(f"rng must be a numpy.random.Generator, found {shown(rng)}")
-        if self.memory_policy is not None and self.mdp.memory is None:
-            places = observed_states(self.mdp, observation)
-            begins = _begins(episode_start, places.shape)
-            actions, state = predicted_with_memory(self.mdp, self.memory_policy, places, state, begins, rng)
-            return (int(actions) if places.ndim == 0 else actions), state
-        memory = self.mdp.memory
-        places = observed_states(self.mdp if memory is None else memory.base, observation)
-        if memory is not None or isinstance(self.horizon, int):
-            layers = 1 if memory is None else 2 ** len(memory.sets)
-            code = _handed_back(state, episode_start, places.shape)
-            taken, entered = _steps_taken(code // layers, self.horizon), code % layers
-            if memory is not None:
-                places, entered = with_entered(memory, places, entered)
-            chances = self.policy[taken, places] if self.policy.ndim == 3 else self.policy[places]
-            # without a horizon steps are not counted
-            code = layers * (taken + (self.policy.ndim == 3)) + entered
-            state = int(code) if places.ndim == 0 else code
-        else:
-            chances = self.policy[places]
-        if as_flag("deterministic", deterministic):
-            actions = np.argmax(chances, axis=-1)
-        else:
-            running = np.cumsum(chances, axis=-1)
-            draws = (np.random.default_rng() if rng is None else rng).random(places.shape) * running[..., -1]
-            # rounding may make the product equal to the total, where no action begins
-            draws = np.minimum(draws, np.nextafter(running[..., -1], 0.0))
-            actions = np.argmax(running > draws[..., None], axis=-1)
-        return (int(actions) if places.ndim == 0 else actions), state
+        return predicted(
+            self.mdp, self.policy, self.memory_policy, observation, state, episode_start, deterministic, rng
+        )
 
     def agent(self) -> SolutionAgent:
         """Something that plays the policy: ``reset(seed)``, ``act(state)``, ``observe(reward, next_state)``.
@@ -281,6 +255,28 @@ class Solution:
         from cautious.report.plots import plot_return
 
         return plot_return(self)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a row for every state and action that the policy takes, by name, as csv.
+
+        Columns: step (over a number of steps, counted from 0), state, action, probability, and the share of time of the
+        pair, or its visits until an end.
+        """
+        from cautious.report.writing import write_policy
+
+        write_policy(self, path)
+
+    def to_frame(self) -> Any:
+        """The same rows as a pandas DataFrame (extra ``excel``)."""
+        from cautious.report.writing import policy_frame
+
+        return policy_frame(self)
+
+    def to_excel(self, path: str | os.PathLike[str]) -> None:
+        """The same rows, and the figures of the solution, as two sheets of a workbook of Excel (extra ``excel``)."""
+        from cautious.report.writing import write_workbook
+
+        write_workbook(self, path)
 
     def __repr__(self) -> str:
         horizon = "" if self.horizon is None else f", horizon={self.horizon!r}"
@@ -455,47 +451,6 @@ def _proof(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> StoredProof 
         return None
     parts = {name: array for name, array in arrays.items() if name.startswith("proof.")}
     return StoredProof(dict(header["proof"]), parts)
-
-
-def _handed_back(state: Any, episode_start: Any, shape: tuple[int, ...]) -> Indices:
-    """The state that the last call returned for these observations; 0 where an episode begins."""
-    code = as_array("state", 0 if state is None else state)
-    if not np.issubdtype(code.dtype, np.integer):
-        raise InputError(f"state must be the number that predict returned, or None, found {shown(state)}")
-    begins = as_array("episode_start", False if episode_start is None else episode_start)
-    try:
-        code, begins = np.broadcast_to(code, shape), np.broadcast_to(begins, shape)
-    except ValueError:
-        raise InputError(
-            f"state has shape {code.shape} and episode_start {begins.shape}; expected {shape}, as observation"
-        ) from None
-    code = np.where(begins.astype(np.bool_), 0, code).astype(np.int64)
-    if np.any(code < 0):
-        raise InputError(f"state holds {code.min()}; it must be the number that predict returned, or None")
-    return code
-
-
-def _begins(episode_start: Any, shape: tuple[int, ...]) -> Mask:
-    """Where an episode begins."""
-    begins = as_array("episode_start", False if episode_start is None else episode_start)
-    try:
-        return np.broadcast_to(begins, shape).astype(np.bool_)
-    except ValueError:
-        raise InputError(f"episode_start has shape {begins.shape}; expected {shape}, as observation") from None
-
-
-def _steps_taken(taken: Indices, horizon: Horizon) -> Indices:
-    """How many steps of their episodes were taken; fewer than the policy has."""
-    if not isinstance(horizon, int):
-        return np.zeros_like(taken)
-    bad = taken >= horizon
-    if bad.any():
-        found = int(taken[first_bad(bad)])
-        raise InputError(
-            f"state says that {found} steps were taken, and the policy has {horizon}; begin an episode with "
-            "state=None, or with episode_start=True"
-        )
-    return taken
 
 
 def _history(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> History | None:

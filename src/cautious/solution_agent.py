@@ -57,9 +57,9 @@ class SolutionAgent:
             return int(memory.tables[taken].at(place, self._node))
         if memory is not None:
             assert memory.policy_after is not None
-            return _drawn(np.cumsum(memory.policy_after[place]), self._rng)
+            return int(drawn(np.cumsum(memory.policy_after[place]), self._rng))
         running = self._running[taken, place] if self._running.ndim == 3 else self._running[place]
-        return _drawn(running, self._rng)
+        return int(drawn(running, self._rng))
 
     def observe(self, reward: float, next_state: Any) -> None:
         """What the last action paid, and where it led."""
@@ -81,10 +81,11 @@ class SolutionAgent:
         return places
 
 
-def _drawn(running: Array, rng: np.random.Generator) -> int:
+def drawn(running: Array, rng: np.random.Generator) -> Indices:
+    """An action for each row of running sums of chances (..., A)."""
     # rounding may take the product up to the total, which belongs to no action
-    draw = min(rng.random() * running[-1], np.nextafter(running[-1], 0.0))
-    return int(np.argmax(running > draw))
+    draws = np.minimum(rng.random(running.shape[:-1]) * running[..., -1], np.nextafter(running[..., -1], 0.0))
+    return np.asarray(np.argmax(running > draws[..., None], axis=-1))
 
 
 def observed_states(mdp: MDP, observation: Any) -> Indices:
@@ -121,63 +122,3 @@ def with_entered(memory: Memory, places: Indices, entered: Indices) -> tuple[Ind
             "returned for the last observation"
         )
     return found, entered
-
-
-def predicted_with_memory(
-    mdp: MDP, memory: MemoryPolicy, places: Indices, handed_back: Any, begins: Any, rng: np.random.Generator | None
-) -> tuple[Indices, Indices]:
-    """Actions in these states (...), and what to hand back next time (..., 4): steps, node, state and action.
-
-    What the last action paid is what the model says it pays on the way to the state that is observed.
-    """
-    code = np.zeros((*places.shape, 4), np.int64)
-    if handed_back is not None:
-        given = as_array("state", handed_back)
-        if given.shape != code.shape or not np.issubdtype(given.dtype, np.integer):
-            raise InputError(
-                f"state must be what predict returned for the last observation, of shape {code.shape}, or None; found "
-                f"{shown(handed_back)}"
-            )
-        code = np.where(np.asarray(begins, np.bool_)[..., None], 0, given.astype(np.int64))
-    taken, node, last, action = (code[..., k].copy() for k in range(4))
-    node[taken == 0] = memory.first()
-    for place in np.ndindex(places.shape):
-        step = int(taken[place]) - 1
-        if step < 0:
-            continue
-        paid = _paid(mdp, int(last[place]), int(action[place]), int(places[place]))
-        if step < memory.n_steps:
-            if not 0 <= node[place] < memory.grids[step].count:
-                raise InputError("state holds a memory that the policy does not have; hand back what predict returned")
-            node[place] = memory.moved(step, node[place], np.asarray(paid))
-    if isinstance(mdp.horizon, int) and np.any(taken >= mdp.horizon):
-        raise InputError(
-            f"state says that {int(taken.max())} steps were taken, and the policy has {mdp.horizon}; begin an episode "
-            "with state=None, or with episode_start=True"
-        )
-    actions = np.zeros(places.shape, np.int64)
-    for step in np.unique(taken):
-        here = taken == step
-        if step < memory.n_steps:
-            actions[here] = memory.tables[step].at(places[here], node[here])
-            continue
-        assert memory.policy_after is not None
-        rng = np.random.default_rng() if rng is None else rng
-        running = np.cumsum(memory.policy_after[places[here]], axis=1)
-        actions[here] = [_drawn(row, rng) for row in running]
-    return actions, np.stack([taken + 1, node, places, actions], axis=-1)
-
-
-def _paid(mdp: MDP, state: int, action: int, next_state: int) -> float:
-    """The reward of an outcome, as the model says."""
-    if not (0 <= state < mdp.n_states and 0 <= action < mdp.n_actions):
-        raise InputError("state names a pair that the model does not have; hand back what predict returned")
-    row, rows = state * mdp.n_actions + action, mdp.transitions
-    first, last = int(rows.indptr[row]), int(rows.indptr[row + 1])
-    found = np.flatnonzero((rows.indices[first:last] == next_state) & (rows.data[first:last] > 0))
-    if found.size == 0:
-        raise InputError(
-            f"the model has no way from state {state} with action {action} to state {next_state}, so that it does not "
-            "say what was paid; tell it by solution.agent(): act(state), observe(reward, next_state)"
-        )
-    return float(mdp.rewards[state, action] if mdp.outcome_rewards is None else mdp.outcome_rewards[first + found[0]])
