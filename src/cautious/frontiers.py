@@ -24,6 +24,7 @@ from cautious.solution import Solution
 from cautious.solvers.base import Callback, Progress, Workspace
 from cautious.solvers.solve import Request, answer, answer_ready, ready
 from cautious.status import DEFAULT_TOLERANCE, Status
+from cautious.tables.notebook import html_table
 
 # default cautions of a frontier: how many, and how far on both sides of the middle one
 POINTS, DECADES = 9, 1.5
@@ -57,6 +58,12 @@ class Frontier(list[Solution]):
     def limits(self) -> list[float]:
         """The bound of the only constraint of each solution; empty along caution."""
         return [solution.constraints[0].bound for solution in self] if self.over_limit else []
+
+    def _repr_html_(self) -> str:
+        from cautious.report.text_tables import frontier_table
+
+        table = frontier_table(self)
+        return html_table(table.headers, table.rows, table.title)
 
     def table(self) -> list[dict[str, Any]]:
         """One row per solution: caution, expected return, risk, objective, gap, status.

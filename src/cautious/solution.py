@@ -26,6 +26,7 @@ from cautious.returns.memory_policy import MemoryPolicy
 from cautious.returns.plain import return_distribution
 from cautious.solution_agent import SolutionAgent
 from cautious.status import Status
+from cautious.tables.notebook import html_table
 
 
 @dataclass(frozen=True)
@@ -284,6 +285,12 @@ class Solution:
             f"Solution({self.status.name}, objective={self.objective:.8g}, gap={self.gap:.2g}, "
             f"expected_return={self.expected_return:.8g}, risk={self.risk:.8g}, {self.certificate.kind}{horizon})"
         )
+
+    def _repr_html_(self) -> str:
+        from cautious.report.text_tables import solution_table
+
+        table = solution_table(self)
+        return html_table(table.headers, table.rows)
 
     def save(self, path: str | os.PathLike[str], witness: bool = False) -> None:
         """Write everything, the model included, to one file; atomically, without pickle.

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cautious.problem import Problem
+from cautious.tables.notebook import html_table
 
 OURS, YOURS = "cautious", "yours"
 HEADERS = ("method", "whose", "status", "objective", "gap", "seconds", "note")
@@ -98,6 +99,9 @@ class Comparison:
     def __repr__(self) -> str:
         many = "1 method" if len(self.rows) == 1 else f"{len(self.rows)} methods"
         return f"Comparison of {many}: {self.problem!r}\n{_aligned([HEADERS, *self.cells()])}"
+
+    def _repr_html_(self) -> str:
+        return html_table(HEADERS, self.cells(), repr(self.problem))
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> str:
