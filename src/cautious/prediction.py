@@ -82,6 +82,12 @@ def _steps_taken(taken: Indices, horizon: Horizon) -> Indices:
     """How many steps of their episodes were taken; fewer than the policy has."""
     if not isinstance(horizon, int):
         return np.zeros_like(taken)
+    _check_steps(taken, horizon)
+    return taken
+
+
+def _check_steps(taken: Indices, horizon: int) -> None:
+    """Refuse steps beyond the last one that the policy has."""
     bad = taken >= horizon
     if bad.any():
         found = int(taken[first_bad(bad)])
@@ -89,7 +95,6 @@ def _steps_taken(taken: Indices, horizon: Horizon) -> Indices:
             f"state says that {found} steps were taken, and the policy has {horizon}; begin an episode with "
             "state=None, or with episode_start=True"
         )
-    return taken
 
 
 def _with_memory(
@@ -119,11 +124,8 @@ def _with_memory(
             if not 0 <= node[place] < memory.grids[step].count:
                 raise InputError("state holds a memory that the policy does not have; hand back what predict returned")
             node[place] = memory.moved(step, node[place], np.asarray(paid))
-    if isinstance(mdp.horizon, int) and np.any(taken >= mdp.horizon):
-        raise InputError(
-            f"state says that {int(taken.max())} steps were taken, and the policy has {mdp.horizon}; begin an episode "
-            "with state=None, or with episode_start=True"
-        )
+    if isinstance(mdp.horizon, int):
+        _check_steps(taken, mdp.horizon)
     actions = np.zeros(places.shape, np.int64)
     for step in np.unique(taken):
         here = taken == step

@@ -280,7 +280,7 @@ def evaluate(
 
 
 def as_bounds(returns: ReturnDistribution, bounds: tuple[float, float]) -> float | tuple[float, float]:
-    """The one number that both bounds are, but for what nobody would tell apart; else both."""
+    """The mean of two bounds that differ by a negligible share of the standard deviation; else both."""
     low, high = bounds
     return 0.5 * (low + high) if high - low <= SAME_SHARE * math.sqrt(returns.variance) + returns.error else bounds
 

@@ -53,7 +53,7 @@ def backward_induction(mdp: MDP, reward: Array, allowed: Mask) -> Plan:
         if not every:
             values[t, ~allowed[t].any(axis=1)] = 0.0
         # what one sweep rounds, at the largest numbers in it: the products and sums of a row, and chances that do not
-        # quite sum to one. A reward twice as large as all values is a cost, so large that nobody pays it here.
+        # quite sum to one. A reward twice as large as all values is a cost, so large that no policy pays it.
         later, now = (float(np.abs(values[step]).max(initial=0.0)) for step in (t + 1, t))
         size = min(largest_reward, 2 * (now + later)) + later
         rounding = 4 * EPS * (mdp.widest_row + 4) * size + mdp.discount * rounding

@@ -28,7 +28,7 @@ from cautious.studio.session import Session
 
 # points for each tenfold number of samples
 POINTS_PER_DECADE = 4
-# no faster than can be watched, and no longer than anybody watches
+# a point stays on the page at least as long as it takes to see it, and a race ends by itself
 LEAST_SECONDS_PER_POINT = 0.15
 LONGEST_SECONDS = 180.0
 SECONDS_BETWEEN_PROGRESS = 0.1
@@ -126,9 +126,9 @@ class Race:
             return
         now = evaluate_policy(problem, learned.policy)
         seconds = time.monotonic() - began - paused
-        facts = {"method": method, "size": size, "objective": now.objective, "seconds": seconds}
+        objective = now.objective if np.isfinite(now.objective) else None
+        facts = {"method": method, "size": size, "objective": objective, "seconds": seconds}
         facts |= {"shape": list(learned.policy.shape)}
-        facts["objective"] = now.objective if np.isfinite(now.objective) else None
         time.sleep(max(0.0, LEAST_SECONDS_PER_POINT - seconds))
         arrays = {"policy": learned.policy, "occupancy": now.occupancy.occupancy}
         self._say("point", facts, {name: one.astype("<f4").ravel() for name, one in arrays.items()})

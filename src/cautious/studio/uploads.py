@@ -66,7 +66,7 @@ def read_upload(upload: Upload) -> Problem:
         try:
             found = _read(folder / main, upload)
         except CautiousError as error:
-            # where the files lie is nobody's business
+            # the temporary folder says nothing to a user
             raise type(error)(str(error).replace(f"{given}/", "").replace(given, "the upload")) from None
     if found.mdp.transitions.nnz > LARGEST_MODEL:
         raise InputError(f"{main} has {found.mdp.transitions.nnz:,} transitions; the studio opens {LARGEST_MODEL:,}")

@@ -105,10 +105,6 @@ class ReturnObjective(ABC):
         size = float(np.abs(returns.mean).max(initial=0.0))
         return (1 + self.caution) * (returns.error + returns.relative * size)
 
-    def value_scale(self) -> float:
-        """How much an error of V counts."""
-        return 1.0
-
     def constant_size(self, x: float) -> float:
         """The largest number that is added to V for targets up to x."""
         return (1 + self.caution) * abs(self.offset) + self.caution * abs(x)
@@ -141,10 +137,6 @@ class VarianceObjective(ReturnObjective):
         # x - 1/(4k) - k x^2  is  - k (x - 1/(2k))^2
         upper = self.offset + k * (left + slope * (x - a)) - k * (x - 0.5 / k) ** 2
         return Bounds(upper, x)
-
-    def value_scale(self) -> float:
-        """Squares count k times."""
-        return self.caution
 
     def constant_size(self, x: float) -> float:
         """The parabola."""
