@@ -6,7 +6,7 @@ Returns and second moments of rewards must be numbers of double precision.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,16 @@ SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 # sums up to it can still be added, doubled and bounded without an overflow
 LARGEST_RETURN = 1e305
 LARGEST_SQUARED = 1e150
+
+
+class RowBlock(NamedTuple):
+    """Rows of some neighbouring states, and which ``pieces`` (first, last) of the loop over all states they make up.
+
+    ``rows``: the first state, then indptr, indices and data of the rows of its pairs and of those that follow.
+    """
+
+    pieces: tuple[int, int]
+    rows: tuple[int, Any, Any, Array]
 
 
 def transition_rows(transitions: Any) -> tuple[sp.csr_array, int, float]:

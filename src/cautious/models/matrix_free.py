@@ -21,7 +21,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import as_count, as_table, fitting_memory
 from cautious.errors import IncompatibleError, InputError, MemoryLimitError, shown
 from cautious.models.chains import chain_of
-from cautious.models.encodings import EPS, check_returns, read_only_view
+from cautious.models.encodings import EPS, RowBlock, check_returns, read_only_view
 from cautious.models.horizons import Horizon
 from cautious.models.outcome_function import (
     SAME_ANSWER,
@@ -34,7 +34,7 @@ from cautious.models.outcome_function import (
 )
 from cautious.models.simulator_checks import checked_pairs
 from cautious.models.simulators import MOST_ACTIONS, MOST_STATES, Known, as_start
-from cautious.models.tabular import MDP, RowBlock, as_discount
+from cautious.models.tabular import MDP, as_discount
 from cautious.runtime.threads import over_pieces, pieces, threads_for
 
 # tables (S, A) that a solve holds at least

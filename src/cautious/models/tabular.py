@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +29,7 @@ from cautious.checks import (
 from cautious.errors import CautiousWarning, IncompatibleError, InputError, shown
 from cautious.models import files
 from cautious.models.encodings import (
+    RowBlock,
     are_probabilities,
     check_returns,
     check_rows,
@@ -61,16 +62,6 @@ class Memory:
     origin: Indices
     bits: Indices
     sets: tuple[Indices, ...]
-
-
-class RowBlock(NamedTuple):
-    """Rows of some neighbouring states, and which ``pieces`` (first, last) of the loop over all states they make up.
-
-    ``rows``: the first state, then indptr, indices and data of the rows of its pairs and of those that follow.
-    """
-
-    pieces: tuple[int, int]
-    rows: tuple[int, Any, Any, Array]
 
 
 class MDP:
