@@ -1,4 +1,4 @@
-"""Drawings on given axes: the map of a grid world, the most visited states, histograms of returns."""
+"""Drawings on given axes: the map of a grid world, the most visited states."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array
-from cautious.evaluation.evaluate import Evaluation
 from cautious.models.tabular import MDP
 from cautious.report.accuracy import shares_of_time
 from cautious.report.canvas import Theme, dress
 from cautious.report.text_tables import busiest_states
-from cautious.report.words import number, scene_of, short, state_name, time_words
+from cautious.report.words import scene_of, short, state_name, time_words
 from cautious.solution import Solution
 
 # with more cells, letters and arrows are smaller than a pen stroke
@@ -209,21 +208,3 @@ def draw_busiest(axes: Any, solution: Solution, theme: Theme, among: Sequence[So
 
 def _short_share(percentage: float) -> str:
     return "< 0.01" if 0 < percentage < 0.01 else f"{percentage:.3g}"
-
-
-def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], label: str, theme: Theme) -> None:
-    """Histograms of the simulated returns of one or two policies, (name, colour, evaluation), on common bins."""
-    edges = np.histogram_bin_edges(np.concatenate([one.returns for *_, one in series]), bins=40)
-    for name, colour, one in series:
-        share = 100 * np.histogram(one.returns, edges)[0] / one.episodes
-        # simulated means of two policies can stand in the wrong order
-        mean = one.mean if one.exact_mean is None else one.exact_mean
-        axes.stairs(share, edges, fill=True, color=colour, alpha=0.30)
-        axes.stairs(share, edges, color=colour, linewidth=1.4, label=f"{name} (dashed: mean {number(mean, 4)})")
-        axes.axvline(mean, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
-    axes.set(xlabel=label, ylabel="share of episodes (%)")
-    axes.xaxis.label.set_parse_math(False)
-    axes.set_ylim(bottom=0)
-    legend = axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink, loc="lower left", bbox_to_anchor=(0, 1.0))
-    legend.set_in_layout(True)
-    dress(axes, theme)

@@ -14,10 +14,10 @@ from cautious.problem import Problem
 from cautious.report.barriers import risk_figure
 from cautious.report.canvas import LIGHT, Theme, dress_curves, new_figure, png, title
 from cautious.report.contributions import Contributions
-from cautious.report.drawings import draw_busiest, draw_map, draw_returns, draw_risk_map, draw_time_bar, time_scale
+from cautious.report.drawings import draw_busiest, draw_map, draw_risk_map, draw_time_bar, time_scale
 from cautious.report.graph import draw_graph, flow_graph
 from cautious.report.over_steps import as_one_table
-from cautious.report.return_drawing import draw_return, tail_level
+from cautious.report.return_drawing import draw_return, draw_returns, tail_level
 from cautious.report.schedule import over_steps, step_word
 from cautious.report.step_drawings import draw_actions_over_steps, draw_time_over_steps
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral, point, steady

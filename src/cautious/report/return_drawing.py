@@ -1,4 +1,4 @@
-"""The picture of how the return of an episode is distributed: mean, quantiles and conditional value at risk marked."""
+"""Pictures of how the return of an episode is distributed: computed, with quantiles and tail marked, or simulated."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cautious.evaluation.evaluate import TAIL_LEVEL
+from cautious.arrays import Array
+from cautious.evaluation.evaluate import TAIL_LEVEL, Evaluation
 from cautious.report.canvas import Theme, dress
 from cautious.report.words import number, percent
 from cautious.returns.forward import ReturnDistribution
@@ -46,11 +47,7 @@ def draw_return(
     edges = np.linspace(low - room, high + room, BINS + 1)
     for name, colour, one in series:
         share = 100 * np.histogram(np.clip(one.mean, edges[0], edges[-1]), edges, weights=one.mass)[0]
-        axes.stairs(share, edges, fill=True, color=colour, alpha=0.30)
-        axes.stairs(
-            share, edges, color=colour, linewidth=1.4, label=f"{name} (dashed: mean {number(one.expectation, 4)})"
-        )
-        axes.axvline(one.expectation, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
+        _draw_shares(axes, name, colour, share, edges, one.expectation)
     _, colour, marked = series[-1]
     for below in MARKED_SHARES:
         axes.axvline(np.mean(marked.quantile(below)), color=colour, linewidth=1.0, linestyle=":")
@@ -58,7 +55,29 @@ def draw_return(
     tail = f"mean of the worst {percent_of(1 - level)}: {number(-0.5 * (low + high), 4)}"
     axes.plot([-0.5 * (low + high)], [0.0], "^", color=colour, markersize=9, clip_on=False, label=tail, zorder=5)
     axes.plot([], [], ":", color=colour, linewidth=1.0, label="5 % and 95 % quantiles")
-    axes.set(xlabel=label, ylabel="chance (%)")
+    _name_axes(axes, label, "chance (%)", theme)
+
+
+def draw_returns(axes: Any, series: Sequence[tuple[str, str, Evaluation]], label: str, theme: Theme) -> None:
+    """Histograms of the simulated returns of one or two policies, (name, colour, evaluation), on common bins."""
+    edges = np.histogram_bin_edges(np.concatenate([one.returns for *_, one in series]), bins=40)
+    for name, colour, one in series:
+        share = 100 * np.histogram(one.returns, edges)[0] / one.episodes
+        # simulated means of two policies can stand in the wrong order
+        _draw_shares(axes, name, colour, share, edges, one.mean if one.exact_mean is None else one.exact_mean)
+    _name_axes(axes, label, "share of episodes (%)", theme)
+
+
+def _draw_shares(axes: Any, name: str, colour: str, share: Array, edges: Array, mean: float) -> None:
+    """The percentages of returns between edges, and their mean."""
+    axes.stairs(share, edges, fill=True, color=colour, alpha=0.30)
+    axes.stairs(share, edges, color=colour, linewidth=1.4, label=f"{name} (dashed: mean {number(mean, 4)})")
+    axes.axvline(mean, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
+
+
+def _name_axes(axes: Any, label: str, shares: str, theme: Theme) -> None:
+    """Names of the axes, and a legend above them."""
+    axes.set(xlabel=label, ylabel=shares)
     axes.xaxis.label.set_parse_math(False)
     axes.set_ylim(bottom=0)
     legend = axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink, loc="lower left", bbox_to_anchor=(0, 1.0))

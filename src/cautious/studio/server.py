@@ -58,7 +58,7 @@ class Studio:
     # a problem as the page writes it into a link, which the page opens
     shared: str = ""
     pages: int = 0
-    lanes: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MAX_RACES))
+    race_slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MAX_RACES))
 
     def preload(self) -> None:
         """Load what the first answer needs while the browser still opens."""
@@ -108,7 +108,7 @@ def application(studio: Studio, port: int) -> Any:
         studio.pages += 1
         try:
             session = Session(studio.opened, studio.time_limit_seconds)
-            await Conversation(page, session, studio.pool, studio.hello(), studio.lanes).run()
+            await Conversation(page, session, studio.pool, studio.hello(), studio.race_slots).run()
         finally:
             studio.pages -= 1
 

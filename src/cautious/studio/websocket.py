@@ -44,9 +44,9 @@ class Conversation:
     """Reads, works and answers until the page is gone."""
 
     def __init__(
-        self, socket: "WebSocket", session: Session, pool: Executor, greeting: str, lanes: threading.Semaphore
+        self, socket: "WebSocket", session: Session, pool: Executor, greeting: str, race_slots: threading.Semaphore
     ) -> None:
-        self.socket, self.session, self.pool, self.lanes = socket, session, pool, lanes
+        self.socket, self.session, self.pool, self.race_slots = socket, session, pool, race_slots
         self.greeting = greeting
         # of each kind and side only the newest is answered
         self.newest: dict[str, Message] = {}
@@ -115,7 +115,7 @@ class Conversation:
     def _begin_race(self, message: Message) -> None:
         if self.race is not None:
             raise InputError("a race is running already; stop it first")
-        if not self.lanes.acquire(blocking=False):
+        if not self.race_slots.acquire(blocking=False):
             raise InputError(f"{MAX_RACES} races are running in this studio; try again when one has ended")
         loop = asyncio.get_running_loop()
 
@@ -135,7 +135,7 @@ class Conversation:
             await self._try(lambda _: ends.append(race.run()), message, None)
         finally:
             self.race = None
-            self.lanes.release()
+            self.race_slots.release()
         # whoever hears this may start another one
         for why in ends:
             await self._send(answers.pack_arrays(race.words("end", {"why": why}), {}))
