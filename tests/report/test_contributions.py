@@ -136,6 +136,14 @@ def test_nothing_is_carried_without_a_finite_risk(chain, infeasible_solution, ma
     assert contributions(unknown) is None
 
 
+def test_a_risk_of_the_return_is_not_carried_by_states_whether_or_not_the_policy_remembers(pump):
+    for memory in (True, False):
+        problem = ca.Problem(pump, ca.ReturnVariance(), caution=1.0, horizon=4)
+        assert contributions(ca.solve(problem, memory=memory)) is None
+    # the expected return of another table is a risk of time spent
+    assert contributions(ca.solve(ca.Problem(pump, ca.Return(-pump.rewards), caution=0.5))) is not None
+
+
 def test_requirements_have_a_limit_and_what_was_reached():
     solution = solved("TaskFloors", 0)
     tasks = solution.problem.unbound_risk.task_rewards

@@ -7,8 +7,9 @@ import cautious as ca
 from cautious.report.over_steps import as_one_table
 from cautious.report.plots import plot_behaviour, plot_frontier, plot_graph, plot_over_steps, plot_side_by_side
 from cautious.report.schedule import NOT_VISITED, over_steps, schedule_table
-from cautious.report.text_tables import busiest_table
+from cautious.report.text_tables import busiest_table, figures_table
 from cautious.report.trade_off import compare_with_neutral
+from cautious.report.words import number
 from page_reader import read
 
 
@@ -116,3 +117,16 @@ def test_many_steps_and_states_can_be_drawn():
     figure = plot_over_steps(found)
     figure.draw_without_rendering()
     assert figure.axes[0].get_yticklabels()[0].get_text().startswith("s")
+
+
+def test_a_page_of_a_risk_of_the_return_without_memory_and_of_limits_on_one(pump, tmp_path):
+    aware = ca.solve(ca.Problem(pump, ca.ReturnVariance(), caution=1.0, horizon=4), memory=False)
+    aware.report(tmp_path / "aware.html")
+    assert "Which states carry the risk" not in text_of(tmp_path / "aware.html")
+    neutral = ca.solve(ca.Problem(pump, horizon=4)).return_distribution()
+    for risk, bound in ((ca.ReturnVariance(), 0.8 * neutral.variance), (ca.ReturnVariance(), -1.0)):
+        kept = ca.solve(ca.Problem(pump, constraints=[risk <= bound], horizon=4))
+        compared = {row[0]: row[1:] for row in figures_table(kept, compare_with_neutral(kept, episodes=20)).rows}
+        assert compared["ReturnVariance (exact)"] == (number(kept.constraints[0].value), number(neutral.variance))
+        kept.report(tmp_path / "kept.html")
+        assert ("cannot be kept" in text_of(tmp_path / "kept.html")) == (bound < 0)

@@ -17,7 +17,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.report.accuracy import rounded_to_zero, shares_of_time, unsure_risk
 from cautious.report.text_tables import Table
-from cautious.report.words import is_neutral, number, percent, state_name
+from cautious.report.words import is_neutral, is_of_return, number, percent, state_name
 from cautious.solution import Solution
 
 PERCENTAGE_POINT = 0.01
@@ -50,8 +50,8 @@ def contributions(solution: Solution) -> Contributions | None:
     """
     if is_neutral(solution) or not np.isfinite(solution.risk) or not solution.mdp.known_transitions:
         return None
-    if solution.memory_policy is not None:
-        # a risk of the return is not one of time spent in states
+    if is_of_return(solution):
+        # a risk of the return is not one of time spent in states, with memory or without
         return None
     mdp, d = solution.mdp, solution.occupancy
     scale = mdp.normaliser * solution.caution

@@ -251,6 +251,7 @@ def certificate_words(solution: Solution) -> list[tuple[str, str]]:
         return _estimate_words(solution)
     proof = solution.certificate
     about = " All this is about the model that was counted, as if it were the true one." * is_logged(solution.mdp)
+    steps = "1 step" if solution.steps == 1 else f"{solution.steps} steps"
     bound = "No policy close by exceeds" if proof.kind == "stationary" else "No policy exceeds"
     rows = [
         ("Status", solution.status.value),
@@ -261,7 +262,7 @@ def certificate_words(solution: Solution) -> list[tuple[str, str]]:
         ("Checked", proof.statement),
         ("Error of the occupancy", f"at most {number(proof.occupancy_error, 2)} in total"),
         ("Error of the objective", f"at most {number(proof.objective_error, 2)}, included in the gap"),
-        ("Method", f"{solution.method}, {solution.steps} steps, {number(solution.seconds, 3)} s"),
+        ("Method", f"{solution.method}, {steps}, {number(solution.seconds, 3)} s"),
     ]
     if solution.memory_policy is not None:
         kept = f"what is still to be earned, with {solution.memory_policy.n_memories:,} pairs of a step and an amount"

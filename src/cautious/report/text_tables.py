@@ -13,6 +13,7 @@ from cautious.arrays import Array, Indices
 from cautious.evaluation.evaluate import Evaluation
 from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
+from cautious.problem import Problem
 from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk
 from cautious.report.barriers import PLAIN_RISK, RiskFigure, requirements_of, risk_figure
 from cautious.report.limit_words import is_share, measure_words, shown_constraints
@@ -30,6 +31,7 @@ from cautious.report.words import (
     state_name,
     unit_after,
 )
+from cautious.risks.returns import ReturnBelow, ReturnCVaR, ReturnVariance
 from cautious.solution import Solution
 from cautious.status import Status
 
@@ -165,10 +167,10 @@ def figures_table(solution: Solution, comparison: NeutralComparison | None) -> T
         figures.append((f"risk: {solution.risk_label} ({kind})", risk, neutral_risk))
         figures.append((f"objective: return - caution * risk ({kind}){unit}", shown_objective(solution), worth))
     if comparison is not None and solution.problem is not None:
-        for row, limit in zip(shown_constraints(solution), solution.problem.limits, strict=True):
-            there = limit.sign * float(limit.measure.value(comparison.neutral_occupancy))
+        for row, there in zip(shown_constraints(solution), _limited(solution.problem, comparison), strict=True):
             scale, percent_sign = (100.0, ", %") if is_share(row) else (1.0, "")
-            figures.append((f"{measure_words(row)} ({kind}){percent_sign}", scale * row.value, scale * there))
+            other = None if there is None else scale * there
+            figures.append((f"{measure_words(row)} ({kind}){percent_sign}", scale * row.value, other))
     if comparison is not None:
         both = comparison.chosen, comparison.neutral
         own, other = (None if one.exact_variance is None else one.exact_variance**0.5 for one in both)
@@ -184,6 +186,19 @@ def figures_table(solution: Solution, comparison: NeutralComparison | None) -> T
         return Table("", ("figure", "this policy"), tuple((name, number(one)) for name, one, _ in figures))
     rows = tuple((name, number(one), number(other)) for name, one, other in figures)
     return Table("", ("figure", "this policy", comparison.name), rows)
+
+
+def _limited(problem: Problem, comparison: NeutralComparison) -> list[float | None]:
+    """What the risk-neutral policy has of each thing that is limited; None where that was not computed."""
+    returns = comparison.neutral.exact_returns
+    values: list[float | None] = [
+        limit.sign * float(limit.measure.value(comparison.neutral_occupancy)) for limit in problem.limits
+    ]
+    for term in problem.parts.return_limits:
+        # the other risks are computed from exponentials, which are not known here
+        is_computed = isinstance(term.risk.of, ReturnVariance | ReturnCVaR | ReturnBelow)
+        values.append(term.risk.of.interval(returns)[1] if is_computed and returns is not None else None)
+    return values
 
 
 def busiest_states(shares: Array, count: int) -> list[int]:
