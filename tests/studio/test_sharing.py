@@ -100,6 +100,8 @@ def test_what_is_too_long_becomes_a_file(site, visit, tmp_path):
     page.locator("#bring-files").set_input_files(tmp_path / "long.csv")
     page.locator("#bring-send").click()
     playwright.expect(page.locator("#title")).to_contain_text("9,973 states", timeout=LONGEST)
+    # what was said of one file is not said of the next
+    playwright.expect(page.locator("#bring-discount")).to_have_value("")
     page.locator("#risk").select_option("none")
     mdp = ca.read_model(tmp_path / "long.csv", discount=0.9)
     result = shown(ca.solve(ca.Problem(mdp)).expected_return)

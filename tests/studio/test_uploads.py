@@ -193,3 +193,7 @@ def test_bring_mark_lose_the_server_and_go_on(visit, tmp_path, desk):
         }"""
         page.evaluate(drop, '[model]\nworld = "river_swim"\n')
         playwright.expect(page.locator("#graph .node")).to_have_count(6, timeout=LONGEST)
+        # side by side there are no maps to show
+        page.locator("#tab-sides").click()
+        playwright.expect(page.locator("#right-figures")).to_contain_text("expected return", timeout=LONGEST)
+        playwright.expect(page.locator("#right-map")).to_be_hidden()

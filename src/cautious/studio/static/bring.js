@@ -70,6 +70,8 @@ export class Bring {
     this.chosen = [];
     at("bring-list").textContent = "";
     at("bring-send").disabled = true;
+    // they were about these files, and would be wrong for the next
+    for (const name of OPTIONS) at(`bring-${name}`).value = "";
     at("bring").close();
   }
 

@@ -5,7 +5,8 @@ import { percent, show } from "./numbers.js";
 import { label, node } from "./svg.js";
 
 const COLUMN = 108;
-const ROW = 58;
+// the name of a state, and "start" above the next one, have room between two of them
+const ROW = 68;
 const RADIUS = 17;
 const MARGIN = 34;
 const LONGEST_NAME = 17;
@@ -109,10 +110,12 @@ export class Graph {
 function layout(nodes) {
   const layers = new Map();
   for (const one of nodes) layers.set(one.layer, [...(layers.get(one.layer) ?? []), one]);
+  // with a single layer, as where every state may be the first, a column would say nothing
+  const most = layers.size === 1 ? 1 : MOST_IN_COLUMN;
   const columns = [];
   for (const layer of [...layers.keys()].sort((a, b) => a - b)) {
     const all = layers.get(layer);
-    const count = Math.ceil(all.length / MOST_IN_COLUMN);
+    const count = Math.ceil(all.length / most);
     const each = Math.ceil(all.length / count);
     for (let k = 0; k < count; k += 1) columns.push(all.slice(k * each, (k + 1) * each));
   }

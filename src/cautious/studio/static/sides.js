@@ -45,6 +45,8 @@ export class Sides {
     const arrays = arraysOf(head, payload);
     const one = this[head.side];
     at(`${head.side}-figures`).textContent = figures(head);
+    // a model without a map has figures and returns to compare
+    at(`${head.side}-map`).parentElement.hidden = rows === null;
     if (rows === null) return;
     one.map.paint(rows, statement.danger);
     one.map.show(this.answerOf(statement, rows, arrays.table, arrays.occupancy, head));
