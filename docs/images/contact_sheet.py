@@ -4,12 +4,8 @@ Run from the root of a checkout, after make docs: make contact-sheet. It needs a
 """
 
 import io
-import shutil
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,10 +13,14 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import Browser, sync_playwright
 
-import cautious as ca
-from cautious.studio.server import Studio, application, configuration, listen
-
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1] / "tests"))
+
+import cautious as ca  # noqa: E402
+from cautious.studio.server import Studio  # noqa: E402
+from studio.browser import BROWSER, FLAGS  # noqa: E402
+from studio.conftest import running  # noqa: E402
+
 SITE = HERE.parent / "_build" / "html"
 SITE_PAGES = (
     "index",
@@ -60,25 +60,6 @@ def reports(folder: Path) -> dict[str, str]:
     for name, what in pages.items():
         what.report(folder / f"{name}.html")
     return {name: (folder / f"{name}.html").as_uri() for name in pages}
-
-
-@contextmanager
-def studio() -> Iterator[str]:
-    """The address of a studio that is served while this lasts."""
-    import uvicorn
-
-    one, place = Studio(), listen(0)
-    port = place.getsockname()[1]
-    server = uvicorn.Server(configuration(application(one, port)))
-    thread = threading.Thread(target=server.run, args=([place],), daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{port}/?token={one.token}"
-    server.should_exit = True
-    thread.join(10)
-    place.close()
-    one.pool.shutdown(wait=True, cancel_futures=True)
 
 
 def picture(browser: Browser, address: str, kind: tuple[str, int, int, str], prepare: Step | None) -> Image.Image:
@@ -125,16 +106,15 @@ def sheet(rows: dict[str, list[Image.Image]]) -> Image.Image:
 
 def main() -> None:
     """The command."""
-    found = shutil.which("chromium") or shutil.which("google-chrome")
-    if found is None or not SITE.exists():
+    if BROWSER is None or not SITE.exists():
         sys.exit("this needs a Chromium, such as Debian's package chromium, and the site: make docs")
-    with TemporaryDirectory() as folder, studio() as address, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+    with TemporaryDirectory() as folder, running(Studio()) as site, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
         pages: dict[str, tuple[str, Step | None]] = {
             name: ((SITE / f"{name}.html").as_uri(), None) for name in SITE_PAGES
         }
         pages |= {name: (where, None) for name, where in reports(Path(folder)).items()}
-        pages |= {"studio": (address, solved), "studio, side by side": (address, side_by_side)}
+        pages |= {"studio": (site.address, solved), "studio, side by side": (site.address, side_by_side)}
         rows = {name: [picture(browser, *page[:1], kind, page[1]) for kind in KINDS] for name, page in pages.items()}
         browser.close()
     sheet(rows).quantize(128).save(HERE / "contact-sheet.png", optimize=True)

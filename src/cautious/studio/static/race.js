@@ -5,7 +5,7 @@ import { show } from "./numbers.js";
 import { label, node, scale } from "./svg.js";
 import { arraysOf } from "./walk.js";
 
-export const METHODS = {
+const METHODS = {
   paper: ["Printed algorithm", "danger"],
   "primal-dual": ["Primal-dual", "visit"],
   "plug-in": ["Plug-in (counts)", "goal"],

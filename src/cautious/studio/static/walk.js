@@ -5,7 +5,7 @@ const REST = 5;
 export const TRACE = 14;
 
 /** A number in [0, 1) for whole numbers, the same for the same ones: two policies can be tried with the same luck. */
-export function uniform(...numbers) {
+function uniform(...numbers) {
   let hash = 0x9e3779b9;
   for (const number of numbers) {
     hash = Math.imul(hash ^ number, 0x85ebca6b);
