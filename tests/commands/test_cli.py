@@ -87,7 +87,10 @@ WRONG = {
     "bad risk": (("solve", "maze", "--risk", "fear"), "cannot read 'fear'; the forms are variance"),
     "bad number": (("solve", "maze", "--risk", "cvar:high"), "'high' is not a number"),
     "bad states": (("solve", "maze", "--risk", "peak:1,,2"), "expected states such as 3,4,7-9 or names, found '1,,2'"),
-    "unknown state": (("solve", "maze", "--risk", "peak:1-x"), "names the state '1-x', which this model does not have"),
+    "unknown state": (
+        ("solve", "maze", "--risk", "peak:1-x"),
+        "names the state '1-x', which this model does not have; it has 'r0c0'",
+    ),
     "backwards": (("solve", "maze", "--risk", "peak:9-3"), "'9-3' is not a range of states from low to high"),
     "negative caution": (("solve", "maze", "--caution", "-1"), "caution is -1"),
     "bad tolerance": (("solve", "maze", "--tolerance", "0"), "tolerance is 0"),

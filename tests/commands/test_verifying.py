@@ -39,6 +39,7 @@ def test_files_that_cannot_be_checked_are_wrong_input(run, tmp_path):
     code, _, err = run("verify", file)
     assert code == 2
     assert "saved without its witness" in err
+    assert "--out FILE --witness" in err
     code, _, err = run("verify", tmp_path / "none.npz")
     assert code == 2
     assert "no such file" in err

@@ -234,6 +234,13 @@ def test_rows_that_do_not_sum_are_called_by_their_names():
         ca.MDP(transitions, np.zeros((2, 2)), 0.9)
 
 
+@pytest.mark.parametrize("start", [0, "up"])
+def test_a_start_that_is_a_state_is_answered_with_what_to_write(start):
+    model = np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0.9, start
+    with pytest.raises(ca.InputError, match=rf"start is {start!r}; it must hold the chance of each state"):
+        ca.MDP(*model, state_names=["up", "down"])
+
+
 def off_by_a_byte(array):
     """The same numbers, not where their type belongs in memory."""
     moved = np.frombuffer(b"-" + np.ascontiguousarray(array).tobytes(), array.dtype, array.size, 1).reshape(array.shape)

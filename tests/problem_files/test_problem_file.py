@@ -216,6 +216,10 @@ REFUSED = {
         "unknown key 'parameters'; allowed: file",
     ),
     "untried of a world": ('[model]\nworld = "maze"\nuntried = "forbid"\n', r"\[model\] with world has an unknown key"),
+    "study": (
+        'problems = ["maze"]\nseeds = [0]\n',
+        "unknown key 'problems'; it belongs in a study, for cautious sweep",
+    ),
     "code": ('[model]\ngym = "os:Nothing-v0"\ndiscount = 0.9\nat_end = "absorb"\n', "imports no code"),
     "no such environment": ('[model]\ngym = "Gone-v0"\ndiscount = 0.9\nat_end = "absorb"\n', "cannot be made"),
     "environment without discount": ('[model]\ngym = "FrozenLake-v1"\n', "gym:FrozenLake-v1 needs discount"),

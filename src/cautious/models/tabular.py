@@ -48,6 +48,8 @@ from cautious.models.simulators import Known, Simulator, TableSimulator
 from cautious.runtime.threads import pieces
 
 NEAR_ONE = 1 - 1e-6
+# of the states of a model, in errors
+NAMES_SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,11 @@ class MDP:
         if start is None:
             self.start: Array = np.full(self.n_states, 1 / self.n_states)
         else:
+            if np.ndim(start) == 0:
+                raise InputError(
+                    f"start is {shown(start)}; it must hold the chance of each state to be the first (S,), such as "
+                    "[1, 0, 0] to begin in the first of three"
+                )
             self.start = as_distribution("start", start, (self.n_states,), "(S,)")
         self.scene = scene
         # a stand-in for a model that is only sampled says so: nothing may be computed from its transitions
@@ -493,6 +500,8 @@ def _named_states(name: str, labels: list[str], state_names: Sequence[str] | Non
     numbers = {label: index for index, label in enumerate(state_names)}
     for label in labels:
         if label not in numbers:
-            hint = did_you_mean(label, state_names)
+            more = "" if len(state_names) <= NAMES_SHOWN else f" and {len(state_names) - NAMES_SHOWN:,} more"
+            known = f"; it has {', '.join(map(shown, state_names[:NAMES_SHOWN]))}{more}"
+            hint = did_you_mean(label, state_names) or known
             raise InputError(f"{name} names the state {shown(label)}, which this model does not have{hint}")
     return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))

@@ -44,7 +44,7 @@ def read_problem(path: str | os.PathLike[str]) -> Problem:
             tables,
             "the problem file",
             ("model", "risk", "caution", "horizon", "deterministic", "memory", "constraints"),
-            PLACES,
+            {**PLACES, "problems": "in a study, for cautious sweep"},
         )
         if "model" not in tables:
             raise InputError(f"[model] is missing; it needs one of {', '.join(SOURCES)}")

@@ -197,7 +197,10 @@ def read_claim(source: Any, header: Mapping[str, Any], arrays: Mapping[str, NDAr
         )
     with errors_of_file(source, *damage):
         if "proof" not in header:
-            raise InputError("it was saved without its witness; save it with solution.save(path, witness=True)")
+            raise InputError(
+                "it was saved without its witness; save it with solution.save(path, witness=True), or on the command "
+                "line with --out FILE --witness"
+            )
         return _Reader(source, arrays).claim(header, header["proof"])
 
 
