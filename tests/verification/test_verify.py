@@ -157,6 +157,7 @@ def test_a_feasible_problem_is_never_proved_infeasible():
     header["status"] = "INFEASIBLE"
     count = arrays["proof.term0.floors"].size
     header["proof"] = {**header["proof"], "conflict": True}
+    arrays["proof.conflict.rest"] = np.zeros_like(arrays["proof.boxes.multipliers"][0])
     rng = np.random.default_rng(0)
     for _ in range(50):
         arrays["proof.conflict.weights"] = rng.exponential(size=count)

@@ -356,6 +356,14 @@ def requirement_rows(problem: Problem) -> dict[int, slice]:
     return {number: slice(first, last) for (number, _), (first, last) in zip(sizes, pairwise(ends), strict=True)}
 
 
+def weights_of_term(problem: Problem, number: int, weight: float = 1.0) -> Array:
+    """Weights of the rows of ``requirements``: this one for those of the term with this number, zero for the others."""
+    rows = requirement_rows(problem)
+    weights = np.zeros(max(own.stop for own in rows.values()))
+    weights[rows[number]] = weight
+    return weights
+
+
 def conflict_bound(problem: Problem, conflict: Conflict) -> float:
     """Upper bound of sum_j w_j (number_j - floor_j) over all policies, plus -price * (measure - bound) of every limit
     that is not linear.
@@ -391,14 +399,13 @@ def conflict_bound(problem: Problem, conflict: Conflict) -> float:
 
 def _missed_alone(problem: Problem, weights: Array, table: Array, v: Array) -> bool:
     """Whether a conflict is with one linear limit of which fractions prove that no policy keeps it."""
-    place, mdp = sum(term.risk.floors.size for term in problem.parts.barriers), problem.mdp
+    mdp, rows, used = problem.mdp, requirement_rows(problem), np.flatnonzero(weights)
     for term in problem.parts.limits:
-        rows = 0 if term.risk.barrier is None else term.risk.barrier.floors.size
-        if rows == 1 and np.array_equal(np.flatnonzero(weights), [place]):
+        own = rows.get(term.number)
+        if own is not None and own.stop - own.start == 1 and np.array_equal(used, [own.start]):
             actions = np.zeros(mdp.n_states, np.int64)
             if not isinstance(mdp.horizon, int):
                 ahead = table + mdp.discount * mdp.expect_next(np.where(problem.active_states, v, 0.0))
                 actions = np.argmax(np.where(problem.active, ahead, -np.inf), axis=1)
             return exact_multipliers(mdp, problem.active, term.risk, actions) is not None
-        place += rows
     return False

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cautious.arrays import Array
-from cautious.certificate.bounds import Box, Conflict, Cover, Witness
+from cautious.certificate.bounds import Box, Conflict, Cover, Witness, requirement_rows
 from cautious.checks import state_sums_of
 from cautious.errors import IncompatibleError
 from cautious.models.encodings import row_of_entries
@@ -205,9 +205,9 @@ def _priced(prefix: str, limit: Limit, problem: Problem, cuts: Sequence[LimitWit
 def _conflict(problem: Problem, conflict: Conflict) -> dict[str, Any]:
     """Weights of the barriers' requirements, multipliers, and the price and lines of every limit."""
     weights = np.asarray(conflict.weights, dtype=np.float64)
-    place = sum(term.risk.floors.size for term in problem.parts.barriers)
+    n_barrier_rows, rows = sum(term.risk.floors.size for term in problem.parts.barriers), requirement_rows(problem)
     arrays: dict[str, Any] = {
-        "conflict.weights": weights[:place],
+        "conflict.weights": weights[:n_barrier_rows],
         "conflict.multipliers": conflict.multipliers,
         "conflict.rest": _rest(conflict),
     }
@@ -215,8 +215,7 @@ def _conflict(problem: Problem, conflict: Conflict) -> dict[str, Any]:
         limit = term.risk
         given = conflict.limits.get(term.number, limit.simple_witness(problem.active_pairs))
         if limit.barrier is not None:
-            size = limit.barrier.floors.size
-            given, place = limit.witness_of(weights[place : place + size]), place + size
+            given = limit.witness_of(weights[rows[term.number]])
         arrays |= _priced(f"conflict.limit{number}.", limit, problem, [given])
     return arrays
 

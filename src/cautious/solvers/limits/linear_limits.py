@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cautious.certificate.bounds import Conflict, Witness
+from cautious.certificate.bounds import Conflict, Witness, weights_of_term
 from cautious.checks import state_sums_of
 from cautious.planning import plan
 from cautious.problem import Problem
@@ -97,18 +97,14 @@ class LinearLimits(Solver):
 
 def _never_kept(problem: Problem) -> Candidate | None:
     """A conflict with a limit whose row is above its bound on every pair, as a negative share of time would be."""
-    place = sum(term.risk.floors.size for term in problem.parts.barriers)
     for term in problem.parts.limits:
-        if term.risk.barrier is None:
-            continue
-        if term.risk.never_holds:
-            weights = np.zeros(sum(risk.floors.size for risk in problem.parts.requirements))
-            weights[place] = 1 / term.risk.barrier.scales[0]
+        barrier = term.risk.barrier
+        if barrier is not None and term.risk.never_holds:
+            weights = weights_of_term(problem, term.number, 1 / barrier.scales[0])
             nothing = np.zeros(problem.mdp.occupancy_shape[:-1])
-            closest = plan(problem.mdp, term.risk.barrier.weighted(np.ones(1)), allowed=problem.kept)
+            closest = plan(problem.mdp, barrier.weighted(np.ones(1)), allowed=problem.kept)
             policy = problem.completed(closest.policy(problem.mdp.n_actions))
             return Candidate(policy, conflict=Conflict(weights, nothing))
-        place += term.risk.barrier.floors.size
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cautious.arrays import Array, Mask
-from cautious.certificate.bounds import Conflict, Witness, linear_problem, requirement_rows
+from cautious.certificate.bounds import Conflict, Witness, linear_problem, weights_of_term
 from cautious.certificate.exact_limits import exact_multipliers
 from cautious.checks import states_of
 from cautious.errors import IncompatibleError
@@ -95,8 +95,6 @@ class TouchingLimits:
 def touching_limits(problem: Problem, target: Target) -> TouchingLimits | None:
     """The limits that touch, and the pairs that keep all of them; None if no limit does."""
     limits, conflicts, total = {}, [], np.zeros(problem.mdp.shape)
-    rows = requirement_rows(problem)
-    n_rows = max((own.stop for own in rows.values()), default=0)
     for term in problem.parts.limits:
         limit = term.risk
         if limit.barrier is None or limit.barrier.floors.size > 1:
@@ -112,9 +110,7 @@ def touching_limits(problem: Problem, target: Target) -> TouchingLimits | None:
         if room <= MAX_MISSING:
             missed = exact_multipliers(problem.mdp, problem.active, limit, best.actions)
             if missed is not None:
-                weights = np.zeros(n_rows)
-                weights[rows[term.number]] = 1.0
-                conflict = Conflict(weights, missed[0], rest=missed[1])
+                conflict = Conflict(weights_of_term(problem, term.number), missed[0], rest=missed[1])
                 conflicts.append(Candidate(best.policy(problem.mdp.n_actions), conflict=conflict))
     if not limits:
         return None
