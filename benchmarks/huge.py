@@ -90,7 +90,7 @@ def main(quick: bool = False, arguments: Sequence[str] = ()) -> list[dict[str, A
     with tempfile.TemporaryDirectory() as folder:
         counted, n_states = compiled(given.side, folder), given.side**2
         model = ca.from_kernel(n_states, N_ACTIONS, counted, DISCOUNT, n_outcomes=N_OUTCOMES)
-        model.outcomes = counted = Counted(model.outcomes)
+        model.outcomes.function = counted = Counted(model.outcomes.function)
         wet, share = model.rewards[:, 0] < -1, 0.0
         print(f"one pass over {n_states:,} states: {seconds_of_a_pass(model):.3g} s")
         print("| problem | states | status | relative gap | passes | wall, s | processor, s | memory, GB |")

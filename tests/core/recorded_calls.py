@@ -84,18 +84,35 @@ def _solve_and_learn() -> None:
         for risk in (ca.ReturnVariance(), ca.ReturnCVaR(0.9), ca.ReturnEntropic(1.0), ca.ReturnBelow(1.0)):
             for horizon in (None, 3):
                 ca.solve(ca.Problem(mdp, risk, horizon=horizon), tolerance=0.1)
+        # returns told apart more finely than a policy remembers, and steps until an end
+        ca.solve(ca.Problem(mdp, ca.ReturnCVaR(0.9), horizon=3), tolerance=0.1).return_distribution()
         ca.inspect_model(mdp)
         ca.solve(ca.Problem(mdp))
         # more than rounding allows: multipliers and values in twice the working precision
         ca.solve(ca.Problem(mdp, ca.PeakExposure([[0], [1]]), 1.0), tolerance=1e-15)
         for method in ("plug-in", "primal-dual", "paper"):
             ca.learn(mdp.simulator(), ca.KL(pairs), caution=1.0, samples=2000, method=method)
+    ca.solve(ca.Problem(_until_the_end(rng), horizon="total"))
     ca.from_kernel(9, 2, lambda states, action: (states[:, None], np.ones((states.size, 1)), np.ones((states.size, 1))))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "columns.txt"
         path.write_text("0 1 0.5 a\n1 0 1e-30 b\n# nothing\n")
         with path.open("rb") as stream:
             read_columns(path, stream, 0, 2, "two whole numbers", words=True)
+
+
+def _until_the_end(rng: np.random.Generator) -> Any:
+    """Twelve states in which both actions lead forward, and sometimes a step back, until the last one."""
+    import cautious as ca
+
+    table = np.zeros((12, 2, 12))
+    for state in range(11):
+        table[state, :, state + 1] = 0.8
+        table[state, :, max(state - 1, 0)] = 0.2
+    table[11, :, 11] = 1.0
+    rewards = -rng.random((12, 2))
+    rewards[11] = 0.0
+    return ca.MDP(table, rewards, 1.0)
 
 
 def _walk(n: int) -> Any:

@@ -83,7 +83,7 @@ def test_money_and_days_have_their_names(chain_solution, tmp_path):
     assert "one unit of risk is worth 3 kEUR of return" in page.words
     assert "in the next 10 days or so" in page.words
     assert "episodes of 88 days" in page.words
-    for row in ("expected return (exact), kEUR", "5\xa0% quantile of the return (simulated), kEUR"):
+    for row in ("expected return (exact), kEUR", "5\xa0% quantile of the return (computed), kEUR"):
         assert row in page.words
     points = ca.frontier(chain_solution.mdp, ca.Entropy(), [0, 5])
     points.report(tmp_path / "f.html")

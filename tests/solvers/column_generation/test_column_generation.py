@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 import cautious as ca
 import reference
 from cautious.certificate.bounds import upper_bound
-from cautious.risks.features import _compressed
+from cautious.risks.features import compressed
 from cautious.runtime.clock import Clock
 from cautious.solvers.base import Target, Workspace
 from cautious.solvers.column_generation import column_pool as columns
@@ -191,7 +191,7 @@ def test_same_bytes_every_time():
 def test_tables_with_and_without_zeros_become_the_same_rows(zeros):
     table = np.random.default_rng(0).normal(size=(3, 8)) + 9
     table.ravel()[:zeros] = 0.0
-    found, expected = _compressed(table), sp.csr_array(table)
+    found, expected = compressed(table), sp.csr_array(table)
     for name in ("data", "indices", "indptr"):
         assert np.array_equal(getattr(found, name), getattr(expected, name))
         assert getattr(found, name).dtype == getattr(expected, name).dtype
