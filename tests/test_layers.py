@@ -46,7 +46,13 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # drawing is optional, and a solution, frontier or history only hands itself over
-LATE = {("solution", "report"), ("frontiers", "report"), ("history", "report"), ("sweeps", "report")}
+LATE = {
+    ("solution", "report"),
+    ("solution", "studio"),
+    ("frontiers", "report"),
+    ("history", "report"),
+    ("sweeps", "report"),
+}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

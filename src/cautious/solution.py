@@ -257,6 +257,16 @@ class Solution:
 
         return plot_return(self)
 
+    def explore(self, height: int = 860) -> Any:
+        """The problem in the studio, in a notebook: a widget that starts at this solution (extra ``notebook``).
+
+        Caution, limits and horizon can be changed there, walkers follow the policy, and every answer is computed in
+        the kernel. A solution from a file does not know its problem: ``ca.solve`` it again.
+        """
+        from cautious.studio.explorer import explore_solution
+
+        return explore_solution(self, height)
+
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a row for every state and action that the policy takes, by name, as csv.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+import cautious as ca
 from cautious.studio.guard import folder_of
 from cautious.studio.scenario import EXAMPLES, Limits, RiskChoice, Statement
 from cautious.studio.server import Studio, application, configuration, listen
@@ -21,6 +22,12 @@ NO_LIMITS = Limits()
 
 def statement(name="maze", kind="variance", caution=10.0, limits=NO_LIMITS, horizon=None, **parameters):
     return Statement(EXAMPLES[name].grid, RiskChoice(kind, **parameters), caution, (), limits, horizon)
+
+
+def nameless(mdp):
+    """The model without names of its states: it is shown as a graph, where names would make it a board."""
+    parts = (mdp.transitions, mdp.rewards, mdp.discount, mdp.start)
+    return ca.MDP(*parts, allowed=mdp.allowed, action_names=mdp.action_names)
 
 
 def from_anywhere(time):

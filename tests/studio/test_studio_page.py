@@ -11,7 +11,7 @@ import cautious as ca
 from cautious.studio.scenario import EXAMPLES
 from cautious.studio.server import FILES, Studio
 from studio.browser import LONGEST, reads, returns, shown
-from studio.conftest import running
+from studio.conftest import nameless, running
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
@@ -283,7 +283,7 @@ def test_the_page_comes_back_with_what_was_painted(visit):
 
 
 def test_a_model_without_a_map_is_a_table(visit):
-    queue = ca.worlds.problem("queue")
+    queue = ca.Problem(nameless(ca.worlds.queue()), ca.Variance(), 50.0)
     with running(Studio(queue, "queue")) as site:
         page = visit(site)
         reads(page, "#return", shown(ca.solve(queue).expected_return))
@@ -294,7 +294,7 @@ def test_a_model_without_a_map_is_a_table(visit):
         playwright.expect(page.locator("#verdict")).to_contain_text("No answer")
         playwright.expect(page.locator("#verdict")).not_to_have_class("good")
         reads(page, "#return", "\N{EN DASH}")
-        page.get_by_label("0 present is danger", exact=True).check()
+        page.get_by_label("state 0 is danger", exact=True).check()
         idle = ca.Problem(queue.mdp, ca.PeakExposure([[0]]), queue.caution)
         reads(page, "#return", shown(ca.solve(idle).expected_return))
 

@@ -14,7 +14,7 @@ from cautious.studio.messages import parse_upload
 from cautious.studio.server import Studio
 from cautious.studio.uploads import Upload, read_upload
 from studio.browser import LONGEST, reads, shown
-from studio.conftest import running, unpack
+from studio.conftest import nameless, running, unpack
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
@@ -36,7 +36,7 @@ def packed(content, options=None, number=1, **changes):
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory):
     path = tmp_path_factory.mktemp("desk") / "desk.npz"
-    ca.worlds.queue().save(path)
+    nameless(ca.worlds.queue()).save(path)
     return path.read_bytes()
 
 

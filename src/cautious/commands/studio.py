@@ -42,7 +42,7 @@ def studio(
     import webbrowser
 
     from cautious import InputError
-    from cautious.studio.messages import LARGEST_HORIZON, LARGEST_OWN_LIMITS
+    from cautious.studio.opening import check_opened
     from cautious.studio.scenario import EXAMPLES
     from cautious.studio.server import Studio, address, close, listen, require_server, serve
 
@@ -57,11 +57,8 @@ def studio(
         problem = "maze"
     painted = problem in EXAMPLES and not options and ahead is None
     opened = None if painted else read_problem(problem, options, horizon=ahead)
-    if opened is not None and isinstance(opened.mdp.horizon, int) and opened.mdp.horizon > LARGEST_HORIZON:
-        raise InputError(f"{problem} has {opened.mdp.horizon:,} steps; the studio shows at most {LARGEST_HORIZON:,}")
-    if opened is not None and len(opened.constraints) > LARGEST_OWN_LIMITS:
-        raise InputError(f"{problem} has {len(opened.constraints)} limits; the studio shows {LARGEST_OWN_LIMITS}")
     if opened is not None:
+        check_opened(opened, problem)
         warn_of_deterministic(opened, problem)
     here = Studio(opened, problem, time_limit, shared=shared)
     place = listen(port)

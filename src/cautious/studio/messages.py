@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from cautious.errors import InputError
 from cautious.models.horizons import AVERAGE, TOTAL, Horizon
 from cautious.problem_files.keys import allow, one_of, require
-from cautious.studio.scenario import LARGEST_SIDE, MARKS, Grid, Limits, Pays, RiskChoice, Statement
+from cautious.studio.scenario import LARGEST_SIDE, MARKS, WORLDS, Grid, Limits, Pays, RiskChoice, Statement
 from cautious.studio.uploads import LARGEST_FILES, LARGEST_UPLOAD, OPTIONS, Upload, check_names
 from cautious.worlds.grids import WALL
 
@@ -55,13 +55,21 @@ class Message:
 
 
 @dataclass(frozen=True)
+class World:
+    """Open one of the worlds that a page offers, ``WORLDS``."""
+
+    number: int
+    name: str
+
+
+@dataclass(frozen=True)
 class Control:
     """Pause, resume or stop the race of a page."""
 
     what: str
 
 
-def parse(text: str) -> Message | Control:
+def parse(text: str) -> Message | Control | World:
     """The message in a text, or an InputError."""
     if len(text) > LARGEST_MESSAGE:
         raise InputError(f"the message has {len(text):,} characters; at most {LARGEST_MESSAGE:,} are read")
@@ -72,6 +80,7 @@ def parse(text: str) -> Message | Control:
         "open": ("text",),
         "race": ("statement", "samples"),
         "control": ("what",),
+        "world": ("name",),
     }
     if not isinstance(content, Mapping):
         raise InputError(f"a message is a JSON object, found {_found(content)}")
@@ -82,6 +91,8 @@ def parse(text: str) -> Message | Control:
         kind = one_of("what", content["what"], EXPORTS)
     if kind == "control":
         return Control(one_of("what", content["what"], CONTROLS))
+    if kind == "world":
+        return World(number, one_of("name", content["name"], tuple(WORLDS)))
     side = one_of("side", content["side"], SIDES) if "side" in content else ""
     samples = _whole("samples", content["samples"], 1, LARGEST_RACE) if "samples" in content else 0
     if kind != "open":

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cautious.errors import CautiousError
+from cautious.errors import CautiousError, InputError
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 from cautious.problem import Problem
@@ -11,17 +11,46 @@ from cautious.report.sentences import risk_words
 from cautious.report.words import action_name, fits_grid, scene_of
 from cautious.risks.base import Constraint
 from cautious.solution import ConstraintValue
-from cautious.studio.scenario import LARGEST_SIDE, Limits, RiskChoice, Statement, barrier_limits, opened_model
+from cautious.studio.board import Board, board_of
+from cautious.studio.messages import LARGEST_HORIZON, LARGEST_OWN_LIMITS
+from cautious.studio.scenario import (
+    LARGEST_SIDE,
+    WORLDS,
+    Limits,
+    RiskChoice,
+    Statement,
+    barrier_limits,
+    opened_model,
+)
 from cautious.studio.walks import never_left
+from cautious.worlds import catalogue
 
 # of the policy in one state that is shown in words
 MAX_ACTIONS = 12
+# actions that a map knows by name
+MAX_NAMES = 100
+
+
+def map_of(mdp: MDP) -> tuple[tuple[str, ...] | None, Board | None]:
+    """Rows of the map that a model is drawn as, and its counts if it is a board; None where a graph says more."""
+    grid = scene_of(mdp).grid
+    if fits_grid(mdp) and max(len(grid), len(grid[0])) <= LARGEST_SIDE:
+        return grid, None
+    board = board_of(mdp)
+    return None if board is None else board.rows, board
 
 
 def has_map(mdp: MDP) -> bool:
-    """Whether the model is drawn as a map; beyond the largest grid that can be painted a table says more."""
-    grid = scene_of(mdp).grid
-    return fits_grid(mdp) and max(len(grid), len(grid[0])) <= LARGEST_SIDE
+    """Whether the model is drawn as a map."""
+    return map_of(mdp)[0] is not None
+
+
+def check_opened(problem: Problem, name: str) -> None:
+    """Refuse what a page cannot state."""
+    if isinstance(problem.mdp.horizon, int) and problem.mdp.horizon > LARGEST_HORIZON:
+        raise InputError(f"{name} has {problem.mdp.horizon:,} steps; the studio shows at most {LARGEST_HORIZON:,}")
+    if len(problem.constraints) > LARGEST_OWN_LIMITS:
+        raise InputError(f"{name} has {len(problem.constraints)} limits; the studio shows {LARGEST_OWN_LIMITS}")
 
 
 def opened_words(problem: Problem, name: str) -> dict[str, Any]:
@@ -31,6 +60,7 @@ def opened_words(problem: Problem, name: str) -> dict[str, Any]:
     # without a risk and without limits the variance is something to look at; what a problem has is what is shown
     kind = "own" if own is not None else "none" if bounds or problem.mdp.horizon is not None else "variance"
     first = RiskChoice(kind, habit="random")
+    rows, board = map_of(mdp)
     return {
         "name": name,
         "title": "" if mdp.scene is None else scene.title,
@@ -48,11 +78,19 @@ def opened_words(problem: Problem, name: str) -> dict[str, Any]:
         "own_risk": None if own is None else problem.risk_label,
         "own_words": risk_words(problem.risk_label),
         "own_limits": bool(barrier_limits(own, mdp)),
-        "rows": list(scene.grid) if has_map(mdp) else None,
-        "arrows": list(scene.action_arrows) if has_map(mdp) else [],
-        "still": never_left(mdp).tolist() if has_map(mdp) else [],
-        "actions": [action_name(mdp, a) for a in range(min(mdp.n_actions, MAX_ACTIONS))],
+        "rows": rows,
+        "board": None if board is None else {"things": board.things, "counts": board.counts},
+        "arrows": [] if rows is None or board is not None else list(scene.action_arrows),
+        "still": [] if rows is None else never_left(mdp).tolist(),
+        "actions": [action_name(mdp, a) for a in range(min(mdp.n_actions, MAX_NAMES))],
     }
+
+
+def opened_world(name: str) -> tuple[Problem, dict[str, Any]]:
+    """A world that the page offers, and what the page must know about it."""
+    given, (statement, danger) = catalogue.problem(name), WORLDS[name]
+    words = opened_words(given, name)
+    return given, words | {"statement": statement.plain(), "story": f"{words['story']} {danger}"}
 
 
 def _limit_control(constraint: Constraint) -> dict[str, Any]:

@@ -295,3 +295,15 @@ EXAMPLES: dict[str, Statement] = {
     "rooms": Statement(Grid(ROOMS_MAP, Pays(danger=-0.05), discount=0.98), RiskChoice("peak"), 5.0),
     "blank": Statement(Grid(("." * 12,) * 12), RiskChoice("none"), 1.0),
 }
+
+
+def _limited(danger: range, most: float) -> Statement:
+    return Statement(None, RiskChoice(), 0.0, tuple(danger), Limits(time=most))
+
+
+# worlds that a page offers beside its grids, with what is danger there and a limit that matters
+WORLDS: dict[str, tuple[Statement, str]] = {
+    "inventory": (_limited(range(1), 0.05), "Danger is an empty shelf."),
+    "queue": (_limited(range(8, 16), 0.05), "Danger is a crowd: eight customers or more."),
+    "clinic": (_limited(range(8, 54, 9), 0.1), "Danger is a full waiting room: eight routine patients."),
+}

@@ -15,7 +15,7 @@ from cautious.problem import Problem
 from cautious.studio import messages
 from cautious.studio.guard import Guard
 from cautious.studio.opening import opened_words
-from cautious.studio.scenario import EXAMPLES, LARGEST_SIDE
+from cautious.studio.scenario import EXAMPLES, LARGEST_SIDE, WORLDS
 from cautious.studio.session import Session
 from cautious.studio.uploads import LARGEST_UPLOAD
 from cautious.studio.websocket import MAX_RACES, Conversation
@@ -71,6 +71,7 @@ class Studio:
         head = {
             "type": "hello",
             "examples": examples,
+            "worlds": list(WORLDS),
             "first": self.name if self.opened is None else None,
             "opened": None if self.opened is None else opened_words(self.opened, self.name),
             "shared": self.shared,

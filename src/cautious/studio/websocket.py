@@ -12,24 +12,21 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from cautious.errors import CautiousError, InputError
 from cautious.studio import answers
-from cautious.studio.messages import Control, Message, number_of, parse, parse_upload
-from cautious.studio.opening import opened_words
+from cautious.studio.messages import Control, Message, World, number_of, parse, parse_upload
+from cautious.studio.opening import opened_words, opened_world
 from cautious.studio.race import Race
 from cautious.studio.returns import return_arrays
 from cautious.studio.scenario import Statement
 from cautious.studio.session import Session
 from cautious.studio.uploads import Upload, read_upload
-
-if TYPE_CHECKING:
-    from starlette.websockets import WebSocket
 
 UNINTERRUPTED_SECONDS = 0.25
 QUIET_SECONDS = 0.15
@@ -40,17 +37,30 @@ RACE_SEED = 0
 FAULT = "something went wrong that should not; the terminal of the studio shows what"
 
 
+class Socket(Protocol):
+    """What a conversation needs of the line to its page."""
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """An event of ASGI."""
+
+    async def send_text(self, data: str) -> None:
+        """A message as text."""
+
+    async def send_bytes(self, data: bytes) -> None:
+        """A binary message."""
+
+
 class Conversation:
     """Reads, works and answers until the page is gone."""
 
     def __init__(
-        self, socket: "WebSocket", session: Session, pool: Executor, greeting: str, race_slots: threading.Semaphore
+        self, socket: Socket, session: Session, pool: Executor, greeting: str, race_slots: threading.Semaphore
     ) -> None:
         self.socket, self.session, self.pool, self.race_slots = socket, session, pool, race_slots
         self.greeting = greeting
         # of each kind and side only the newest is answered
         self.newest: dict[str, Message] = {}
-        self.files: deque[Message | Upload] = deque()
+        self.files: deque[Message | Upload | World] = deque()
         self.race: Race | None = None
         self.racing: asyncio.Task[None] | None = None
         self.wake = asyncio.Event()
@@ -87,10 +97,13 @@ class Conversation:
             except CautiousError as error:
                 await self._send(answers.error_message(number_of(text), str(error)))
 
-    async def _take(self, message: Message | Control) -> None:
+    async def _take(self, message: Message | Control | World) -> None:
         if isinstance(message, Control):
             if self.race is not None:
                 self.race.control(message.what)
+            return
+        if isinstance(message, World):
+            self._queue(message)
             return
         if message.kind == "race":
             self._begin_race(message)
@@ -105,7 +118,7 @@ class Conversation:
             self._queue(message)
         self.wake.set()
 
-    def _queue(self, message: Message | Upload) -> None:
+    def _queue(self, message: Message | Upload | World) -> None:
         """Files are made and read one after the other."""
         if len(self.files) >= MAX_FILES:
             raise InputError(f"{MAX_FILES} files are waiting already; wait for them")
@@ -149,14 +162,14 @@ class Conversation:
                 if self.solved is not None and not self._has_work():
                     await self._draw(self.solved)
 
-    def _next(self) -> Message | Upload:
+    def _next(self) -> Message | Upload | World:
         """Solutions first, then files, walkers, and in the end what takes longer."""
         if "solve" not in self.newest and self.files:
             return self.files.popleft()
         return self.newest.pop(min(self.newest, key=lambda slot: URGENCY.index(self.newest[slot].kind)))
 
-    async def _answer(self, message: Message | Upload) -> None:
-        if isinstance(message, Upload):
+    async def _answer(self, message: Message | Upload | World) -> None:
+        if isinstance(message, Upload | World):
             self.solved = None
             await self._try(lambda _: self._open(message), message, self.pool)
             return
@@ -166,7 +179,7 @@ class Conversation:
             self.solved = message
 
     async def _try(
-        self, work: Callable[[Any], str | bytes | None], message: Message | Upload, pool: Executor | None
+        self, work: Callable[[Any], str | bytes | None], message: Message | Upload | World, pool: Executor | None
     ) -> bool:
         """Send what the work makes of a message, or what is wrong with it; whether all went well."""
         try:
@@ -223,10 +236,14 @@ class Conversation:
         seconds = time.perf_counter() - started
         return answers.solution_message(message.number, solution, self.session, statement, seconds)
 
-    def _open(self, upload: Upload) -> str:
-        problem = read_upload(upload)
+    def _open(self, wanted: Upload | World) -> str:
+        if isinstance(wanted, World):
+            problem, words = opened_world(wanted.name)
+        else:
+            problem = read_upload(wanted)
+            words = opened_words(problem, wanted.main)
         self.session, self.drawn = Session(problem, self.session.time_limit_seconds), None
-        return json.dumps({"type": "model", "number": upload.number, "opened": opened_words(problem, upload.main)})
+        return json.dumps({"type": "model", "number": wanted.number, "opened": words})
 
     def _curve(self, message: Message) -> str | None:
         points = self.session.frontier(message.statement, self._has_work)

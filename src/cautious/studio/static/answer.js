@@ -1,5 +1,6 @@
 // What a map shows of an answer: tables of a policy and of its occupancy, by state and action.
 
+import { Board } from "./board.js";
 import { statesOf } from "./map.js";
 
 const MOVES = ["up", "right", "down", "left"];
@@ -15,7 +16,13 @@ export function answerOf(opened, { grid }, rows, policy, occupancy, { visits = f
     names: grid === null ? opened.actions : MOVES,
     still: grid === null ? new Set(opened.still) : goalsOf(rows),
     visits,
+    board: boardOf(opened, grid),
   };
+}
+
+/** What the cells of a model that was opened show beside their time, if its states are counts. */
+export function boardOf(opened, grid) {
+  return grid === null && opened.board !== null ? new Board(opened.board, opened.actions) : null;
 }
 
 function goalsOf(rows) {

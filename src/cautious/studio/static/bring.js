@@ -58,10 +58,12 @@ export class Bring {
     else this.hand({ files: this.chosen, options });
   }
 
-  /** Send files with their options; also again, after the server was started anew. */
+  /** Send files with their options, or ask for a world by its name; also again, after the server was started anew. */
   hand(brought) {
     this.sent = brought;
-    if (!this.link.upload(brought.files, brought.options)) this.refuse("The studio does not answer.");
+    const { world, files, options } = brought;
+    const isSent = world === undefined ? this.link.upload(files, options) : this.link.world(world);
+    if (!isSent) this.refuse("The studio does not answer.");
   }
 
   /** The server has read them: these are what the page is about. */

@@ -3,7 +3,8 @@
 export const VECTORS = { up: [0, -1], right: [1, 0], down: [0, 1], left: [-1, 0] };
 const OPACITIES = 10;
 const NAMES =
-  ["paper", "line", "wall", "floor", "visit", "danger", "goal", "reward", "arrow", "soft", "accent", "ink", "walker"];
+  ["paper", "line", "wall", "floor", "visit", "danger", "goal", "reward", "arrow", "soft", "accent", "ink", "walker",
+    "act0", "act1", "act2", "act3", "act4", "act5"];
 
 /** The colours of the present theme. */
 export function colours() {

@@ -5,6 +5,8 @@ const DRAFT = "cautious-studio-draft";
 const MOST_BYTES = 2_000_000;
 
 export function keepDraft({ of, name, document, brought }) {
+  // several solutions of a notebook would get each other's
+  if (globalThis.inNotebook) return;
   const size = (brought?.files ?? []).reduce((sum, [, bytes]) => sum + bytes.length, 0);
   // without its files a problem cannot be asked about again
   if (name === "" && size > MOST_BYTES) return;
@@ -18,6 +20,7 @@ export function keepDraft({ of, name, document, brought }) {
 
 /** What was kept of the page that began with `of`; null where there is nothing. */
 export function restoreDraft(of) {
+  if (globalThis.inNotebook) return null;
   try {
     const draft = JSON.parse(sessionStorage.getItem(DRAFT));
     return draft === null || draft.of !== of ? null : { ...draft, brought: unpacked(draft.brought) };
@@ -28,13 +31,13 @@ export function restoreDraft(of) {
 
 /** Files as texts that fit into JSON, and back. */
 export function packed(brought) {
-  if (brought === null) return null;
+  if (brought === null || "world" in brought) return brought;
   const files = brought.files.map(([name, bytes]) => [name, toText(bytes)]);
   return { files, options: brought.options };
 }
 
 export function unpacked(kept) {
-  if (kept === null) return null;
+  if (kept === null || "world" in kept) return kept;
   const files = kept.files.map(([name, text]) => [name, Uint8Array.from(atob(text), (one) => one.charCodeAt(0))]);
   return { files, options: kept.options };
 }

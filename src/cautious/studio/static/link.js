@@ -14,7 +14,8 @@ export class Link {
   }
 
   connect() {
-    this.socket = new WebSocket(`ws://${location.host}${location.pathname}talk`);
+    const address = `ws://${location.host}${location.pathname}talk`;
+    this.socket = globalThis.inNotebook ? new KernelLine() : new WebSocket(address);
     this.socket.binaryType = "arraybuffer";
     this.socket.onmessage = (event) => this.receive(event.data);
     this.socket.onclose = (event) => this.lost(event.reason);
@@ -56,6 +57,12 @@ export class Link {
     new DataView(size.buffer).setUint32(0, head.length, true);
     this.socket.send(new Blob([size, head, ...files.map(([, bytes]) => bytes)]));
     return true;
+  }
+
+  /** Open a world by its name; false where nobody listens. */
+  world(name) {
+    if (this.isOpen) this.say("world", { name }, null);
+    return this.isOpen;
   }
 
   /** Learn a problem with up to so many samples; false where nobody listens. */
@@ -107,5 +114,22 @@ export class Link {
       for (const [number, one] of this.sent) if (number < head.number && one.type === "solve") this.sent.delete(number);
     }
     this.on[head.type](head, payload, question);
+  }
+}
+
+/** What a page in a notebook has in place of a WebSocket: the widget around it hands messages on to the kernel. */
+class KernelLine {
+  constructor() {
+    this.readyState = WebSocket.OPEN;
+    addEventListener("message", ({ source, data }) => source === parent && this.onmessage({ data }));
+    parent.postMessage(null, "*");
+  }
+
+  async send(message) {
+    if (typeof message === "string") parent.postMessage(message, "*");
+    else {
+      const bytes = await message.arrayBuffer();
+      parent.postMessage(bytes, "*", [bytes]);
+    }
   }
 }

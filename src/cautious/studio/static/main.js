@@ -3,13 +3,14 @@
 import { Bring } from "./bring.js";
 import { Controls } from "./controls.js";
 import { Curve } from "./curve.js";
+import { offerExamples, worldOf } from "./examples.js";
 import { Files } from "./files.js";
 import { Graph } from "./graph.js";
 import { boundOf } from "./limits.js";
 import { Link } from "./link.js";
 import { WorldMap } from "./map.js";
 import { Painter } from "./paint.js";
-import { answerOf } from "./answer.js";
+import { answerOf, boardOf } from "./answer.js";
 import { banner, readNothing, readOut, readTime, readWaiting, sentence, sizes } from "./readout.js";
 import { keepDraft, restoreDraft as restore } from "./draft.js";
 import { Share } from "./share.js";
@@ -20,13 +21,6 @@ import { Views } from "./views.js";
 import { explainWords } from "./words.js";
 
 const PAUSE_MILLISECONDS = 1500;
-const EXAMPLES = {
-  maze: "Maze: a short corridor or a long way round",
-  drift: "Drifted world of the paper",
-  bridge: "Bridge and two ways round",
-  rooms: "Rooms, 20 × 20",
-  blank: "Blank, 12 × 12",
-};
 const NO_CURVE = "Choose a risk, or set one limit, to see what it costs.";
 const NO_POINTS = "No policy meets the limit, so there is nothing to trade.";
 const GONE = "The studio does not answer; trying again. If it was closed, start it anew: cautious studio";
@@ -79,7 +73,11 @@ document.addEventListener("keydown", (event) => {
 });
 at("undo").addEventListener("click", () => store.undo());
 at("redo").addEventListener("click", () => store.redo());
-at("example").addEventListener("change", (event) => begin(event.target.value));
+at("example").addEventListener("change", ({ target: { value } }) => {
+  const world = worldOf(value);
+  if (world === null) begin(value);
+  else bring.hand({ world });
+});
 
 function hello(head) {
   const isFirst = greeting === null;
@@ -95,7 +93,7 @@ function hello(head) {
     return;
   }
   opened = head.opened;
-  offerExamples();
+  offerExamples(at("example"), greeting, opened, bring.kept);
   store.listen(changed);
   draft = restore(head.first ?? opened.name);
   if (draft !== null && draft.brought !== null) bring.hand(draft.brought);
@@ -123,18 +121,12 @@ function openShared({ name, document: document_, brought }) {
   link.open(JSON.stringify(document_));
 }
 
-function offerExamples() {
-  const names = Object.keys(greeting.examples).map((name) => new Option(EXAMPLES[name] ?? name, name));
-  if (opened !== null) names.unshift(new Option(opened.name, ""));
-  at("example").replaceChildren(...names);
-}
-
 /** A model that was brought has been read, perhaps again. */
 function model(head) {
   bring.opened();
   banner("");
   opened = head.opened;
-  offerExamples();
+  offerExamples(at("example"), greeting, opened, bring.kept);
   const { name, document: document_ } = draft ?? { name: "", document: null };
   draft = null;
   try {
@@ -156,6 +148,10 @@ function begin(name, document_ = null) {
   const hasMap = isGrid || own.rows !== null;
   for (const part of ["map-frame", "here", "legend", "tools"]) at(part).hidden = !hasMap;
   at("table-frame").hidden = at("graph-frame").hidden = hasMap;
+  const board = isGrid ? null : boardOf(own, null);
+  at("legend-board").replaceChildren(...(board?.legend() ?? []));
+  at("legend-board").hidden = board === null;
+  at("legend-arrows").hidden = board !== null;
   painter.offer(isGrid ? ["#", "D", "G", "R", "S", "."] : ["D", "."]);
   controls.offer(own, greeting);
   map.show(null);

@@ -128,12 +128,24 @@ export class WorldMap {
   drawOne(i, j, mark, arrows) {
     const { answer, size } = this;
     const state = this.stateOf(i, j);
+    if (state < 0 && answer?.board) {
+      // the end of a line that was broken into rows
+      this.pen.fillStyle = this.theme.paper;
+      this.pen.fillRect(j * size, i * size, size, size);
+      return;
+    }
     const time = state < 0 ? null : answer.time[state];
     const visited = time === null || time < 1e-9 ? null : Math.min(1, Math.sqrt(time / answer.most));
     const isDanger = mark === "D" || this.danger.has(this.states[i][j]);
     drawCell(this.pen, j * size, i * size, size, mark, isDanger, visited, this.theme);
-    if (time === null || mark === "#" || answer.still.has(state)) return;
+    if (time === null || mark === "#") return;
     const width = answer.n_actions;
+    if (answer.board !== null) {
+      const chances = [...answer.policy.subarray(state * width, (state + 1) * width)];
+      answer.board.draw(this.pen, j * size, i * size, size, state, chances, this.theme);
+      return;
+    }
+    if (answer.still.has(state)) return;
     for (let action = 0; action < width; action += 1) {
       const chance = answer.policy[state * width + action];
       const direction = answer.arrows[action];
@@ -154,8 +166,10 @@ export class WorldMap {
     const mark = this.rows[row][column];
     const names = [MARKS[mark] ?? `marked ${mark}`];
     if (this.danger.has(this.states[row][column])) names.push("danger");
-    const place = `Row ${row}, column ${column}: ${names.join(", ")}`;
     const state = this.stateOf(row, column);
+    const board = this.answer?.board ?? null;
+    if (board !== null) names[0] = state < 0 ? "" : board.name(state);
+    const place = board !== null ? names.join(", ") : `Row ${row}, column ${column}: ${names.join(", ")}`;
     if (mark === "#" || state < 0) return place;
     const { answer } = this;
     if (answer.time[state] < 1e-9) return `${place}; never visited`;
