@@ -22,6 +22,8 @@ LARGEST_COUNT = 2**63 - 1
 LARGEST_SEED = 2**128 - 1
 # names among which the nearest is looked for
 SEARCHED = 10_000
+# letters of a name that fits one line of a table
+LONGEST_WORD = 80
 
 
 def sum_tolerance(dtype: Any) -> float:
@@ -203,10 +205,12 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise InputError(f"{name} is {shown(value)}; expected {', '.join(others)} or {last}")
 
 
-def check_word(name: str, value: Any, longest: int = 80) -> None:
+def check_word(name: str, value: Any) -> None:
     """Refuse what is no name that fits one line of a table; empty means none."""
-    if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        raise InputError(f"{name} must be a text of one line with at most {longest} characters, found {shown(value)}")
+    if not isinstance(value, str) or len(value) > LONGEST_WORD or not value.isprintable():
+        raise InputError(
+            f"{name} must be a text of one line with at most {LONGEST_WORD} characters, found {shown(value)}"
+        )
 
 
 def is_listable(value: Any) -> bool:

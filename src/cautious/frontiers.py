@@ -27,7 +27,7 @@ from cautious.status import DEFAULT_TOLERANCE, Status
 from cautious.tables.notebook import html_table
 
 # default cautions of a frontier: how many, and how far on both sides of the middle one
-POINTS, DECADES = 9, 1.5
+DEFAULT_POINTS, DEFAULT_DECADES = 9, 1.5
 # default limits need a measure that policies differ in by more than this share of its size
 MIN_RELATIVE_ROOM = 1e-6
 
@@ -296,7 +296,7 @@ def _default_limits(problem: Problem, request: Request) -> list[float]:
     if not np.isfinite(room) or room <= MIN_RELATIVE_ROOM * max(abs(best), abs(loosest)):
         return [limit.sign * limit.bound]
     digits = 2 - int(np.floor(np.log10(room)))
-    bounds = {round(best + share * room, digits) for share in np.linspace(1 / POINTS, 1, POINTS)}
+    bounds = {round(best + share * room, digits) for share in np.linspace(1 / DEFAULT_POINTS, 1, DEFAULT_POINTS)}
     return sorted(limit.sign * bound + 0.0 for bound in {*bounds, limit.bound})
 
 
@@ -318,12 +318,12 @@ def _default_cautions(problem: Problem, request: Request) -> Sequence[float]:
 
     rate = rate_of(safest) or max(1.0, abs(top))
     # of several safest policies the one with the largest return counts: it shows what safety costs
-    minding = rate_of(answer(problem.with_caution(rate * 10.0**DECADES), quietly))
+    minding = rate_of(answer(problem.with_caution(rate * 10.0**DEFAULT_DECADES), quietly))
     if 0 < minding < rate / 10:
         rate = minding
     return _around(rate, bool(np.isfinite(risk)))
 
 
 def _around(rate: float, with_zero: bool) -> list[float]:
-    steps = rate * 10.0 ** np.linspace(-DECADES, DECADES, POINTS - 1)
+    steps = rate * 10.0 ** np.linspace(-DEFAULT_DECADES, DEFAULT_DECADES, DEFAULT_POINTS - 1)
     return [float(f"{value:.3g}") for value in ([0.0, *steps] if with_zero else steps)]

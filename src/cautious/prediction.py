@@ -31,7 +31,7 @@ def predicted(
     if rng is not None and not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy.random.Generator, found {shown(rng)}")
     likeliest, memory = as_flag("deterministic", deterministic), mdp.memory
-    places = observed_states(mdp if memory is None else memory.base, observation)
+    places = observed_states(mdp.without_memory, observation)
     if memory_policy is not None and memory is None:
         begins = _begins(episode_start, places.shape)
         actions, state = _with_memory(mdp, memory_policy, places, state, begins, rng)

@@ -19,7 +19,6 @@ from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
 from cautious.returns.plain import PlainPolicy
 from cautious.risks.base import Constraint, Risk, Structure, Sum, UnboundRisk, terms_of
-from cautious.risks.features import SafeSet, TaskFloors
 from cautious.risks.limits import Limit, bound_limit
 from cautious.risks.measures import with_needed_memory
 from cautious.risks.parts import Parts
@@ -271,16 +270,11 @@ def _refuse_idle_barriers(risk: Risk, caution: float) -> None:
     if caution > 0:
         return
     for _, term in terms_of(risk):
-        if isinstance(term, SafeSet):
-            example = f"ca.Exposure(states) >= {1 - float(term.slack):g}"
-        elif isinstance(term, TaskFloors):
-            example = "ca.Return(task_rewards[j]) >= floors[j] for every j"
-        else:
-            continue
-        raise InputError(
-            f"{term.label} with caution 0 requires nothing; a limit that must be kept is a constraint: "
-            f"ca.Problem(mdp, constraints=[{example}])"
-        )
+        if term.as_constraint is not None:
+            raise InputError(
+                f"{term.label} with caution 0 requires nothing; a limit that must be kept is a constraint: "
+                f"ca.Problem(mdp, constraints=[{term.as_constraint}])"
+            )
 
 
 def _refuse_shares(risks: Sequence[Risk | None], mdp: MDP) -> None:

@@ -26,7 +26,7 @@ except ImportError:  # Windows, where a file that is open cannot be removed
 COMMON_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 READ_FLAGS = os.O_RDONLY | COMMON_FLAGS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | COMMON_FLAGS
-PIECE = 2**20
+PIECE_BYTES = 2**20
 KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -87,7 +87,7 @@ def content(path: Any, largest: int) -> bytes:
     found = bytearray()
     with opened(path, largest) as stream:
         try:
-            while piece := stream.read(PIECE):
+            while piece := stream.read(PIECE_BYTES):
                 found += piece
                 # some files of the system claim to be empty and go on for ever
                 if len(found) > largest:

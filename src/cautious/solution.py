@@ -388,7 +388,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
     """
     header, arrays = _storage.read(path, "solution")
     try:
-        mdp = model_from_storage(path, header["model"], _with_prefix(arrays, "model."))
+        mdp = model_from_storage(path, header["model"], _storage.part_of(arrays, "model."))
         mdp = mdp.with_horizon(as_horizon(header.get("horizon"), mdp.discount))
         require_room(mdp.horizon, mdp.shape)
         if "memory" in header:
@@ -429,9 +429,10 @@ def _memory(
     path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, Any], mdp: MDP
 ) -> Memory | None:
     """What the states of a model with memory are, from the model without and the sets that are remembered."""
-    base = model_from_storage(path, header, _with_prefix(arrays, "base."))
+    base = model_from_storage(path, header, _storage.part_of(arrays, "base."))
     sets = [
-        base.state_indices(f"memory.{name}", states) for name, states in sorted(_with_prefix(arrays, "memory.").items())
+        base.state_indices(f"memory.{name}", states)
+        for name, states in sorted(_storage.part_of(arrays, "memory.").items())
     ]
     found = with_memory(base.with_horizon(mdp.horizon), [(str(number), states) for number, states in enumerate(sets)])
     if found.shape != mdp.shape:
@@ -444,13 +445,9 @@ def _memory_policy(
 ) -> MemoryPolicy | None:
     if "memory_policy" not in header:
         return None
-    own = _with_prefix(arrays, "memory_policy.")
+    own = _storage.part_of(arrays, "memory_policy.")
     with _storage.errors_of_file(path, LookupError, TypeError, ValueError, OverflowError):
         return MemoryPolicy.from_storage(header["memory_policy"], own, mdp.shape, mdp.horizon)
-
-
-def _with_prefix(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _shape_of(table: str, mdp: MDP) -> tuple[int, ...]:

@@ -73,7 +73,7 @@ class SolutionAgent:
     def _place(self, state: Any) -> Indices:
         """The state of the model that is solved; what has been entered is noted."""
         memory = self._mdp.memory
-        places = observed_states(self._mdp if memory is None else memory.base, state)
+        places = observed_states(self._mdp.without_memory, state)
         if places.ndim:
             raise InputError(f"an agent is in one state, found {shown(state)}")
         if memory is not None:

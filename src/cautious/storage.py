@@ -188,6 +188,11 @@ def _array_of(source: Path, name: str, stream: IO[bytes], n_bytes: int, kinds: s
     return np.frombuffer(raw, dtype=dtype).reshape(shape, order="F" if fortran else "C")
 
 
+def part_of(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def plain(value: Any) -> Any:
     """JSON has no infinities and no NumPy numbers: say them as words, or as Python's own."""
     if isinstance(value, dict):

@@ -100,14 +100,17 @@ def pools():
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_episodes_on_workers_are_the_same_bytes(pools, workers, monkeypatch):
-    arguments = {"episodes": 3 * module.BLOCK + 7, "horizon": 10, "seed": 3, "sets": {"tails": [0]}}
+    arguments = {"episodes": 3 * module.EPISODES_PER_BLOCK + 7, "horizon": 10, "seed": 3, "sets": {"tails": [0]}}
     serial = ca.evaluate(coins(), np.ones((2, 1)), **arguments)
     spread = ca.evaluate(coins(), np.ones((2, 1)), **arguments, executor=pools[workers])
     assert serial.returns.tobytes() == spread.returns.tobytes()
     assert repr(serial.table()) == repr(spread.table())
     assert serial.quantile_intervals == spread.quantile_intervals
     # blocks have draws of their own
-    assert not np.array_equal(serial.returns[: module.BLOCK], serial.returns[module.BLOCK : 2 * module.BLOCK])
+    assert not np.array_equal(
+        serial.returns[: module.EPISODES_PER_BLOCK],
+        serial.returns[module.EPISODES_PER_BLOCK : 2 * module.EPISODES_PER_BLOCK],
+    )
 
 
 def test_many_episodes_have_the_moments_and_quantiles_of_the_law(monkeypatch):

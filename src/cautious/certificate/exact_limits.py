@@ -27,7 +27,7 @@ from cautious.models.chains import chain_of
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
 from cautious.risks.limits import Limit
-from cautious.risks.measures import LinearMeasure, Reach, parts_of
+from cautious.risks.measures import LinearMeasure, parts_of
 
 # states of a linear system: the work grows with the third power, and the numbers with the states
 MAX_STATES = 40
@@ -110,7 +110,7 @@ class _ExactLimit:
 
     def _unit(self, measure: LinearMeasure) -> Fraction:
         """What one unit that is counted at the first step adds to the measure, times ``all_steps``."""
-        if measure.is_return or isinstance(measure, Reach):
+        if measure.is_sum:
             return self.all_steps
         return 1 - self.gamma if self.mdp.horizon is None else Fraction(1)
 

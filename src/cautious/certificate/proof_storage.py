@@ -24,7 +24,7 @@ from cautious.risks.divergence import Entropy
 from cautious.risks.features import PeakExposure, SafeSet, TaskFloors, WorstTask
 from cautious.risks.limits import Limit, LimitWitness
 from cautious.risks.matrix_transport import MatrixTransport
-from cautious.risks.measures import LinearMeasure, Reach, parts_of
+from cautious.risks.measures import LinearMeasure, parts_of
 from cautious.risks.public import PUBLIC_RISKS
 from cautious.risks.scalar import CVaR, Variance
 from cautious.risks.separable import SeparableRisk
@@ -123,9 +123,8 @@ def _data(unbound: Any, bound: Any, mdp: MDP, occupancy: Array) -> tuple[dict[st
             return {}, {"task_rewards": _floats(unbound.task_rewards)}
         case LinearMeasure():
             weights, measures = zip(*parts_of(unbound), strict=True)
-            # the chance to enter states is added up over the steps, as a return is
-            paid = np.array([measure.is_return or isinstance(measure, Reach) for measure in measures])
             starting = np.array([measure.counted_at_start(mdp) for measure in measures])
+            paid = np.array([measure.is_sum for measure in measures])
             tables = {"tables": _tables(measures, mdp), "paid": paid, "starting": starting}
             return {}, {"weights": np.array(weights), **tables}
         case CVaR():

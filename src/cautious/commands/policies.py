@@ -11,10 +11,7 @@ from cautious import (
     InputError,
     PeakExposure,
     Problem,
-    ReturnBelow,
-    ReturnCVaR,
     ReturnDistribution,
-    ReturnVariance,
     SafeSet,
     Solution,
 )
@@ -140,7 +137,7 @@ def evaluated_risk(problem: Problem, policy: Array) -> tuple[float | None, list[
 
 def risk_of_returns(risk: ReturnRisk, label: str, returns: ReturnDistribution) -> float | None:
     """Another risk of a policy with memory than its own, from above; None where exponentials would have to be known."""
-    if label != risk.label or not isinstance(risk, ReturnVariance | ReturnCVaR | ReturnBelow):
+    if label != risk.label or risk.needs_exponentials:
         return None
     return risk.interval(returns)[1]
 

@@ -95,7 +95,7 @@ def read_problem(
         return found
     chosen: Risk | None = found.unbound_risk if risk is None else parse_risk(risk)
     price, ahead = found.caution if caution is None else caution, found.mdp.horizon if horizon is None else horizon
-    mdp = model_without_memory(found)
+    mdp = found.mdp.without_memory
     constraints = [*found.constraints, *(parse_limit(limit, mdp) for limit in limits)]
     asked = _in_options(lambda: Problem(mdp, chosen, price, constraints, ahead))
     asked.deterministic, asked.memory = found.deterministic, found.memory
@@ -107,11 +107,6 @@ def warn_of_deterministic(problem: "Problem", name: str) -> None:
     if problem.deterministic:
         text = f"cautious: warning: {name} has deterministic = true, which counts for cautious solve only"
         typer.echo(text, err=True)
-
-
-def model_without_memory(problem: "Problem") -> "MDP":
-    """The model that was read: a problem with ``Reach`` may have made one with memory of it."""
-    return problem.mdp if problem.mdp.memory is None else problem.mdp.memory.base
 
 
 def read_any(name: str, options: ModelOptions = NO_OPTIONS) -> "tuple[MDP, Problem | None]":

@@ -105,7 +105,7 @@ def frontier(
     Example: cautious frontier examples/limits.toml --limits 0.002,0.004,0.01
     """
     import cautious as ca
-    from cautious.frontiers import POINTS
+    from cautious.frontiers import DEFAULT_POINTS
     from cautious.report.frontier_page import write_overview
     from cautious.report.limit_page import limits_table, plot_limits, write_limit_page
     from cautious.report.plots import plot_frontier, save_figure
@@ -117,7 +117,7 @@ def frontier(
     bounds = (
         None if limits is None else shared.numbers_in("--limits", limits, "numbers such as .01,.02,.05 or 1%,2%,5%")
     )
-    count = len(bounds) if bounds is not None else POINTS if wanted is None else len(wanted)
+    count = len(bounds) if bounds is not None else DEFAULT_POINTS if wanted is None else len(wanted)
     with (
         chosen_executor(workers, cluster, quiet or as_json) as executor,
         SolveBar(quiet or as_json, points=count) as bar,
@@ -131,7 +131,7 @@ def frontier(
         over_limit = bounds is not None or chooses_limits
         bar.show("choosing limits" if chooses_limits else "choosing cautions" if not (wanted or bounds) else "solving")
         points = ca.frontier(
-            problems.model_without_memory(asked),
+            asked.mdp.without_memory,
             asked.unbound_risk,
             wanted,
             tolerance,

@@ -15,7 +15,7 @@ from cautious.comparison.results import OURS, YOURS, Comparison, ComparisonRow
 from cautious.errors import CautiousError, IncompatibleError, InputError, shown
 from cautious.evaluation.agents import Agent, agent_table
 from cautious.evaluation.policy_rows import policy_table
-from cautious.learning.learn import learn
+from cautious.learning.learn import DEFAULT_SAMPLES, learn
 from cautious.learning.loop import LearningProgress
 from cautious.models.formats.own import model_from_storage, model_to_storage
 from cautious.models.tabular import MDP
@@ -31,7 +31,6 @@ from cautious.solvers.solve import Request, answer
 from cautious.status import DEFAULT_TOLERANCE, Status
 
 LEARNERS = ("plug-in", "primal-dual", "paper")
-DEFAULT_SAMPLES = 1_000_000
 CHILD_COMMAND = ("-P", "-m", "cautious.peers.child")
 # shorter runs are repeated, and the fastest counts
 MAX_REPEATED_SECONDS = 5.0

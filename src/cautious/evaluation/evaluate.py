@@ -21,9 +21,10 @@ from cautious.evaluation.policy_rows import policy_table, require_order_and_disc
 from cautious.evaluation.quantiles import Stream
 from cautious.evaluation.rollouts import Played, roll_out
 from cautious.models.horizons import AVERAGE, TOTAL, Horizon, as_horizon
+from cautious.models.scene import state_indices
 from cautious.models.simulator_checks import check_members
 from cautious.models.simulators import Simulator, known_of
-from cautious.models.tabular import MDP, state_indices
+from cautious.models.tabular import MDP
 from cautious.occupancy import check_policy, policy_occupancy
 from cautious.returns.earnings import earnings_of
 from cautious.returns.forward import ReturnDistribution, follow
@@ -38,7 +39,7 @@ LONGEST_HORIZON = 100_000
 LONGEST_ASKED = 10_000_000
 MOST_EPISODES = 10_000_000_000
 # episodes that are simulated side by side, from one generator
-BLOCK = 2**14
+EPISODES_PER_BLOCK = 2**14
 PERCENTS = (5, 25, 50, 75, 95)
 # of the conditional value at risk of the return in tables and drawings
 TAIL_LEVEL = 0.95
@@ -301,7 +302,7 @@ class _Episodes:
 
 def _played(shared: _Episodes, block: int) -> Played:
     """One block of episodes."""
-    count = min(BLOCK, shared.episodes - block * BLOCK)
+    count = min(EPISODES_PER_BLOCK, shared.episodes - block * EPISODES_PER_BLOCK)
     return roll_out(
         shared.simulator,
         shared.table,
@@ -317,7 +318,7 @@ def _played(shared: _Episodes, block: int) -> Played:
 
 def _blocks(shared: _Episodes, executor: Executor | None) -> Iterator[Played]:
     """All blocks, in their order."""
-    blocks = range(-(-shared.episodes // BLOCK))
+    blocks = range(-(-shared.episodes // EPISODES_PER_BLOCK))
     if executor is None:
         yield from (_played(shared, block) for block in blocks)
         return

@@ -22,13 +22,13 @@ from cautious.arrays import Array, Indices
 CONFIDENCE = 0.95
 # numbers that are kept as they are: quantiles of no more than these are exact
 MOST_KEPT = 2**20
-BUFFER = 2**17
+BUFFERED_NUMBERS = 2**17
 
 
 class Stream:
     """What is known of the numbers so far; ``kept`` are the first of them."""
 
-    def __init__(self, most_kept: int = MOST_KEPT, buffer: int = BUFFER) -> None:
+    def __init__(self, most_kept: int = MOST_KEPT, buffer: int = BUFFERED_NUMBERS) -> None:
         self.count, self.mean, self.squares = 0, 0.0, 0.0
         self.least, self.largest = math.inf, -math.inf
         self.most_kept, self.buffer = most_kept, buffer

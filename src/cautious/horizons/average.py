@@ -47,12 +47,12 @@ START_DISCOUNTS, START_PRECISION = (0.999, 0.99999), 1e-3
 REACH_PRECISION = 1e-6
 # how close bounds must be, as a share of the range of rewards: a rough plan may be as good, but where it has not found
 # out what is best it may stay for so long that nobody can tell where it is in the long run
-PRECISION = 1e-9
+BOUND_PRECISION = 1e-9
 # policy iteration is given up where a policy takes bounds so many times farther apart
 MAX_WIDTH_GROWTH = 100.0
 
 
-def plan_average(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, warm: Plan | None = None) -> Plan:
+def plan_average(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, warm: Plan | None) -> Plan:
     """As ``planning.plan``; ``allowed`` are the pairs of one end component. Values are relative ones."""
     inside = states_of(allowed)
     if inside.all():
@@ -155,7 +155,7 @@ class _AverageIteration(PolicyIteration):
         if width < self.best.upper - self.best.lower:
             self.best = Plan(actions.copy(), swept.copy(), low, high)
         worth = (low + high) / 2
-        self.target = max(min(self.stopping.gap(worth), PRECISION * self.spread), 4 * rounding)
+        self.target = max(min(self.stopping.gap(worth), BOUND_PRECISION * self.spread), 4 * rounding)
         done = width <= self.target or self.stopping.ends(self.best.upper, worth)
         return swept, width, changed, done
 

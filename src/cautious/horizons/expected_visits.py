@@ -18,7 +18,7 @@ from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 
 # residuals of this share of the visits are rounding
-ROUNDING = 16 * EPS
+MAX_RELATIVE_ROUNDING = 16 * EPS
 # numbers of steps need no precision; proved ones are so much larger
 STEPS_PRECISION = 1e-3
 MAX_SHORTFALL = 0.5
@@ -84,7 +84,7 @@ class _Visits:
                 if size < error:
                     best, error = x, size
                 left = float(np.abs(residual).sum())
-                if error <= accuracy or left <= ROUNDING * float(x.sum()):
+                if error <= accuracy or left <= MAX_RELATIVE_ROUNDING * float(x.sum()):
                     return best, error
                 if size > 0.5 * last:
                     break

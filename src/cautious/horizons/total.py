@@ -48,7 +48,7 @@ NAMED_STATES = 3
 PASSES_PER_STEP = 16
 
 
-def plan_total(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, warm: Plan | None = None) -> Plan:
+def plan_total(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, warm: Plan | None) -> Plan:
     """As ``planning.plan``; without an upper bound where the table has none."""
     return _TotalIteration(mdp, reward, allowed, stopping).run(warm)
 

@@ -66,11 +66,6 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     return found.hexdigest()
 
 
-def part_of(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
 def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> Checkpoint:
     """A checkpoint of the same question; that of another one is refused, and the error names what differs."""
     header, arrays = _storage.read(path, KIND)
@@ -90,7 +85,7 @@ def read_checkpoint(path: str | os.PathLike[str], question: dict[str, Any]) -> C
             raise FileError(f"{path}: the checkpoint was changed after it was written; delete it to begin again")
         parts = {}
         for name, part_header in header["parts"].items():
-            parts[name] = (dict(part_header), part_of(arrays, f"{name}."))
+            parts[name] = (dict(part_header), _storage.part_of(arrays, f"{name}."))
         return Checkpoint(stored, dict(header["counters"]), parts)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, FileError):

@@ -25,7 +25,7 @@ from cautious.risks.base import Risk
 from cautious.runtime.executors import checked_executor
 from cautious.solution import Solution
 
-SAMPLES = 1_000_000
+DEFAULT_SAMPLES = 1_000_000
 # by name, in the order in which they are asked; if none takes the task, the refusal of the last one is reported
 METHODS: Mapping[str, tuple[Method, ...]] = {
     "auto": (PlugIn(), PrimalDual()),
@@ -39,7 +39,7 @@ def learn(
     simulator: Simulator | LoggedMDP,
     risk: Risk | None = None,
     caution: float = 0.0,
-    samples: int = SAMPLES,
+    samples: int = DEFAULT_SAMPLES,
     method: str | Method = "auto",
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -102,7 +102,7 @@ def learn(
     robust = as_flag("robust", robust)
     if isinstance(simulator, LoggedMDP):
         for name, given, default in (
-            ("samples", samples, SAMPLES),
+            ("samples", samples, DEFAULT_SAMPLES),
             ("method", None if isinstance(method, str) and method == "plug-in" else method, "auto"),
             ("checkpoint", checkpoint, None),
             ("callback", callback, None),

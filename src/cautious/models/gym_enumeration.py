@@ -29,7 +29,7 @@ from cautious.models.outcome_lists import OutcomeList
 MOST_WAYS = 10_000
 MOST_DRAWS = 1000
 # how far the chances of a choice may be from one in sum: what NumPy allows
-NEAR_ONE = math.sqrt(math.ulp(1.0))
+MAX_SUM_ERROR = math.sqrt(math.ulp(1.0))
 Result = TypeVar("Result")
 ENDED = -1
 WAY_OUT = "learn from samples: ca.learn(ca.GymSimulator(env, ...)), or write the outcomes down: ca.from_function"
@@ -188,7 +188,7 @@ def _chances(given: Any, count: int) -> list[float]:
     """The chances of ``choice``, as NumPy takes them: small errors of the sum are shared out."""
     chances = [float(chance) for chance in given]
     total = math.fsum(chances)
-    if len(chances) != count or not all(chance >= 0 for chance in chances) or abs(total - 1) > NEAR_ONE:
+    if len(chances) != count or not all(chance >= 0 for chance in chances) or abs(total - 1) > MAX_SUM_ERROR:
         raise UnlistedDraw(
             f"draws by np_random.choice with p={shown(chances, 60)}; expected {count} chances of at least 0 that "
             "sum to 1"

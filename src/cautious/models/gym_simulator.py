@@ -15,7 +15,7 @@ from cautious.models.simulator_checks import as_reward_range, checked_pairs
 from cautious.models.simulators import Known, as_draws_per_seed
 
 # environments may hand their seed to generators that take no more
-SEEDS = 2**31
+N_SEEDS = 2**31
 
 
 class GymSimulator:
@@ -125,7 +125,7 @@ class GymSimulator:
 
     def _reset(self, rng: np.random.Generator | None) -> int:
         """A first state; the generator, where there is one, seeds everything the environment draws from now on."""
-        return gym_checks.first_observed(self.env, self.spaces, None if rng is None else int(rng.integers(SEEDS)))
+        return gym_checks.first_observed(self.env, self.spaces, None if rng is None else int(rng.integers(N_SEEDS)))
 
     def _tried(self, set_state: gym_checks.SetState) -> gym_checks.SetState:
         """The function, when it works: better to fail here than in the middle of a run."""

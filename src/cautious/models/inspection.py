@@ -12,7 +12,7 @@ from cautious.errors import IncompatibleError
 from cautious.models.encodings import read_only_view
 from cautious.models.ends import components_of
 from cautious.models.logged import LoggedMDP
-from cautious.models.tabular import MDP, NEAR_ONE
+from cautious.models.tabular import LARGEST_PLAIN_DISCOUNT, MDP
 
 TINY_PROBABILITY = 1e-12
 WILD_SCALES = 1e9
@@ -160,7 +160,7 @@ def _suspicions(mdp: MDP, still: Mask) -> Iterator[str]:
         state = int(np.argmax(paying))
         paid = mdp.rewards[state][int(np.argmax(np.abs(mdp.rewards[state])))]
         yield f"{_some(mdp, paying)} cannot be left and pays for ever ({paid:g} per step there)"
-    if NEAR_ONE < mdp.discount < 1:
+    if LARGEST_PLAIN_DISCOUNT < mdp.discount < 1:
         yield f"the discount {mdp.discount!r} is within 1e-6 of one: rounding grows by {1 / (1 - mdp.discount):.1e}"
     if mdp.discount == 0:
         yield "the discount is 0: only the first reward counts"

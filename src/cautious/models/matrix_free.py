@@ -24,7 +24,7 @@ from cautious.models.chains import chain_of
 from cautious.models.encodings import EPS, RowBlock, check_returns, read_only_view
 from cautious.models.horizons import Horizon
 from cautious.models.outcome_function import (
-    SAME_ANSWER,
+    MAX_RELATIVE_ROUNDING,
     CompiledFunction,
     OutcomeError,
     OutcomeFunction,
@@ -205,14 +205,14 @@ class MatrixFreeMDP(MDP):
         end = pieces(self.n_states) if last is None else last
         size = np.array([1.0, self._largest])
         for piece in self._pieces(first, end, backwards):
-            changed = np.abs(piece.sums - self._sums[piece.number]) > SAME_ANSWER * size
+            changed = np.abs(piece.sums - self._sums[piece.number]) > MAX_RELATIVE_ROUNDING * size
             if changed.any():
                 self._report_change(piece, int(np.argmax(changed.any(axis=1))))
             yield RowBlock((piece.number, piece.number + 1), (piece.begin, *piece.rows))
 
     def _report_change(self, piece: "_Piece", action: int) -> NoReturn:
         known, now = self.rewards[piece.begin : piece.end, action], piece.means[action]
-        off = np.abs(now - known) > SAME_ANSWER * np.maximum(1.0, np.abs(known))
+        off = np.abs(now - known) > MAX_RELATIVE_ROUNDING * np.maximum(1.0, np.abs(known))
         states = np.arange(piece.begin, piece.end)
         which = f"{states_in_words(states)}, action {action}: probabilities or successors have changed"
         if off.any():

@@ -15,7 +15,7 @@ from cautious.models.encodings import read_only_view
 Outcomes = Callable[[Indices, int], Any]
 
 # by how much answers to the same question may differ: rounding, as where a sum is computed in another order
-SAME_ANSWER = 1e-9
+MAX_RELATIVE_ROUNDING = 1e-9
 # successors, probabilities and rewards of the states, written row by row, n x k; returns n
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int64,
@@ -157,9 +157,11 @@ def _fault(n_states: int, successors: Indices, probabilities: Array, rewards: Ar
     outside = (successors < 0) | (successors >= n_states)
     if outside.any():
         return f"has the successor {successors[np.argmax(outside)]}; states are numbered 0 to {n_states - 1}"
-    beyond = ~((probabilities >= 0) & (probabilities <= 1 + SAME_ANSWER))
+    beyond = ~((probabilities >= 0) & (probabilities <= 1 + MAX_RELATIVE_ROUNDING))
     if beyond.any():
         return f"has the probability {probabilities[np.argmax(beyond)]}; it must be in [0, 1]"
     if not np.isfinite(rewards).all():
         return f"has the reward {rewards[np.argmax(~np.isfinite(rewards))]}; it must be finite"
-    return f"has probabilities that sum to {probabilities.sum():.12g}; they must sum to 1 within {SAME_ANSWER:g}"
+    return (
+        f"has probabilities that sum to {probabilities.sum():.12g}; they must sum to 1 within {MAX_RELATIVE_ROUNDING:g}"
+    )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cautious.arrays import Array, Indices, Mask
 
 # rewards this close, relative to their size, differ by the rounding of how they were computed
-SAME = 1e-12
+MAX_RELATIVE_ROUNDING = 1e-12
 
 
 @dataclass
@@ -147,7 +147,7 @@ def _agree(rewards: Array, first: Indices) -> bool:
 def same_rewards(low: Array, high: Array) -> Mask:
     """Where two rewards, the first the smaller one, are the same up to rounding."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(high - low <= SAME * np.maximum(np.abs(low), np.abs(high)))
+        return np.asarray(high - low <= MAX_RELATIVE_ROUNDING * np.maximum(np.abs(low), np.abs(high)))
 
 
 def _is_constant(values: Array, indptr: NDArray[Any]) -> bool:

@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from cautious.checks import as_names
+import numpy as np
+
+from cautious.arrays import Indices
+from cautious.checks import as_array, as_names, check_shape, did_you_mean
 from cautious.errors import InputError, shown
 
 END, UNTRIED = "end", "untried"
 SURROGATE = re.compile("[\ud800-\udfff]")
+# of the states of a model, in errors
+NAMES_SHOWN = 4
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:
@@ -41,6 +46,41 @@ def check_texts(name: str, texts: Sequence[str]) -> None:
             f"{name}[{place}] is {shown(texts[place])}, which holds half a character (a lone surrogate); names must be "
             "texts that can be written as UTF-8"
         ) from None
+
+
+def state_indices(name: str, states: Any, n_states: int, state_names: Sequence[str] | None) -> Indices:
+    """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
+    items = as_array(name, list(states) if isinstance(states, set | frozenset) else states)
+    if items.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if items.dtype == np.bool_:
+        check_shape(name, items, (n_states,), "(S,), a mask of states")
+        return np.flatnonzero(items).astype(np.int64)
+    if items.dtype.kind in "US":
+        return _named_states(name, [str(item) for item in np.ravel(items)], state_names)
+    if not np.issubdtype(items.dtype, np.integer):
+        raise InputError(
+            f"{name} must hold state indices, a mask or state names, found {shown(states)} (dtype {items.dtype})"
+        )
+    flat = np.ravel(items).astype(np.int64)
+    bad = (flat < 0) | (flat >= n_states)
+    if bad.any():
+        where = int(np.argmax(bad))
+        raise InputError(f"{name}[{where}] is {flat[where]}; states are numbered 0 to {n_states - 1}")
+    return np.flatnonzero(np.bincount(flat, minlength=n_states))  # a tenth of the time of sorting
+
+
+def _named_states(name: str, labels: list[str], state_names: Sequence[str] | None) -> Indices:
+    if state_names is None:
+        raise InputError(f"{name} names the state {shown(labels[0])}, but this model has no state names")
+    numbers = {label: index for index, label in enumerate(state_names)}
+    for label in labels:
+        if label not in numbers:
+            more = "" if len(state_names) <= NAMES_SHOWN else f" and {len(state_names) - NAMES_SHOWN:,} more"
+            known = f"; it has {', '.join(map(shown, state_names[:NAMES_SHOWN]))}{more}"
+            hint = did_you_mean(label, state_names) or known
+            raise InputError(f"{name} names the state {shown(label)}, which this model does not have{hint}")
+    return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,10 @@ from cautious._core.rows import reach, row_lengths
 from cautious.arrays import Array, Indices, Mask
 from cautious.checks import (
     as_allowed,
-    as_array,
     as_distribution,
     as_flag,
     as_number,
     as_table,
-    check_shape,
-    did_you_mean,
 )
 from cautious.errors import CautiousWarning, IncompatibleError, InputError, shown
 from cautious.models import files
@@ -43,13 +40,11 @@ from cautious.models.encodings import (
 from cautious.models.ends import Ending, ended_states, find_ending
 from cautious.models.horizons import AVERAGE, Horizon
 from cautious.models.interface import Interface
-from cautious.models.scene import Scene, model_names
+from cautious.models.scene import Scene, model_names, state_indices
 from cautious.models.simulators import Known, Simulator, TableSimulator
 from cautious.runtime.threads import pieces
 
-NEAR_ONE = 1 - 1e-6
-# of the states of a model, in errors
-NAMES_SHOWN = 4
+LARGEST_PLAIN_DISCOUNT = 1 - 1e-6
 
 
 @dataclass(frozen=True)
@@ -212,6 +207,11 @@ class MDP:
         if isinstance(self.horizon, str):
             return 1.0
         return float(1 / np.sum(self.discount ** np.arange(self.horizon)))
+
+    @property
+    def without_memory(self) -> "MDP":
+        """The model as it was given, where a problem with ``ca.Reach`` made one with memory of it."""
+        return self if self.memory is None else self.memory.base
 
     @property
     def occupancy_shape(self) -> tuple[int, ...]:
@@ -463,45 +463,10 @@ class MDP:
 def as_discount(discount: Any, largest: bool = True) -> float:
     """A discount in [0, 1], or below 1 if that is not the ``largest``; with a warning where rounding grows."""
     number = as_number("discount", discount, 0, 1, open_ends="" if largest else ")")
-    if NEAR_ONE < number < 1:
+    if LARGEST_PLAIN_DISCOUNT < number < 1:
         warnings.warn(
             f"discount {number} is within 1e-6 of one: rounding grows by {1 / (1 - number):.1e}",
             CautiousWarning,
             stacklevel=3,
         )
     return number
-
-
-def state_indices(name: str, states: Any, n_states: int, state_names: Sequence[str] | None) -> Indices:
-    """Indices, a mask (S,) or state names to sorted indices; duplicates are dropped."""
-    items = as_array(name, list(states) if isinstance(states, set | frozenset) else states)
-    if items.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if items.dtype == np.bool_:
-        check_shape(name, items, (n_states,), "(S,), a mask of states")
-        return np.flatnonzero(items).astype(np.int64)
-    if items.dtype.kind in "US":
-        return _named_states(name, [str(item) for item in np.ravel(items)], state_names)
-    if not np.issubdtype(items.dtype, np.integer):
-        raise InputError(
-            f"{name} must hold state indices, a mask or state names, found {shown(states)} (dtype {items.dtype})"
-        )
-    flat = np.ravel(items).astype(np.int64)
-    bad = (flat < 0) | (flat >= n_states)
-    if bad.any():
-        where = int(np.argmax(bad))
-        raise InputError(f"{name}[{where}] is {flat[where]}; states are numbered 0 to {n_states - 1}")
-    return np.flatnonzero(np.bincount(flat, minlength=n_states))  # a tenth of the time of sorting
-
-
-def _named_states(name: str, labels: list[str], state_names: Sequence[str] | None) -> Indices:
-    if state_names is None:
-        raise InputError(f"{name} names the state {shown(labels[0])}, but this model has no state names")
-    numbers = {label: index for index, label in enumerate(state_names)}
-    for label in labels:
-        if label not in numbers:
-            more = "" if len(state_names) <= NAMES_SHOWN else f" and {len(state_names) - NAMES_SHOWN:,} more"
-            known = f"; it has {', '.join(map(shown, state_names[:NAMES_SHOWN]))}{more}"
-            hint = did_you_mean(label, state_names) or known
-            raise InputError(f"{name} names the state {shown(label)}, which this model does not have{hint}")
-    return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))

@@ -24,7 +24,7 @@ from cautious.sweeps.statistics import Interval, interval
 from cautious.worlds.grids import dark_cells, drift, drift_prior
 
 CAUTION = 1.0
-MIX = 0.05
+MIXED_SHARE = 0.05
 SAMPLES_PER_PAIR = 10
 # to avoid the block is to spend less than this part of the neutral policy's time there
 AVOIDED_SHARE = 0.5
@@ -38,7 +38,7 @@ OUTLINE = (("#000000", 2.6), ("#ffffff", 1.2))
 
 def make(scale: Scale, executor: Executor | None = None) -> Part:
     """The figure, its numbers and its claims."""
-    mdp, prior = drift(), drift_prior(MIX)
+    mdp, prior = drift(), drift_prior(MIXED_SHARE)
     tables = {
         "prior": prior,
         "neutral": solved(mdp, prior, 0.0).occupancy,
@@ -57,9 +57,9 @@ def make(scale: Scale, executor: Executor | None = None) -> Part:
         caption=(
             "Share of discounted time in each cell, exact solutions, one colour scale; G is the goal, the outline the "
             "dark block. (a) The prior: the occupancy of the risk-neutral policy where dark cells pay -5, light cells "
-            f"{LIGHT_REWARD:g}, the goal 1 and p = 0.4, mixed with {100 * MIX:g} % of the uniform distribution, "
-            "without which it would forbid most pairs. (b) and (c): the drifted world, where dark cells pay 0 and "
-            f"p = 0.6; (c) minds KL to (a) with caution {CAUTION:g}. Time in the block: {before}, {neutral}, "
+            f"{LIGHT_REWARD:g}, the goal 1 and p = 0.4, mixed with {100 * MIXED_SHARE:g} % of the uniform "
+            "distribution, without which it would forbid most pairs. (b) and (c): the drifted world, where dark cells "
+            f"pay 0 and p = 0.6; (c) minds KL to (a) with caution {CAUTION:g}. Time in the block: {before}, {neutral}, "
             f"{cautious}. Discount {mdp.discount:g}; episodes begin in every cell equally often."
         ),
         alt=(
@@ -176,7 +176,7 @@ def _avoids_after_the_cause_is_gone(prior: Array, scale: Scale, executor: Execut
     """The paper's mouse: the electricity is off, and it still does not go there."""
     found = avoidance(drift(dark=LIGHT_REWARD), prior, CAUTION, range(scale.seeds), executor)
     mdp = drift()
-    without, with_less = (_dark(mdp, drift_prior(MIX, dark), CAUTION) for dark in (LIGHT_REWARD, 0.0))
+    without, with_less = (_dark(mdp, drift_prior(MIXED_SHARE, dark), CAUTION) for dark in (LIGHT_REWARD, 0.0))
     return Claim(
         place="Section 6.2, the mouse",
         said="Past bad experience keeps working after its cause is gone, like the mouse that no longer eats.",
@@ -210,10 +210,11 @@ def _dependence(mdp: MDP, prior: Array, neutral: PolicyValue) -> str:
     mixes = ", ".join(f"{_percent(_dark(mdp, drift_prior(mix), CAUTION))} with {100 * mix:g} %" for mix in MIXES)
     afraid = [_percent(_dark(drift(dark=-1.0), prior, c)) for c in (0.0, CAUTION)]
     return (
-        f"It is a matter of degree: {cautions}. The prior is mixed with {100 * MIX:g} % of the uniform distribution; "
-        f"at caution {CAUTION:g} the share is {mixes} (a uniform prior: some avoidance comes from the randomness that "
-        "KL asks for, not from experience). Where dark cells still cost 1 point, the neutral policy avoids them "
-        f"itself: {afraid[0]} against {afraid[1]}. Map and discount are ours; the paper's are missing from its text."
+        f"It is a matter of degree: {cautions}. The prior is mixed with {100 * MIXED_SHARE:g} % of the uniform "
+        f"distribution; at caution {CAUTION:g} the share is {mixes} (a uniform prior: some avoidance comes from the "
+        "randomness that KL asks for, not from experience). Where dark cells still cost 1 point, the neutral policy "
+        f"avoids them itself: {afraid[0]} against {afraid[1]}. Map and discount are ours; the paper's are missing from "
+        "its text."
     )
 
 

@@ -39,7 +39,7 @@ from cautious.sweeps.statistics import Interval, band
 from cautious.worlds.grids import drift, drift_prior
 
 CAUTIONS = (1.0, 5.0)
-MIX = 0.05
+MIXED_SHARE = 0.05
 # 5,000 iterations fit in one piece of work, so that all learners are looked at after the same iterations
 FULL_SIZE = Size(1_000_000, 5_000, tuple(round(1000 * 2 ** (k / 2)) for k in range(15)), tuning_seeds=2)
 QUICK_SIZE = Size(30_000, 1_500, (1_000, 2_000, 4_000, 8_000, 16_000), tuning_seeds=1)
@@ -58,7 +58,7 @@ ByCaution = Mapping[float, Interval]
 
 def make(scale: Scale, executor: Executor | None = None) -> Part:
     """The figure, its numbers, its claims and, where the packages for it are there, the film."""
-    mdp, prior = drift(), drift_prior(MIX)
+    mdp, prior = drift(), drift_prior(MIXED_SHARE)
     size = QUICK_SIZE if scale.quick else FULL_SIZE
     found = study(mdp, prior, CAUTIONS, size, range(scale.seeds), executor)
     method, lines = found.tuning.method, bands(found)
@@ -73,7 +73,7 @@ def make(scale: Scale, executor: Executor | None = None) -> Part:
             f"{method.multiplier_step:g} (multipliers) and {method.occupancy_step:g} (occupancy) for all three, no "
             "shifts. (c), (d): our learner (primal-dual), one whole run for each number of samples, no running "
             f"average. The grey line is the level at which learners are timed, {100 * LEVEL_SHARE:g} % of the smallest "
-            f"optimal return. The prior is mixed with {100 * MIX:g} % of the uniform distribution."
+            f"optimal return. The prior is mixed with {100 * MIXED_SHARE:g} % of the uniform distribution."
         ),
         alt=(
             "Four panels over the number of samples: discounted return and time in dark cells, Algorithm 1 above and "

@@ -14,7 +14,7 @@ from cautious.report.words import scene_of
 
 DARK_CELL, GOAL_CELL = "D", "G"
 # repeated visits of a cell are drawn beside each other: turns of the golden angle on a ring around the middle
-RING, GOLDEN_ANGLE = 0.24, np.pi * (3 - np.sqrt(5))
+RING_RADIUS, GOLDEN_ANGLE = 0.24, np.pi * (3 - np.sqrt(5))
 # from the best reward on the map to the worst, whatever they are
 GREENS = ("#e3f1d9", "#b9dfa8", "#1d6b3a")
 
@@ -62,7 +62,7 @@ def stops(path: Indices) -> tuple[Indices, Indices]:
 def spread_out(path: Indices, cells: Array) -> Array:
     """Points (n, 2) as (column, row): later visits of a cell lie beside the earlier ones."""
     visits = np.array([np.count_nonzero(path[:k] == state) for k, state in enumerate(path)])
-    return np.asarray(cells[path][:, ::-1] + beside(visits, np.where(visits > 0, RING, 0.0)))
+    return np.asarray(cells[path][:, ::-1] + beside(visits, np.where(visits > 0, RING_RADIUS, 0.0)))
 
 
 def beside(turns: Indices, reach: Array) -> Array:
@@ -88,7 +88,7 @@ def draw_bundle(axes: Any, mdp: MDP, paths: Indices, colour: str) -> None:
     """Many paths as thin lines, each a little beside the others."""
     cells = np.array(scene_of(mdp).cells, dtype=float)
     order = np.arange(len(paths))
-    for path, aside in zip(paths, beside(order, RING * np.sqrt((order + 1) / len(paths))), strict=True):
+    for path, aside in zip(paths, beside(order, RING_RADIUS * np.sqrt((order + 1) / len(paths))), strict=True):
         axes.plot(*(cells[stops(path)[0]][:, ::-1] + aside).T, color=colour, linewidth=0.7, alpha=0.5, zorder=2)
 
 

@@ -22,6 +22,8 @@ from cautious.solution import Solution
 
 PERCENTAGE_POINT = 0.01
 MAX_RELATIVE_ROUNDING = 1e-6
+# states in the table of contributions
+LARGEST_LISTED = 10
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ def price(solution: Solution, state: int) -> float:
     return float(solution.caution * (solution.problem.risk_value(moved) - solution.risk))
 
 
-def contributions_table(solution: Solution, found: Contributions, count: int = 10) -> Table:
+def contributions_table(solution: Solution, found: Contributions) -> Table:
     """The states that add most to the risk, and what a percentage point more time there would cost, where known."""
-    mass, parts, states = shares_of_time(solution), found.shown(solution), found.largest(solution, count)
+    mass, parts, states = shares_of_time(solution), found.shown(solution), found.largest(solution, LARGEST_LISTED)
     headers: tuple[str, ...] = ("state", "share of time", "contribution to the risk")
     rows: list[tuple[str, ...]] = [
         (state_name(solution.mdp, state), percent(float(mass[state])), number(float(parts[state]), 4))

@@ -40,10 +40,10 @@ class FlowGraph:
     others: int
 
 
-def flow_graph(solution: Solution, count: int = MAX_NODES) -> FlowGraph:
+def flow_graph(solution: Solution) -> FlowGraph:
     """The busiest states in the order they are drawn, and the flows between them."""
     mass = shares_of_time(solution)
-    states = np.array(busiest_states(mass, count), dtype=np.int64)
+    states = np.array(busiest_states(mass, MAX_NODES), dtype=np.int64)
     others = int(np.count_nonzero(mass > 0)) - states.size
     share, flow = _flows(solution, states, mass)
     order = _order(flow[: states.size, : states.size], states)

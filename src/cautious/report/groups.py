@@ -20,7 +20,7 @@ from cautious.report.words import fits_grid, scene_of, state_name
 from cautious.solution import Solution
 
 # states are grouped where the busiest ones have less than this share of the time together
-MIN_SHARE_OF_BUSIEST, BUSIEST = 0.5, 10
+MIN_SHARE_OF_BUSIEST, N_BUSIEST = 0.5, 10
 N_CENTRES = 8
 # how far the policy is followed to see which centre is reached first
 FOLLOWED_STEPS, FOLLOWING_DISCOUNT = 100, 0.98
@@ -39,7 +39,7 @@ class Groups:
 def grouped(solution: Solution) -> Groups | None:
     """The solution (policy (S, A)) in groups of its visited states; None where the busiest states say enough."""
     mdp, shares = solution.mdp, shares_of_time(solution)
-    few = float(shares[busiest_states(shares, BUSIEST)].sum()) >= MIN_SHARE_OF_BUSIEST
+    few = float(shares[busiest_states(shares, N_BUSIEST)].sum()) >= MIN_SHARE_OF_BUSIEST
     if few or fits_grid(mdp) or not mdp.known_transitions or not mdp.written_down:
         return None
     names, group = _by_name(mdp, shares > 0)

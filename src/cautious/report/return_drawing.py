@@ -11,7 +11,7 @@ from cautious.evaluation.evaluate import TAIL_LEVEL, Evaluation
 from cautious.report.canvas import Theme, dress
 from cautious.report.words import number, percent
 from cautious.returns.forward import ReturnDistribution
-from cautious.risks.returns import ReturnBelow, ReturnCVaR, ReturnEVaR
+from cautious.risks.returns import ReturnBelow
 from cautious.solution import Solution
 
 BINS = 60
@@ -32,7 +32,7 @@ def is_drawable(returns: ReturnDistribution | None) -> bool:
 def tail_level(solution: Solution) -> float:
     """The level that the risk of a solution has, else the usual one."""
     risk = None if solution.problem is None else solution.problem.return_risk
-    return risk.level if isinstance(risk, ReturnCVaR | ReturnEVaR) and risk.level > 0 else TAIL_LEVEL
+    return (None if risk is None else risk.tail_level) or TAIL_LEVEL
 
 
 def draw_return(
@@ -90,7 +90,7 @@ def percent_of(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def return_words_of(returns: ReturnDistribution, level: float, unit: str = "") -> str:
+def return_words_of(returns: ReturnDistribution, level: float, unit: str) -> str:
     """The same in a sentence."""
     bounds = [returns.quantile(share) for share in (0.05, 0.5, 0.95)]
     low, high = returns.cvar(level)

@@ -33,10 +33,10 @@ class OverSteps:
     chance: Array
 
 
-def over_steps(solution: Solution, count: int = MAX_STATES) -> OverSteps:
+def over_steps(solution: Solution) -> OverSteps:
     """What the policy of a solution with a finite horizon does, step by step."""
     mass = over_time(solution.occupancy).sum(axis=1)
-    states = np.sort(np.array(busiest_states(mass, count), dtype=np.int64))
+    states = np.sort(np.array(busiest_states(mass, MAX_STATES), dtype=np.int64))
     each = solution.occupancy.sum(axis=2)
     total = each.sum(axis=1, keepdims=True)
     # with discount 0 only the first step weighs anything
@@ -46,9 +46,9 @@ def over_steps(solution: Solution, count: int = MAX_STATES) -> OverSteps:
     return OverSteps(states, share, action, chosen.max(axis=2))
 
 
-def schedule_table(solution: Solution, count: int = MAX_STATES) -> Table:
+def schedule_table(solution: Solution) -> Table:
     """What is done in each state and when: steps that follow each other and do the same are one entry."""
-    found, mdp = over_steps(solution, count), solution.mdp
+    found, mdp = over_steps(solution), solution.mdp
     shares = shares_of_time(solution)
     rows = [
         (state_name(mdp, state), percent(float(shares[state])), _schedule(solution, state, found.action[:, place]))

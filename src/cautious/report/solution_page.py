@@ -72,7 +72,7 @@ from cautious.solution import Solution
 from cautious.solvers.solve import Request, answer
 from cautious.status import Status
 
-ROUNDING = 1e-12
+MAX_RELATIVE_ROUNDING = 1e-12
 MAX_CHANGES = 10
 LOW_QUANTILE = 5
 STEPS_NOT_EPISODES = (
@@ -176,8 +176,8 @@ def _same_model(one: MDP, other: MDP) -> bool:
     pairs = ((one.rewards, other.rewards), (one.start, other.start))
     return (
         one.discount == other.discount
-        and moves <= ROUNDING
-        and all(np.allclose(a, b, rtol=ROUNDING, atol=ROUNDING) for a, b in pairs)
+        and moves <= MAX_RELATIVE_ROUNDING
+        and all(np.allclose(a, b, rtol=MAX_RELATIVE_ROUNDING, atol=MAX_RELATIVE_ROUNDING) for a, b in pairs)
     )
 
 

@@ -13,7 +13,7 @@ from cautious.sweeps.runs import EXACT
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.6, 3.6
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
-MOST_TICKS, LARGE = 5, 1_000_000
+MOST_TICKS, LARGEST_PLAIN_NUMBER = 5, 1_000_000
 LABELS = {
     "objective": "objective",
     "expected_return": "expected return",
@@ -76,7 +76,9 @@ def _draw_problem(axes: Any, points: Sequence[dict[str, Any]], against: str, col
         axes.set_xscale("log")
     axes.minorticks_off()
     shown_places = places[:: -(-len(places) // MOST_TICKS)]
-    axes.set_xticks(shown_places, [f"{place:,g}" if place < LARGE else f"{place:.3g}" for place in shown_places])
+    axes.set_xticks(
+        shown_places, [f"{place:,g}" if place < LARGEST_PLAIN_NUMBER else f"{place:.3g}" for place in shown_places]
+    )
 
 
 def _draw_line(axes: Any, line: Sequence[dict[str, Any]], against: str, style: dict[str, Any]) -> None:

@@ -31,7 +31,6 @@ from cautious.report.words import (
     state_name,
     unit_after,
 )
-from cautious.risks.returns import ReturnBelow, ReturnCVaR, ReturnVariance
 from cautious.solution import Solution
 from cautious.status import Status
 
@@ -125,7 +124,7 @@ def frontier_table(frontier: Iterable[Solution], unit: str = "") -> Table:
     return Table("", ("caution", *figures, "status"), tuple(rows))
 
 
-def steps_table(steps: Iterable[Step], unit: str = "", figure: RiskFigure = PLAIN_RISK) -> Table:
+def steps_table(steps: Iterable[Step], unit: str, figure: RiskFigure = PLAIN_RISK) -> Table:
     """What each step of caution gives up and brings; ``unit`` follows the names of what is in units of reward."""
     rows = tuple(
         (
@@ -194,10 +193,9 @@ def _limited(problem: Problem, comparison: NeutralComparison) -> list[float | No
     values: list[float | None] = [
         limit.sign * float(limit.measure.value(comparison.neutral_occupancy)) for limit in problem.limits
     ]
-    for term in problem.parts.return_limits:
-        # the other risks are computed from exponentials, which are not known here
-        is_computed = isinstance(term.risk.of, ReturnVariance | ReturnCVaR | ReturnBelow)
-        values.append(term.risk.of.interval(returns)[1] if is_computed and returns is not None else None)
+    for risk in (term.risk.of for term in problem.parts.return_limits):
+        # exponentials are not known here
+        values.append(None if returns is None or risk.needs_exponentials else risk.interval(returns)[1])
     return values
 
 

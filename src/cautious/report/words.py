@@ -25,11 +25,11 @@ def number(value: float | None, digits: int = 5) -> str:
     return f"{value:{group}.0f}" if whole else f"{value + 0.0:{group}.{digits}g}"
 
 
-def number_or_bounds(value: float | tuple[float, float], digits: int = 5) -> str:
+def number_or_bounds(value: float | tuple[float, float]) -> str:
     """A number, or the two numbers between which it is."""
     if not isinstance(value, tuple):
-        return number(value, digits)
-    low, high = (number(end, digits) for end in value)
+        return number(value)
+    low, high = (number(end) for end in value)
     return low if low == high else f"{low} to {high}"
 
 
@@ -103,7 +103,7 @@ def short(name: str, longest: int = 28) -> str:
 
 def scene_of(mdp: MDP) -> Scene:
     """The model's scene, or a plain one; of a model with memory, that of the model without."""
-    scene = mdp.scene if mdp.memory is None else mdp.memory.base.scene
+    scene = mdp.without_memory.scene
     return Scene(title=f"A model with {mdp.n_states:,} states") if scene is None else scene
 
 

@@ -23,7 +23,7 @@ from cautious.returns.moments import moments_by_state
 # passes over all transitions that bounds on single returns may take
 MOST_PASSES = 20_000
 # a bound on returns that changes by less than this share of it is not improved further
-NO_CHANGE = 1e-3
+MIN_RELATIVE_CHANGE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -251,6 +251,6 @@ def _single_bounds(mdp: MDP, paid: Array, allowed: Mask) -> tuple[Array, Array]:
         before, after = (least, most), walk.backwards(least, most, mdp.discount)
         least, most = after
         change = max(np.abs(least - before[0]).max(), np.abs(most - before[1]).max())
-        if change <= NO_CHANGE * (1 - mdp.discount) * (most.max() - least.min()):
+        if change <= MIN_RELATIVE_CHANGE * (1 - mdp.discount) * (most.max() - least.min()):
             break
     return most, least

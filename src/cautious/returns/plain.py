@@ -35,7 +35,7 @@ MOST_OUTCOMES, WORTHWHILE_NODES = 2e5, 400
 # steps are followed until no more than this share of a return is left
 NEGLIGIBLE_SHARE, MOST_STEPS = 1e-7, 20_000
 # of what may have been earned, so many standard deviations of the return are told apart
-DEVIATIONS = 8.0
+RANGE_DEVIATIONS = 8.0
 
 
 def return_distribution(mdp: MDP, policy: Array, memory: MemoryPolicy | None = None) -> ReturnDistribution:
@@ -128,7 +128,7 @@ class PlainPolicy:
         gamma = self._earnings.mdp.discount
         steps = 1 if gamma == 0 else math.ceil(math.log(self.negligible) / math.log(gamma))
         n_steps = np.arange(1.0, min(max(1, steps), MOST_STEPS) + 1)
-        rounding = n_steps * (2 * DEVIATIONS / self._nodes(n_steps)) ** 2 / 12
+        rounding = n_steps * (2 * RANGE_DEVIATIONS / self._nodes(n_steps)) ** 2 / 12
         return int(n_steps[-1] if late else n_steps[np.argmin(rounding + gamma ** (2.0 * n_steps))])
 
     def _nodes(self, n_steps: Any) -> Array:
@@ -157,7 +157,7 @@ class PlainPolicy:
 
     def _shrinking_grids(self, earnings: Earnings, expected: Array, target: float) -> list[Grid]:
         """Of targets that are certain, or cannot be earned, nothing else matters: what is in between shrinks."""
-        gamma, reach = earnings.mdp.discount, max(DEVIATIONS * self.deviation, EPS * earnings.size, 1e-300)
+        gamma, reach = earnings.mdp.discount, max(RANGE_DEVIATIONS * self.deviation, EPS * earnings.size, 1e-300)
         nodes = self.most_moves * (1 - math.sqrt(gamma)) / self._moves
         most = min(MOST_SHRINKING_NODES, MOST_CELLS / earnings.mdp.n_states)
         step = 2 * reach / min(max(LEAST_NODES, nodes), max(LEAST_NODES, most))
@@ -166,7 +166,7 @@ class PlainPolicy:
     def _grids(self, earnings: Earnings, expected: Array, mean: float) -> list[Grid]:
         """Around what is left of the mean on average; rewards of zero lead from node to node."""
         least, most = earnings.earned
-        reach = max(DEVIATIONS * self.deviation, EPS * max(abs(mean), earnings.size), 1e-300)
+        reach = max(RANGE_DEVIATIONS * self.deviation, EPS * max(abs(mean), earnings.size), 1e-300)
         low = np.maximum(mean - most, mean - expected - reach)
         high = np.minimum(mean - least, mean - expected + reach)
         step = float((high - low).max()) / float(self._nodes(np.array(float(earnings.n_steps))))

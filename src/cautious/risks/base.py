@@ -160,6 +160,11 @@ class Risk(ABC):
         return np.inf
 
     @property
+    def as_constraint(self) -> str | None:
+        """The constraint that a barrier stands for, as code; None for risks that require nothing."""
+        return None
+
+    @property
     def label(self) -> str:
         """What reports call it."""
         return type(self).__name__

@@ -323,6 +323,11 @@ class SafeSet(UnboundRisk):
     states: Any
     slack: float
 
+    @property
+    def as_constraint(self) -> str:
+        """Time in the states."""
+        return f"ca.Exposure(states) >= {1 - float(self.slack):g}"
+
     def bind(self, mdp: MDP) -> LogBarrier:
         """The barrier in this model."""
         slack = as_number("SafeSet.slack", self.slack, 0, 1, open_ends="(")
@@ -355,6 +360,11 @@ class TaskFloors(UnboundRisk):
 
     task_rewards: Any
     floors: Any
+
+    @property
+    def as_constraint(self) -> str:
+        """Returns of the tasks."""
+        return "ca.Return(task_rewards[j]) >= floors[j] for every j"
 
     def bind(self, mdp: MDP) -> LogBarrier:
         """The barrier in this model."""

@@ -30,11 +30,13 @@ MAX_REMEMBERED_SETS = 3
 class LinearMeasure(UnboundRisk):
     """A number that is linear in the occupancy; write ``feature``.
 
-    ``is_return``: the row is the ``table`` over 1 - discount.
+    ``is_return``: the row is the ``table`` over 1 - discount. ``is_sum``: it is added up over the steps, as a return
+    is, and is no share of time.
     """
 
     smooth = False
     is_return: ClassVar[bool] = False
+    is_sum: ClassVar[bool] = False
 
     @abstractmethod
     def feature(self, mdp: MDP) -> sp.csr_array:
@@ -57,6 +59,10 @@ class LinearMeasure(UnboundRisk):
     def counted_at_start(self, mdp: MDP) -> Mask:
         """States (S,) whose share of the start is part of the measure."""
         return np.zeros(mdp.n_states, np.bool_)
+
+    def to_remember(self, mdp: MDP) -> Indices | None:
+        """The states (sorted) that a model must remember to have been entered, if any; refuses what has no meaning."""
+        return None
 
     def bind(self, mdp: MDP) -> WorstOf:
         """The measure in this model: the largest of one number."""
@@ -169,7 +175,7 @@ class Return(LinearMeasure):
 
     rewards: Any
     name: str = ""
-    is_return = True
+    is_return = is_sum = True
 
     def __post_init__(self) -> None:
         check_word("Return.name", self.name)
@@ -233,6 +239,7 @@ class Reach(LinearMeasure):
 
     states: Any
     name: str = ""
+    is_sum = True
 
     def __post_init__(self) -> None:
         check_word("Reach.name", self.name)
@@ -266,7 +273,7 @@ class Reach(LinearMeasure):
         return np.asarray(entering, dtype=np.float64)
 
     def to_remember(self, mdp: MDP) -> Indices | None:
-        """The states, sorted, if they can be left and entered again; refuses problems that have no such probability."""
+        """The states, if they can be left and entered again; refuses problems that have no such probability."""
         if not isinstance(mdp.horizon, int) and mdp.horizon != TOTAL:
             raise IncompatibleError(
                 f'{self.label} is a probability until some time: give the problem horizon="total", or a number of steps'
@@ -286,7 +293,7 @@ def with_needed_memory(mdp: MDP, risks: Sequence[Risk]) -> MDP:
     measures = [measure for term in terms if isinstance(term, LinearMeasure) for _, measure in parts_of(term)]
     sets: list[tuple[str, Indices]] = []
     for measure in measures:
-        states = measure.to_remember(mdp) if isinstance(measure, Reach) else None
+        states = measure.to_remember(mdp)
         if states is not None and not any(np.array_equal(states, known) for _, known in sets):
             same = sum(name.startswith(measure.label) for name, _ in sets)
             sets.append((f"{measure.label} {same + 1}" if same else measure.label, states))

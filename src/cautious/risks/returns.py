@@ -45,11 +45,15 @@ MOST_TARGETS, CVAR_PRECISION = 8, 1e-5
 
 
 class ReturnRisk(UnboundRisk):
-    """A risk of the return; write ``checked`` and ``interval``."""
+    """A risk of the return; write ``checked`` and ``interval``.
+
+    ``needs_exponentials``: the distribution of the return must know the means of exponentials, not chances alone.
+    """
 
     structure = Structure.RETURN
     convex = False
     smooth = False
+    needs_exponentials: ClassVar[bool] = False
 
     def bind(self, mdp: MDP) -> Risk:
         """The same, if the model has a return, and says how its rewards are drawn."""
@@ -74,6 +78,11 @@ class ReturnRisk(UnboundRisk):
     def exponent(self) -> float:
         """The rate of the exponentials that the distribution of the return must know; 0 for none."""
         return 0.0
+
+    @property
+    def tail_level(self) -> float | None:
+        """The risk is about the worst 1 - level share of the episodes; None for others."""
+        return None
 
     def natural_caution(self, spread: float) -> float:
         """A caution at which return and risk weigh about alike, where returns have this standard deviation."""
@@ -176,6 +185,11 @@ class ReturnCVaR(ReturnRisk):
         """The name and the level."""
         return f"ReturnCVaR({self.level!r})"
 
+    @property
+    def tail_level(self) -> float:
+        """Its level."""
+        return self.level
+
     def checked(self) -> "ReturnCVaR":
         """With its level."""
         return ReturnCVaR(as_number("ReturnCVaR.level", self.level, 0, 1, open_ends=")"))
@@ -246,6 +260,7 @@ class ReturnEntropic(ReturnRisk):
     """
 
     summary = "the entropic risk of what an episode earns"
+    needs_exponentials = True
     fields_in_files: ClassVar = {"rate": "number"}
 
     rate: float
@@ -291,6 +306,7 @@ class ReturnEVaR(ReturnRisk):
     """
 
     summary = "the entropic value at risk of what an episode earns"
+    needs_exponentials = True
     fields_in_files: ClassVar = {"level": "share"}
 
     level: float
@@ -299,6 +315,11 @@ class ReturnEVaR(ReturnRisk):
     def label(self) -> str:
         """The name and the level."""
         return f"ReturnEVaR({self.level!r})"
+
+    @property
+    def tail_level(self) -> float:
+        """Its level."""
+        return self.level
 
     def checked(self) -> "ReturnEVaR":
         """With its level."""

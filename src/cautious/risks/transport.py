@@ -27,7 +27,7 @@ from cautious.risks.graph_flow import SpanningTree, spanning_tree
 from cautious.risks.network_simplex import cheapest_flow, cheapest_flow_tree
 
 # a flow proved this precise is as good as the exact one; for few states the exact one costs next to nothing
-PRECISION, EXACT_STATES = 1e-8, 1000
+FLOW_PRECISION, EXACT_STATES = 1e-8, 1000
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class GraphTransport(TransportRisk):
             # opposite flows cancel; the tree carries the rest, which can only make the plan dearer than it need be
             upper = float(self.cost @ hint.flow) + self.tree.excess_cost(rest - rest.mean())
             potentials, collected = self.tightened(hint.potentials, x > 0)
-            if upper - float(potentials @ x) + float(self.prior @ collected) <= PRECISION * max(
+            if upper - float(potentials @ x) + float(self.prior @ collected) <= FLOW_PRECISION * max(
                 upper, 0.01 * self.diameter
             ):
                 return upper, potentials

@@ -20,7 +20,6 @@ from cautious.studio.scenario import (
     RiskChoice,
     Statement,
     barrier_limits,
-    opened_model,
 )
 from cautious.studio.walks import never_left
 from cautious.worlds import catalogue
@@ -55,9 +54,9 @@ def check_opened(problem: Problem, name: str) -> None:
 
 def opened_words(problem: Problem, name: str) -> dict[str, Any]:
     """What a page must know about the problem that was opened."""
-    mdp, own = opened_model(problem), problem.unbound_risk
+    mdp, own = problem.mdp.without_memory, problem.unbound_risk
     scene, bounds = scene_of(mdp), tuple(one.bound for one in problem.constraints)
-    # without a risk and without limits the variance is something to look at; what a problem has is what is shown
+    # a problem without a risk and without limits is shown with the variance, any other with what it has
     kind = "own" if own is not None else "none" if bounds or problem.mdp.horizon is not None else "variance"
     first = RiskChoice(kind, habit="random")
     rows, board = map_of(mdp)

@@ -9,7 +9,7 @@ from cautious.errors import InputError
 from cautious.solution import Solution
 
 # the share of episodes that is called the worst
-WORST = 0.05
+WORST_SHARE = 0.05
 # finer than any screen
 MOST_CELLS = 4000
 LARGEST_ROWS = 100_000
@@ -23,12 +23,12 @@ def return_arrays(solution: Solution) -> tuple[dict[str, Any], dict[str, NDArray
             f"{solution.mdp.transitions.nnz:,}; solution.return_distribution() computes them in Python"
         )
     found = solution.return_distribution()
-    low, high = found.cvar(1 - WORST)
+    low, high = found.cvar(1 - WORST_SHARE)
     facts = {
         "expected": found.expectation,
         "worst": -(low + high) / 2,
         "worst_error": (high - low) / 2,
-        "share": WORST,
+        "share": WORST_SHARE,
         "resolution": found.resolution,
     }
     mass, mean = _coarser(found.mass, found.mean)

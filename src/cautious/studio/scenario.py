@@ -252,14 +252,9 @@ def scenario_of(statement: Statement, opened: Problem | None) -> Scenario:
         return Scenario(mdp, cells_marked(mdp, DANGER))
     if opened is None:
         raise InputError("no model was opened; the statement needs a grid")
-    mdp = opened_model(opened)
+    mdp = opened.mdp.without_memory
     danger = mdp.state_indices("danger", list(statement.danger))
     return Scenario(mdp, danger, opened.unbound_risk, opened.constraints)
-
-
-def opened_model(opened: Problem) -> MDP:
-    """The model that was opened; a problem with ``Reach`` may have made one with memory of it."""
-    return opened.mdp if opened.mdp.memory is None else opened.mdp.memory.base
 
 
 BRIDGE_MAP = ("..........", ".########.", "SDDDDDDDDG", ".########.", "..........")

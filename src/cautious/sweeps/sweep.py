@@ -11,7 +11,7 @@ import numpy as np
 
 from cautious.checks import as_count, as_flag, as_number, as_seed, did_you_mean, is_listable
 from cautious.errors import IncompatibleError, InputError, shown
-from cautious.learning.learn import SAMPLES
+from cautious.learning.learn import DEFAULT_SAMPLES
 from cautious.learning.method import Method
 from cautious.learning.task import checked_task
 from cautious.models.simulators import Simulator
@@ -36,7 +36,7 @@ def sweep(
     problems: Any,
     methods: Any = ("auto",),
     cautions: Iterable[float] | None = None,
-    samples: int | Iterable[int] = SAMPLES,
+    samples: int | Iterable[int] = DEFAULT_SAMPLES,
     seeds: int | Iterable[int] = 10,
     *,
     risk: Risk | None = None,

@@ -22,7 +22,7 @@ from cautious.verification.claim import Model
 from cautious.verification.exact import Integers, bits_of, fraction, integers
 from cautious.verification.flow import ExactModel, Rows, entries_of, reachable
 from cautious.verification.occupancy import Occupancy
-from cautious.verification.visits import BITS, STEP_BITS, PolicyChain, units
+from cautious.verification.visits import MASS_BITS, STEP_BITS, PolicyChain, units
 
 # lazy steps of the chain, after which a state with much mass is the reference of its class
 LAZY_STEPS = 100
@@ -88,10 +88,10 @@ def long_run_occupancy(model: Model, policy: Array) -> Occupancy | None:
         y, eta = found
         total = int(y.sum())
         marginal += chance * y // total
-        distance += fraction(chance, BITS) * 2 * eta / fraction(total, BITS)
+        distance += fraction(chance, MASS_BITS) * 2 * eta / fraction(total, MASS_BITS)
     rows = Rows(model, lasting)
     chain = PolicyChain(rows, policy, np.asarray(lasting.any(axis=1)))
-    return Occupancy(rows, chain.mass(marginal), BITS, distance + chain.unit)
+    return Occupancy(rows, chain.mass(marginal), MASS_BITS, distance + chain.unit)
 
 
 def _closed(model: Model, used: Mask) -> Mask:
@@ -114,11 +114,11 @@ def _classes(model: Model, lasting: Mask) -> list[Mask]:
 def _chances_of_classes(
     model: Model, policy: Array, passing: Mask, classes: list[Mask]
 ) -> tuple[list[int], Fraction] | None:
-    """How likely each class is, in units of 2^-BITS, and how far away the exact chances are; None if unknown."""
+    """How likely each class is, in units of 2^-MASS_BITS, and how far away the exact chances are; None if unknown."""
     if len(classes) == 1:
-        return [1 << BITS], Fraction(0)
+        return [1 << MASS_BITS], Fraction(0)
     start = integers(model.start, bits_of(model.start))
-    arriving, distance = (start << BITS) // int(start.sum()), Fraction(start.size, 1 << BITS)
+    arriving, distance = (start << MASS_BITS) // int(start.sum()), Fraction(start.size, 1 << MASS_BITS)
     between = np.asarray(passing.any(axis=1))
     if between.any():
         chain = PolicyChain(Rows(model, passing), policy, between)

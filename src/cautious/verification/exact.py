@@ -19,9 +19,9 @@ from cautious.errors import InputError, MissingExtraError
 Number = Fraction | float
 # an array of Python integers
 Integers = NDArray[np.object_]
-MANTISSA = 53
+MANTISSA_BITS = 53
 # precision of logarithms, in bits
-PRECISION = 192
+PRECISION_BITS = 192
 
 
 def _split(array: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -29,7 +29,7 @@ def _split(array: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     fraction, exponent = np.frexp(np.asarray(array, dtype=np.float64))
     if not np.isfinite(fraction).all():
         raise InputError("the witness leads to numbers beyond double precision; it proves nothing")
-    return np.ldexp(fraction, MANTISSA).astype(np.int64), exponent.astype(np.int64) - MANTISSA
+    return np.ldexp(fraction, MANTISSA_BITS).astype(np.int64), exponent.astype(np.int64) - MANTISSA_BITS
 
 
 def bits_of(*arrays: Any) -> int:
@@ -90,7 +90,7 @@ def working_precision() -> Iterator[None]:
     except ImportError:
         yield
         return
-    with ctx.workprec(PRECISION):
+    with ctx.workprec(PRECISION_BITS):
         yield
 
 

@@ -18,7 +18,7 @@ from cautious.verification.claim import Model
 from cautious.verification.exact import Integers, bits_of, fraction, integers
 from cautious.verification.flow import ExactModel, Rows, entries_of
 from cautious.verification.occupancy import Occupancy
-from cautious.verification.visits import BITS
+from cautious.verification.visits import MASS_BITS
 
 
 class FiniteHorizon(ExactModel):
@@ -41,11 +41,11 @@ class FiniteHorizon(ExactModel):
             advantages = reward + self.ahead(after) - v[rows.states]
             steps.append(fraction(int(np.max(advantages[rows.pick(self.active_at[t])])), self.bits))
             after = v
-        # powers of the discount from below and from above, in units of 2^-BITS
-        low = high = 1 << BITS
+        # powers of the discount from below and from above, in units of 2^-MASS_BITS
+        low = high = 1 << MASS_BITS
         numerator, denominator = self.gamma.numerator, self.gamma.denominator
         for worst in reversed(steps):
-            total += worst * fraction(high if worst > 0 else low, BITS)
+            total += worst * fraction(high if worst > 0 else low, MASS_BITS)
             low, high = low * numerator // denominator, -(-high * numerator // denominator)
         return self.start_mean(after, self.bits) + total
 
@@ -55,7 +55,7 @@ def occupancy_over_time(model: Model, policy: Array) -> Occupancy:
     steps, length, gamma = _n_steps(model), model.length, Fraction(model.discount)
     rows = Rows(model, np.asarray(_reached_over_time(model, policy[:steps] > 0).any(axis=0)))
     start, chance_bits = integers(model.start, bits_of(model.start)), bits_of(model.probabilities)
-    x = (start << BITS) * length.denominator // (int(start.sum()) * length.numerator)
+    x = (start << MASS_BITS) * length.denominator // (int(start.sum()) * length.numerator)
     mass = np.zeros(rows.pairs.size, dtype=object)
     for table in policy[:steps]:
         shares, totals = integers(rows.pick(table), bits_of(table)), np.zeros(x.size, dtype=object)
@@ -67,7 +67,7 @@ def occupancy_over_time(model: Model, policy: Array) -> Occupancy:
         x = np.zeros(x.size, dtype=object)
         np.add.at(x, rows.next_states, flow[rows.owner] * rows.chances)
         x >>= chance_bits
-    return Occupancy(rows, mass, BITS, 1 - fraction(int(mass.sum()), BITS))
+    return Occupancy(rows, mass, MASS_BITS, 1 - fraction(int(mass.sum()), MASS_BITS))
 
 
 def _n_steps(model: Model) -> int:

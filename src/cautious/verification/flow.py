@@ -21,9 +21,9 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.verification.claim import Model
 from cautious.verification.exact import Integers, Number, bits_of, ceil_ratio, dot, fraction, integers
 
-# tables are rounded at 2^-(bits of the rewards) times 2^-GUARD, and never coarser than 2^-LEAST_BITS nor than 2^-GUARD
-# times the claimed gap per step
-GUARD, LEAST_BITS = 96, 256
+# tables are rounded at 2^-(bits of the rewards) times 2^-GUARD_BITS, and never coarser than 2^-LEAST_BITS nor than
+# 2^-GUARD_BITS times the claimed gap per step
+GUARD_BITS, LEAST_BITS = 96, 256
 
 
 class Rows:
@@ -84,12 +84,12 @@ class ExactModel(ABC):
         self.model, self.gamma, self.length = model, Fraction(model.discount), model.length
         paid = [model.rewards] if model.outcome_rewards is None else [model.outcome_rewards]
         self.reward_bits = bits_of(*paid)
-        self.bits = max(LEAST_BITS, self.reward_bits + GUARD)
+        self.bits = max(LEAST_BITS, self.reward_bits + GUARD_BITS)
 
     def refine(self, gap: float) -> None:
         """Let rounding be small compared with a gap, which may be far below the rewards."""
         if 0 < gap < math.inf:
-            self.bits = max(self.bits, GUARD + int(self.length / Fraction(gap)).bit_length())
+            self.bits = max(self.bits, GUARD_BITS + int(self.length / Fraction(gap)).bit_length())
 
     @cached_property
     def rows(self) -> Rows:

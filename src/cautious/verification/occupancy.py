@@ -11,7 +11,7 @@ from cautious.arrays import Array
 from cautious.verification.claim import Model
 from cautious.verification.exact import Integers, bits_of, ceil_ratio, dot, fraction, integers
 from cautious.verification.flow import Rows, reachable
-from cautious.verification.visits import BITS, STEP_BITS, PolicyChain
+from cautious.verification.visits import MASS_BITS, STEP_BITS, PolicyChain
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def occupancy(model: Model, policy: Array) -> Occupancy:
     rows = Rows(model, used & here[:, None])
     chain, gamma = PolicyChain(rows, policy, here), Fraction(model.discount)
     start = integers(model.start, bits_of(model.start))
-    entering = (start << BITS) * (gamma.denominator - gamma.numerator) // (int(start.sum()) * gamma.denominator)
+    entering = (start << MASS_BITS) * (gamma.denominator - gamma.numerator) // (int(start.sum()) * gamma.denominator)
     # discounted, no state is further from the end
     steps = ceil_ratio(gamma.denominator << STEP_BITS, gamma.denominator - gamma.numerator)
     found = chain.visits(entering, np.full(start.size, steps, dtype=object))
-    return Occupancy(rows, chain.mass(found.states), BITS, found.distance)
+    return Occupancy(rows, chain.mass(found.states), MASS_BITS, found.distance)

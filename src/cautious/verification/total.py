@@ -20,7 +20,7 @@ from cautious.verification.claim import Model
 from cautious.verification.exact import Integers, Number, bits_of, integers
 from cautious.verification.flow import ExactModel, Rows, entries_of, reachable
 from cautious.verification.occupancy import Occupancy
-from cautious.verification.visits import BITS, PolicyChain
+from cautious.verification.visits import MASS_BITS, PolicyChain
 
 
 class Total(ExactModel):
@@ -92,5 +92,5 @@ def visits_until_end(model: Model, policy: Array) -> Occupancy | None:
     if chain.steps is None:
         return None
     start = integers(model.start, bits_of(model.start))
-    found = chain.visits(np.where(here, (start << BITS) // int(start.sum()), 0), chain.steps)
-    return Occupancy(rows, chain.mass(found.states), BITS, found.distance)
+    found = chain.visits(np.where(here, (start << MASS_BITS) // int(start.sum()), 0), chain.steps)
+    return Occupancy(rows, chain.mass(found.states), MASS_BITS, found.distance)

@@ -21,7 +21,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.verification.exact import Integers, bits_of, fraction, integers
 
 # rows of a matrix of distances that are looked at together
-CHUNK = 256
+ROWS_PER_CHUNK = 256
 
 
 def matrix_prices(distance: Array, given: Array, here: Mask) -> tuple[Array, Array]:
@@ -39,7 +39,7 @@ def matrix_prices(distance: Array, given: Array, here: Mask) -> tuple[Array, Arr
 
 
 def _chunks(states: Indices) -> list[Indices]:
-    return [states[first : first + CHUNK] for first in range(0, states.size, CHUNK)]
+    return [states[first : first + ROWS_PER_CHUNK] for first in range(0, states.size, ROWS_PER_CHUNK)]
 
 
 def graph_prices(data: Mapping[str, Any], given: Array, here: Mask) -> tuple[Integers, int]:

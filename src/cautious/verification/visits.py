@@ -22,25 +22,25 @@ from cautious.arrays import Array, Mask
 from cautious.verification.exact import Integers, bits_of, ceil_ratio, fraction, integers
 from cautious.verification.flow import Rows
 
-# masses are integers of 2^-BITS, numbers of steps of 2^-STEP_BITS
-BITS, STEP_BITS = 256, 64
+# masses are integers of 2^-MASS_BITS, numbers of steps of 2^-STEP_BITS
+MASS_BITS, STEP_BITS = 256, 64
 # how close corrections go, if they can, as a share of the visits, and how many there are at most
-CLOSE_ENOUGH, ROUNDS = Fraction(1, 1 << 140), 12
-KRYLOV_REDUCTION, KRYLOV_STEPS, KRYLOV_RESTARTS, KRYLOV_SUFFICES = 1e-10, 40, 10, 1e-3
+CLOSE_ENOUGH, MAX_ROUNDS = Fraction(1, 1 << 140), 12
+KRYLOV_REDUCTION, KRYLOV_STEPS, KRYLOV_RESTARTS, SUFFICIENT_RESIDUAL_SHARE = 1e-10, 40, 10, 1e-3
 CORRECTION_BITS = 106
 
 
 @dataclass(frozen=True)
 class StateVisits:
-    """``states`` (S,), integers of 2^-BITS, not negative; ``distance`` to the exact visits in the 1-norm."""
+    """``states`` (S,), integers of 2^-MASS_BITS, not negative; ``distance`` to the exact visits in the 1-norm."""
 
     states: Integers
     distance: Fraction
 
 
 def units(states: Mask) -> Integers:
-    """One for each of these states (S,), in units of 2^-BITS."""
-    return np.asarray(states.astype(np.int64).astype(object) << BITS, dtype=object)
+    """One for each of these states (S,), in units of 2^-MASS_BITS."""
+    return np.asarray(states.astype(np.int64).astype(object) << MASS_BITS, dtype=object)
 
 
 class PolicyChain:
@@ -65,8 +65,8 @@ class PolicyChain:
         """The visits that ``entering`` (S,) leads to; ``steps`` (S,) are numbers w in units of 2^-STEP_BITS."""
         x = np.zeros(entering.size, dtype=object)
         residual, distance = self._measured(x, entering, steps)
-        for _ in range(ROUNDS):
-            enough = CLOSE_ENOUGH * max(Fraction(1), fraction(int(x.sum()), BITS))
+        for _ in range(MAX_ROUNDS):
+            enough = CLOSE_ENOUGH * max(Fraction(1), fraction(int(x.sum()), MASS_BITS))
             correction = None if distance <= enough else self.solved(residual)
             if correction is None:
                 break
@@ -93,13 +93,13 @@ class PolicyChain:
     @property
     def unit(self) -> Fraction:
         """What rounding can have done to all flows: two quotients for every state and every pair, or little more."""
-        return Fraction(2 * self.inside.size + 4 * self.rows.pairs.size, 1 << BITS)
+        return Fraction(2 * self.inside.size + 4 * self.rows.pairs.size, 1 << MASS_BITS)
 
     def _measured(self, x: Integers, entering: Integers, steps: Integers) -> tuple[Integers, Fraction]:
         """The residual of visits x, and how far away the exact ones can be, with the mass of the pairs."""
         residual = np.where(self.inside, entering + self.outflow(x) - x, 0)
         most = fraction(int(np.max(steps, initial=0)), STEP_BITS)
-        size = fraction(int(np.sum(np.abs(residual) * steps)), BITS + STEP_BITS)
+        size = fraction(int(np.sum(np.abs(residual) * steps)), MASS_BITS + STEP_BITS)
         return residual, size + self.unit * (most + 1)
 
     @cached_property
@@ -115,7 +115,7 @@ class PolicyChain:
         ahead = np.zeros(w.size, dtype=object)
         np.add.at(ahead, rows.states, self.shares * ceil_ratio(sums, gamma.denominator * rows.totals))
         fall = (w - ceil_ratio(ahead, np.maximum(self.share_totals, 1)))[self.inside]
-        least = int(np.min(fall, initial=1 << BITS))
+        least = int(np.min(fall, initial=1 << MASS_BITS))
         return None if least <= 0 else np.asarray(ceil_ratio(w << STEP_BITS, least), dtype=object)
 
     def solved(self, right: Integers, transposed: bool = False) -> Integers | None:
@@ -139,4 +139,4 @@ class PolicyChain:
 def _krylov(matrix: Any, right: Array) -> Array | None:
     found: Array = sla.gmres(matrix, right, rtol=KRYLOV_REDUCTION, restart=KRYLOV_STEPS, maxiter=KRYLOV_RESTARTS)[0]
     left_over = float(np.linalg.norm(right - matrix @ found))
-    return found if left_over <= KRYLOV_SUFFICES * float(np.linalg.norm(right)) else None
+    return found if left_over <= SUFFICIENT_RESIDUAL_SHARE * float(np.linalg.norm(right)) else None

@@ -21,7 +21,7 @@ WALL = "#"
 MOVES = ("up", "right", "down", "left")
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 # values this close are the same
-TIE = 1e-9
+TIE_TOLERANCE = 1e-9
 
 MAZE_MAP = (
     "..........",
@@ -193,7 +193,7 @@ def drift_prior(mix: float = 0.05, dark: float = -5.0) -> Array:
     mdp = drift_prior_world(dark=dark)
     worth = mdp.rewards + mdp.discount * mdp.expect_next(plan(mdp, mdp.rewards).values)
     # where actions tie, the first: which one a planner finds is chance
-    first = np.argmax(worth >= worth.max(axis=1, keepdims=True) - TIE, axis=1)
+    first = np.argmax(worth >= worth.max(axis=1, keepdims=True) - TIE_TOLERANCE, axis=1)
     learned = policy_occupancy(mdp, np.eye(mdp.n_actions)[first]).occupancy
     return np.asarray((1 - mix) * learned + mix / learned.size)
 

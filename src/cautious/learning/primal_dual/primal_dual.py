@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from cautious.learning.checkpoints import part_of
 from cautious.learning.draws import Draws
 from cautious.learning.method import NAN, Method, Point, Result, Run
 from cautious.learning.primal_dual.sweeps import Sweeps
@@ -19,6 +18,7 @@ from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.statements.table_bound import TableBoundRun
 from cautious.learning.statements.trial import Trial
 from cautious.learning.task import Task, start_distribution
+from cautious.storage import part_of
 
 TABLE_PIECE = 400_000
 MOST_SWEEPS_PER_PIECE = 25

@@ -29,7 +29,7 @@ DRAW_COUNTERS = 2**40
 # one choice for all risks, sizes and discounts. Longer runs take larger sweeps, not more of them
 MOST_SWEEPS = 2500
 # share of the samples spread evenly over the pairs
-EXPLORATION = 0.5
+EXPLORATION_SHARE = 0.5
 # of the mirror ascent, in units of 1 / reward range, divided by 1 + DAMPING * deviation of the risk's subgradient
 POLICY_STEP, DAMPING = 4.0, 5.0
 # sweeps after which steps begin to shrink
@@ -116,7 +116,7 @@ class Sweeps(Resumable):
         """How often to draw each pair; what is left is shared by the sweeps that are left."""
         batch = (self.samples - self.used) // (self.sweeps - self.sweep)
         offset = sampling.uniform(self.seed, self.sweep)
-        count = sampling.plan_samples(self.d, self.usable, EXPLORATION, batch, offset, self._w, self._n)
+        count = sampling.plan_samples(self.d, self.usable, EXPLORATION_SHARE, batch, offset, self._w, self._n)
         if count > batch:
             # rounding gave one more than was asked for: the budget is a promise
             self._n[np.argmax(self._n)] -= 1

@@ -15,7 +15,6 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.checks import as_count, as_number
 from cautious.errors import IncompatibleError, InputError, shown
-from cautious.learning.checkpoints import part_of
 from cautious.learning.draws import Draws
 from cautious.learning.method import Method, Point, Result, Run
 from cautious.learning.printed.algorithm_1 import AlgorithmOne, AlgorithmOneRun, mean_rewards, reward_scale
@@ -26,6 +25,7 @@ from cautious.learning.statements.affine_lower_bounds import sure_bound
 from cautious.learning.task import Task
 from cautious.occupancy import occupancy_policy, uniform_policy
 from cautious.risks.scalar import Variance
+from cautious.storage import part_of
 
 FIRST_SHARE = 0.05
 FIRST_PIECE = 20_000

@@ -16,14 +16,15 @@ differentiates in lam = d/(1-gamma).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from cautious._core import algorithm_1 as kernel
 from cautious.arrays import Array, Indices, Mask
 from cautious.learning.printed.variance_surrogate import HalfSquareOf
-from cautious.risks.base import Risk
-from cautious.risks.features import LogBarrier, WorstOf
+from cautious.risks.base import Risk, Structure
+from cautious.risks.parts import Parts
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import TransportRisk
 
@@ -66,16 +67,14 @@ def refusal(risk: Risk, allowed: Mask, limits: GradientLimits) -> str | None:
     """Why Algorithm 1 cannot take a term; None when it can."""
     if not risk.convex:
         return f"Algorithm 1 needs a convex risk, and {risk.label} is not"
-    if isinstance(risk, EntropicRisk):
-        zeros = risk.active_entries(allowed) & (risk.prior == 0)
+    for term in Parts([(1.0, risk)]).entropies:
+        zeros = term.risk.active_entries(allowed) & (term.risk.prior == 0)
         if zeros.any() and limits.prior_mixing == 0:
             return (
                 f"the prior of {risk.label} is zero at {int(zeros.sum())} entries, so its gradient has no bound; mix "
                 "the prior with the uniform law: ca.AlgorithmOne(prior_mixing=0.05)"
             )
-        return None
-    known = isinstance(risk, LogBarrier | WorstOf | HalfL1 | HalfSquares | TransportRisk)
-    if not known and limits.gradient_bound is None:
+    if risk.structure not in _BOUNDED and limits.gradient_bound is None:
         return (
             f"Algorithm 1 needs a bound on the gradient of {risk.label}; give one, on the entries of "
             f"{risk.label}.gradient(d): ca.AlgorithmOne(gradient_bound=...)"
@@ -84,29 +83,12 @@ def refusal(risk: Risk, allowed: Mask, limits: GradientLimits) -> str | None:
 
 
 def bounded(weight: float, risk: Risk, allowed: Mask, limits: GradientLimits) -> BoundedTerm:
-    """A term that ``refusal`` accepts."""
-    if isinstance(risk, EntropicRisk):
-        return _entropic(weight, risk, allowed, limits)
-    if isinstance(risk, HalfL1 | HalfSquares):
-        here = risk.active_entries(allowed)
-        widest = max(float(risk.prior[here].max()), 1 - float(risk.prior[here].min()))
-        kind = kernel.HALF_L1 if isinstance(risk, HalfL1) else kernel.HALF_SQUARES
-        bound = 0.5 if isinstance(risk, HalfL1) else widest
-        return BoundedTerm(weight, risk, bound, risk.gradient, _distance(kind, risk, risk.prior))
-    if isinstance(risk, LogBarrier):
-        return _barrier(weight, risk, allowed, limits)
-    if isinstance(risk, WorstOf):
-        rows = risk.features.toarray()
-        bound = float(np.abs(rows[:, np.ravel(allowed)]).max(initial=0.0))
-        form = CompiledTerm(kernel.WORST, False, rows, np.zeros((len(rows), 2)))
-        return BoundedTerm(weight, risk, bound, risk.gradient, form)
+    """A term that ``refusal`` accepts, or the squared number of Algorithm 2."""
     if isinstance(risk, HalfSquareOf):
-        f = risk.feature[allowed]
-        bound = float(np.abs(f).max()) * max(float(f.max()) - risk.target, risk.target - float(f.min()))
-        row = CompiledTerm(kernel.SQUARE_OF, False, np.reshape(risk.feature, (1, -1)), np.array([[risk.target, 0.0]]))
-        return BoundedTerm(weight, risk, bound, risk.gradient, row)
-    if isinstance(risk, TransportRisk):
-        return BoundedTerm(weight, risk, risk.diameter / 2, _centred_potentials(risk), None)
+        return _half_square_of(weight, risk, allowed)
+    make = _BOUNDED.get(risk.structure)
+    if make is not None:
+        return make(weight, risk, allowed, limits)
     assert limits.gradient_bound is not None
     return BoundedTerm(weight, risk, limits.gradient_bound, risk.gradient, None)
 
@@ -145,12 +127,37 @@ def _entropic(weight: float, risk: EntropicRisk, allowed: Mask, limits: Gradient
     return BoundedTerm(weight, risk, float(np.abs(ends).max()), gradient, form)
 
 
-def _barrier(weight: float, risk: LogBarrier, allowed: Mask, limits: GradientLimits) -> BoundedTerm:
-    least, rows = limits.barrier_floor * risk.scales, risk.features.toarray()
-    slopes = np.abs(rows[:, np.ravel(allowed)]) / least[:, None]
+def _half_l1(weight: float, risk: HalfL1, allowed: Mask, limits: GradientLimits) -> BoundedTerm:
+    return BoundedTerm(weight, risk, 0.5, risk.gradient, _distance(kernel.HALF_L1, risk, risk.prior))
+
+
+def _half_squares(weight: float, risk: HalfSquares, allowed: Mask, limits: GradientLimits) -> BoundedTerm:
+    prior = risk.prior[risk.active_entries(allowed)]
+    widest = max(float(prior.max()), 1 - float(prior.min()))
+    return BoundedTerm(weight, risk, widest, risk.gradient, _distance(kernel.HALF_SQUARES, risk, risk.prior))
+
+
+def _half_square_of(weight: float, risk: HalfSquareOf, allowed: Mask) -> BoundedTerm:
+    f = risk.feature[allowed]
+    bound = float(np.abs(f).max()) * max(float(f.max()) - risk.target, risk.target - float(f.min()))
+    row = CompiledTerm(kernel.SQUARE_OF, False, np.reshape(risk.feature, (1, -1)), np.array([[risk.target, 0.0]]))
+    return BoundedTerm(weight, risk, bound, risk.gradient, row)
+
+
+def _features(weight: float, risk: Any, allowed: Mask, limits: GradientLimits) -> BoundedTerm:
+    rows = risk.features.toarray()
+    sizes = np.abs(rows[:, np.ravel(allowed)])
+    if not risk.is_barrier:
+        form = CompiledTerm(kernel.WORST, False, rows, np.zeros((len(rows), 2)))
+        return BoundedTerm(weight, risk, float(sizes.max(initial=0.0)), risk.gradient, form)
+    least = limits.barrier_floor * risk.scales
     form = CompiledTerm(kernel.BARRIER, False, rows, np.column_stack([risk.floors, least]))
     gradient = partial(risk.saturated_gradient, least=least)
-    return BoundedTerm(weight, risk, float(slopes.sum(axis=0).max()), gradient, form)
+    return BoundedTerm(weight, risk, float((sizes / least[:, None]).sum(axis=0).max()), gradient, form)
+
+
+def _transport(weight: float, risk: TransportRisk, allowed: Mask, limits: GradientLimits) -> BoundedTerm:
+    return BoundedTerm(weight, risk, risk.diameter / 2, _centred_potentials(risk), None)
 
 
 def _centred_potentials(risk: TransportRisk) -> Callable[[Array], Array]:
@@ -168,3 +175,12 @@ def _distance(kind: int, risk: SeparableRisk, table: Array) -> CompiledTerm:
     row = np.zeros(risk.shape[0] * risk.shape[1])
     row[: table.size] = np.ravel(table)
     return CompiledTerm(kind, risk.on_states, row[None, :], np.zeros((1, 2)))
+
+
+_BOUNDED: dict[Structure, Callable[[float, Any, Mask, GradientLimits], BoundedTerm]] = {
+    Structure.FEATURES: _features,
+    Structure.ENTROPY: _entropic,
+    Structure.L1: _half_l1,
+    Structure.SQUARE: _half_squares,
+    Structure.TRANSPORT: _transport,
+}

@@ -8,6 +8,7 @@ below its mean is McDiarmid's inequality, except for entropies, where ``divergen
 """
 
 import math
+from typing import TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +30,7 @@ CONFIDENCE = 0.95
 LOWER_DELTA = 0.025
 UPPER_DELTA = 0.025
 # sums in double precision: a mean of numbers in [low, high] is known up to this share of their size
-ROUNDING = 1e-12
+MAX_RELATIVE_ROUNDING = 1e-12
 FLOOR_SHARE = 0.02
 # of LOWER_DELTA, for the lower bounds of values that the counts prove before a trial
 SET_DELTA = 0.2 * LOWER_DELTA
@@ -63,7 +64,7 @@ def mean_above(mean: Array, variance: Array | None, count: Array, low: float, hi
         log = np.log(4 / delta)
         spread = np.sqrt(2 * variance * log / n) + 7 * width * log / (3 * np.maximum(n - 1, 1e-9))
         best = np.minimum(best, mean + np.where(n >= 2, spread, np.inf))
-    return np.asarray(np.minimum(best + ROUNDING * (abs(low) + abs(high)), high))
+    return np.asarray(np.minimum(best + MAX_RELATIVE_ROUNDING * (abs(low) + abs(high)), high))
 
 
 def mean_below(mean: Array, variance: Array | None, count: Array, low: float, high: float, delta: float) -> Array:
@@ -102,7 +103,7 @@ def path_sums_of(task: Task, result: Result) -> tuple[PathSum, ...]:
     below = worst.values_below(policy, worst.means(payoff) + table.ravel(), ends[0])
     found = [path_sum(mdp, counts, policy, payoff, table, ends, below)]
     for _, risk in task.known_terms:
-        if isinstance(risk, PlannedFeatures) and len(risk.names) <= MAX_NUMBERS:
+        if _has_path_sums(risk):
             for number in -risk.sign * risk.features.toarray():
                 ends = float(number.min()), float(number.max())
                 below = worst.values_below(policy, number, ends[0])
@@ -116,13 +117,11 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
     ``result`` must not depend on the trial. Minus infinity where nothing can be said: no paths, a risk without a known
     bound, a requirement that the samples do not prove, or a policy that may use a pair which the prior forbids.
     """
-    terms = task.known_terms
     if trial.paths == 0 or not trial.done:
         return -np.inf
-    convex = [(weight, risk) for weight, risk in terms if not isinstance(risk, EntropicRisk)]
-    entropies = [(weight, risk) for weight, risk in terms if isinstance(risk, EntropicRisk)]
+    entropies, others = _entropies_and_others(task)
     known = OVERSHOOT_PROBABILITY + (SET_DELTA if trial.path_sums else 0.0)
-    delta = (LOWER_DELTA - known) / (1 + len(convex) + (len(entropies) > 0))
+    delta = (LOWER_DELTA - known) / (1 + len(others) + (len(entropies) > 0))
     penalty, bound = _entropy_penalty(task, result, trial.policy), 0.0
     if not np.all(np.isfinite(penalty)):
         return -np.inf
@@ -132,15 +131,29 @@ def objective_at_least(task: Task, result: Result, trial: Trial) -> float:
         bound -= sum(weight for weight, _ in entropies) * divergence_above(counts, reference, delta)
     sums = iter(range(len(trial.path_sums)))
     gain = _gain_below(task, result, trial, penalty, next(sums, None), delta)
-    for weight, other in convex:
-        numbers = isinstance(other, PlannedFeatures) and len(other.names) <= MAX_NUMBERS
-        if isinstance(other, PlannedFeatures) and numbers and trial.path_sums:
+    for weight, other in others:
+        if trial.path_sums and _has_path_sums(other):
             share = delta / len(other.names)
             found = [(1 - task.discount) * _value_below(task, trial, next(sums), share) for _ in other.names]
             bound -= weight * other.outer(-other.sign * np.array(found))
         else:
             bound -= weight * _risk_above(other, trial, counts, delta)
     return float(gain + bound)
+
+
+def _has_path_sums(risk: Risk | None) -> TypeGuard[PlannedFeatures]:
+    """Whether a trial keeps a path sum for every number of the risk."""
+    return isinstance(risk, PlannedFeatures) and len(risk.names) <= MAX_NUMBERS
+
+
+def _entropies_and_others(task: Task) -> tuple[list[tuple[float, EntropicRisk]], list[tuple[float, Risk | None]]]:
+    entropies, others = list[tuple[float, EntropicRisk]](), list[tuple[float, Risk | None]]()
+    for weight, risk in task.known_terms:
+        if isinstance(risk, EntropicRisk):
+            entropies.append((weight, risk))
+        else:
+            others.append((weight, risk))
+    return entropies, others
 
 
 def _gain_below(task: Task, result: Result, trial: Trial, penalty: Array, number: int | None, delta: float) -> float:
@@ -159,7 +172,7 @@ def _value_below(task: Task, trial: Trial, number: int, delta: float) -> float:
     """The value that the path sum of this number is about exceeds this with probability at least 1 - delta."""
     one, sums = trial.path_sums[number], trial.sums[number]
     guess, low, high = one.guess, float(one.guess.min()), float(one.guess.max())
-    rounding = ROUNDING * (abs(one.floor) + abs(low) + abs(high) + float(np.abs(sums).max()))
+    rounding = MAX_RELATIVE_ROUNDING * (abs(one.floor) + abs(low) + abs(high) + float(np.abs(sums).max()))
     if task.known.start is not None:
         return float(task.known.start @ guess) + one.mean_below(sums, delta) - rounding
     n, seen = np.asarray(trial.first_states.sum()), trial.first_states
@@ -172,8 +185,7 @@ def _value_below(task: Task, trial: Trial, number: int, delta: float) -> float:
 def _entropy_penalty(task: Task, result: Result, policy: Array) -> Array:
     """The linear part of all entropies as a cost of states (S,); infinite if a prior forbids what the policy does."""
     penalty = np.zeros(task.shape[0])
-    entropies = [(weight, risk) for weight, risk in task.known_terms if isinstance(risk, EntropicRisk)]
-    for weight, risk in entropies:
+    for weight, risk in _entropies_and_others(task)[0]:
         if np.any((policy > 0) & (risk.as_table(risk.prior) == 0)):
             return np.full(task.shape[0], np.inf)
         penalty += weight * (np.log(_floored(result.occupancy.sum(axis=1))) + _log_ratio(risk, policy))

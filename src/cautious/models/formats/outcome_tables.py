@@ -32,7 +32,7 @@ PETRIK = {"state": "idstatefrom", "action": "idaction", "next_state": "idstateto
 OPTIONAL = ("outcome", "reward")
 NEEDED = ("state", "action", "next_state", "probability", "reward")
 COLUMNS = ("idstatefrom", "idaction", "idstateto", "probability", "reward")
-BLOCK = 100_000
+ROWS_PER_BLOCK = 100_000
 
 
 def read(path: Path, given: ReaderOptions) -> MDP:
@@ -154,8 +154,8 @@ def write_csv(path: Path, mdp: MDP) -> None:
 
 
 def _blocks(columns: dict[str, Any]) -> Iterator[Iterator[tuple[Any, ...]]]:
-    for low in range(0, columns["reward"].size, BLOCK):
-        yield zip(*(columns[name][low : low + BLOCK].tolist() for name in COLUMNS), strict=True)
+    for low in range(0, columns["reward"].size, ROWS_PER_BLOCK):
+        yield zip(*(columns[name][low : low + ROWS_PER_BLOCK].tolist() for name in COLUMNS), strict=True)
 
 
 def write_arrow(path: Path, mdp: MDP) -> None:

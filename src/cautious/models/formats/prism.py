@@ -47,7 +47,7 @@ KIND = re.compile(r"#.*\((\w+)\)")
 LINE = {3: "state, choice, next state, probability and perhaps an action", 2: "state, next state, probability"}
 REWARD_LINE = {3: "state, choice, next state and reward", 2: "state, next state and reward"}
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-BLOCK = 100_000
+ROWS_PER_BLOCK = 100_000
 
 
 def read(path: Path, given: ReaderOptions) -> MDP:
@@ -250,8 +250,8 @@ def _lines(mdp: MDP, values: Array, labels: list[str] | None) -> Iterator[bytes]
     """Lines ``state choice next value [action]`` of all transitions, some thousands at a time."""
     n_actions, rows = mdp.n_actions, mdp.transitions
     choice = np.cumsum(mdp.allowed, axis=1).ravel() - 1
-    for low in range(0, rows.shape[0], BLOCK):
-        high = min(low + BLOCK, rows.shape[0])
+    for low in range(0, rows.shape[0], ROWS_PER_BLOCK):
+        high = min(low + ROWS_PER_BLOCK, rows.shape[0])
         begin, end = int(rows.indptr[low]), int(rows.indptr[high])
         row = np.repeat(np.arange(low, high), np.diff(rows.indptr[low : high + 1]))
         columns = (row // n_actions, choice[row], rows.indices[begin:end], values[begin:end])

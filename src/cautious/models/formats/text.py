@@ -18,7 +18,7 @@ from cautious.arrays import Array
 from cautious.errors import FileError
 from cautious.regular_files import opened
 
-PIECE = 2**20
+PIECE_BYTES = 2**20
 LONGEST_LINE = 2**16
 
 
@@ -50,7 +50,7 @@ class LineColumns:
 def count_lines(path: Path) -> int:
     """An upper bound on the lines of a file; the counts that its header claims are not trusted."""
     with opened(path) as stream:
-        return 1 + sum(piece.count(b"\n") for piece in iter(lambda: stream.read(PIECE), b""))
+        return 1 + sum(piece.count(b"\n") for piece in iter(lambda: stream.read(PIECE_BYTES), b""))
 
 
 def header_lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:
@@ -122,7 +122,7 @@ def _line_of(path: Path, after: int, entry: int) -> int:
 def _pieces(path: Path, stream: BinaryIO, line: int) -> Iterator[bytes]:
     """The stream in pieces that end with a line."""
     rest = b""
-    while piece := stream.read(PIECE):
+    while piece := stream.read(PIECE_BYTES):
         piece = rest + piece
         cut = piece.rfind(b"\n") + 1
         if cut == 0 and len(piece) > LONGEST_LINE:

@@ -25,7 +25,7 @@ from cautious.storage import LARGEST_RATIO
 INDEX = "index.json"
 LARGEST_INDEX = 64 * 2**20
 FREE_BYTES = 2**24
-PIECE = 2**20
+PIECE_BYTES = 2**20
 DAMAGE = (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError, OverflowError)
 
 
@@ -37,7 +37,7 @@ class _Bounded(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
-        piece: bytes = self.stream.read(min(size, PIECE) if size >= 0 else PIECE)
+        piece: bytes = self.stream.read(min(size, PIECE_BYTES) if size >= 0 else PIECE_BYTES)
         self.left -= len(piece)
         if self.left < 0:
             raise FileError(f"{self.path}: unpacks to more than {LARGEST_RATIO} times its size; refused")
@@ -126,7 +126,7 @@ def _content(
     if member.name in have or member.size > limit:
         raise FileError(f"{path}: {member.name[:80]!r} comes twice, or claims {member.size} bytes")
     stream, content = archive.extractfile(member), bytearray()
-    while stream is not None and (piece := stream.read(PIECE)):
+    while stream is not None and (piece := stream.read(PIECE_BYTES)):
         content += piece
     if len(content) != member.size:
         raise FileError(f"{path}: {member.name[:80]!r} ends after {len(content)} of {member.size} bytes")

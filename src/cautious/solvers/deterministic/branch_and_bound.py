@@ -51,7 +51,7 @@ class _Node:
     policy: Array | None = field(compare=False)
 
 
-def branch_and_bound(problem: Problem, target: Target, callback: Callback | None = None) -> Outcome:
+def branch_and_bound(problem: Problem, target: Target, callback: Callback | None) -> Outcome:
     """Search until the gap is within the target's, every node is closed, or a limit is reached.
 
     Where no policy of any kind is known to have a finite objective, it is the outcome for all policies.

@@ -19,7 +19,7 @@ from cautious.models.horizons import AVERAGE
 from cautious.occupancy import occupancy_policy
 from cautious.problem import Problem
 from cautious.risks.base import Structure
-from cautious.risks.transport import EXACT_STATES, PRECISION, GraphTransport, TransportHint
+from cautious.risks.transport import EXACT_STATES, FLOW_PRECISION, GraphTransport, TransportHint
 from cautious.solvers.balance import balance_of
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.candidates import joined
@@ -157,7 +157,7 @@ def flow_is_sure(problem: Problem, form: Form, newton: Newton) -> bool:
     risk = problem.parts.transports[0].risk
     unproved = float(kernels.opposed(*vectors)) / transport.weight
     cost = float(transport.edges.length @ np.abs(flows - against))
-    return unproved <= TRANSPORT_PROOF_SHARE * PRECISION * max(cost, 0.01 * risk.diameter * form.amount)
+    return unproved <= TRANSPORT_PROOF_SHARE * FLOW_PRECISION * max(cost, 0.01 * risk.diameter * form.amount)
 
 
 def own_objective(problem: Problem, form: Form, newton: Newton) -> float:

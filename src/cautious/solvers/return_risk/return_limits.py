@@ -32,7 +32,7 @@ from cautious.solvers.return_risk.search import Best, Search
 from cautious.solvers.return_risk.target_search import search_for
 
 # prices that are tried, the ratio of the first ones, and the largest one relative to the first
-MOST_PRICES, RATIO, MOST_RATIO = 40, 8.0, 1e9
+MOST_PRICES, PRICE_RATIO, LARGEST_PRICE_RATIO = 40, 8.0, 1e9
 # of the range of the return, the least standard deviation that the first price goes by
 LEAST_SPREAD = 1e-2
 # of the gap that is allowed, what the search for one price may leave open
@@ -99,7 +99,7 @@ class _Prices:
         if np.isfinite(most - least):
             # a return that is nearly certain says little about what others risk
             spread = max(spread, LEAST_SPREAD * (most - least))
-        price = first = self.limit.of.natural_caution(spread) / RATIO
+        price = first = self.limit.of.natural_caution(spread) / PRICE_RATIO
         while found.prices < MOST_PRICES and not self.target.over():
             best = self._priced(price)
             if found.infeasible:
@@ -115,8 +115,8 @@ class _Prices:
             elif best is not None:
                 low = price, best
             if high is None:
-                price *= RATIO
-                if price > MOST_RATIO * first:
+                price *= PRICE_RATIO
+                if price > LARGEST_PRICE_RATIO * first:
                     break
                 continue
             price = self._between(low, high)
@@ -130,7 +130,7 @@ class _Prices:
             missing = self.found.closest.risk - self.found.least_risk
             if self.target.over() or missing <= SHARE_OF_LEAST * max(1.0, abs(self.found.closest.risk)):
                 break
-            price *= RATIO
+            price *= PRICE_RATIO
             self._priced(price)
 
     def _between(self, low: tuple[float, Best], high: tuple[float, Best]) -> float:

@@ -38,9 +38,9 @@ MOST_STEPS = 20_000
 # first targets that are tried between the nodes of an exact grid
 MOST_OFFSETS = 60
 # a plan that others may use is made for cautions up to so many times its own, and so many times finer for that
-CAUTIONS_OF_PLAN, FINER = 3.0, 1.25
+CAUTIONS_OF_PLAN, SHARED_PLAN_REFINEMENT = 3.0, 1.25
 # so many standard deviations stand for the range of a return that is not bounded
-DEVIATIONS = 12.0
+RANGE_DEVIATIONS = 12.0
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Search:
         if self.shared is not None and self.shared.planned is not None:
             step = self._use(self.shared, self.shared.planned, low, high, allowance)
             first, last = whole = self.objective.targets(self.mean, self.known, low, high)
-            nodes = FINER * width / step if step > 0 else nodes
+            nodes = SHARED_PLAN_REFINEMENT * width / step if step > 0 else nodes
             yield
         while not self.over() and self.gap > (allowed := allowance(self.best.objective)):
             if sums is not None and (exact := self._exact_targets(sums, first, last)) is not None:
@@ -151,7 +151,7 @@ class Search:
             order = 1 if self.objective.sharp else 2
             wanted = 1.2 * (self.gap / allowed) ** (1 / order) if allowed > 0 else LARGEST_REFINEMENT
             if self.shared is not None and len(self.shared.cautions_with(self.objective.caution)) > 1:
-                wanted *= FINER
+                wanted *= SHARED_PLAN_REFINEMENT
             nodes = width / last_step * min(max(wanted, 2.0), LARGEST_REFINEMENT)
 
     def _use(
@@ -193,7 +193,7 @@ class Search:
             return max(high - low, 1e-300)
         assert self.best is not None
         returns = self.best.followed.returns
-        size = DEVIATIONS * math.sqrt(returns.variance) + abs(returns.expectation)
+        size = RANGE_DEVIATIONS * math.sqrt(returns.variance) + abs(returns.expectation)
         return max(size, float(np.abs(self.earnings.paid).max()), 1e-300)
 
     def _affordable_grids(
