@@ -100,7 +100,7 @@ def policy_occupancy(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Arra
         return stationary_occupancy(mdp, policy, accuracy, guess)
     if mdp.horizon == TOTAL:
         return expected_visits(mdp, policy, accuracy, guess)
-    system = _Balance(mdp, policy)
+    system = _FlowEquation(mdp, policy)
     # an error of one would accept the zero vector as an answer
     found = system.solved(min(accuracy, MAX_ERROR) * (1 - mdp.discount) / 2 - system.row_sum_error, guess)
     occupancy = np.empty(mdp.shape)
@@ -119,7 +119,7 @@ class _Measured:
     size: float
 
 
-class _Balance:
+class _FlowEquation:
     """The equation x = (1 - gamma) xi + gamma P_pi' x of one policy."""
 
     def __init__(self, mdp: MDP, policy: Array) -> None:

@@ -14,9 +14,9 @@ from cautious.paper.figure_4 import running_average
 from cautious.paper.prior_study import (
     LearningCurves,
     PolicyValue,
-    Prior,
     PriorStudy,
     Size,
+    StudiedPrior,
     Tuning,
     compare_speed,
     dark_avoided,
@@ -216,7 +216,7 @@ STEPS = AlgorithmOne(1e-3, 5e-4, 0.0, 0.0)
 
 
 def test_a_run_is_looked_at_where_it_was_asked_and_repeats_itself():
-    shared = Prior(ca.worlds.drift(), {"drift": ca.worlds.drift_prior()})
+    shared = StudiedPrior(ca.worlds.drift(), {"drift": ca.worlds.drift_prior()})
     job = {"prior": "drift", "caution": 1.0, "method": STEPS, "samples": 3_000, "every": 1_000}
     first, second, other = (learning_curve(shared, {**job, "seed": seed}) for seed in (4, 4, 5))
     assert first[0].tolist() == [1_000, 2_000, 3_000]

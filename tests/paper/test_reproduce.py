@@ -11,7 +11,7 @@ from scipy import stats
 
 import cautious as ca
 from cautious.paper import reproduce as module
-from cautious.paper.evidence import Claim, Part, Scale, Video
+from cautious.paper.evidence import PaperClaim, Part, Scale, Video
 from cautious.paper.reproduce import reproduce, write_part
 from cautious.paper.training import snapshots
 from cautious.paper.videos import can_film
@@ -29,7 +29,7 @@ def draw(theme):
 
 
 def part(key="figure-9", holds=True):
-    claim = Claim(
+    claim = PaperClaim(
         "section 6 <b>", "less & less", "it fell by 2", holds, "on rewards", {"fall": interval([1.0, 3.0]), "n": 2.0}
     )
     film = Video("film", "a film of <nothing>", b"\0\0\0 ftypisom")

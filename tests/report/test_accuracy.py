@@ -113,17 +113,20 @@ def test_the_neutral_policy_has_no_noise_either(pump):
 
 
 def test_a_change_within_a_tighter_tolerance_is_a_change():
-    here, there = trade_off.Point(1.0, 5.0, 2.0, 1e-10), trade_off.Point(2.0, 5.0 - 1e-7, 2.0 - 1e-7, 1e-10)
+    here, there = (
+        trade_off.TradeOffPoint(1.0, 5.0, 2.0, 1e-10),
+        trade_off.TradeOffPoint(2.0, 5.0 - 1e-7, 2.0 - 1e-7, 1e-10),
+    )
     assert trade_off.Step(here, there).price == pytest.approx(1.0)
-    usual = trade_off.Step(trade_off.Point(1.0, 5.0, 2.0), trade_off.Point(2.0, 5.0 - 1e-7, 2.0 - 1e-7))
+    usual = trade_off.Step(trade_off.TradeOffPoint(1.0, 5.0, 2.0), trade_off.TradeOffPoint(2.0, 5.0 - 1e-7, 2.0 - 1e-7))
     assert usual.price is None
 
 
 def test_points_that_do_not_change_are_drawn_in_one_place():
     points = [
-        trade_off.Point(1.0, 5.0, 2.0),
-        trade_off.Point(2.0, 5.0 + 1e-12, 2.0 - 1e-12),
-        trade_off.Point(3.0, 4.0, 2.0),
+        trade_off.TradeOffPoint(1.0, 5.0, 2.0),
+        trade_off.TradeOffPoint(2.0, 5.0 + 1e-12, 2.0 - 1e-12),
+        trade_off.TradeOffPoint(3.0, 4.0, 2.0),
     ]
     assert [(one.caution, one.expected_return, one.risk) for one in trade_off.steady(points)] == [
         (1.0, 5.0, 2.0),

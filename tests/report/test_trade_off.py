@@ -39,10 +39,10 @@ def test_one_unit_of_caution_costs_at_most_the_risk(maze_solution, maze_problem)
 
 
 def test_a_step_that_changes_nothing_has_no_price():
-    here, there = trade_off.Point(1.0, 5.0, 2.0), trade_off.Point(2.0, 5.0 - 1e-12, 2.0 + 1e-12)
+    here, there = trade_off.TradeOffPoint(1.0, 5.0, 2.0), trade_off.TradeOffPoint(2.0, 5.0 - 1e-12, 2.0 + 1e-12)
     step = trade_off.Step(here, there)
     assert (step.given_up, step.removed, step.price) == (0.0, 0.0, None)
-    assert trade_off.Step(here, trade_off.Point(2.0, 4.0, 1.5)).price == 2.0
+    assert trade_off.Step(here, trade_off.TradeOffPoint(2.0, 4.0, 1.5)).price == 2.0
 
 
 def test_unknown_points_are_left_out(maze_solution, infeasible_solution):

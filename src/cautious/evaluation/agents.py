@@ -48,7 +48,7 @@ class Agent:
         """The number of the action in a state, and the memory for the next step."""
         observation = self.interface.observation(state if self.origin is None else int(self.origin[state]))
         if observation is None:
-            # after an end nobody is asked, and every action stays
+            # after an end the agent is not asked, and every action stays
             return (0 if self.allowed is None else int(np.argmax(self.allowed[state]))), memory
         call = f"{self.name}({shown(observation)})"
         try:

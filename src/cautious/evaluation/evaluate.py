@@ -372,7 +372,8 @@ def _criterion(model: MDP | Simulator, policy: Any, table: Any, asked: Any, disc
 def default_horizon(discount: float) -> int:
     """The smallest number of steps after which at most 1e-4 of the discounted time is left; at most 100,000.
 
-    Beyond that the episodes of a patient agent are cut earlier, and ``truncation_error`` says what that can change.
+    With discounts so near one that this takes more steps, episodes are cut earlier, and ``truncation_error`` says what
+    that can change.
     """
     if discount <= NEGLIGIBLE_SHARE:
         return 1

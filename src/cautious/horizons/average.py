@@ -70,9 +70,10 @@ def plan_average(mdp: MDP, reward: Array, allowed: Mask, stopping: Stopping, war
 def quickly_mixing(mdp: MDP, reward: Array, allowed: Mask, plan: Plan, slack: float) -> Plan:
     """A plan that is worth less by ``slack`` at most, and whose chain soon gets to one of few states.
 
-    Where many actions are as good, a plan may lead to one corner here and to another there, and the chain may take
-    longer from one to the other than any computation can follow. A policy whose actions all have an advantage of at
-    least L has a gain of at least L: among these actions, those are taken that lead to a reference state soonest.
+    Where many actions are as good, a plan may lead to different parts of the model from different states, and the
+    chain may take longer from one part to the other than any computation can follow. A policy whose actions all have an
+    advantage of at least L has a gain of at least L: among these actions, those are taken that lead to a reference
+    state soonest.
     """
     inside, values = states_of(allowed), plan.values
     advantage = np.where(allowed, reward + mdp.expect_next(values) - values[:, None], -np.inf)
@@ -124,8 +125,8 @@ class _AverageIteration(PolicyIteration):
     def by_discounts(self, warm: Plan | None) -> bool:
         """Policy iteration, from the plan so far if there was one to begin with, and then from discounted ones.
 
-        A poor policy can take so long from one part of the model to another that its equations have no digits left. The
-        best policy of a high discount is rarely poor, and found fast.
+        Under a poor policy the chain can take so long from one part of the model to another that its equations cannot
+        be solved in double precision. The best policy of a high discount is rarely poor, and found fast.
         """
         if warm is not None and self.by_policies(self.best.values, self.best.actions.copy()):
             return True

@@ -44,7 +44,7 @@ ROUNDS_PER_SOLVE = 12
 PASSES_PER_STEP = 16
 
 
-class _Sweep(NamedTuple):
+class _SweepResult(NamedTuple):
     """T v (S,) raised by ``middle`` to that of the bounds, their ``width``, how many actions changed."""
 
     values: Array
@@ -107,7 +107,7 @@ class _DiscountedIteration(PolicyIteration):
                 break
         return worth / (1 - mdp.discount)
 
-    def improve(self, values: Array, actions: Indices) -> _Sweep:
+    def improve(self, values: Array, actions: Indices) -> _SweepResult:
         """One sweep, which overwrites ``actions``; records the bounds."""
         gamma = self.mdp.discount
         swept, (least, most, largest, mean, changed) = self.sweep(self.reward, gamma, values, actions)
@@ -121,7 +121,7 @@ class _DiscountedIteration(PolicyIteration):
         upper, worth = self.best.upper, mean + middle
         self.target = max(self.stopping.width(upper, worth), 4 * rounding / (1 - gamma))
         done = width <= self.target or self.stopping.ends(upper, worth)
-        return _Sweep(swept, middle, width, changed, done)
+        return _SweepResult(swept, middle, width, changed, done)
 
     def by_sweeps(self, values: Array, actions: Indices) -> tuple[Array, bool]:
         """Modified policy iteration."""
@@ -138,7 +138,7 @@ class _DiscountedIteration(PolicyIteration):
             settled, last_width = unchanged and not slow, swept.width
         return values, False
 
-    def nearer(self, swept: _Sweep, actions: Indices) -> Array:
+    def nearer(self, swept: _SweepResult, actions: Indices) -> Array:
         """Values nearer to the policy's own: passes over its chain, and likely paths if few actions changed."""
         chain, gain = self.greedy.chain(actions)
         self.spent += self.passes * chain.chance.size / self.n_entries

@@ -245,7 +245,7 @@ class _Rates:
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _ChainParts:
     """``number`` (n,) of the part of each state, and the reference state of every part."""
 
     number: Indices
@@ -343,7 +343,7 @@ class _Classes:
         off = (np.abs(missing) + slack)[kept] * times
         return np.asarray(2 * np.bincount(self.label[kept], off, self.count), np.float64)
 
-    def _parts(self, x: Array) -> _Parts:
+    def _parts(self, x: Array) -> _ChainParts:
         """States between which the chain hardly ever goes, by the reference state that it gets to first.
 
         While it takes very long to get to any of them, another reference state is taken from where it takes longest.
@@ -362,9 +362,9 @@ class _Classes:
         number = np.zeros(self.n, np.int64)
         number[kept] = np.argmax(chances, axis=1)
         number[reference] = np.arange(len(reference))
-        return _Parts(number, np.array(reference))
+        return _ChainParts(number, np.array(reference))
 
-    def _balanced(self, x: Array, parts: _Parts) -> Array:
+    def _balanced(self, x: Array, parts: _ChainParts) -> Array:
         """The parts weighed so that what leaves each of them enters it, and balanced within (aggregation)."""
         count, moves = parts.reference.size, sp.coo_array(self.whole.others)
         kept, rates = self._without(parts.reference)
@@ -386,7 +386,7 @@ class _Classes:
                 break
         return self._normalised(x)
 
-    def _errors_of_parts(self, x: Array, parts: _Parts) -> Array:
+    def _errors_of_parts(self, x: Array, parts: _ChainParts) -> Array:
         """As ``_errors``, for one class with parts."""
         missing, slack = self.whole.missing(np.zeros(self.n), x, self.doubt)
         moves = sp.coo_array(self.whole.others)

@@ -47,7 +47,7 @@ def generator(seed: int, call: int) -> np.random.Generator:
 
 
 @dataclass(frozen=True)
-class Source:
+class DrawSource:
     """What a worker needs of a run; ``timeout_seconds`` is that of one draw."""
 
     simulator: Simulator
@@ -72,7 +72,7 @@ class Order:
     seconds_per_draw: float
 
 
-def draw(source: Source, order: Order) -> tuple[Part, float]:
+def draw(source: DrawSource, order: Order) -> tuple[Part, float]:
     """The checked draws of an order, and the seconds they took; wherever it runs."""
     began = time.monotonic()
     parts = [
@@ -89,7 +89,7 @@ def draw(source: Source, order: Order) -> tuple[Part, float]:
     return whole, time.monotonic() - began
 
 
-def _one_call(source: Source, order: Order, call: int, first: int, last: int) -> Part:
+def _one_call(source: DrawSource, order: Order, call: int, first: int, last: int) -> Part:
     """What a simulator does wrongly is its fault, not that of the caller's data."""
     simulator, count, when = source.simulator, last - first, f" (call {call}, seed {source.seed})"
     rng = generator(source.seed, call)
@@ -158,7 +158,7 @@ class Draws:
         self.kept: dict[int, Part] = {}
         self.after_part: Callable[[], None] = lambda: None
         self.per_call = BATCH if self.table is not None else draws_per_seed(simulator, samples)
-        self.source = Source(simulator, seed, timeout_seconds, promised_by(simulator))
+        self.source = DrawSource(simulator, seed, timeout_seconds, promised_by(simulator))
         self.workers = Workers(
             executor, timeout_seconds=self.per_call * timeout_seconds, stopping=lambda: self.stopping()
         )

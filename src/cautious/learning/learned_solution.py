@@ -58,7 +58,7 @@ def estimated_solution(
     """A ``Solution`` with the certificate that the true objective is at least ``at_least``, with confidence."""
     result, objective = ending.result, estimate["objective"]
     gap = proved_gap(result, at_least)
-    # an estimate that is infinite or unknown says nothing about the others
+    # infinite and unknown estimates are left out
     known = bool(np.isfinite(objective))
     upper_bound = objective + gap if known else result.optimum_below
     certificate = Certificate(

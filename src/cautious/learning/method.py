@@ -76,7 +76,7 @@ class Run(Resumable, ABC):
         """Limit pieces of work to this many samples, so that progress can be shown after each."""
 
     def glimpse(self, seconds: float) -> Point | None:
-        """What could be delivered now, found in about so many seconds, for those who watch; it changes nothing.
+        """What could be delivered now, found in about so many seconds, for callbacks; it changes nothing.
 
         None where ``point`` says as much.
         """

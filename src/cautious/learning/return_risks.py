@@ -167,7 +167,7 @@ def learn_return_risk(
 
 
 @dataclass(frozen=True)
-class Claim:
+class ReturnClaim:
     """What holds with confidence: the mean is no less, the risk no more, and so the objective no less."""
 
     mean: float
@@ -175,7 +175,9 @@ class Claim:
     objective: float
 
 
-def claimed(task: Task, risk: ReturnRisk, caution: float, returns: Array, steps: int, weight: float = 1.0) -> Claim:
+def claimed(
+    task: Task, risk: ReturnRisk, caution: float, returns: Array, steps: int, weight: float = 1.0
+) -> ReturnClaim:
     """From the returns (n,) of episodes that were cut after so many steps; the risk counts with its ``weight``."""
     delta = 0.5 * (1 - CONFIDENCE)
     least, most = (end / (1 - task.discount) for end in task.padded_range)
@@ -183,7 +185,7 @@ def claimed(task: Task, risk: ReturnRisk, caution: float, returns: Array, steps:
     values = np.clip(returns + left * least, least, most)
     mean = sample_mean_below(values, least, most, delta)
     bound = weight * _risk_above(risk, np.sort(values), least, most, left * (most - least), delta)
-    return Claim(mean, bound, mean - caution * bound)
+    return ReturnClaim(mean, bound, mean - caution * bound)
 
 
 def _steps(task: Task) -> int:
@@ -226,7 +228,7 @@ def _entropic(atoms: Array, chances: Array, rate: float) -> float:
     return float(logsumexp(-rate * atoms, b=chances)) / rate
 
 
-def _statement(claim: Claim | None, episodes: int, steps: int, stopped: bool) -> str:
+def _statement(claim: ReturnClaim | None, episodes: int, steps: int, stopped: bool) -> str:
     if claim is None:
         why = "the run was stopped first" if stopped else "there were too few samples for that"
         return f"The policy was not tried in fresh episodes ({why}): nothing is claimed about it."

@@ -93,8 +93,8 @@ class ModelEnv(Base):  # type: ignore[misc]  # unknown to the type checker
     @property
     def P(self) -> Mapping[int, Mapping[int, list[Line]]]:
         """``P[state][action]`` lists (probability, next state, reward, terminated), made when asked for."""
-        return _Table(
-            self.mdp.n_states, lambda state: _Table(self.mdp.n_actions, lambda action: self._lines(state, action))
+        return _LazyTable(
+            self.mdp.n_states, lambda state: _LazyTable(self.mdp.n_actions, lambda action: self._lines(state, action))
         )
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
@@ -165,7 +165,7 @@ class ModelEnv(Base):  # type: ignore[misc]  # unknown to the type checker
         return found
 
 
-class _Table(Mapping[int, Any]):
+class _LazyTable(Mapping[int, Any]):
     """Numbers 0 to ``size`` - 1 as keys, values made when asked for: the whole table is far larger than the model."""
 
     def __init__(self, size: int, make: Any) -> None:

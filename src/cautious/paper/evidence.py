@@ -24,7 +24,7 @@ QUICK = Scale(seeds=5, quick=True)
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """One claim of the paper: where it is, what it says (our words), what was found, and whether it holds.
 
     ``caveat`` says what the finding depends on, in plain words; ``numbers`` are those in ``found``, for machines. Where
@@ -63,7 +63,7 @@ class Part:
     alt: str
     draw: Callable[[Theme], Any]
     rows: tuple[Row, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[PaperClaim, ...]
     videos: tuple[Video, ...] = ()
 
 

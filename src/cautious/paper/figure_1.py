@@ -10,7 +10,7 @@ from cautious.arrays import Array, Indices
 from cautious.evaluation.evaluate import default_horizon
 from cautious.models.tabular import MDP
 from cautious.paper import maze_paths
-from cautious.paper.evidence import Claim, Part, Row, Scale
+from cautious.paper.evidence import PaperClaim, Part, Row, Scale
 from cautious.paper.maze_training import AVERSE, CAUTION, NEUTRAL, TRAJECTORIES
 from cautious.problem import Problem
 from cautious.report.canvas import LIGHT, Theme, new_figure, title
@@ -134,12 +134,12 @@ def staying(mdp: MDP, from_s: MDP, cautions: Sequence[float] = TRIED_CAUTIONS) -
     return None
 
 
-def claims(walks: Walks, *stays: Staying | None) -> tuple[Claim, ...]:
+def claims(walks: Walks, *stays: Staying | None) -> tuple[PaperClaim, ...]:
     """Whether the risk-averse policy avoids the dark cells and still reaches the goal."""
     return _avoids(walks), _reaches(walks, [one for one in stays if one is not None])
 
 
-def _avoids(walks: Walks) -> Claim:
+def _avoids(walks: Walks) -> PaperClaim:
     neutral, averse, more = (walks.mean(caution, DARK_SHARE) for caution in COMPARED_CAUTIONS)
     change = interval(walks.per_seed(CAUTION, DARK_SHARE) - walks.per_seed(0.0, DARK_SHARE))
     caveat = ""
@@ -149,7 +149,7 @@ def _avoids(walks: Walks) -> Claim:
             f"With caution {CAUTION:g} avoidance is not complete. The dark cells that are left are entered after "
             f"{late:g} moves (median; risk-neutral: {early:g}), where discounting has made them cheaper."
         )
-    return Claim(
+    return PaperClaim(
         place="Section 6.1, Figure 1",
         said=f"The risk-averse policy avoids the dark cells (we read: fewer paths enter one with caution {CAUTION:g}, "
         f"and below {100 * NEGLIGIBLE_SHARE:g} % with {MORE_CAUTION:g}).",
@@ -162,7 +162,7 @@ def _avoids(walks: Walks) -> Claim:
     )
 
 
-def _reaches(walks: Walks, stays: Sequence[Staying]) -> Claim:
+def _reaches(walks: Walks, stays: Sequence[Staying]) -> PaperClaim:
     neutral, averse, more = (walks.mean(caution, GOAL_SHARE) for caution in COMPARED_CAUTIONS)
     where = " and ".join(
         f"{one.caution:g} where the goal pays {'nothing' if one.goal_pays == 0 else f'{one.goal_pays:+g} a step'} "
@@ -175,7 +175,7 @@ def _reaches(walks: Walks, stays: Sequence[Staying]) -> Claim:
         f"It depends on the caution and on the rewards. Of the cautions tried ({tried}), the first with which the "
         f"agent stays among the light cells for ever is {where}."
     )
-    return Claim(
+    return PaperClaim(
         place="Section 6.1, Figure 1",
         said="The risk-averse policy still reaches the goal "
         f"(we read: in more than {100 * (1 - NEGLIGIBLE_SHARE):g} % of the paths).",

@@ -8,7 +8,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.models.tabular import MDP
-from cautious.paper.evidence import Claim, Part, Scale, Video
+from cautious.paper.evidence import PaperClaim, Part, Scale, Video
 from cautious.paper.maze_training import (
     ALGORITHM_2,
     ASCENT,
@@ -85,7 +85,7 @@ def compare_exactly(mdp: MDP, from_s: MDP) -> list[tuple[float, float]]:
     return [return_variance(from_s, solve(problem).require().policy) for problem in problems]
 
 
-def claims(training: Training, paying: Sequence[tuple[float, float]]) -> tuple[Claim, ...]:
+def claims(training: Training, paying: Sequence[tuple[float, float]]) -> tuple[PaperClaim, ...]:
     """Convergence of the objective, per method, then the mean and the variance; ``paying``: where the goal pays."""
     return (
         _converges(training, ALGORITHM_2, "Algorithm 2, on samples"),
@@ -96,7 +96,7 @@ def claims(training: Training, paying: Sequence[tuple[float, float]]) -> tuple[C
     )
 
 
-def _converges(training: Training, method: str, who: str) -> Claim:
+def _converges(training: Training, method: str, who: str) -> PaperClaim:
     best = training.optimum.objective
     at, gaps = training.table(method, AVERSE, "gap")
     gap, caveat = interval(gaps[:, -1]), ""
@@ -108,7 +108,7 @@ def _converges(training: Training, method: str, who: str) -> Claim:
         )
     elif at.size > 1:
         caveat = f"With {at[-2]:,.0f} samples it was {interval(gaps[:, -2])} below."
-    return Claim(
+    return PaperClaim(
         place=PLACE,
         said=f"The objective converges ({who}; we read: to within {100 * CONVERGED_SHARE:g} % of the global optimum).",
         found=f"After {training.samples:,} samples the objective is {gap} below the global optimum {best:.4g} "
@@ -120,12 +120,12 @@ def _converges(training: Training, method: str, who: str) -> Claim:
     )
 
 
-def _ascends(training: Training) -> Claim:
+def _ascends(training: Training) -> PaperClaim:
     best, ascent = training.optimum.objective, training.ascent
     chosen = ascent.rounds[ascent.chosen]
     gap, rounded = best - chosen.objective, best - chosen.rounded_objective
     lost = best - training.neutral_objective
-    return Claim(
+    return PaperClaim(
         place=PLACE,
         said="The objective converges (Algorithm 2 with a known model and exact inner solves; we read: to within "
         f"{100 * CONVERGED_SHARE:g} % of the global optimum).",
@@ -165,14 +165,14 @@ def _compared(training: Training, name: str) -> tuple[Compared, str, dict[str, A
     return found, " ".join(said), numbers
 
 
-def _comparable(training: Training) -> Claim:
+def _comparable(training: Training) -> PaperClaim:
     compared, said, numbers = _compared(training, "mean")
     share = {}
     for name in LEARNERS:
         neutral, averse = (training.last(name, policy, "exact mean") for policy in (NEUTRAL, AVERSE))
         share[name] = interval((averse - neutral) / abs(compared[name, "exact"][NEUTRAL].mean))
     decides = share[PLUG_IN]
-    return Claim(
+    return PaperClaim(
         place=PLACE,
         said="The risk-averse policy has a comparable mean return (we read: the exact means differ by less than "
         f"{100 * COMPARABLE_SHARE:g} % of the risk-neutral one, interval included; {PLUG_IN} decides).",
@@ -184,11 +184,11 @@ def _comparable(training: Training) -> Claim:
     )
 
 
-def _lower(training: Training, paying: Sequence[tuple[float, float]]) -> Claim:
+def _lower(training: Training, paying: Sequence[tuple[float, float]]) -> PaperClaim:
     compared, said, numbers = _compared(training, "variance")
     exact = {name: compared[name, "exact"] for name in LEARNERS}
     (mean, variance), (averse_mean, averse_variance) = paying
-    return Claim(
+    return PaperClaim(
         place=PLACE,
         said="The risk-averse policy has a lower variance of the return (we read: the paired difference lies below "
         f"zero, interval included, simulated and exact; {PLUG_IN} decides).",

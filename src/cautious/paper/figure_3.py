@@ -13,8 +13,8 @@ import numpy as np
 from cautious.arrays import Array, Mask
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.models.tabular import MDP
-from cautious.paper.evidence import Claim, Part, Row, Scale
-from cautious.paper.prior_study import PolicyValue, Prior, learning_curve, policy_value, solved
+from cautious.paper.evidence import PaperClaim, Part, Row, Scale
+from cautious.paper.prior_study import PolicyValue, StudiedPrior, learning_curve, policy_value, solved
 from cautious.planning import plan
 from cautious.report.canvas import Theme, new_figure, title
 from cautious.report.drawings import colour_scale, draw_time_bar, paint_cells
@@ -143,18 +143,18 @@ def avoidance(
     budgets = (SAMPLES_PER_PAIR * int(mdp.allowed.sum()),)
     run = {"prior": "prior", "method": PlugIn(prove=False), "budgets": budgets}
     jobs = [{**run, "caution": c, "seed": seed} for seed in seeds for c in (0.0, caution)]
-    found = run_jobs(learning_curve, Prior(mdp, {"prior": prior}), jobs, executor)
+    found = run_jobs(learning_curve, StudiedPrior(mdp, {"prior": prior}), jobs, executor)
     learned = [PolicyValue(*curve[1:, -1].tolist()) for curve in found]
     neutral, cautious = (policy_value(mdp, solved(mdp, prior, c).policy) for c in (0.0, caution))
     return Avoidance(neutral, cautious, tuple(zip(learned[::2], learned[1::2], strict=True)))
 
 
-def _avoids(mdp: MDP, prior: Array, scale: Scale, executor: Executor | None) -> Claim:
+def _avoids(mdp: MDP, prior: Array, scale: Scale, executor: Executor | None) -> PaperClaim:
     found = avoidance(mdp, prior, CAUTION, range(scale.seeds), executor)
     cost = np.zeros(mdp.shape)
     cost[dark_cells(mdp)] = -1.0
     least = policy_value(mdp, plan(mdp, cost).policy(mdp.n_actions)).dark_share
-    return Claim(
+    return PaperClaim(
         place="Section 6.2, Figure 3",
         said=(
             "With KL to the prior the policy avoids the dark block, the risk-neutral policy does not. (To avoid: less "
@@ -172,12 +172,12 @@ def _avoids(mdp: MDP, prior: Array, scale: Scale, executor: Executor | None) -> 
     )
 
 
-def _avoids_after_the_cause_is_gone(prior: Array, scale: Scale, executor: Executor | None) -> Claim:
+def _avoids_after_the_cause_is_gone(prior: Array, scale: Scale, executor: Executor | None) -> PaperClaim:
     """The paper's mouse: the electricity is off, and it still does not go there."""
     found = avoidance(drift(dark=LIGHT_REWARD), prior, CAUTION, range(scale.seeds), executor)
     mdp = drift()
     without, with_less = (_dark(mdp, drift_prior(MIXED_SHARE, dark), CAUTION) for dark in (LIGHT_REWARD, 0.0))
-    return Claim(
+    return PaperClaim(
         place="Section 6.2, the mouse",
         said="Past bad experience keeps working after its cause is gone, like the mouse that no longer eats.",
         found=(

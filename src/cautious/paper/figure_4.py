@@ -12,7 +12,7 @@ import numpy as np
 from cautious.arrays import Array
 from cautious.models.tabular import MDP
 from cautious.occupancy import uniform_policy
-from cautious.paper.evidence import Claim, Part, Row, Scale, Video
+from cautious.paper.evidence import PaperClaim, Part, Row, Scale, Video
 from cautious.paper.prior_study import (
     EARLY_SHARE,
     LEAST_LOOKS,
@@ -177,12 +177,12 @@ def _video(mdp: MDP, prior: Array, found: PriorStudy) -> Video:
     )
 
 
-def claims(found: PriorStudy) -> tuple[Claim, ...]:
+def claims(found: PriorStudy) -> tuple[PaperClaim, ...]:
     """All claims of the figure."""
     return faster(found), less_dark(found), other_learner(found)
 
 
-def faster(found: PriorStudy) -> Claim:
+def faster(found: PriorStudy) -> PaperClaim:
     """Whether the prior speeds up Algorithm 1: it reaches a common level sooner, and is better early on."""
     neutral = found.printed[0.0]
     speeds = _speeds(found, found.printed)
@@ -191,7 +191,7 @@ def faster(found: PriorStudy) -> Claim:
     caution = min(found.cautions)
     control = mean_gain(neutral, found.control, found.early)
     verdict = " The gain is due to what the prior knows." if control.high < gains[caution].low else ""
-    return Claim(
+    return PaperClaim(
         place="Section 6.2, Figure 4a",
         said="With the prior, Algorithm 1 learns faster.",
         found=f"{_times(found, speeds, 'Iterations')} Mean return over the first {found.early:,.0f} iterations, minus "
@@ -208,12 +208,12 @@ def faster(found: PriorStudy) -> Claim:
     )
 
 
-def less_dark(found: PriorStudy) -> Claim:
+def less_dark(found: PriorStudy) -> PaperClaim:
     """Whether the prior keeps Algorithm 1 out of dark cells, all along."""
     avoided = _avoided(found.printed, [part * found.size.samples for part in MOMENTS])
     best = " and ".join(f"{100 * found.optimum[c].dark_share:.1f} % (caution {c:g})" for c in found.cautions)
     control = dark_avoided(found.printed[0.0], found.control, found.early)
-    return Claim(
+    return PaperClaim(
         place="Section 6.2, Figure 4b",
         said="With the prior, less time is spent in unrewarding states.",
         found=f"Less than the neutral learner, in percentage points: {_moments(avoided, 'iterations')}.",
@@ -229,7 +229,7 @@ def less_dark(found: PriorStudy) -> Claim:
     )
 
 
-def other_learner(found: PriorStudy) -> Claim:
+def other_learner(found: PriorStudy) -> PaperClaim:
     """Whether both claims also hold for our learner: then they belong to the formulation."""
     speeds = _speeds(found, found.ours)
     avoided = _avoided(found.ours, found.size.budgets)
@@ -237,7 +237,7 @@ def other_learner(found: PriorStudy) -> Claim:
     shown = {at: avoided[at] for at in sorted({min(avoided), closest, max(avoided)})}
     ends, ending = _ends(found, found.ours, "samples")
     printed = compare_speed(found.printed[0.0], found.ours[0.0], found.level)
-    return Claim(
+    return PaperClaim(
         place="Section 6.2, Figure 4",
         of_paper=False,
         said=(

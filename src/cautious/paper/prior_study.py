@@ -136,14 +136,14 @@ def overtaken_at(first: LearningCurves, second: LearningCurves) -> float | None:
 
 
 @dataclass(frozen=True)
-class Prior:
+class StudiedPrior:
     """What the runs share: the model, and the priors (S, A) that the jobs name."""
 
     mdp: MDP
     priors: Mapping[str, Array]
 
 
-def learning_curve(shared: Prior, job: Job) -> Array:
+def learning_curve(shared: StudiedPrior, job: Job) -> Array:
     """Samples, expected return and dark share (3, k) of the policies of one run, or of a run for each budget.
 
     Algorithm 1 is looked at every so many iterations; our learner has a whole run for each number of samples, because
@@ -232,7 +232,7 @@ def study(
 ) -> PriorStudy:
     """Run everything."""
     even = np.full(mdp.shape, 1 / mdp.allowed.sum()) * mdp.allowed
-    shared = Prior(mdp, {"prior": prior, "even": even})
+    shared = StudiedPrior(mdp, {"prior": prior, "even": even})
     tuning = best_steps(shared, size, executor)
     everyone, early = (0.0, *cautions), int(EARLY_SHARE * size.samples)
     chosen = {"prior": "prior", "method": tuning.method, "samples": size.samples, "every": size.every}
@@ -257,7 +257,7 @@ def study(
     )
 
 
-def best_steps(shared: Prior, size: Size, executor: Executor | None = None) -> Tuning:
+def best_steps(shared: StudiedPrior, size: Size, executor: Executor | None = None) -> Tuning:
     """Of a small table of steps, without shifts, those with which the neutral learner earns most on average."""
     tried = [
         AlgorithmOne(multiplier_step=alpha, occupancy_step=beta, shift_reward=0.0, shift_risk=0.0)

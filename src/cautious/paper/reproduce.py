@@ -16,7 +16,7 @@ from typing import Any
 
 from cautious.errors import InputError
 from cautious.paper import figure_1, figure_2, figure_3, figure_4, theorems
-from cautious.paper.evidence import FULL, Claim, Part, Scale, claims_held
+from cautious.paper.evidence import FULL, PaperClaim, Part, Scale, claims_held
 from cautious.paper.videos import MISSING, can_film
 from cautious.regular_files import make_folder
 from cautious.report import pieces
@@ -177,12 +177,12 @@ def _overview(parts: Sequence[Part]) -> str:
     return f'<table class="stacked"><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>'
 
 
-def _verdict(claim: Claim) -> str:
+def _verdict(claim: PaperClaim) -> str:
     tone, word = VERDICTS[claim.holds]
     return f'<span class="badge {tone}">{word}</span>'
 
 
-def _claim(claim: Claim) -> str:
+def _claim(claim: PaperClaim) -> str:
     rows = [("Claim", claim.said), ("Found", claim.found)]
     rows += [("Depends on", claim.caveat)] if claim.caveat else []
     return f"<h3>{escape(claim.place)} {_verdict(claim)}</h3>\n{pieces.definitions(rows)}"

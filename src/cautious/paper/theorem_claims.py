@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from cautious.paper.duality_gap import TOLERANCE, GapCurve
-from cautious.paper.evidence import Claim
+from cautious.paper.evidence import PaperClaim
 from cautious.paper.theorem_study import ACTIONS, DISCOUNT, HORIZON_STATES, SUCCESSORS, Growth, TheoremStudy, slope
 from cautious.sweeps.statistics import Interval, interval
 
@@ -16,7 +16,7 @@ NEARLY_LINEAR_EXPONENT = 1.25
 FITTED_POINTS = 4
 
 
-def all_claims(found: TheoremStudy) -> tuple[Claim, ...]:
+def all_claims(found: TheoremStudy) -> tuple[PaperClaim, ...]:
     """In the order of the paper."""
     cautions = list(found.by_caution.values())
     return (
@@ -60,11 +60,11 @@ def ends(curves: Sequence[GapCurve], number: str) -> dict[str, Interval]:
     return {one.instance.name: one.across(number)[-1] for one in curves}
 
 
-def theorem_1(curves: Sequence[GapCurve]) -> Claim:
+def theorem_1(curves: Sequence[GapCurve]) -> PaperClaim:
     """The bound on the expected duality gap."""
     holds, (least, most) = bound_holds(curves, "gap", "bound"), looseness(curves, "gap", "bound")
     falls = rates(curves, "gap")
-    return Claim(
+    return PaperClaim(
         place="Theorem 1, duality gap",
         said="After T samples the expected duality gap is at most of the order of sqrt(|S||A| log(|S||A|) / T) "
         "(1 + c sigma) / (1 - gamma)^2.",
@@ -79,10 +79,10 @@ def theorem_1(curves: Sequence[GapCurve]) -> Claim:
     )
 
 
-def near_linear(growth: Growth, per_log: Interval, accuracy: float) -> Claim:
+def near_linear(growth: Growth, per_log: Interval, accuracy: float) -> PaperClaim:
     """Samples for a fixed accuracy against the number of pairs."""
     raw = growth.exponent
-    return Claim(
+    return PaperClaim(
         place="Theorems 1 and 2, sample complexity",
         said="The samples needed for a given accuracy grow near-linearly with |S||A|, up to a logarithm (we read: "
         f"after division by it, the exponent is at most {NEARLY_LINEAR_EXPONENT:g}, interval included).",
@@ -97,9 +97,9 @@ def near_linear(growth: Growth, per_log: Interval, accuracy: float) -> Claim:
     )
 
 
-def horizon_squared(horizon: Growth, samples: int) -> Claim:
+def horizon_squared(horizon: Growth, samples: int) -> PaperClaim:
     """The gap against the horizon."""
-    return Claim(
+    return PaperClaim(
         place="Theorem 1, horizon",
         said="At a fixed T the bound on the duality gap grows with the square of the horizon 1/(1 - gamma).",
         found=f"After {samples:,} samples the gap grows like the horizon to the power {horizon.exponent}, for horizons "
@@ -111,12 +111,12 @@ def horizon_squared(horizon: Growth, samples: int) -> Claim:
     )
 
 
-def suboptimality(curves: Sequence[GapCurve]) -> Claim:
+def suboptimality(curves: Sequence[GapCurve]) -> PaperClaim:
     """The objective of the average."""
     holds = bound_holds(curves, "suboptimality", "bound")
     above = float(np.mean(np.concatenate([np.ravel(one.numbers["suboptimality"] < 0) for one in curves])))
     average, policy = ends(curves, "suboptimality"), ends(curves, "policy_error")
-    return Claim(
+    return PaperClaim(
         place="Theorem 2, sub-optimality",
         said="The expected objective of the average is within epsilon of the optimum, epsilon being Theorem 1's bound.",
         found=f"{_verdict(curves, holds)} The loss at the largest T, in units of return: {_listed(average)}.",
@@ -132,10 +132,10 @@ def suboptimality(curves: Sequence[GapCurve]) -> Claim:
     )
 
 
-def violation(curves: Sequence[GapCurve]) -> Claim:
+def violation(curves: Sequence[GapCurve]) -> PaperClaim:
     """The flow of the average."""
     found, holds, numbers = _bounded(curves, "violation", "mean")
-    return Claim(
+    return PaperClaim(
         place="Theorem 2, constraint violation",
         said="The flow of the average is violated, in expectation, by at most (1 - gamma) epsilon / (1 + c sigma) in "
         "the 1-norm.",
@@ -147,11 +147,11 @@ def violation(curves: Sequence[GapCurve]) -> Claim:
     )
 
 
-def corollary_1(curves: Sequence[GapCurve]) -> Claim:
+def corollary_1(curves: Sequence[GapCurve]) -> PaperClaim:
     """The divergence of the average from the optimum."""
     found, holds, numbers = _bounded(curves, "divergence", "mean divergence")
     solved_to = np.format_float_scientific(TOLERANCE, trim="-", exp_digits=1)
-    return Claim(
+    return PaperClaim(
         place="Corollary 1",
         said="With the KL risk the expected divergence of the average from the optimum is at most epsilon / c.",
         found=found,
@@ -162,13 +162,13 @@ def corollary_1(curves: Sequence[GapCurve]) -> Claim:
     )
 
 
-def large_caution(curves: Sequence[GapCurve]) -> Claim:
+def large_caution(curves: Sequence[GapCurve]) -> PaperClaim:
     """The remark after Corollary 1, at a fixed number of samples."""
     last = {one.instance.problem.caution: one.numbers["divergence"][-1] for one in curves}
     falls = [interval(np.log(last[more] / last[c])) for c, more in pairwise(last)]
     means = ends(curves, "divergence")
     limits = {c: float(one.numbers["divergence_bound"][-1, 0]) for c, one in zip(last, curves, strict=True)}
-    return Claim(
+    return PaperClaim(
         place="Corollary 1, the remark after it",
         said="The divergence may be made small by a large caution c.",
         found=f"After {curves[0].samples[-1]:,} samples the divergence is {_listed(means)}. The bound epsilon / c: "

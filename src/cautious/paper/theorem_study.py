@@ -139,7 +139,7 @@ def gap_against_horizon(
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """How far to go.
 
     ``neutral``, ``kl``, ``peak``: the largest powers of ten of T. ``sizes`` and ``accuracy``: the numbers of states of
@@ -155,8 +155,8 @@ class Plan:
     horizon_samples: int
 
 
-FULL_PLAN = Plan(7.0, 6.0, 5.5, (10, 20, 40, 80), 0.5, (0.5, 0.7, 0.8, 0.9, 0.95, 0.98), 300_000)
-QUICK_PLAN = Plan(5.0, 4.5, 4.5, (10, 20, 40), 0.8, (0.5, 0.8, 0.95), 10_000)
+FULL_PLAN = StudyPlan(7.0, 6.0, 5.5, (10, 20, 40, 80), 0.5, (0.5, 0.7, 0.8, 0.9, 0.95, 0.98), 300_000)
+QUICK_PLAN = StudyPlan(5.0, 4.5, 4.5, (10, 20, 40), 0.8, (0.5, 0.8, 0.95), 10_000)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class TheoremStudy:
     growth: Growth
     per_log: Interval
     horizon: Growth
-    plan: Plan
+    plan: StudyPlan
     seeds: int
 
 

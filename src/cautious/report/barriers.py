@@ -124,12 +124,12 @@ class RiskFigure:
 
     @property
     def gain(self) -> str:
-        """More or less of what."""
+        """What a step towards safety brings, in words: more or less of it."""
         return f"{'more' if self.larger_is_safer else 'less'} {self.name}"
 
     @property
     def one_unit(self) -> str:
-        """What its price is the price of."""
+        """The unit that a price is for."""
         return "percentage point" if self.is_share else "unit of risk" if not self.is_barrier else "unit"
 
     def value(self, solution: Solution) -> float | None:

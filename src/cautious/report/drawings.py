@@ -13,7 +13,7 @@ from cautious.report.text_tables import busiest_states
 from cautious.report.words import scene_of, short, state_name, time_words
 from cautious.solution import Solution
 
-# with more cells, letters and arrows are smaller than a pen stroke
+# with more cells, letters and arrows are too small to read
 MAX_CELLS_WITH_ARROWS = 1600
 MIN_ARROW_PROBABILITY = 0.1
 COLOUR_DECADES = 4

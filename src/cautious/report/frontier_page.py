@@ -1,7 +1,7 @@
 """``write_overview``: the solutions of a frontier on one page, what each caution costs and buys, and where it changes
 what the policy does.
 
-Neighbouring cautions often have the same best policy: such a ``Run`` is one column of a table and one drawing.
+Neighbouring cautions often have the same best policy: such a ``CautionRange`` is one column of a table and one drawing.
 """
 
 import os
@@ -56,7 +56,7 @@ NOT_VISITED = "—"
 
 
 @dataclass(frozen=True)
-class Run:
+class CautionRange:
     """Solutions of neighbouring cautions with the same policy."""
 
     solutions: tuple[Solution, ...]
@@ -72,12 +72,12 @@ class Run:
         ends = [number(self.solutions[i].caution) for i in (0, -1)]
         return ends[0] if len(self.solutions) == 1 else f"{ends[0]} to {ends[1]}"
 
-    def points(self, figure: RiskFigure) -> list[trade_off.Point]:
+    def points(self, figure: RiskFigure) -> list[trade_off.TradeOffPoint]:
         """Return and risk of its cautions, where the risk is known."""
         return [here for one in self.solutions if (here := trade_off.point(one, figure)) is not None]
 
 
-def runs(solutions: Sequence[Solution]) -> list[Run]:
+def runs(solutions: Sequence[Solution]) -> list[CautionRange]:
     """The solutions, neighbours with the same policy grouped."""
     found: list[list[Solution]] = []
     for one in solutions:
@@ -85,7 +85,7 @@ def runs(solutions: Sequence[Solution]) -> list[Run]:
             found[-1].append(one)
         else:
             found.append([one])
-    return [Run(tuple(members)) for members in found]
+    return [CautionRange(tuple(members)) for members in found]
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def write_overview(
     write_bytes(path, pieces.document(title, "\n".join(part for part in parts if part)))
 
 
-def _header(solutions: Sequence[Solution], found: Sequence[Run], title: str, figure: RiskFigure) -> str:
+def _header(solutions: Sequence[Solution], found: Sequence[CautionRange], title: str, figure: RiskFigure) -> str:
     proved = sum(one.status is Status.SOLVED for one in solutions)
     verdict = "all proved best" if proved == len(solutions) else f"{proved} of {len(solutions)} proved best"
     verdict += " for the counted model" * is_logged(solutions[-1].mdp)
@@ -153,7 +153,7 @@ def _header(solutions: Sequence[Solution], found: Sequence[Run], title: str, fig
     return pieces.header(f"{title}: what caution costs and buys", verdict, answer, good=proved == len(solutions))
 
 
-def _answer(solutions: Sequence[Solution], found: Sequence[Run], figure: RiskFigure) -> str:
+def _answer(solutions: Sequence[Solution], found: Sequence[CautionRange], figure: RiskFigure) -> str:
     points = [point for run in found for point in run.points(figure)]
     if not points:
         return "No policy with a finite risk was found."
@@ -175,7 +175,7 @@ def _answer(solutions: Sequence[Solution], found: Sequence[Run], figure: RiskFig
     )
 
 
-def _prices(found: Sequence[Run], unit: str, figure: RiskFigure) -> str:
+def _prices(found: Sequence[CautionRange], unit: str, figure: RiskFigure) -> str:
     known = [points for run in found if (points := run.points(figure))]
     steps = [trade_off.Step(before[-1], after[0]) for before, after in pairwise(known)]
     if not steps:
@@ -201,7 +201,7 @@ def _prices(found: Sequence[Run], unit: str, figure: RiskFigure) -> str:
     )
 
 
-def _behaviours(found: Sequence[Run], pages: Mapping[float, str]) -> str:
+def _behaviours(found: Sequence[CautionRange], pages: Mapping[float, str]) -> str:
     drawn = spread_out(found, MAX_DRAWINGS)
     words = ["All are drawn on one scale."] if len(drawn) > 1 else []
     if len(drawn) < len(found):
@@ -211,7 +211,7 @@ def _behaviours(found: Sequence[Run], pages: Mapping[float, str]) -> str:
     return pieces.section("What the policies do", done, pieces.paragraphs([" ".join(words)]), pictures)
 
 
-def _choices_by_caution(found: Sequence[Run]) -> str:
+def _choices_by_caution(found: Sequence[CautionRange]) -> str:
     """What is done in each state, caution by caution."""
     done = choices(found)
     notes = ["Bold: another choice than before."] if done.changed else []
@@ -220,7 +220,7 @@ def _choices_by_caution(found: Sequence[Run]) -> str:
     return "\n".join([pieces.paragraphs([done.words]), pieces.table(done.table, done.changed), soft])
 
 
-def _behaviour(run: Run, among: Sequence[Solution], pages: Mapping[float, str]) -> str:
+def _behaviour(run: CautionRange, among: Sequence[Solution], pages: Mapping[float, str]) -> str:
     drawn = pieces.picture(
         lambda theme: plot_behaviour(run.first, among=among, theme=theme),
         f"Behaviour at caution {run.name}",
@@ -251,13 +251,13 @@ def _proofs(solutions: Sequence[Solution]) -> list[tuple[str, str]]:
     return [*rows, ("Time", f"{number(sum(one.seconds for one in solutions), 3)} s")]
 
 
-def spread_out(found: Sequence[Run], count: int) -> list[Run]:
+def spread_out(found: Sequence[CautionRange], count: int) -> list[CautionRange]:
     """At most ``count`` of them, evenly, both ends included."""
     places = np.unique(np.linspace(0, len(found) - 1, min(count, len(found))).round().astype(int))
     return [found[place] for place in places]
 
 
-def choices(found: Sequence[Run]) -> Choices:
+def choices(found: Sequence[CautionRange]) -> Choices:
     """What is done in the states where the caution changes it, and in those that are visited most."""
     shown = spread_out(found, MAX_COLUMNS)
     mdp = shown[0].first.mdp

@@ -22,7 +22,7 @@ MAX_NODES = 12
 # more arrows, and rarer ones, could not be told apart
 MIN_TRANSITION_PROBABILITY = 0.05
 MAX_ARROWS_PER_NODE = 3
-# the numbering of the states is an order people know: another one must be that much shorter
+# readers know the order of the states by number: another order must make the arrows shorter by this factor
 MAX_RELATIVE_LENGTH = 0.7
 BOX_LEFT, BOX_RIGHT, BOX_HALF_HEIGHT = 0.24, 0.76, 0.36
 

@@ -18,14 +18,14 @@ BINS = 60
 # what is beyond these shares on both sides is drawn at the ends
 DRAWN_SHARE = 1e-3
 MARKED_SHARES = (0.05, 0.95)
-# of the standard deviation: bounds of quantiles that are further apart are no picture
+# of the standard deviation: with bounds of quantiles that are further apart nothing is drawn
 LARGEST_RESOLUTION = 0.15
 # of the standard deviation: smaller errors are not mentioned
 SHOWN_SHARE = 1e-3
 
 
 def is_drawable(returns: ReturnDistribution | None) -> bool:
-    """Whether enough is told apart."""
+    """Whether its cells are narrow enough for a drawing."""
     return returns is not None and returns.resolution <= LARGEST_RESOLUTION * math.sqrt(returns.variance)
 
 
@@ -91,7 +91,7 @@ def percent_of(share: float) -> str:
 
 
 def return_words_of(returns: ReturnDistribution, level: float, unit: str) -> str:
-    """The same in a sentence."""
+    """Mean, deviation, quantiles and the mean of the worst returns, in sentences."""
     bounds = [returns.quantile(share) for share in (0.05, 0.5, 0.95)]
     low, high = returns.cvar(level)
     bounds.append((-high, -low))

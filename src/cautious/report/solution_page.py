@@ -1,4 +1,4 @@
-"""``write_report``: one self-contained HTML page about a Solution, for people who were not there.
+"""``write_report``: one self-contained HTML page about a Solution, for readers who did not run it.
 
 Each section is a function that returns HTML, or an empty text when it has nothing to say.
 """

@@ -41,7 +41,7 @@ MIN_RELATIVE_CHANGE = 1e-6
 
 
 @dataclass(frozen=True)
-class Point:
+class TradeOffPoint:
     """Return and risk of a caution; relative changes up to ``unsure`` may be an effect of the tolerance."""
 
     caution: float
@@ -54,8 +54,8 @@ class Point:
 class Step:
     """The step from one caution to a larger one."""
 
-    before: Point
-    after: Point
+    before: TradeOffPoint
+    after: TradeOffPoint
 
     @property
     def given_up(self) -> float:
@@ -78,14 +78,14 @@ class Step:
         return settled(before - after, unsure)
 
 
-def point(solution: Solution, figure: RiskFigure | None = None) -> Point | None:
+def point(solution: Solution, figure: RiskFigure | None = None) -> TradeOffPoint | None:
     """Return and risk of a solution, or the ``figure`` shown in its place; None when that is unknown or infinite."""
     risk = shown_risk(solution)
     if risk is None or not np.isfinite(risk) or not np.isfinite(solution.expected_return):
         return None
     if figure is not None and (shown := figure.point(solution)) is not None:
         risk = shown
-    return Point(solution.caution, shown_return(solution), risk, certain_change(solution))
+    return TradeOffPoint(solution.caution, shown_return(solution), risk, certain_change(solution))
 
 
 def certain_change(solution: Solution) -> float:
@@ -93,13 +93,13 @@ def certain_change(solution: Solution) -> float:
     return float(np.fmin(MIN_RELATIVE_CHANGE, solution.tolerance))
 
 
-def steps(points: Sequence[Point | None]) -> list[Step]:
+def steps(points: Sequence[TradeOffPoint | None]) -> list[Step]:
     """The steps between neighbouring points; unknown points are left out."""
     known = [one for one in points if one is not None]
     return [Step(before, after) for before, after in pairwise(known)]
 
 
-def steady(points: Sequence[Point]) -> list[Point]:
+def steady(points: Sequence[TradeOffPoint]) -> list[TradeOffPoint]:
     """The points, without changes below the tolerance, which a drawing would enlarge."""
     found = list(points[:1])
     for here in points[1:]:
@@ -123,7 +123,7 @@ def refusal(solution: Solution) -> str | None:
     return None
 
 
-def neighbours(solution: Solution) -> list[Point]:
+def neighbours(solution: Solution) -> list[TradeOffPoint]:
     """The best policies at half and at twice the caution, solved from this one, up to the first that takes too long.
 
     Only for solutions with a risk and without a ``refusal``.
@@ -171,11 +171,11 @@ class NeutralComparison:
         return "policy without limits" if is_neutral(self.solution) else "risk-neutral policy without limits"
 
     @property
-    def neutral_point(self) -> Point | None:
+    def neutral_point(self) -> TradeOffPoint | None:
         """The risk-neutral policy as a point of caution 0, where its risk is known and finite."""
         if self.neutral_risk is None or not np.isfinite(self.neutral_risk):
             return None
-        return Point(0.0, self.neutral_return, self.neutral_risk, certain_change(self.solution))
+        return TradeOffPoint(0.0, self.neutral_return, self.neutral_risk, certain_change(self.solution))
 
 
 def compare_with_neutral(solution: Solution, episodes: int = EPISODES, seed: int = 0) -> NeutralComparison:

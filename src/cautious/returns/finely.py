@@ -17,7 +17,7 @@ from cautious.returns.memory_policy import MemoryPolicy
 
 # bins in a standard deviation; cells of one step, and moves of cells in all of them
 BINS_IN_DEVIATION, MOST_CELLS, MOST_MOVES = 200.0, 3e6, 3e8
-# of these widths; then memory itself is too fine
+# widths that are tried; if all cost too much, the memory has too many nodes
 MOST_TRIES = 3
 # cells with less mass, at the ends of a row, are left out: together they are part of the stated error
 LEAST_MASS = 1e-17
@@ -28,7 +28,7 @@ NUMBERS_PER_CELL = 5
 def follow_finely(earnings: Earnings, policy: MemoryPolicy, deviation: float) -> ReturnDistribution | None:
     """The distribution of the return, whose standard deviation is known; the bins are as narrow as can be afforded.
 
-    None where no bins can be.
+    None where even wide bins cost too much.
     """
     width = max(deviation / BINS_IN_DEVIATION, 1e-12 * earnings.size, 1e-300)
     for _ in range(MOST_TRIES):
@@ -98,7 +98,7 @@ def _places(low: Indices, high: Indices) -> Indices:
 
 
 def _trimmed(mass: Array, low: Indices, high: Indices, place: Indices) -> tuple[Indices, Indices, Indices, float]:
-    """The rows without the cells at their ends that next to nothing came to; and how much that is."""
+    """The rows without cells of negligible mass at their ends; and that mass."""
     filled, used = np.flatnonzero(mass > LEAST_MASS), np.flatnonzero(high >= low)
     rows = used[np.searchsorted(place[used], filled, side="right") - 1]
     firsts = np.flatnonzero(np.diff(rows, prepend=-1))

@@ -29,7 +29,7 @@ def local_workers(count: int) -> Iterator[DaskWorkers]:
     """So many processes with one thread each, which listen on the loopback interface only and end with the context."""
     distributed = _distributed()
     with (
-        # what a worker has to say when it ends is said by the errors of tasks
+        # why a worker ended is reported by the errors of its tasks
         distributed.LocalCluster(
             n_workers=count,
             threads_per_worker=1,
@@ -74,7 +74,7 @@ def joined_workers(address: str) -> Iterator[DaskWorkers]:
 
 
 def _deaf_to_interrupts(distributed: Any) -> Any:
-    """Ctrl-C on a terminal reaches all of its processes; it is for the one that was called."""
+    """Ctrl-C on a terminal reaches all of its processes; only the calling one may act on it."""
 
     class Deaf(distributed.WorkerPlugin):  # type: ignore[misc]
         name = "deaf to interrupts"

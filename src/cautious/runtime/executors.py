@@ -112,7 +112,7 @@ class Workers:
         """
         if self._shared is None or self._shared.content[0] is not content:
             self._shared = _Shared(uuid.uuid4().hex, (content,), self.stopping)
-        run = _Run(self, function, self._shared, tasks)
+        run = _TaskRun(self, function, self._shared, tasks)
         try:
             yield from run.values(ordered)
         finally:
@@ -161,7 +161,7 @@ class _Job:
     future: "Future[Any] | None" = None
 
 
-class _Run:
+class _TaskRun:
     """One call of ``Workers.run``.
 
     ``open``: the jobs by number. Of these ``lost`` lost their worker and ``waiting`` wait for their worker's content,
@@ -250,7 +250,7 @@ class _Run:
         if job.future is not future:
             # an earlier attempt, given up meanwhile
             return
-        # what a pool raises after Ctrl-C, which reaches its processes as well, is nobody's fault
+        # what a pool raises after Ctrl-C, which reaches its processes as well, is no failure of a task
         self._check_stop()
         if job.supplies:
             self.supplied.discard(job.supplies)
@@ -280,7 +280,7 @@ class _Run:
         elif answer.kind == "missing" and answer.worker in self.supplied:
             self.waiting.append(job)
         elif answer.kind == "missing":
-            # nobody can choose where it goes: it may supply another worker, and this one will ask again
+            # the caller cannot choose the worker: it may supply another one, and this one will ask again
             job.supplies = answer.worker
             self.supplied.add(answer.worker)
             self._submit(job)

@@ -68,7 +68,7 @@ def walk_message(message: Message, solution: Solution, scenario: Scenario) -> by
     facts, arrays = walk_arrays(solution, scenario)
     facts |= {"type": "walk", "number": message.number, "side": message.side}
     if message.side != "map":
-        # a map of its own, which nobody asked to be solved
+        # the page has a map of its own, which has not been solved
         policy, d = tables(solution, message.statement.step)
         facts |= {
             "shape": list(policy.shape),
@@ -209,7 +209,7 @@ def error_message(asked: int | None, text: str) -> str:
 
 def export(what: str, statement: Statement, scenario: Scenario, solution: Solution) -> tuple[str, str, bytes]:
     """Name, media type and content of a file."""
-    # the writers of the library want a path; the only ones they get are made here
+    # the writers of the library need a path; all paths are made here, and none comes from a request
     with tempfile.TemporaryDirectory(prefix="cautious-studio-") as folder:
         if what == "report":
             path = Path(folder) / "report.html"

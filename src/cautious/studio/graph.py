@@ -10,7 +10,7 @@ from cautious.report.words import state_name
 from cautious.studio.scenario import Scenario
 
 MAX_NODES = 40
-# rarer moves, and those from states that hardly any walk sees, would only be lines
+# rarer transitions, and those from states that are hardly ever visited, are not drawn
 LEAST_CHANCE = 0.01
 LEAST_SHARE = 1e-9
 

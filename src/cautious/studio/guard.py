@@ -31,12 +31,12 @@ REFUSED = {
 
 
 def folder_of(token: str) -> str:
-    """The path below which everything lies; it follows from the token, and does not tell it."""
+    """The path below which everything lies; it is computed from the token, which cannot be computed from it."""
     return f"/{hashlib.sha256(b'folder ' + token.encode()).hexdigest()[:32]}/"
 
 
 class Guard:
-    """Wraps an application; everything it answers carries the headers that keep browsers strict."""
+    """Wraps an application; every answer carries headers that forbid browsers to load or embed other content."""
 
     def __init__(self, app: App, port: int, token: str) -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""What a page says: JSON in, checked statements out; every complaint names the field, what was found, what is allowed.
+"""What a page says: JSON in, checked statements out; every error names the field, what was found, what is allowed.
 
 A page states its whole problem in every message. A field that is not known is refused, like everywhere in this package;
 fields of a risk or of the pays that are left out have the defaults of their classes.

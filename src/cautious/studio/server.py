@@ -132,7 +132,7 @@ def listen(port: int) -> socket.socket:
 
 
 def address(studio: Studio, place: socket.socket) -> str:
-    """The one address that lets in."""
+    """The address with the token, without which every request is refused."""
     return f"http://{HOST}:{place.getsockname()[1]}/?token={studio.token}"
 
 

@@ -149,7 +149,7 @@ class Conversation:
         finally:
             self.race = None
             self.race_slots.release()
-        # whoever hears this may start another one
+        # a page that receives this may start another race
         for why in ends:
             await self._send(answers.pack_arrays(race.words("end", {"why": why}), {}))
 

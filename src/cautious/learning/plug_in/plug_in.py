@@ -49,7 +49,7 @@ FINAL_TOLERANCE = 1e-6
 EARLY_SHARE, EVEN_SHARE, DIRECTED_EVEN_SHARE = 0.5, 0.7, 0.2
 # the same share in the last stage, where there are enough samples to prove anything about all policies
 PROOF_EVEN_SHARE = 0.4
-# with fewer samples per pair in the last stage nothing worth having is proved about all policies
+# with fewer samples per pair in the last stage no useful bound over all policies is proved
 MIN_PROOF_SAMPLES_PER_PAIR = 200
 # with fewer samples per pair the policy is worth more than a closer statement about it; a larger trial gained little
 MIN_POLICY_SAMPLES_PER_PAIR, LARGEST_TRIAL_SHARE = 40, 0.4

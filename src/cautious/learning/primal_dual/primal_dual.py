@@ -48,7 +48,7 @@ class PrimalDual(Method):
     name = "primal-dual"
 
     def refusal(self, task: Task) -> str | None:
-        """Whether every risk can be followed."""
+        """Takes convex risks, Variance and CVaR; some policy must have a finite risk."""
         for _, risk in task.problem.terms:
             if not risk.convex:
                 return f"{risk.label} is not convex, and only Variance and CVaR are searched over their number"
@@ -173,12 +173,12 @@ class PrimalDualRun(Run):
     def point(self) -> Point:
         """The average occupancy, at this stage's numbers; their share of the risk is inside the payoffs.
 
-        The gap is what the critic thinks could be gained: an estimate.
+        The gap is an estimate: the gain by the values of the critic.
         """
         risk = self._convex_risk()
         worth = self._earned() - risk
         shown = NAN if self.task.scalars else risk / (self.task.caution or 1.0)
-        # the average is not quite in balance: its worth can exceed what any policy reaches
+        # the average does not satisfy the balance of flows exactly: its objective can exceed that of any policy
         gap = max(self._thought_optimum() - worth, 0.0) if not self.task.scalars else NAN
         return Point(self.draws.used, worth, shown, gap, self.sweeps.violation())
 

@@ -56,7 +56,7 @@ class Sweeps(Resumable):
         self.sweeps = min(MOST_SWEEPS, max(1, samples // max(1, self.pairs)), samples)
         self.seed = draws.kernel_seed()
         self._take_terms()
-        # a state whose pairs are all forbidden gets no row: ``update_occupancy`` keeps the learner away from it
+        # a state whose pairs are all forbidden gets no row: ``update_occupancy`` gives it no mass
         policy = self.usable_table / np.maximum(self.usable_table.sum(axis=1, keepdims=True), 1)
         with np.errstate(divide="ignore"):
             self.log_pi = np.log(policy).ravel()
@@ -71,7 +71,7 @@ class Sweeps(Resumable):
         self._w, self._n, self._inflow = np.empty(size), np.empty(size, dtype=np.int64), np.empty(n_states)
 
     def _take_terms(self) -> None:
-        """Divergences on pairs have their step in closed form; every other term is followed by its subgradient."""
+        """Divergences on pairs have their step in closed form; every other term enters by its subgradient."""
         scaled = [(w * (1 - self.task.discount) / self.scale, risk) for w, risk in self.task.problem.terms]
         closed: list[tuple[float, EntropicRisk]] = [(w, risk) for w, risk in scaled if _in_closed_form(risk)]
         self.tau = float(sum(w for w, _ in closed))
@@ -107,7 +107,7 @@ class Sweeps(Resumable):
         sampling.improve_policy(self.q, slope, self.usable, step, self.tau, *policy)
         horizon = 1 / (1 - self.task.discount)
         sampling.update_occupancy(self.usable, self.log_pi, self.x, weight, horizon, self.v, self.d, self.d_bar)
-        # the critic of this sweep was taught by the multipliers of the one before
+        # the critic of this sweep was computed from the multipliers of the one before
         self.q_bar += weight * (self.q - self.q_bar)
         self.v_bar += weight * (self.v - self.v_bar)
         self.sweep, self.used = self.sweep + 1, self.used + count
@@ -118,7 +118,7 @@ class Sweeps(Resumable):
         offset = sampling.uniform(self.seed, self.sweep)
         count = sampling.plan_samples(self.d, self.usable, EXPLORATION_SHARE, batch, offset, self._w, self._n)
         if count > batch:
-            # rounding gave one more than was asked for: the budget is a promise
+            # rounding gave one more than was asked for, and the budget must not be exceeded
             self._n[np.argmax(self._n)] -= 1
             count -= 1
         return count

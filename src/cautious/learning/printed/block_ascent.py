@@ -1,7 +1,7 @@
 """Algorithm 2 with a known model: both blocks are solved exactly.
 
-The paper promises a stationary point of a stand-in for the problem; ``ca.solve`` finds the global optimum of the
-problem itself, and this is here to be studied beside it. Corrections to the printed text: the centre of the mu step,
+The paper proves convergence to a stationary point of a surrogate; ``ca.solve`` finds the global optimum of the problem
+itself. This algorithm is here for comparison. Corrections to the printed text: the centre of the mu step,
 the newest mu in the d step, and the best iterate instead of a random one (which ``output="random"`` gives).
 """
 
@@ -31,8 +31,8 @@ MIN_RELATIVE_RISE = 1e-12
 class Round:
     """One round of Algorithm 2.
 
-    ``phi`` the stand-in, which never falls. ``stationarity`` the squared norms of its projected gradients in lam and in
-    mu (Theorem 3), projected on the directions that stay feasible. ``violation`` the flow's, in the 1-norm.
+    ``phi`` the surrogate, which never decreases. ``stationarity`` the squared norms of its projected gradients in lam
+    and in mu (Theorem 3), projected on the directions that stay feasible. ``violation`` the flow's, in the 1-norm.
     ``objective`` with the true variance; ``rounded_objective`` that of the most likely action in every state.
     """
 
@@ -61,7 +61,7 @@ def block_ascent(
 ) -> BlockAscent:
     """Algorithm 2 from the uniform policy, for a problem whose only risk is ``ca.Variance``.
 
-    ``coupling`` is the paper's M, by default caution * range^2 * pairs / 32. Stops when the stand-in does not rise.
+    ``coupling`` is the paper's M, by default caution * range^2 * pairs / 32. Stops when the surrogate no longer grows.
 
     Examples
     --------

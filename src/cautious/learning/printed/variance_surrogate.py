@@ -1,4 +1,4 @@
-"""The blockwise concave stand-in for the variance that Algorithm 2 climbs.
+"""The blockwise concave surrogate of the objective with a variance that Algorithm 2 maximises.
 
     Phi(d, mu) = <d, r>/(1-gamma) - c ( <d, r>^2 - 2 <mu, r> <d, r> + <mu, R> ) - M/2 |mu - d|^2
 

@@ -38,7 +38,7 @@ def affordable_paths(samples: int, discount: float) -> int:
 
 
 class Trial(Resumable):
-    """All paths walk together, one step per ``advance``.
+    """All paths are simulated together, one step per ``advance``.
 
     ``paths``: how many; ``end_states`` and ``end_rewards`` (n,) of their last pairs, the longest path first;
     ``visits`` (S, A) counts all pairs: their share estimates the occupancy.

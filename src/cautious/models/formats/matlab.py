@@ -1,7 +1,7 @@
 """Variables of MATLAB files of level 5, which ``save -v6`` and ``-v7`` write: arrays, sparse matrices, cells of these.
 
-SciPy's reader believes the tags of a file, and a damaged one ends the process. Here every tag, length and count is
-looked at before it is used, and nothing is unpacked beyond what the caller allows.
+SciPy's reader does not check the tags of a file, and a damaged one ends the process. Here every tag, length and count
+is checked before it is used, and nothing is unpacked beyond what the caller allows.
 
 A file is a header of 128 bytes and elements; an element is a tag (type and length), its contents, and zeros up to a
 multiple of eight bytes, or with contents of at most four bytes all of it in eight. An array is an element that holds

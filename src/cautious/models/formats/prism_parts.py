@@ -67,7 +67,7 @@ def _until(path: Path, lines: Iterator[tuple[int, str]]) -> list[tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Structure:
+class RewardStructure:
     """A reward structure: its name, and the files that hold its parts."""
 
     name: str
@@ -75,7 +75,7 @@ class Structure:
     transitions: Path | None
 
 
-def structures(path: Path, *, numbered: bool) -> list[Structure]:
+def structures(path: Path, *, numbered: bool) -> list[RewardStructure]:
     """The reward structures beside a ``.tra``: model.srew and model.trew, or model1.srew, model2.srew and so on."""
     pattern = re.compile(re.escape(path.stem) + r"([1-9]\d{0,3}|)\.[st]rew")
     matches = [pattern.fullmatch(part.name) for part in path.parent.glob(f"{glob.escape(path.stem)}*.[st]rew")]
@@ -89,7 +89,7 @@ def structures(path: Path, *, numbered: bool) -> list[Structure]:
         states, transitions = (part if exists(part) else None for part in parts)
         names = [_structure_name(part) for part in (states, transitions) if part]
         name = next((name for name in names if name), str(number or 1))
-        found.append(Structure(name, states, transitions))
+        found.append(RewardStructure(name, states, transitions))
     return found
 
 

@@ -5,7 +5,7 @@ objective times normaliser n / scale. ``weight`` of a term is caution * normalis
 
     Smooth    Entropy, KL:  u = weight (1 + log(x / n p)),   Quadratic:  u = weight/n (x - n p)
     Kinks     TotalVariation:  weight sum t  with  t - s = x - n p,  t, s >= 0;  multipliers weight - u of t and u of s
-    Transport on a graph:  length . flow in both directions, multipliers length -+ (f_tail - f_head)
+    TransportBlock on a graph:  length . flow in both directions, multipliers length -+ (f_tail - f_head)
     FeatureRows  barriers: slack = G y - floor,  slack * w = weight n;  worst: slack = top - G y,  sum w = weight
 """
 
@@ -57,7 +57,7 @@ class Kinks:
 
 
 @dataclass(frozen=True)
-class Transport:
+class TransportBlock:
     """A transport distance; flows along and against the edges at ``along`` and ``against``; ``demand`` is n q (S,)."""
 
     term: int
@@ -99,7 +99,7 @@ class Form:
     states: Indices
     smooth: tuple[Smooth, ...]
     kinks: tuple[Kinks, ...]
-    transport: Transport | None
+    transport: TransportBlock | None
     features: FeatureRows | None
     targets: Array
 
@@ -154,7 +154,7 @@ def formulate(problem: Problem, balance: Balance) -> Form:
         edges = edges_of(cast(GraphTransport, carried.risk).graph)
         along, against = _two_slices(size, edges.tail.size)
         weight = carried.weight * normaliser / scale
-        transport = Transport(carried.number, weight, amount * carried.risk.prior, edges, along, against)
+        transport = TransportBlock(carried.number, weight, amount * carried.risk.prior, edges, along, against)
         size = against.stop
     features = _features(problem, amount, normaliser / scale, size)
     targets = np.zeros(size) if features is None else np.concatenate([np.zeros(size), features.fixed])

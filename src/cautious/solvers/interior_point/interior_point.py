@@ -23,8 +23,15 @@ from cautious.risks.transport import EXACT_STATES, FLOW_PRECISION, GraphTranspor
 from cautious.solvers.balance import balance_of
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.candidates import joined
-from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transport, formulate
-from cautious.solvers.interior_point.newton_directions import Iterate, Newton, mix, near_barriers, sides, step_lengths
+from cautious.solvers.interior_point.barrier_program import Form, Kinks, TransportBlock, formulate
+from cautious.solvers.interior_point.newton_directions import (
+    BarrierIterate,
+    Newton,
+    mix,
+    near_barriers,
+    sides,
+    step_lengths,
+)
 from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS, System, edges_of
 from cautious.solvers.interior_point.sparse_cholesky import OutOfTime
 from cautious.solvers.interior_point.starting_points import KeptPoint, start
@@ -106,7 +113,7 @@ class InteriorPoint(Solver):
 
 def _run(problem: Problem, target: Target, form: Form, system: System, kept: KeptPoint) -> Iterator[Candidate]:
     try:
-        point: Iterate | None = kept.start(form, system) or start(problem, form, system)
+        point: BarrierIterate | None = kept.start(form, system) or start(problem, form, system)
     except OutOfTime:
         return
     shares, best, best_gap = list(PROPOSAL_SHARES), None, np.inf
@@ -144,7 +151,7 @@ def _run(problem: Problem, target: Target, form: Form, system: System, kept: Kep
         yield candidate(problem, form, best)
 
 
-def _table(problem: Problem, point: Iterate, form: Form) -> Array:
+def _table(problem: Problem, point: BarrierIterate, form: Form) -> Array:
     return np.asarray(spread_to(problem.active, point.primal[: form.reward.size] / form.amount))
 
 
@@ -177,7 +184,7 @@ def own_gap(form: Form, newton: Newton) -> float:
     """What the products and the residuals say the gap is, in the method's units."""
     point, end = newton.point, form.n_free
     gap = newton.product
-    opposite: list[Kinks | Transport] = [*form.kinks]
+    opposite: list[Kinks | TransportBlock] = [*form.kinks]
     if form.transport is not None:
         opposite.append(form.transport)
     for part in opposite:
@@ -191,7 +198,7 @@ def own_gap(form: Form, newton: Newton) -> float:
     return gap
 
 
-def advance(form: Form, newton: Newton) -> Iterate | None:
+def advance(form: Form, newton: Newton) -> BarrierIterate | None:
     """One predictor-corrector step; None when no progress is possible.
 
     A further correction (Gondzio) draws products that are far off towards the aim; as much of it is taken as lets the
@@ -242,7 +249,7 @@ def candidate(problem: Problem, form: Form, newton: Newton) -> Candidate:
     return Candidate(policy, Witness(v, cuts(problem, form, newton)), states=state_sums_of(occupancy), hints=hints)
 
 
-def _transport_hint(problem: Problem, transport: Transport, form: Form, newton: Newton) -> TransportHint:
+def _transport_hint(problem: Problem, transport: TransportBlock, form: Form, newton: Newton) -> TransportHint:
     """Flow and potentials of the point: the transport distance may prove its value with them, without a program."""
     risk = problem.parts.transports[0].risk
     n, edges, flows = problem.mdp.n_states, transport.edges, newton.point.primal / form.amount

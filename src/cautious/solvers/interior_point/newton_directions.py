@@ -16,7 +16,7 @@ import numpy as np
 
 from cautious._core import interior_steps as kernels
 from cautious.arrays import Array
-from cautious.solvers.interior_point.barrier_program import Form, Kinks, Transport
+from cautious.solvers.interior_point.barrier_program import Form, Kinks, TransportBlock
 from cautious.solvers.interior_point.newton_matrix import EMPTY, System, small_solution
 
 MAX_REFINEMENTS = 3
@@ -28,7 +28,7 @@ MAX_MULTIPLIER_RATIO = 5.0
 
 
 @dataclass
-class Iterate:
+class BarrierIterate:
     """Where the method is, or a step; ``top`` are the free tops of worst cases.
 
     ``reach`` of a direction is how far it can be gone until a variable, and until a multiplier, is zero.
@@ -45,16 +45,16 @@ class Iterate:
         """Whether the system could be solved."""
         return bool(np.isfinite(self.v.sum() + self.top.sum()))
 
-    def moved(self, step: "Iterate", along: float, along_dual: float) -> "Iterate":
+    def moved(self, step: "BarrierIterate", along: float, along_dual: float) -> "BarrierIterate":
         """This point plus a step, of two lengths."""
-        return Iterate(
+        return BarrierIterate(
             moved(self.primal, step.primal, along),
             moved(self.dual, step.dual, along_dual),
             moved(self.v, step.v, along_dual),
             moved(self.top, step.top, along),
         )
 
-    def draw(self, other: "Iterate", share: float, share_dual: float) -> None:
+    def draw(self, other: "BarrierIterate", share: float, share_dual: float) -> None:
         """Change another step to be these shares of the way from this one."""
         if share < 1:
             kernels.draw(self.primal, other.primal, share)
@@ -74,7 +74,7 @@ def moved(x: Array, change: Array, length: float) -> Array:
 class Newton:
     """The Newton system at a point, factored with the first ``direction`` that is asked for; more may be."""
 
-    def __init__(self, form: Form, system: System, point: Iterate) -> None:
+    def __init__(self, form: Form, system: System, point: BarrierIterate) -> None:
         self.form, self.system, self.point = form, system, point
         self.y, self.z = point.primal[: form.reward.size], point.dual[: form.reward.size]
         self.x, self.right = self._shortage()
@@ -158,15 +158,15 @@ class Newton:
             missing[self.system.n_states :] -= transport.demand + transport.edges.divergence(net, self.system.n_states)
         return x, missing
 
-    def blank(self, name: str) -> Iterate:
+    def blank(self, name: str) -> BarrierIterate:
         """A step to be filled in, the same for the same name."""
         sizes = (self.form.size, self.form.size, self.system.size, self.point.top.size)
         primal, dual, v, top = (self.system.room(f"{name}, {k}", size) for k, size in enumerate(sizes))
-        return Iterate(primal, dual, v, top)
+        return BarrierIterate(primal, dual, v, top)
 
     def direction(
-        self, wanted: Array, step: Iterate, rounds: int = MAX_REFINEMENTS, like: Iterate | None = None
-    ) -> Iterate:
+        self, wanted: Array, step: BarrierIterate, rounds: int = MAX_REFINEMENTS, like: BarrierIterate | None = None
+    ) -> BarrierIterate:
         """Fill in the step for which primal * change of dual + dual * change of primal = ``wanted``, in some rounds.
 
         ``like`` is another step of this point: what differs is solved for, and rounding errors are those of that.
@@ -198,7 +198,7 @@ class Newton:
         step.reach = min(along for along, _ in reach), min(along_dual for _, along_dual in reach)
         return step
 
-    def _begin(self, step: Iterate, like: Iterate | None) -> None:
+    def _begin(self, step: BarrierIterate, like: BarrierIterate | None) -> None:
         """Where refinement of a step starts: from nothing, or from another step."""
         step.v[:] = 0.0 if like is None else like.v
         step.top[:] = 0.0 if like is None else like.top
@@ -206,7 +206,7 @@ class Newton:
             part = self.form.features.slack
             step.dual[part] = 0.0 if like is None else like.dual[part]
 
-    def _solve(self, push: Array, lift: Array, wanted: Array, step: Iterate, rounds: int, anew: bool) -> Array:
+    def _solve(self, push: Array, lift: Array, wanted: Array, step: BarrierIterate, rounds: int, anew: bool) -> Array:
         """Fill in the changes of y, v, flows and features, refined until the flow balances; the shift of the slopes."""
         form, features = self.form, self.form.features
         slack_right, shift = self._feature_right(wanted), EMPTY
@@ -226,7 +226,7 @@ class Newton:
             step.primal[part] = (wanted[part] - self.point.primal[part] * step.dual[part]) / self.point.dual[part]
         return shift
 
-    def _ship(self, transport: Transport, wanted: Array, step: Iterate, missing: Array) -> None:
+    def _ship(self, transport: TransportBlock, wanted: Array, step: BarrierIterate, missing: Array) -> None:
         """Changes of the flows and of their multipliers for the present change of the potentials."""
         part, edges = slice(transport.along.start, transport.against.stop), transport.edges
         sides = self.point.primal[part], self.point.dual[part], wanted[part], step.primal[part], step.dual[part]
@@ -241,7 +241,7 @@ class Newton:
         residual = features.rows @ self.y - features.floors + features.tops @ self.point.top - slack
         return np.asarray(wanted[features.slack] / w - residual)
 
-    def _correct(self, missing: Array, slack_right: Array, step: Iterate) -> None:
+    def _correct(self, missing: Array, slack_right: Array, step: BarrierIterate) -> None:
         """Solve for the part of (v, w, top) that is still missing, and add it to the step."""
         features = self.form.features
         dv = self.system.factor.solve(missing) if self._factored else self._factor(missing)
@@ -260,13 +260,13 @@ class Newton:
         step.v += dv
 
 
-def sides(part: Kinks | Transport, *vectors: Array) -> list[Array]:
+def sides(part: Kinks | TransportBlock, *vectors: Array) -> list[Array]:
     """Both sides of a kink, or of all edges, in some vectors, one after the other."""
     ends = (part.above, part.below) if isinstance(part, Kinks) else (part.along, part.against)
     return [vector[end] for vector in vectors for end in ends]
 
 
-def near_barriers(form: Form, point: Iterate) -> Iterate:
+def near_barriers(form: Form, point: BarrierIterate) -> BarrierIterate:
     """Multipliers of barriers brought near what their slacks call for; the next step mends the dual equation."""
     if form.features is not None:
         part, fixed = form.features.slack, form.features.fixed
@@ -276,7 +276,7 @@ def near_barriers(form: Form, point: Iterate) -> Iterate:
     return point
 
 
-def step_lengths(form: Form, step: Iterate, share: float) -> tuple[float, float]:
+def step_lengths(form: Form, step: BarrierIterate, share: float) -> tuple[float, float]:
     """Step lengths: one for both sides where slopes depend on the occupancy; zero for a step that is no number."""
     if not step.finite:
         return 0.0, 0.0
@@ -284,7 +284,9 @@ def step_lengths(form: Form, step: Iterate, share: float) -> tuple[float, float]
     return (min(along, along_dual),) * 2 if form.bends else (along, along_dual)
 
 
-def mix(form: Form, point: Iterate, step: Iterate, other: Iterate, share: float) -> tuple[float, float]:
+def mix(
+    form: Form, point: BarrierIterate, step: BarrierIterate, other: BarrierIterate, share: float
+) -> tuple[float, float]:
     """Change ``other`` to what can be taken furthest on the way to it from a step; its lengths as in ``step_lengths``.
 
     Where slopes do not bend, both sides of it may be mixed differently.

@@ -20,7 +20,7 @@ from cautious.occupancy import occupancy_policy, policy_occupancy
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.solvers.interior_point.barrier_program import FeatureRows, Form
-from cautious.solvers.interior_point.newton_directions import Iterate, Newton, near_barriers, step_lengths
+from cautious.solvers.interior_point.newton_directions import BarrierIterate, Newton, near_barriers, step_lengths
 from cautious.solvers.interior_point.newton_matrix import System
 
 # the least entry and the least reduced cost, in units of the form
@@ -42,17 +42,17 @@ class KeptPoint:
 
     level: float = FIRST_KEPT_GAP
     form: Form | None = None
-    point: Iterate | None = None
+    point: BarrierIterate | None = None
 
     def wants(self, gap: float) -> bool:
         """Whether a point with this relative gap is to be kept."""
         return self.point is None and gap <= self.level
 
-    def keep(self, form: Form, point: Iterate) -> None:
+    def keep(self, form: Form, point: BarrierIterate) -> None:
         """Remember a point; nothing changes it later."""
         self.form, self.point = form, point
 
-    def start(self, form: Form, system: System) -> Iterate | None:
+    def start(self, form: Form, system: System) -> BarrierIterate | None:
         """The kept point, moved to another problem; None without one, or when it is too far away."""
         if self.point is None or self.form is None or self.form.size != form.size:
             return None
@@ -74,7 +74,7 @@ class KeptPoint:
         return None
 
 
-def _translated(old: Form, point: Iterate, form: Form, n_states: int) -> Iterate:
+def _translated(old: Form, point: BarrierIterate, form: Form, n_states: int) -> BarrierIterate:
     """A point in the units of another form; slopes of kinks, and potentials, keep their place between their ends."""
     ratio = old.scale / form.scale
     dual, v = point.dual * ratio, point.v * ratio
@@ -87,10 +87,10 @@ def _translated(old: Form, point: Iterate, form: Form, n_states: int) -> Iterate
         for part in (form.transport.along, form.transport.against):
             dual[part] = point.dual[part] * heavier
         v[n_states:] = point.v[n_states:] * heavier
-    return Iterate(point.primal.copy(), dual, v, point.top.copy())
+    return BarrierIterate(point.primal.copy(), dual, v, point.top.copy())
 
 
-def start(problem: Problem, form: Form, system: System) -> Iterate:
+def start(problem: Problem, form: Form, system: System) -> BarrierIterate:
     """Multipliers of a good plan for about the right slopes, and the behaviour that their reduced costs suggest."""
     policy = _prior_policy(problem)
     slope = np.zeros(form.reward.size)
@@ -118,7 +118,7 @@ def start(problem: Problem, form: Form, system: System) -> Iterate:
     if form.features is not None:
         part = form.features.slack
         primal[part], dual[part], top = _barriers(form.features, form, y)
-    return Iterate(primal, dual, v, top)
+    return BarrierIterate(primal, dual, v, top)
 
 
 def _prior_policy(problem: Problem) -> Array:

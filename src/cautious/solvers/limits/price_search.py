@@ -65,7 +65,7 @@ class PriceSearch(Solver):
 
 
 @dataclass
-class _Columns:
+class _MeasuredPolicies:
     """Occupancies (S, A) with their objectives (K,) and the measures (K, m) of the limits."""
 
     occupancies: list[Array] = field(default_factory=list)
@@ -83,7 +83,7 @@ class _PriceSearchRun:
         self.priced = [term for term in problem.parts.limits if not term.risk.linear]
         self.bounds = np.array([term.risk.bound for term in self.priced])
         self.scales = np.maximum(np.abs(self.bounds), 1e-3)
-        self.columns = _Columns()
+        self.columns = _MeasuredPolicies()
         self.start = target.start
         # of the best mixture so far
         self.value: float | None = None

@@ -15,7 +15,7 @@ from cautious.arrays import Array
 from cautious.models.encodings import EPS
 from cautious.models.horizons import TOTAL
 from cautious.planning import plan
-from cautious.returns.backward import Grid, Planned, plan_targets
+from cautious.returns.backward import Planned, TargetGrid, plan_targets
 from cautious.returns.earnings import Earnings
 from cautious.returns.forward import Followed, TimeOverError, follow
 from cautious.returns.grids import SAME_SUM, exact_grids, nodes_in_all, possible_sums, range_of_return, target_grids
@@ -198,7 +198,7 @@ class Search:
 
     def _affordable_grids(
         self, first: float, last: float, step: float, width: float, last_step: float
-    ) -> list[Grid] | None:
+    ) -> list[TargetGrid] | None:
         """Grids of this first step, or the finest that can be afforded; None if they are hardly finer than the last."""
         reach = width if self.earnings.mdp.horizon == TOTAL else math.inf
         while last_step / step >= LEAST_REFINEMENT and not self.over():
@@ -208,7 +208,7 @@ class Search:
             step *= 1.25
         return None
 
-    def _round(self, grids: list[Grid]) -> Bounds | None:
+    def _round(self, grids: list[TargetGrid]) -> Bounds | None:
         """Plan for the bound, and for a policy; follow the policy from the target that promises most."""
         self.snap = 0.0
         self.products += nodes_in_all(grids) * self.earnings.mdp.transitions.nnz
@@ -273,7 +273,7 @@ class Search:
         self.products += nodes_in_all(grids) * self.earnings.mdp.transitions.nnz
         return plan_targets(self.earnings, self.objective.utility(), grids, self.over, self.snap)
 
-    def _affordable(self, grids: list[Grid]) -> bool:
+    def _affordable(self, grids: list[TargetGrid]) -> bool:
         nodes, mdp = nodes_in_all(grids), self.earnings.mdp
         itemsize = np.min_scalar_type(mdp.n_actions).itemsize
         return (
@@ -371,7 +371,7 @@ def _mean_policy(earnings: Earnings) -> MemoryPolicy:
         actions = plan(mdp, earnings.rewards, allowed=earnings.allowed).actions
     else:
         actions = np.argmax(earnings.policy_after, axis=1)[None, :].repeat(earnings.n_steps, axis=0)
-    nowhere = Grid.even(0.0, 1.0, 1)
+    nowhere = TargetGrid.even(0.0, 1.0, 1)
     return MemoryPolicy(
         target=0.0,
         grids=(nowhere,) * (earnings.n_steps + 1),
