@@ -35,13 +35,12 @@ def whole_number(value: Any) -> int | None:
 class Numbered:
     """States and actions go by their numbers."""
 
-    def __init__(self, n_actions: int, origin: Any = None) -> None:
-        # with memory a state is observed as the state it is one of
-        self.n_actions, self.origin = n_actions, origin
+    def __init__(self, n_actions: int) -> None:
+        self.n_actions = n_actions
 
     def observation(self, state: int) -> int:
         """The number of the state."""
-        return state if self.origin is None else int(self.origin[state])
+        return state
 
     def action_number(self, answer: Any) -> int | None:
         """The number itself, if it is one."""

@@ -95,7 +95,6 @@ def write_report(
     *,
     problem: Problem | None = None,
     command: str | None = None,
-    seed: int = 0,
 ) -> None:
     """Write a page about a solution: the problem, the answer, the proof, drawings, how to reproduce it.
 
@@ -110,8 +109,6 @@ def write_report(
         other policies.
     command
         A shell command that reproduces the run, shown beside the code.
-    seed
-        Of the simulated episodes.
 
     Raises
     ------
@@ -122,7 +119,7 @@ def write_report(
     check_writable(path)
     known = solution if problem is None else _with_problem(solution, problem)
     with leaving_at_once():
-        comparison = compare_with_neutral(known, seed=seed) if known.mdp.known_transitions else None
+        comparison = compare_with_neutral(known) if known.mdp.known_transitions else None
         every_step, known = known, as_one_table(known)
         sections = [
             _header(known, comparison),

@@ -178,19 +178,19 @@ class NeutralComparison:
         return TradeOffPoint(0.0, self.neutral_return, self.neutral_risk, certain_change(self.solution))
 
 
-def compare_with_neutral(solution: Solution, episodes: int = EPISODES, seed: int = 0) -> NeutralComparison:
+def compare_with_neutral(solution: Solution, episodes: int = EPISODES) -> NeutralComparison:
     """Simulate the solution's policy and the best risk-neutral one, in the solution's model."""
     mdp = solution.mdp
     mdp.require_transitions("a comparison")
     horizon, shown = _episode_steps(mdp), as_one_table(solution)
     played = solution.policy if solution.memory_policy is None else solution
-    chosen = evaluate(mdp, played, episodes=episodes, horizon=horizon, seed=seed)
+    chosen = evaluate(mdp, played, episodes=episodes, horizon=horizon)
     if is_neutral(solution) and not solution.constraints:
         own = (shown.policy, solution.expected_return, shown_risk(solution), shown.occupancy)
         return NeutralComparison(shown, chosen, chosen, *own)
     policy = _neutral_policy(mdp)
     found = policy_occupancy(mdp, policy)
-    neutral = evaluate(mdp, policy, episodes=episodes, horizon=horizon, seed=seed)
+    neutral = evaluate(mdp, policy, episodes=episodes, horizon=horizon)
     earned = float(np.sum(found.pairs * mdp.rewards)) / mdp.normaliser
     risk = None
     if solution.problem is not None:
