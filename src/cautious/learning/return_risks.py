@@ -35,8 +35,8 @@ from cautious.learning.loop import LearningCallback, Loop
 from cautious.learning.method import Method
 from cautious.learning.plug_in.plug_in import PlugIn
 from cautious.learning.statements.confidence import CONFIDENCE, sample_mean_below
-from cautious.learning.task import Task, make_task
-from cautious.models.simulators import Simulator, TableSimulator
+from cautious.learning.task import Task, make_task, refuse_hidden_spread
+from cautious.models.simulators import Simulator
 from cautious.problem import Problem
 from cautious.risks.base import Risk, terms_of
 from cautious.risks.returns import ReturnBelow, ReturnCVaR, ReturnEntropic, ReturnEVaR, ReturnRisk, ReturnVariance
@@ -92,11 +92,7 @@ def learn_return_risk(
     weight, asked = terms[0]
     if len(terms) > 1 or not isinstance(asked, ReturnRisk):
         raise IncompatibleError(f"a risk of the return is learned alone, and not in a sum ({label})")
-    if isinstance(simulator, TableSimulator) and simulator.hides_spread:
-        raise IncompatibleError(
-            f"{label} looks at the spread of rewards, and this model only knows it through reward_square: its "
-            "simulator pays the averages; give rewards (S, A, S) or sparse (S*A, S)"
-        )
+    refuse_hidden_spread(simulator, label)
     whole = make_task(simulator, None, 0.0, samples, seed)
     caution = as_number("caution", caution, 0.0)
     of_return = asked.checked()

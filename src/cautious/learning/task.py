@@ -205,16 +205,22 @@ def make_task(simulator: Any, risk: Any, caution: float, samples: int, seed: int
     task = checked_task(simulator, risk, caution, samples, seed)
     if risk is not None and task.caution == 0:
         warnings.warn("caution is 0: the risk plays no part", CautiousWarning, stacklevel=3)
-    if task.scalars and isinstance(simulator, TableSimulator) and simulator.hides_spread:
-        raise IncompatibleError(
-            f"{task.scalars[0][1].label} looks at the spread of rewards, and this model only knows it through "
-            "reward_square: its simulator pays the averages; give rewards (S, A, S) or sparse (S*A, S)"
-        )
+    if task.scalars:
+        refuse_hidden_spread(simulator, task.scalars[0][1].label)
     if task.samples < task.pairs:
         raise InputError(
             f"samples is {task.samples}; each of the {task.pairs} state-action pairs must be tried at least once"
         )
     return task
+
+
+def refuse_hidden_spread(simulator: Simulator, label: str) -> None:
+    """Refuse a risk of the spread of rewards with the simulator of a model that pays averages."""
+    if isinstance(simulator, TableSimulator) and simulator.hides_spread:
+        raise IncompatibleError(
+            f"{label} looks at the spread of rewards, and this model only knows it through reward_square: its "
+            "simulator pays the averages; give rewards (S, A, S) or sparse (S*A, S)"
+        )
 
 
 def checked_task(simulator: Simulator, risk: Any, caution: float, samples: int, seed: int) -> Task:

@@ -418,6 +418,15 @@ class MDP:
         excess = self.reward_square - self.rewards**2
         return bool(np.any(excess > 1e-9 * np.maximum(1e-300, self.reward_square)))
 
+    def require_outcome_rewards(self, what: str) -> None:
+        """Refuse to compute the distribution of rewards where only their averages are known."""
+        if self.has_reward_spread:
+            raise IncompatibleError(
+                f"{what} needs the rewards of the outcomes: this model has rewards (S, A) whose reward_square shows a "
+                "spread; give rewards (S, A, S) or sparse (S*A, S). In a log, rows of the same state, action and next "
+                "state must pay the same"
+            )
+
     def outcome_expectation(self, function: Any) -> Array:
         """E[function(reward)] over the outcomes of each pair; (S, A). ``function`` works on arrays."""
         if self.outcome_rewards is None:

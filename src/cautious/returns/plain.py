@@ -42,11 +42,7 @@ def return_distribution(mdp: MDP, policy: Array, memory: MemoryPolicy | None = N
     """How the return of a policy (S, A) or (T, S, A) is distributed, or of one with ``memory``."""
     if mdp.horizon == AVERAGE:
         raise IncompatibleError('with horizon="average" no episode ends, and no return is distributed')
-    if mdp.has_reward_spread:
-        raise IncompatibleError(
-            "the distribution of the return needs the rewards of the outcomes: this model has rewards (S, A) whose "
-            "reward_square shows a spread; give rewards (S, A, S) or sparse (S*A, S)"
-        )
+    mdp.require_outcome_rewards("the distribution of the return")
     if memory is None:
         return PlainPolicy(mdp, policy).followed().returns
     earnings = earnings_of(mdp, memory.middle).with_steps(memory.n_steps)

@@ -55,6 +55,12 @@ class ReturnRisk(UnboundRisk):
     smooth = False
     needs_exponentials: ClassVar[bool] = False
 
+    @property
+    def label(self) -> str:
+        """The name, with its number if it has one."""
+        numbers = [repr(number) for number in vars(self).values()]
+        return type(self).__name__ + (f"({', '.join(numbers)})" if numbers else "")
+
     def bind(self, mdp: MDP) -> Risk:
         """The same, if the model has a return, and says how its rewards are drawn."""
         if mdp.horizon == AVERAGE:
@@ -62,12 +68,7 @@ class ReturnRisk(UnboundRisk):
                 f'{self.label} is a risk of what an episode earns, and with horizon="average" no episode ends; give a '
                 'number of steps, horizon="total", or a discount below 1'
             )
-        if mdp.has_reward_spread:
-            raise IncompatibleError(
-                f"{self.label} needs the rewards of the outcomes: this model has rewards (S, A) whose reward_square "
-                "shows a spread; give rewards (S, A, S) or sparse (S*A, S). In a log, rows of the same state, action "
-                "and next state must pay the same"
-            )
+        mdp.require_outcome_rewards(self.label)
         return BoundReturnRisk(self.checked())
 
     def checked(self) -> "ReturnRisk":
@@ -181,11 +182,6 @@ class ReturnCVaR(ReturnRisk):
     level: float
 
     @property
-    def label(self) -> str:
-        """The name and the level."""
-        return f"ReturnCVaR({self.level!r})"
-
-    @property
     def tail_level(self) -> float:
         """Its level."""
         return self.level
@@ -266,11 +262,6 @@ class ReturnEntropic(ReturnRisk):
     rate: float
 
     @property
-    def label(self) -> str:
-        """The name and the rate."""
-        return f"ReturnEntropic({self.rate!r})"
-
-    @property
     def exponent(self) -> float:
         """Its rate."""
         return self.rate
@@ -310,11 +301,6 @@ class ReturnEVaR(ReturnRisk):
     fields_in_files: ClassVar = {"level": "share"}
 
     level: float
-
-    @property
-    def label(self) -> str:
-        """The name and the level."""
-        return f"ReturnEVaR({self.level!r})"
 
     @property
     def tail_level(self) -> float:
@@ -373,11 +359,6 @@ class ReturnBelow(ReturnRisk):
     fields_in_files: ClassVar = {"threshold": "number"}
 
     threshold: float
-
-    @property
-    def label(self) -> str:
-        """The name and the threshold."""
-        return f"ReturnBelow({self.threshold!r})"
 
     def natural_caution(self, spread: float) -> float:
         """A chance has no unit."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from cautious.arrays import Array, Indices
 from cautious.checks import as_number, picked
-from cautious.errors import IncompatibleError, InputError
+from cautious.errors import InputError
 from cautious.models.encodings import EPS
 from cautious.models.tabular import MDP
 from cautious.risks.base import ScalarRisk, UnboundRisk, never
@@ -363,11 +363,6 @@ class CVaR(RewardRisk):
         """The shortfall in this model."""
         level = as_number("CVaR.level", self.level, 0, 1, open_ends=")")
         mdp.require_matrix("CVaR")
-        if mdp.has_reward_spread:
-            raise IncompatibleError(
-                "CVaR needs the rewards of the outcomes: this model has rewards (S, A) whose reward_square shows a "
-                "spread; give rewards (S, A, S) or sparse (S*A, S). In a log, rows of the same state, action and next "
-                "state must pay the same"
-            )
+        mdp.require_outcome_rewards("CVaR")
         paid: Any = mdp.rewards[mdp.allowed] if mdp.outcome_rewards is None else mdp.outcome_rewards
         return Shortfall(mdp, level, np.unique(-paid))
