@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cautious.arrays import Array, Mask
-from cautious.errors import InputError, MemoryLimitError, shown
+from cautious.errors import IncompatibleError, InputError, MemoryLimitError, shown
 
 SUM_TOLERANCE = 1e-9
 FLOAT32_SUM_TOLERANCE = 1e-5
@@ -211,6 +211,12 @@ def check_word(name: str, value: Any) -> None:
         raise InputError(
             f"{name} must be a text of one line with at most {LONGEST_WORD} characters, found {shown(value)}"
         )
+
+
+def check_callback(callback: object) -> None:
+    """Refuse what cannot be called; None is no callback."""
+    if callback is not None and not callable(callback):
+        raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
 
 
 def is_listable(value: Any) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 from cautious.arrays import Array, Indices
 from cautious.checks import as_array, as_number, as_seed, first_bad
 from cautious.errors import InputError, shown
+from cautious.models.scene import named_states
 from cautious.models.tabular import MDP, Memory
 from cautious.returns.memory_policy import MemoryPolicy
 
@@ -92,13 +93,7 @@ def observed_states(mdp: MDP, observation: Any) -> Indices:
     """State numbers of an observation, or of an array of them, given by number or by name; the shape is kept."""
     items = as_array("observation", observation)
     if items.dtype.kind == "U":
-        if mdp.state_names is None:
-            raise InputError(f"observation is {shown(observation)}, but this model has no state names")
-        number = {name: state for state, name in enumerate(mdp.state_names)}
-        for name in items.ravel().tolist():
-            if name not in number:
-                raise InputError(f"observation names the state {name!r}, which this model does not have")
-        return np.array([number[name] for name in items.ravel().tolist()], dtype=np.int64).reshape(items.shape)
+        return named_states("observation", items.ravel().tolist(), mdp.state_names).reshape(items.shape)
     if not np.issubdtype(items.dtype, np.integer):
         raise InputError(f"observation must hold state numbers or names, found {shown(observation)}")
     bad = (items < 0) | (items >= mdp.n_states)

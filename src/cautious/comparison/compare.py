@@ -10,7 +10,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.certificate.policy_evaluation import evaluate_policy
-from cautious.checks import as_count, as_number, as_seed, did_you_mean
+from cautious.checks import as_count, as_number, as_seed, check_callback, did_you_mean
 from cautious.comparison.results import OURS, YOURS, Comparison, ComparisonRow
 from cautious.errors import CautiousError, IncompatibleError, InputError, shown
 from cautious.evaluation.agents import Agent, agent_table
@@ -100,8 +100,7 @@ def compare(
     problem.mdp.require_transitions("ca.compare")
     limit = as_number("time_limit_seconds", time_limit_seconds, 0.0, open_ends="(")
     request = Request(tolerance, limit, threads=1).check()
-    if callback is not None and not callable(callback):
-        raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
+    check_callback(callback)
     budget = None if samples is None else as_count("samples", samples)
     given = {} if policies is None else _tables(problem, policies)
     wanted = [] if given and methods is not None and not methods else _wanted(problem, methods, budget)

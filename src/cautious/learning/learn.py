@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 
 from threadpoolctl import threadpool_limits
 
-from cautious.checks import as_flag, as_number
+from cautious.checks import as_flag, as_number, check_callback
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.learning.learned_solution import learned_solution
 from cautious.learning.loop import LearningCallback, Loop
@@ -115,8 +115,7 @@ def learn(
             return learn_from_log(simulator, risk, caution, seed, robust)
     if not robust:
         raise IncompatibleError("robust is for logs: samples are drawn of every pair of a simulator; leave it out")
-    if callback is not None and not callable(callback):
-        raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
+    check_callback(callback)
     checked_executor(executor)
     limit = call_timeout_seconds
     if limit is not None:

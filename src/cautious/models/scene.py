@@ -57,7 +57,7 @@ def state_indices(name: str, states: Any, n_states: int, state_names: Sequence[s
         check_shape(name, items, (n_states,), "(S,), a mask of states")
         return np.flatnonzero(items).astype(np.int64)
     if items.dtype.kind in "US":
-        return _named_states(name, [str(item) for item in np.ravel(items)], state_names)
+        return np.unique(named_states(name, np.ravel(items).tolist(), state_names))
     if not np.issubdtype(items.dtype, np.integer):
         raise InputError(
             f"{name} must hold state indices, a mask or state names, found {shown(states)} (dtype {items.dtype})"
@@ -70,17 +70,19 @@ def state_indices(name: str, states: Any, n_states: int, state_names: Sequence[s
     return np.flatnonzero(np.bincount(flat, minlength=n_states))  # a tenth of the time of sorting
 
 
-def _named_states(name: str, labels: list[str], state_names: Sequence[str] | None) -> Indices:
-    if state_names is None:
-        raise InputError(f"{name} names the state {shown(labels[0])}, but this model has no state names")
-    numbers = {label: index for index, label in enumerate(state_names)}
+def named_states(name: str, labels: list[Any], state_names: Sequence[str] | None) -> Indices:
+    """The number of the state of each label."""
+    labels = [str(label) for label in labels]
+    numbers = {label: index for index, label in enumerate(state_names or ())}
     for label in labels:
+        if state_names is None:
+            raise InputError(f"{name} names the state {shown(label)}, but this model has no state names")
         if label not in numbers:
             more = "" if len(state_names) <= NAMES_SHOWN else f" and {len(state_names) - NAMES_SHOWN:,} more"
             known = f"; it has {', '.join(map(shown, state_names[:NAMES_SHOWN]))}{more}"
             hint = did_you_mean(label, state_names) or known
             raise InputError(f"{name} names the state {shown(label)}, which this model does not have{hint}")
-    return np.unique(np.array([numbers[label] for label in labels], dtype=np.int64))
+    return np.array([numbers[label] for label in labels], dtype=np.int64)
 
 
 @dataclass(frozen=True)

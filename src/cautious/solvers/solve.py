@@ -7,7 +7,7 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-from cautious.checks import as_count, as_flag, as_number, as_seed
+from cautious.checks import as_count, as_flag, as_number, as_seed, check_callback
 from cautious.errors import IncompatibleError
 from cautious.problem import Problem
 from cautious.runtime.clock import Clock
@@ -44,8 +44,7 @@ class Request:
         as_seed(self.seed)
         as_flag("deterministic", self.deterministic)
         as_flag("memory", self.memory)
-        if self.callback is not None and not callable(self.callback):
-            raise IncompatibleError(f"callback must be callable or None, found {type(self.callback).__name__}")
+        check_callback(self.callback)
         if self.time_limit_seconds is not None:
             as_number("time_limit_seconds", self.time_limit_seconds, 0.0, open_ends="(")
         if self.threads is not None:

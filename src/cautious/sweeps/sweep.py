@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cautious.checks import as_count, as_flag, as_number, as_seed, did_you_mean, is_listable
+from cautious.checks import as_count, as_flag, as_number, as_seed, check_callback, did_you_mean, is_listable
 from cautious.errors import IncompatibleError, InputError, shown
 from cautious.learning.learn import DEFAULT_SAMPLES
 from cautious.learning.method import Method
@@ -106,8 +106,7 @@ def sweep(
         numbers = list(range(as_count("seeds", seeds, high=MOST_RUNS)))
     else:
         numbers = _several("seeds", seeds, lambda _, one: as_seed(one))
-    if callback is not None and not callable(callback):
-        raise IncompatibleError(f"callback must be callable or None, found {type(callback).__name__}")
+    check_callback(callback)
     limit = np.inf
     if run_timeout_seconds is not None:
         limit = as_number("run_timeout_seconds", run_timeout_seconds, 0.0, open_ends="(")
