@@ -10,7 +10,7 @@ from cautious.runtime.clock import Clock
 from cautious.solvers.balance import balance_of
 from cautious.solvers.base import Target, run
 from cautious.solvers.choose import SOLVERS, choose
-from cautious.solvers.conic.flow_rows import flow_rows
+from cautious.solvers.conic.cone_program import flow_rows
 from random_models import random_model, random_policy
 
 GAP = 1e-6

@@ -29,7 +29,7 @@ from cautious.models.horizons import TOTAL
 from cautious.models.tabular import MDP
 from cautious.risks.epigraph import Epigraph
 from cautious.runtime.clock import Clock
-from cautious.solvers.conic.flow_rows import flow_rows
+from cautious.solvers.balance import balance_of
 
 # of the gap and of the constraints, relative
 DEFAULT_PRECISION = 1e-10
@@ -224,3 +224,12 @@ def _is_entangled(mdp: MDP) -> bool:
     place[order] = np.arange(mdp.n_states)
     entries = sp.coo_array(chain)
     return bool(np.mean(np.abs(place[entries.row] - place[entries.col])) > 0.1 * mdp.n_states)
+
+
+def flow_rows(mdp: MDP, active: Mask) -> tuple[sp.csr_array, Array]:
+    """Equations  rows d = right  for d at the active pairs, in the order of the mask (S, A) or (T, S, A)."""
+    balance, pairs = balance_of(mdp, active), np.flatnonzero(active)
+    states, n = np.flatnonzero(states_of(active)), pairs.size
+    leaving = sp.csr_array((np.ones(n), (pairs // mdp.n_actions, np.arange(n))), (balance.inflow.size, n))
+    flow = sp.csr_array(leaving - balance.discount * balance.rows[pairs].T)
+    return sp.csr_array(flow[states]), balance.inflow.ravel()[states]
