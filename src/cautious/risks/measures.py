@@ -120,8 +120,28 @@ def parts_of(measure: LinearMeasure) -> tuple[tuple[float, LinearMeasure], ...]:
     return measure.terms if isinstance(measure, Combination) else ((1.0, measure),)
 
 
+class NamedMeasure(LinearMeasure):
+    """A measure with a ``name``, which may be empty, and of ``states``, if it is one of states."""
+
+    name: str
+    states: Any = ()
+
+    def __post_init__(self) -> None:
+        check_word(f"{type(self).__name__}.name", self.name)
+
+    @property
+    def label(self) -> str:
+        """With its name, or with the states where they are few and named."""
+        kind = type(self).__name__
+        if self.name:
+            return f"{kind}({self.name})"
+        names = [self.states] if isinstance(self.states, str) else self.states
+        few = isinstance(names, Sequence) and len(names) <= 3 and all(isinstance(name, str) for name in names)
+        return f"{kind}({', '.join(names)})" if few and names else kind
+
+
 @dataclass(frozen=True, eq=False)
-class Exposure(LinearMeasure):
+class Exposure(NamedMeasure):
     """The share of discounted time in ``states``: indices, a mask, or state names.
 
     ``name`` is what messages, tables and pages call the states.
@@ -141,21 +161,13 @@ class Exposure(LinearMeasure):
     states: Any
     name: str = ""
 
-    def __post_init__(self) -> None:
-        check_word("Exposure.name", self.name)
-
-    @property
-    def label(self) -> str:
-        """With its name, or with the states where they are few and named."""
-        return f"Exposure({self.name})" if self.name else _with_states("Exposure", self.states)
-
     def feature(self, mdp: MDP) -> sp.csr_array:
         """One on all pairs of the states."""
         return indicators(mdp, [mdp.state_indices("Exposure.states", self.states)])
 
 
 @dataclass(frozen=True, eq=False)
-class Return(LinearMeasure):
+class Return(NamedMeasure):
     """The expected discounted return of another reward table: (S, A), or (S, A, S) by outcome.
 
     ``name`` is what messages, tables and pages call it, such as "orders served".
@@ -176,14 +188,6 @@ class Return(LinearMeasure):
     rewards: Any
     name: str = ""
     is_return = is_sum = True
-
-    def __post_init__(self) -> None:
-        check_word("Return.name", self.name)
-
-    @property
-    def label(self) -> str:
-        """With its name."""
-        return f"Return({self.name})" if self.name else "Return"
 
     def table(self, mdp: MDP) -> Array:
         """The expected rewards."""
@@ -216,7 +220,7 @@ class Return(LinearMeasure):
 
 
 @dataclass(frozen=True, eq=False)
-class Reach(LinearMeasure):
+class Reach(NamedMeasure):
     """The probability of ever entering ``states``: indices, a mask, or state names.
 
     Needs ``horizon="total"``, or a number of steps and discount 1. Every state from the first one on counts, with that
@@ -240,14 +244,6 @@ class Reach(LinearMeasure):
     states: Any
     name: str = ""
     is_sum = True
-
-    def __post_init__(self) -> None:
-        check_word("Reach.name", self.name)
-
-    @property
-    def label(self) -> str:
-        """With its name, or with the states where they are few and named."""
-        return f"Reach({self.name})" if self.name else _with_states("Reach", self.states)
 
     def row(self, mdp: MDP) -> sp.csr_array:
         """As in any model: a model with memory knows the states by another name."""
@@ -340,10 +336,3 @@ def _refuse_paid_ends(mdp: MDP, table: Array) -> None:
             f"Return.rewards pays {table[state, action]:g} in {mdp.state_label(state)}, which is an end of the model, "
             "for ever; pay on the way there"
         )
-
-
-def _with_states(kind: str, states: Any) -> str:
-    """The name of a measure with its states, where they are few and named."""
-    names = [states] if isinstance(states, str) else states
-    few = isinstance(names, Sequence) and len(names) <= 3 and all(isinstance(name, str) for name in names)
-    return f"{kind}({', '.join(names)})" if few and names else kind
