@@ -100,7 +100,7 @@ def sweep(
     """
     subjects = _subjects(problems, risk)
     chosen = _methods(methods)
-    everyone = _cautions(cautions, problems, subjects, risk)
+    everyone = _cautions(cautions, subjects, risk)
     budgets = _several("samples", samples, as_count)
     if isinstance(seeds, int | np.integer):
         numbers = list(range(as_count("seeds", seeds, high=MOST_RUNS)))
@@ -214,7 +214,7 @@ def _methods(given: Any) -> dict[str, str | Method | Learner]:
 
 
 def _cautions(
-    given: Iterable[float] | None, problems: Any, subjects: Mapping[str, Subject], risk: Risk | None
+    given: Iterable[float] | None, subjects: Mapping[str, Subject], risk: Risk | None
 ) -> dict[str, list[float]]:
     """The cautions of each problem."""
     if given is not None:

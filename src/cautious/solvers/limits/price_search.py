@@ -222,7 +222,7 @@ class _PriceSearchRun:
             return Candidate(policy, witness, states=states)
         if outcome.conflict is not None:
             return Candidate(policy, conflict=outcome.conflict, states=states)
-        return Candidate(policy, conflict=self._conflict(prices, witness), states=states)
+        return Candidate(policy, conflict=self._conflict(witness), states=states)
 
     def _witness(self, prices: Array, outcome: Outcome, rewarded: bool) -> Witness | None:
         """The lines of the priced problem as lines of the terms of this problem."""
@@ -246,8 +246,8 @@ class _PriceSearchRun:
             cuts.append(LimitWitness(price, lines))
         return Witness(outcome.witness.multipliers, tuple(cuts), outcome.witness.rest)
 
-    def _conflict(self, prices: Array, witness: Witness | None) -> Conflict | None:
-        """The prices of all limits as weights that cannot all be met."""
+    def _conflict(self, witness: Witness | None) -> Conflict | None:
+        """The prices of all limits as weights of requirements that cannot all be met."""
         if witness is None:
             return None
         weights = []
