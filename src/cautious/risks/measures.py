@@ -30,12 +30,10 @@ MAX_REMEMBERED_SETS = 3
 class LinearMeasure(UnboundRisk):
     """A number that is linear in the occupancy; write ``feature``.
 
-    ``is_return``: the row is the ``table`` over 1 - discount. ``is_sum``: it is added up over the steps, as a return
-    is, and is no share of time.
+    ``is_sum``: it is added up over the steps, as a return is, and is no share of time.
     """
 
     smooth = False
-    is_return: ClassVar[bool] = False
     is_sum: ClassVar[bool] = False
 
     @abstractmethod
@@ -187,7 +185,7 @@ class Return(NamedMeasure):
 
     rewards: Any
     name: str = ""
-    is_return = is_sum = True
+    is_sum = True
 
     def table(self, mdp: MDP) -> Array:
         """The expected rewards."""
