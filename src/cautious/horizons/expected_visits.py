@@ -24,6 +24,8 @@ STEPS_PRECISION = 1e-3
 MAX_SHORTFALL = 0.5
 
 
+# of a policy that hardly ever ends the numbers of steps overflow, and what is not finite bounds no error
+@np.errstate(all="ignore")
 def expected_visits(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array | None = None) -> PolicyOccupancy:
     """The visits (S, A) of a checked policy (S, A) until the end, solved until ``error`` is at most ``accuracy``.
 

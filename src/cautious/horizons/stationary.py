@@ -25,12 +25,11 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
 from cautious.arrays import Array, Indices, Mask
 from cautious.horizons.recurrence import closed_classes, uniform_on
 from cautious.horizons.visits import PolicyOccupancy
-from cautious.models.chains import Chain, balance_factors, chain_of, factors_are_cheap
+from cautious.models.chains import Chain, Factors, balance_factors, chain_of, factors_are_cheap
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.tabular import MDP
 
@@ -238,9 +237,9 @@ class _Rates:
         data = moves.data * np.repeat(1 / self.leaving, np.diff(moves.indptr))
         return Chain(read_only_view(moves.indptr), read_only_view(moves.indices), read_only_view(data))
 
-    _direct: spla.SuperLU | None = None
+    _direct: Factors | None = None
 
-    def _factors(self) -> spla.SuperLU:
+    def _factors(self) -> Factors:
         return balance_factors(self.leaving, self.others)
 
 

@@ -8,7 +8,7 @@ Without discount, chains whose states are hardly ever entered again are solved b
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg as sla
@@ -38,11 +38,30 @@ def factors_are_cheap(mdp: MDP) -> bool:
     return int(widest_level(mdp.transitions.indptr, mdp.transitions.indices, mdp.n_states)) <= MAX_CHEAP_WIDTH
 
 
-def balance_factors(leaving: Array, others: sp.csr_array) -> spla.SuperLU:
+class SingularFactors:
+    """In place of factors of a matrix that rounding, or numbers that are not finite, make singular: no solutions."""
+
+    def solve(self, right: Array, trans: str = "N") -> Array:
+        """Not a number everywhere, which callers must expect of factors that are hardly regular as well."""
+        return np.full(right.shape, np.nan)
+
+
+Factors: TypeAlias = spla.SuperLU | SingularFactors
+
+
+def factors_of(matrix: sp.csc_array, **options: Any) -> Factors:
+    """Factors of a sparse matrix; SciPy raises an error of its own where it is singular in floating point."""
+    try:
+        return spla.splu(matrix, **options)
+    except RuntimeError:
+        return SingularFactors()
+
+
+def balance_factors(leaving: Array, others: sp.csr_array) -> Factors:
     """Factors of diag(leaving) - others, whose rows do not have negative sums: no pivots are needed."""
     matrix = sp.csc_array(sp.diags_array(leaving) - others)
     options = {"SymmetricMode": True, "Equil": False}
-    return spla.splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+    return factors_of(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
 
 @dataclass(frozen=True)
@@ -148,9 +167,10 @@ class Chain:
         """A solution for a right-hand side (S,) by factors."""
         n = self.n_states
         if n <= MAX_DENSE_STATES:
-            factors = sla.lu_factor(np.eye(n) - discount * self.matrix.toarray(), check_finite=False)
-            return np.asarray(sla.lu_solve(factors, right, trans=int(transposed), check_finite=False))
-        sparse = spla.splu(sp.csc_array(sp.eye_array(n) - discount * self.matrix))
+            # without the warning of lu_factor: what divides by zero is not finite
+            factors, pivots, _ = sla.lapack.dgetrf(np.eye(n) - discount * self.matrix.toarray())
+            return np.asarray(sla.lapack.dgetrs(factors, pivots, right, trans=int(transposed))[0])
+        sparse = factors_of(sp.csc_array(sp.eye_array(n) - discount * self.matrix))
         return np.asarray(sparse.solve(right, trans="T" if transposed else "N"))
 
 

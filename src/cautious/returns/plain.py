@@ -20,7 +20,7 @@ from cautious.returns.backward import TargetGrid
 from cautious.returns.earnings import Earnings, earnings_of
 from cautious.returns.finely import follow_finely
 from cautious.returns.forward import Followed, ReturnDistribution, follow
-from cautious.returns.grids import SAME_SUM, exact_grids, possible_sums, target_grids
+from cautious.returns.grids import LEAST_STEP, SAME_SUM, exact_grids, possible_sums, target_grids
 from cautious.returns.memory_policy import MemoryPolicy
 from cautious.returns.moments import return_variance
 
@@ -157,6 +157,8 @@ class PlainPolicy:
         nodes = self.most_moves * (1 - math.sqrt(gamma)) / self._moves
         most = min(MOST_SHRINKING_NODES, MOST_CELLS / earnings.mdp.n_states)
         step = 2 * reach / min(max(LEAST_NODES, nodes), max(LEAST_NODES, most))
+        # steps below rounding would fill what rounding leaves open with nodes
+        step = max(step, EPS * max(abs(target), earnings.size) / LEAST_STEP)
         return target_grids(earnings, True, target, target, step, reach, told_apart=True, centre=expected)
 
     def _grids(self, earnings: Earnings, expected: Array, mean: float) -> list[TargetGrid]:
