@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import scipy.sparse as sp
 from table_samples import HEADER, TABLE, read, rows
 
 import cautious as ca
@@ -100,6 +101,8 @@ BAD_TABLES = [
     (pa.table(TABLE | {"who": [1, 2, None, 3]}), "row 2 .*'who' is missing"),
     (pa.table(TABLE | {"cost": [1.0, 2, None, 3]}), "row 2 .*'cost' is missing"),
     (pa.table(TABLE | {"who": [[1], [2], [3], [4]]}), "must be hashable, found list"),
+    (sp.dok_array(np.eye(2)), "the table is a sparse matrix"),
+    (sp.csr_array(np.eye(5)), "the table is a sparse matrix"),
     ([(1, 2)], "row 0 .* has 2 cells; expected 5 cells: from, to, who, cost, late"),
     ([*rows(), "abcde"], "row 4 .* is 'abcde'; expected 5 cells"),
     ([dict.fromkeys(TABLE, 1), {"from": 1}], r"row 1 .* has the cells \['from'\]; expected 5"),

@@ -18,6 +18,7 @@ import math
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,7 +32,7 @@ from cautious.models.encodings import EPS, check_magnitude
 from cautious.models.horizons import AVERAGE
 from cautious.models.tabular import MDP
 from cautious.returns.backward import LARGEST_EXPONENT
-from cautious.returns.forward import Followed, ReturnDistribution
+from cautious.returns.forward import Followed, ReturnDistribution, TimeOverError
 from cautious.risks.base import Constraint, Risk, Structure, UnboundRisk, terms_of
 
 # rates of a policy, in logarithms, are known to this
@@ -89,10 +90,12 @@ class ReturnRisk(UnboundRisk):
         """A caution at which return and risk weigh about alike, where returns have this standard deviation."""
         return 1.0
 
-    def of(self, followed: Callable[..., Followed]) -> tuple[float, float, Followed]:
+    def of(
+        self, followed: Callable[..., Followed], over: Callable[[], bool] = lambda: False
+    ) -> tuple[float, float, Followed]:
         """The risk of a policy from below and above, and how it was followed for that.
 
-        It is ``followed`` with a rate, and if need be near some return.
+        It is ``followed`` with a rate, and if need be near some return; when time is ``over`` what is known must do.
         """
         found = followed(self.exponent)
         return *self.interval(found.returns), found
@@ -196,7 +199,9 @@ class ReturnCVaR(ReturnRisk):
             return -returns.expectation, -returns.expectation
         return returns.cvar(self.level)
 
-    def of(self, followed: Callable[..., Followed]) -> tuple[float, float, Followed]:
+    def of(
+        self, followed: Callable[..., Followed], over: Callable[[], bool] = lambda: False
+    ) -> tuple[float, float, Followed]:
         """Followed near numbers that come closer and closer to the quantile, where the best target is.
 
         Near a target y both  E max(y - R, 0) / tail - y  and its slope are known well, and it is convex in y.
@@ -209,6 +214,9 @@ class ReturnCVaR(ReturnRisk):
         left, right = (float(first.least.min()), 0.0), (float(first.most.max()), 1.0)
         near, lines = _about_quantile(first, tail), list[tuple[float, float, float, float]]()
         for number in range(MOST_TARGETS):
+            if over():
+                high = min(high, self.interval(first)[1])
+                break
             here = followed(0.0, near)
             short, below = here.returns.shortfall(near), here.returns.below(near)
             lines.append((near, short[0] / tail - near, below[0] / tail - 1, below[1] / tail - 1))
@@ -311,18 +319,23 @@ class ReturnEVaR(ReturnRisk):
         """With its level."""
         return ReturnEVaR(as_number("ReturnEVaR.level", self.level, LEAST_LEVEL, 1, open_ends=")"))
 
-    def of(self, followed: Callable[..., Followed]) -> tuple[float, float, Followed]:
-        """The smallest over all rates: a convex function of one over the rate."""
+    def of(
+        self, followed: Callable[..., Followed], over: Callable[[], bool] = lambda: False
+    ) -> tuple[float, float, Followed]:
+        """The smallest over all rates: a convex function of one over the rate; any rate bounds it from above."""
         found: dict[float, Followed] = {}
 
         def risk_at(logarithm: float) -> float:
+            if found and over():
+                raise TimeOverError
             # a rate of zero, or an infinite one, is none
             found[logarithm] = followed(math.exp(min(max(logarithm, LEAST_LOGARITHM), LARGEST_LOGARITHM)))
             return self.interval(found[logarithm].returns)[1]
 
         spread = math.sqrt(followed(0.0).returns.variance)
         first = 0.5 * math.log(2 * self.log_tail) - math.log(spread) if spread > 0 else 0.0
-        minimize_scalar(risk_at, (first, first + 1.0), tol=RATE_PRECISION)
+        with suppress(TimeOverError):
+            minimize_scalar(risk_at, (first, first + 1.0), tol=RATE_PRECISION)
         best = min(found, key=lambda one: self.interval(found[one].returns)[1])
         return *self.interval(found[best].returns), found[best]
 
@@ -372,7 +385,9 @@ class ReturnBelow(ReturnRisk):
         """From below and above."""
         return returns.below(self.threshold)
 
-    def of(self, followed: Callable[..., Followed]) -> tuple[float, float, Followed]:
+    def of(
+        self, followed: Callable[..., Followed], over: Callable[[], bool] = lambda: False
+    ) -> tuple[float, float, Followed]:
         """Followed near the threshold."""
         found = followed(0.0, self.threshold)
         return *self.interval(found.returns), found

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cautious.arrays import Array, Codes, Indices, Mask
@@ -232,6 +233,9 @@ class Frame(Protocol):
 
 def open_source(table: Any, order: Sequence[str] = ()) -> Source:
     """The table behind any of the forms that ``read_columns`` takes."""
+    if sp.issparse(table):
+        # some formats are mappings, or can be cut like arrays, until a column is asked for
+        raise IncompatibleError(f"the table is a sparse matrix ({type(table).__name__}); expected {KINDS}")
     if isinstance(table, str | os.PathLike):
         suffix = as_path(table).suffix.lower()
         if suffix in PARQUET or suffix in ARROW:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cautious as ca
+from cautious.returns.plain import PlainPolicy
 from cautious.solvers.return_risk import search
 from cautious.solvers.return_risk.search import Search
 
@@ -34,3 +35,20 @@ def test_no_grids_are_laid_out_when_time_is_over(risk, monkeypatch):
     solution = ca.solve(ca.Problem(mdp, risk, 1.0, horizon="total"), time_limit_seconds=20)
     assert len(laid_out) <= 1
     assert solution.status is not ca.Status.SOLVED
+
+
+@pytest.mark.parametrize("risk", [ca.ReturnCVaR(0.9), ca.ReturnEVaR(0.9), ca.ReturnEntropic(0.5), ca.ReturnBelow(1.0)])
+def test_when_time_is_over_what_is_known_of_a_policy_must_do(risk):
+    """A distribution with 20,000 steps takes a second, and some risks looked at twenty of them for every policy."""
+    played, calls = PlainPolicy(ca.worlds.river_swim(), np.full((6, 2), 0.5)), []
+
+    def followed(*given):
+        calls.append(given)
+        return played.followed(*given)
+
+    low, high, _ = risk.of(followed, lambda: True)
+    assert len(calls) <= 2
+    closely = risk.of(played.followed)
+    assert low <= closely[1] + 1e-9
+    assert high >= closely[0] - 1e-9
+    assert np.isfinite(high)

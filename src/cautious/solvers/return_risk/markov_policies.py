@@ -5,7 +5,7 @@ of the largest mean, the one that is best at a larger caution, the averages of t
 likeliest actions, and random ones. The bound is that of ``TargetSearch``, which holds for all policies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -18,7 +18,12 @@ from cautious.returns.plain import PlainPolicy
 from cautious.risks.base import Structure
 from cautious.risks.returns import ReturnRisk
 from cautious.solvers.base import Candidate, Solver, Target
-from cautious.solvers.return_risk.policy_improvement import Improved, PolicyImprovement
+from cautious.solvers.return_risk.policy_improvement import (
+    COMPARED_MOVES,
+    NEGLIGIBLE_SHARE,
+    Improved,
+    PolicyImprovement,
+)
 from cautious.solvers.return_risk.target_search import search_for
 from cautious.solvers.shape import Shape
 
@@ -61,7 +66,7 @@ class MarkovPolicies(Solver):
             if early():
                 break
             found.append(improvement.improved(start))
-        yield self._best(problem, risk, found, search.upper)
+        yield self._best(problem, risk, found, search.upper, target.over)
         for _ in search.rounds(target.allowance):
             yield Candidate(bound=search.upper)
         improvement.asked_to_end = target.over
@@ -70,7 +75,7 @@ class MarkovPolicies(Solver):
             if target.over():
                 return
             found.append(improvement.improved(start))
-        yield self._best(problem, risk, found, search.upper)
+        yield self._best(problem, risk, found, search.upper, target.over)
 
     def _random(self, problem: Problem) -> Iterator[Array]:
         """Policies that take one allowed action everywhere."""
@@ -78,23 +83,34 @@ class MarkovPolicies(Solver):
         for _ in range(RANDOM_STARTS):
             yield _likeliest(np.where(problem.mdp.allowed, rng.random(shape), -1.0))
 
-    def _best(self, problem: Problem, risk: ReturnRisk, found: list[Improved], bound: float) -> Candidate:
-        """The best of these policies, when they are looked at closely."""
+    def _best(
+        self, problem: Problem, risk: ReturnRisk, found: list[Improved], bound: float, over: Callable[[], bool]
+    ) -> Candidate:
+        """The best of these policies, when they are looked at closely; only one of them when time is ``over``."""
         found.sort(key=lambda one: -one.objective)
         top, close = found[0].objective, list[Improved]()
         for one in found:
             near = one.objective >= top - CLOSE_SHARE * max(1.0, abs(top))
             if near and not any(np.array_equal(one.policy, other.policy) for other in close):
                 close.append(one)
-        evaluated = [evaluated_closely(problem, risk, one.policy) for one in close[:MOST_CLOSE]]
+        evaluated = list[EvaluatedPolicy]()
+        for one in close[:MOST_CLOSE]:
+            if not evaluated or not over():
+                evaluated.append(evaluated_closely(problem, risk, one.policy, over))
         return Candidate(evaluated=max(evaluated, key=lambda one: one.objective - one.error), bound=bound)
 
 
-def evaluated_closely(problem: Problem, risk: ReturnRisk, policy: Array) -> EvaluatedPolicy:
-    """A policy without memory, with its risk from above; the error says how far that can be off."""
+def evaluated_closely(
+    problem: Problem, risk: ReturnRisk, policy: Array, over: Callable[[], bool] = lambda: False
+) -> EvaluatedPolicy:
+    """A policy without memory, with its risk from above; the error says how far that can be off.
+
+    When time is ``over`` it is followed no more closely than policies are compared.
+    """
     term = problem.parts.returns[0]
-    played = PlainPolicy(problem.mdp, policy)
-    low, above, followed = risk.of(played.followed)
+    effort = (COMPARED_MOVES, NEGLIGIBLE_SHARE) if over() else ()
+    played = PlainPolicy(problem.mdp, policy, *effort)
+    low, above, followed = risk.of(played.followed, over)
     returns = followed.returns
     unsure = above - low if np.isfinite(low) else 0.0
     size = float(np.abs(returns.mean).max(initial=0.0))

@@ -74,7 +74,7 @@ class PolicyImprovement:
         if self._first is None:
             self._first = PlainPolicy(self.problem.mdp, policy, COMPARED_MOVES, NEGLIGIBLE_SHARE)
         played = self._first.playing(policy)
-        low, risk, followed = self.risk.of(played.followed)
+        low, risk, followed = self.risk.of(played.followed, self.asked_to_end)
         self._policies += 1
         returns = followed.returns
         # the two ends of the interval differ by what a cell of the grid does not tell

@@ -131,7 +131,7 @@ class RateSearch:
     def _consider(self, policy: MemoryPolicy) -> None:
         """Keep a policy that is better than the best one."""
         earnings = self.earnings.with_steps(policy.n_steps)
-        _, risk, followed = self.risk.of(lambda rate: follow(earnings, policy, rate))
+        _, risk, followed = self.risk.of(lambda rate: follow(earnings, policy, rate), self.over)
         objective = EntropicObjective(ReturnEntropic(followed.returns.rate), self.caution, self.earnings.offset)
         mean, error = followed.returns.expectation, objective.rounding_of(followed.returns)
         found = Best(policy, followed, mean, risk, mean - self.caution * risk, error)
