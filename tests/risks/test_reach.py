@@ -151,3 +151,18 @@ def test_outcome_rewards_are_remembered_too():
     assert np.allclose(problem.mdp.reward_square, mdp.reward_square[memory.origin])
     best = ca.solve(ca.Problem(mdp, horizon="total")).require().objective
     assert ca.solve(problem).require().objective == pytest.approx(best, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_return_without_zeros_is_limited_in_a_model_with_memory(seed):
+    """A pair stands in the model once for every memory, and all of its copies must count what it counts."""
+    rng = np.random.default_rng(seed)
+    mdp = ca.MDP(rng.dirichlet(np.ones(4), (4, 3)), rng.normal(size=(4, 3)), 1.0, [0, 1, 0, 0])
+    measure = ca.Return(rng.normal(size=(4, 3)) + 0.01) + 2 * ca.Reach([2])
+    best = ca.solve(ca.Problem(mdp, measure, 1e6, horizon=2)).risk
+    kept = ca.solve(ca.Problem(mdp, constraints=[measure <= best + 1e-3], horizon=2)).require()
+    assert kept.mdp.memory is not None
+    assert ca.verify(kept).proved
+    missed = ca.solve(ca.Problem(mdp, constraints=[measure <= best - 1e-3], horizon=2))
+    assert missed.status is ca.Status.INFEASIBLE
+    assert missed.certificate.facts["best_alone"] == pytest.approx([best], abs=1e-6)

@@ -48,7 +48,10 @@ class LinearMeasure(UnboundRisk):
         """The feature, also in a model with memory, where it is that of the model without."""
         if mdp.memory is None:
             return self.feature(mdp)
-        return sp.csr_array(self.feature(mdp.memory.base)[:, lifted_pairs(mdp.memory, mdp.n_actions)])
+        lifted = sp.csr_array(self.feature(mdp.memory.base)[:, lifted_pairs(mdp.memory, mdp.n_actions)])
+        # a pair is picked once for every memory, which leaves the entries out of order
+        lifted.sort_indices()
+        return lifted
 
     def by_outcome(self, mdp: MDP) -> Array | None:
         """What is counted for every stored transition (nnz,), where that depends on the next state."""
