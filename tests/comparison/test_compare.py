@@ -105,7 +105,7 @@ def test_what_does_not_apply_says_why():
     found = ca.compare(problem, ["dual Newton", "CLARABEL", "QuantEcon", "SCS"])
     assert [row.status for row in found.rows] == ["not applicable"] * 4
     assert "not Variance" in found.rows[1].note
-    assert found.rows[2].note == "plans without a risk only"
+    assert found.rows[2].note == "plans without a risk or limit only"
     assert (found.best, found.fastest) == (None, None)
     barrier = ca.Problem(masked(), ca.SafeSet([0, 1], 0.9))
     assert roster.refusal(barrier, "HIGHS") == "takes linear costs only"

@@ -12,7 +12,7 @@ from masked_model import masked
 
 import cautious as ca
 from cautious.comparison import compare as comparing
-from cautious.peers import convex, planners, roster, timing, workers
+from cautious.peers import convex, planners, roster, storm_limits, timing, workers
 
 
 def convex_risks(mdp):
@@ -68,6 +68,25 @@ def test_cone_solvers_agree_until_the_end(limited):
     agrees(ca.Problem(mdp, constraints=[ca.Exposure([1]) <= 0.8 * loosest] if limited else [], horizon="total"))
 
 
+@pytest.mark.parametrize("discount", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("name", [None, *convex_risks(masked())])
+def test_cone_solvers_agree_over_some_steps(name, discount):
+    pytest.importorskip("cvxpy")
+    given = masked()
+    mdp = ca.MDP(given.transitions, given.rewards, discount, given.start, allowed=given.allowed)
+    risk = None if name is None else {**convex_risks(mdp), "KL": ca.KL(mdp.allowed / mdp.allowed.sum())}[name]
+    loosest = ca.solve(ca.Problem(mdp, risk, 0.7, horizon=5)).occupancy[:, 3].sum()
+    for limits in ([], [ca.Exposure([3]) <= 0.05 + 0.9 * loosest], [ca.Quadratic(np.full(7, 1 / 7)) <= 0.2]):
+        agrees(ca.Problem(mdp, risk, 0.7, limits, 5))
+
+
+def test_cone_solvers_agree_on_ever_entering_states():
+    pytest.importorskip("cvxpy")
+    given = masked()
+    mdp = ca.MDP(given.transitions, given.rewards, 1.0, given.start, allowed=given.allowed)
+    agrees(ca.Problem(mdp, constraints=[ca.Reach([1]) >= 0.7], horizon=4))
+
+
 def both_answers(problem):
     """Ours, and what is judged of Clarabel's."""
     wanted = ca.solve(problem, tolerance=1e-8).require()
@@ -90,7 +109,6 @@ def agrees(problem):
 
 def test_horizons_that_others_are_not_asked_about():
     mdp = ca.MDP(np.full((2, 1, 2), 0.5), np.ones((2, 1)), 1.0)
-    assert "each of the 12 steps" in roster.refusal(ca.Problem(mdp, horizon=12), "CLARABEL")
     assert "discounted returns only" in roster.refusal(ca.Problem(mdp, horizon="average"), "Storm")
 
 
@@ -102,6 +120,58 @@ def test_planners_agree_where_actions_differ_by_state(solver, require_package):
     found = planners.attempt(problem, planners.prepare(problem.mdp, solver))[1]()
     assert found["objective"] == pytest.approx(wanted.objective, abs=1e-7)
     assert 0 <= found["upper_bound"] - wanted.objective <= 1e-6
+
+
+def limits_on(mdp, horizon):
+    """Linear limits between what is possible and what the best policy has, and one that cannot be kept."""
+    table = np.random.default_rng(6).normal(size=mdp.shape) * (~mdp.ended[:, None] if horizon else 1)
+    best = ca.solve(ca.Problem(mdp, horizon=horizon)).occupancy
+    least = ca.solve(ca.Problem(mdp, ca.Exposure([3]), 1e4, horizon=horizon)).occupancy[3].sum()
+    share = ca.Exposure([3]) <= float(least + best[3].sum()) / 2
+    other = ca.solve(ca.Problem(mdp, -1.0 * ca.Return(table), 1e4, horizon=horizon)).risk
+    yield [share]
+    yield [share, ca.Return(table) >= -other - 0.5 * abs(other)]
+    yield [ca.PeakExposure([[3], [1, 2]]) <= 3 * least + float(best[1:3].sum())]
+    yield [ca.Exposure([3]) <= 0.9 * least]
+
+
+@pytest.mark.parametrize("horizon", [None, "total"])
+def test_storm_agrees_on_linear_limits(horizon, require_package):
+    require_package("Storm")
+    mdp = masked()
+    if horizon:
+        moves = mdp.transitions.toarray().reshape(7, 3, 7)
+        moves[:6] *= 0.8
+        moves[:6, :, 6] += 0.2
+        moves[6] = np.eye(7)[6]
+        rewards = np.where(np.arange(7)[:, None] < 6, mdp.rewards, 0.0)
+        mdp = ca.MDP(np.where(mdp.allowed[..., None], moves, 0), rewards, 1.0, mdp.start, allowed=mdp.allowed)
+    verdicts = []
+    for constraints in limits_on(mdp, horizon):
+        problem = ca.Problem(mdp, constraints=constraints, horizon=horizon)
+        wanted = ca.solve(problem, tolerance=1e-8)
+        verdicts.append(wanted.status)
+        assert roster.refusal(problem, "Storm") is None
+        stats, judgement = storm_limits.attempt(problem, storm_limits.LimitedModel(problem))
+        if wanted.status is ca.Status.INFEASIBLE:
+            assert stats["status"] == "infeasible"
+        else:
+            assert judgement()["claimed"] == pytest.approx(wanted.objective, abs=1e-5)
+            assert judgement()["objective"] is None
+    assert verdicts.count(ca.Status.SOLVED) == 3
+    assert verdicts.count(ca.Status.INFEASIBLE) == 1
+
+
+def test_what_storm_says_of_limits_is_a_row_without_a_policy(require_package):
+    require_package("Storm")
+    problem = ca.Problem(masked(), constraints=next(limits_on(masked(), None)))
+    (row,) = ca.compare(problem, ["Storm"]).rows
+    assert (row.status, row.objective) == ("value only", None)
+    assert row.note.endswith("; with limits it gives no policy")
+    assert float(row.note.split()[1].rstrip(";")) == pytest.approx(ca.solve(problem).objective, abs=1e-5)
+    convex_limit = ca.Problem(masked(), constraints=[ca.Entropy() <= -1])
+    assert roster.refusal(convex_limit, "Storm") == "takes linear limits only, and no risk beside them"
+    assert roster.refusal(problem, "Storm PI") == "plans without a risk or limit only"
 
 
 def test_the_problem_of_a_log_goes_to_another_process_without_its_rows():

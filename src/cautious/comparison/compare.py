@@ -274,6 +274,8 @@ class Peers:
         if found.get("objective") is None:
             if self.problem.constraints and status == "optimal":
                 note = "its policy does not keep every limit exactly"
+            elif found.get("claimed") is not None:
+                note = f"claims {found['claimed']:.8g}; with limits it gives no policy"
             return ComparisonRow(name, owner, status, seconds=found.get("wall_seconds"), note=note)
         objective, bound, claimed = found["objective"], found["upper_bound"], found["claimed"]
         if claimed is not None and abs(claimed - objective) > self.tolerance * max(1.0, abs(objective)):

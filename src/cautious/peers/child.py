@@ -12,7 +12,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from cautious.peers import convex, planners, roster
+from cautious.peers import convex, planners, roster, storm_limits
 from cautious.peers.timing import Attempt, repeated
 from cautious.peers.workers import Row, Say, serve, stage_limits
 from cautious.problem import Problem
@@ -40,6 +40,8 @@ def attempt_of(problem: Problem, solver: str) -> Callable[[], Attempt]:
     if roster.owner(solver) == roster.CVXPY:
         convex.warm_up(solver)
         return partial(convex.attempt, problem, solver)
+    if problem.limits:
+        return partial(storm_limits.attempt, problem, storm_limits.LimitedModel(problem))
     return partial(planners.attempt, problem, planners.prepare(problem.mdp, solver))
 
 

@@ -3,9 +3,10 @@
     maximise  <d, r> / (1-gamma) - caution risk(d)    such that    E d = (1-gamma) xi + gamma P' d,   d >= 0,
 
 over the pairs that count (``problem.active``). In the long run (average) the program is over stationary occupancies
-that sum to one, until an end (total) over expected visits. Variables are scaled to an average of one, which suits the
-absolute tolerances of these solvers best. The answer is read as a policy; the multipliers and slopes are read off it in
-several ways, and whichever proves most counts for the peer.
+that sum to one, until an end (total) over expected visits, and over T steps over the pairs of every step, of which
+risks see the sum. Variables are scaled to an average of one, which suits the absolute tolerances of these solvers best.
+The answer is read as a policy; the multipliers and slopes are read off it in several ways, and whichever proves most
+counts for the peer.
 """
 
 from collections.abc import Callable
@@ -18,17 +19,19 @@ import scipy.sparse as sp
 from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import upper_bound
 from cautious.certificate.policy_evaluation import evaluate_policy
+from cautious.horizons.visits import over_time
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.peers.timing import NO_ANSWER, Attempt, judged, timed
 from cautious.problem import Problem
 from cautious.risks.base import Risk, terms_of
-from cautious.risks.epigraph import state_sums
+from cautious.risks.epigraph import identity, state_sums
 from cautious.risks.features import LogBarrier, WorstOf
 from cautious.risks.limits import Limit, LimitWitness
 from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import TransportRisk
 from cautious.solvers.candidates import adjusted_reward, proposals, prove
+from cautious.solvers.conic.flow_rows import flow_rows
 
 PROOF_TOLERANCE = 1e-9
 ONE_THREAD = {"threads": 1, "parallel": "off"}
@@ -56,49 +59,53 @@ class Translated:
         self.pairs, self.states = np.flatnonzero(active.ravel()), np.flatnonzero(problem.active_states)
         self.n = self.pairs.size
         self.y = cp.Variable(self.n, nonneg=True)
-        self.leaving = self.columns(state_sums(active))
-        arriving = self.columns(mdp.transitions.T.tocsr())
-        # the long run has no beginning; visits until an end begin with the whole start
-        entering = 1.0 if mdp.horizon == TOTAL else 1 - mdp.discount
-        inflow = self.n * entering * mdp.start[self.states]
-        self.balance = self.rows(self.leaving - mdp.discount * arriving) @ self.y == inflow
-        whole = [cp.sum(self.y) == self.n] if mdp.horizon == AVERAGE else []
-        gain = problem.reward.ravel()[self.pairs] @ self.y / (self.n * mdp.normaliser)
+        # of a finite horizon without their steps
+        self.pairs_of_model = self.pairs % mdp.rewards.size
+        self.leaving = self.columns(state_sums(problem.active_pairs))
+        flow, inflow = flow_rows(mdp, active)
+        self.balance = flow @ self.y == self.n * inflow
+        gain = problem.reward.ravel()[self.pairs_of_model] @ self.y / (self.n * mdp.normaliser)
         terms = [(weight, *translate(risk, self, weight)) for weight, risk in problem.terms]
         self.readers = [reader for _, _, _, reader in terms]
-        constraints = [self.balance, *whole, *(constraint for _, _, more, _ in terms for constraint in more)]
+        constraints = [self.balance, *(constraint for _, _, more, _ in terms for constraint in more)]
         self.program = cp.Problem(cp.Maximize(gain - sum(weight * cost for weight, cost, _, _ in terms)), constraints)
 
     def columns(self, matrix: sp.csr_array) -> sp.csr_array:
-        """The columns of the active pairs."""
-        return matrix if self.n == matrix.shape[1] else sp.csr_array(matrix[:, self.pairs])
-
-    def rows(self, matrix: sp.csr_array) -> sp.csr_array:
-        """The rows of the active states."""
-        return matrix if self.states.size == matrix.shape[0] else sp.csr_array(matrix[self.states])
+        """The columns of the active pairs, at every step of a finite horizon."""
+        return matrix if self.n == matrix.shape[1] else sp.csr_array(matrix[:, self.pairs_of_model])
 
     def entries(self, risk: SeparableRisk) -> tuple[Any, Array, Mask]:
         """What a separable risk looks at and its prior, both scaled like ``y``, and the mask of its active entries."""
-        here = risk.active_entries(self.problem.active)
-        return self.rows(self.leaving) @ self.y if risk.on_states else self.y, self.n * risk.prior[here], here
+        mdp = self.problem.mdp
+        here = risk.active_entries(self.problem.active_pairs)
+        looked_at = self.y
+        if risk.on_states:
+            looked_at = self.leaving[np.flatnonzero(here)] @ self.y
+        elif isinstance(mdp.horizon, int):
+            looked_at = self.columns(identity(mdp.rewards.size))[np.flatnonzero(here)] @ self.y
+        return looked_at, self.n * risk.prior[here], here
 
     def occupancy(self) -> Array:
-        """The answer as a table (S, A)."""
+        """The answer as a table (S, A), or (T, S, A) for a finite horizon."""
         d = np.zeros(self.problem.active.size)
         d[self.pairs] = np.maximum(self.y.value, 0) / self.n
-        return d.reshape(self.problem.mdp.shape)
+        return d.reshape(self.problem.mdp.occupancy_shape)
 
     def multipliers(self) -> Array | None:
-        """Those of the balance of discounted returns, per state (S,); their sign is the solver's own."""
-        if self.balance.dual_value is None or self.problem.mdp.horizon is not None:
+        """Those of the balance, per state (S,), or (T, S); None in the long run and until an end.
+
+        Their sign is the solver's own.
+        """
+        mdp = self.problem.mdp
+        if self.balance.dual_value is None or mdp.horizon in (AVERAGE, TOTAL):
             return None
-        v = np.zeros(self.problem.mdp.n_states)
-        v[self.states] = self.balance.dual_value
-        return v * self.n * (1 - self.problem.mdp.discount)
+        v = np.zeros(mdp.occupancy_shape[:-1])
+        v.flat[self.states] = self.balance.dual_value
+        return v * self.n * mdp.normaliser
 
     def witnesses(self, d: Array) -> tuple[Any, ...]:
-        """One for every term, read off an occupancy (S, A) and the multipliers of the program."""
-        return tuple(reader(d) for reader in self.readers)
+        """One for every term, read off an occupancy and the multipliers of the program."""
+        return tuple(reader(over_time(d)) for reader in self.readers)
 
 
 @singledispatch
@@ -196,9 +203,10 @@ def judge(translated: Translated) -> dict[str, Any]:
 
 
 def entropic_readings(problem: Problem, given: tuple[Any, ...], dual: Array | None) -> list[tuple[Any, ...]]:
-    """For an entropy the multipliers of the balance give the slope: (r~ + gamma E[v] - v) / (c (1-gamma)).
+    """For an entropy the multipliers of the balance give the slope: (r~ + gamma E[v'] - v) / (c normaliser).
 
-    r~ is the reward adjusted by the slopes of all other terms. Which sign a solver's multipliers have is tried out.
+    r~ is the reward adjusted by the slopes of all other terms, v' are the multipliers of the next step, and over
+    several steps the largest such slope counts. Which sign a solver's multipliers have is tried out.
     """
     found = [(term.number, term.weight, term.risk) for term in problem.parts.entropies]
     if len(found) != 1 or dual is None:
@@ -209,10 +217,12 @@ def entropic_readings(problem: Problem, given: tuple[Any, ...], dual: Array | No
     reward = adjusted_reward(rest, [one for k, one in enumerate(given) if k != place])
     for sign in (1.0, -1.0):
         v = sign * dual
-        table = (reward + mdp.discount * mdp.expect_next(v) - v[:, None]) / (weight * (1 - mdp.discount))
-        best = np.where(problem.active, table, -np.inf).max(axis=1)[problem.active_states]
-        reading = best if risk.on_states else table[problem.active]
-        readings.append((*given[:place], reading, *given[place + 1 :]))
+        after = [mdp.expect_next(one) for one in (v[1:] if v.ndim == 2 else [v])]
+        ahead = np.array([*after, np.zeros(mdp.shape)]) if v.ndim == 2 else after[0]
+        table = (reward + mdp.discount * ahead - v[..., None]) / (weight * mdp.normaliser)
+        table = np.where(problem.active, table, -np.inf).reshape(-1, *mdp.shape).max(axis=0)
+        reading = table.max(axis=1) if risk.on_states else table
+        readings.append((*given[:place], reading[risk.active_entries(problem.active_pairs)], *given[place + 1 :]))
     return readings
 
 

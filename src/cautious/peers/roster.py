@@ -6,6 +6,7 @@ of convex programs; the other packages plan without a risk.
 
 from importlib.util import find_spec
 
+from cautious.models.horizons import TOTAL
 from cautious.problem import Problem
 from cautious.risks.base import Risk, terms_of
 from cautious.risks.features import LogBarrier, WorstOf
@@ -58,13 +59,8 @@ def missing(name: str) -> str | None:
 
 def refusal(problem: Problem, name: str) -> str | None:
     """Why a solver cannot take a problem; None when it can."""
-    horizon, is_planner = problem.mdp.horizon, owner(name) != CVXPY
-    if is_planner and horizon is not None:
-        return f"is asked for discounted returns only, and the horizon is {horizon!r}"
-    if isinstance(horizon, int):
-        return f"would need variables for each of the {horizon:,} steps; it is asked for occupancies (S, A) only"
     if owner(name) != CVXPY:
-        return None if problem.neutral else "plans without a risk only"
+        return _planner_refusal(problem, name)
     risks = [risk for _, term in problem.terms for risk in _measured(term)]
     kinds = [type(risk) for risk in risks]
     unknown = [risk.label for risk in risks if type(risk) not in COSTS]
@@ -78,6 +74,19 @@ def refusal(problem: Problem, name: str) -> str | None:
         costs.add("exponential")
     fitting = CONES if "exponential" in costs else QUADRATIC if "quadratic" in costs else LINEAR
     return None if name in fitting else f"takes linear{' and quadratic' if name in QUADRATIC else ''} costs only"
+
+
+def _planner_refusal(problem: Problem, name: str) -> str | None:
+    horizon, limited = problem.mdp.horizon, name == "Storm" and bool(problem.limits)
+    if horizon is not None and not (limited and horizon == TOTAL):
+        return f"is asked for discounted returns only, and the horizon is {horizon!r}"
+    if problem.neutral:
+        return None
+    if not limited:
+        return "plans without a risk or limit only"
+    if len(problem.terms) > len(problem.limits) or not all(limit.linear for limit in problem.limits):
+        return "takes linear limits only, and no risk beside them"
+    return None
 
 
 def _measured(risk: Risk) -> list[Risk]:
