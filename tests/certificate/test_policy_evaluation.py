@@ -130,3 +130,27 @@ def test_an_occupancy_is_never_asked_for_an_accuracy_that_was_reached_before(mon
     policy_evaluation.evaluate_policy(problem, policy, None, lambda _: 1e-7)
     assert len(steps) > 1
     assert all(asked < reached for (_, reached), (asked, _) in pairwise(steps))
+
+
+def test_an_occupancy_that_is_known_is_taken_if_it_is_exact_enough(monkeypatch):
+    mdp = ca.worlds.garnet(30, 3, seed=0)
+    plain, cautious = ca.Problem(mdp), ca.Problem(mdp, ca.Entropy(), 0.1)
+    policy = np.full(mdp.shape, 1 / mdp.n_actions)
+    expected, solved = policy_evaluation.evaluate_policy(cautious, policy), []
+
+    def counted(*arguments):
+        solved.append(arguments)
+        return policy_occupancy(*arguments)
+
+    monkeypatch.setattr(policy_evaluation, "policy_occupancy", counted)
+    known = policy_evaluation.evaluate_policy(plain, policy, allowance=lambda objective: 1e-6)
+    assert len(solved) == 1
+    found = policy_evaluation.evaluate_policy(cautious, policy, allowance=lambda objective: 1e-3, known=known)
+    assert len(solved) == 1
+    assert abs(found.objective - expected.objective) <= found.error + expected.error <= 1e-3
+    # an allowance that the known occupancy does not meet
+    found = policy_evaluation.evaluate_policy(
+        cautious, policy, allowance=lambda objective: 5 * found.error, known=known
+    )
+    assert len(solved) > 1
+    assert abs(found.objective - expected.objective) <= found.error + expected.error

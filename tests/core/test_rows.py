@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sample_rows import KINDS, csr_of, random_rows
+from scipy.sparse.csgraph import connected_components
 
 from cautious._core import rows
 
@@ -178,3 +180,29 @@ def test_bad_arguments_are_refused():
         rows.reach(indptr, indices.astype(np.int64), allowed, start)
     with pytest.raises(TypeError, match="allowed"):
         rows.reach(indptr, indices, allowed.astype(np.int8), start)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(12))
+def test_forward_order_goes_by_the_longest_way_and_then_by_the_numbers_of_the_states(seed, kind):
+    rng = np.random.default_rng(seed)
+    n, n_actions = 30, 2
+    dense = np.where(rng.random((n * n_actions, n)) < rng.choice([0.01, 0.03, 0.2]), 1.0, 0.0)
+    allowed = rng.random(n * n_actions) < 0.8
+    indptr, indices, _ = csr_of(dense, kind)
+    order, block = np.empty(n, np.int64), np.empty(n, np.int64)
+    largest = rows.forward_order(indptr, indices, allowed, order, block)
+    edges = (dense * allowed[:, None]).reshape(n, n_actions, n).sum(axis=1) > 0
+    _, label = connected_components(sp.csr_array(edges), connection="strong")
+    assert sorted(order) == list(range(n))
+    assert largest == np.bincount(label).max()
+    assert np.array_equal(block[:, None] == block, label[:, None] == label)
+    assert np.all(np.diff(block[order]) >= 0)
+    own = {number: np.flatnonzero(block == number) for number in np.unique(block)}
+    longest = dict.fromkeys(own, 0)
+    for number in sorted(own):
+        for other in np.unique(block[edges[own[number]].any(axis=0)]):
+            assert other >= number
+            if other > number:
+                longest[other] = max(longest[other], longest[number] + 1)
+    assert sorted(own, key=lambda number: (longest[number], own[number][0])) == sorted(own)

@@ -133,3 +133,13 @@ def test_a_sweep_does_not_forget_the_best_exit_of_states_that_lead_to_each_other
     assert found.upper == pytest.approx(n)
     # policy after policy was tried here while sweeps went back to the worse exit: 1,253 sweeps
     assert found.sweeps < 100
+
+
+def test_a_table_that_pays_nothing_is_worth_nothing_at_once():
+    mdp = random_total_model(0).with_horizon("total")
+    found = plan(mdp, np.zeros(mdp.shape))
+    assert (found.lower, found.upper) == (0.0, 0.0)
+    free = ca.MDP(mdp.transitions, np.zeros(mdp.shape), 1.0, mdp.start, allowed=mdp.allowed)
+    solution = ca.solve(ca.Problem(free, horizon="total"))
+    assert solution.require().objective == 0
+    assert ca.verify(solution).proved

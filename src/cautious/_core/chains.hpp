@@ -152,6 +152,27 @@ inline void eliminate(double* a, i64 m, double* x) {
     }
 }
 
+// The step of `substitute` for a block of one state; false if the state leads to an earlier block.
+template <class J>
+bool solve_alone(const Rows<J>& p, i64 s, In<i64> block, bool transposed, Out<double> x) {
+    i64 first = p.first(s), last = p.last(s);
+    double total = x[s], leaving = 1.0;
+    for (i64 k = first; k < last; ++k) {
+        i64 j = p.indices[k];
+        if (p.data[k] == 0.0) continue;
+        if (j == s)
+            leaving -= p.data[k];
+        else if (block[j] <= block[s])
+            return false;
+        else if (!transposed)
+            total += p.data[k] * x[j];
+    }
+    x[s] = total = total / leaving;
+    for (i64 k = first; transposed && k < last; ++k)
+        if (p.indices[k] != s) x[p.indices[k]] += p.data[k] * total;
+    return true;
+}
+
 // x = (I - P)^-1 b, or with P'. In the `order` of the states no state leads to an earlier `block`; blocks of at most
 // `largest` states are solved densely one after the other.
 template <class J>
@@ -164,6 +185,13 @@ Done substitute(Rows<J> p, In<i64> order, In<i64> block, i64 largest, bool trans
     REQUIRE_MEMORY(place, states, dense, own);
     std::copy(b.begin(), b.end(), x.begin());
     for (i64 done = 0; done < n; done += m) {
+        i64 only = transposed ? done : n - 1 - done, next = transposed ? only + 1 : only - 1;
+        REQUIRE(order[only] >= 0 && order[only] < n);
+        m = 1;
+        if (done + 1 == n || (order[next] >= 0 && order[next] < n && block[order[next]] != block[order[only]])) {
+            REQUIRE(solve_alone(p, order[only], block, transposed, x));
+            continue;
+        }
         for (m = 0; done + m < n; ++m) {
             i64 s = order[transposed ? done + m : n - 1 - done - m];
             REQUIRE(s >= 0 && s < n);

@@ -22,6 +22,8 @@ static_assert(PIECE % BLOCK_STATES == 0);
 inline constexpr i64 KEPT_ITERATES = 4;
 // no call makes more: a call cannot be interrupted
 inline constexpr i64 MAX_PASSES = 10'000;
+// sweeps that bellman_in_order makes over a block whose values change slowly
+inline constexpr i64 MAX_BLOCK_SWEEPS = 100;
 
 inline i64 pieces_of(i64 n_states) { return (n_states + PIECE - 1) / PIECE; }
 inline bool are_pieces(i64 first, i64 last, i64 n_states) {
@@ -146,46 +148,69 @@ Done bellman_in_place(Block<I> block, In<double> r, double gamma, Out<double> v,
     return {};
 }
 
-// v <- T v without discount, from the last block of an `order` of all states to the first; within a block in this
-// order or `backwards`. A pair that may stay is repeated until it leaves, and left out if it never does: where blocks
-// are single states, one sweep is enough. States of a `group` (S,), -1 for none, go to each other for free: all get the
-// value of the best of them when their block is done.
+// A sweep of `bellman_in_order` over the states of one block, and the largest change of a value.
 template <class I>
-Done bellman_in_order(Rows<I> p, In<double> r, In<i64> order, In<i64> block, In<i64> group, bool backwards,
-                      Out<double> v) {
+double bellman_in_block(const Rows<I>& p, In<double> r, const i64* states, i64 size, In<i64> group, bool backwards,
+                        double* top, Out<double> v) {
+    i64 n_actions = evenly(r.size, v.size);
+    double change = 0.0;
+    for (i64 i = 0; i < size; ++i)
+        if (group[states[i]] >= 0) top[group[states[i]]] = -INFINITE;
+    for (i64 i = 0; i < size; ++i) {
+        i64 s = states[backwards ? size - 1 - i : i];
+        double best = -INFINITE;
+        for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row) {
+            if (r[row] == -INFINITE) continue;
+            double worth = r[row], leaving = 1.0;
+            for (i64 k = p.first(row); k < p.last(row); ++k) {
+                i64 j = p.indices[k];
+                if (j == s)
+                    leaving -= p.data[k];
+                else
+                    worth += p.data[k] * v[j];
+            }
+            if (leaving > 0.0) best = std::max(best, worth / leaving);
+        }
+        if (group[s] >= 0) {
+            top[group[s]] = std::max(top[group[s]], best);
+        } else if (best > -INFINITE) {
+            change = std::max(change, std::abs(best - v[s]));
+            v[s] = best;
+        }
+    }
+    for (i64 i = 0; i < size; ++i) {
+        i64 s = states[i];
+        if (group[s] < 0 || top[group[s]] == -INFINITE) continue;
+        change = std::max(change, std::abs(top[group[s]] - v[s]));
+        v[s] = top[group[s]];
+    }
+    return change;
+}
+
+// v <- T v without discount, from the last block of an `order` of all states to the first, and each block as often as
+// values change by more than `aim`, in this order and backwards; about `sweeps` times all states together. A pair that
+// may stay is repeated until it leaves, and left out if it never does: where blocks are single states, one sweep is
+// enough. States of a `group` (S,), -1 for none, go to each other for free: all get the value of the best of them. How
+// many sweeps over all states this was.
+template <class I>
+double bellman_in_order(Rows<I> p, In<double> r, In<i64> order, In<i64> block, In<i64> group, i64 sweeps, double aim,
+                        Out<double> v) {
     i64 n = v.size, n_actions = evenly(r.size, n);
     REQUIRE(n_actions > 0 && r.size == p.count() && order.size == n && block.size == n && group.size == n);
+    REQUIRE(sweeps > 0 && sweeps <= MAX_BLOCK_SWEEPS);
     Buffer<double> top(n, -INFINITE);
     REQUIRE_MEMORY(top);
     for (i64 i = 0; i < n; ++i) REQUIRE(order[i] >= 0 && order[i] < n && group[i] < n);
+    i64 room = sweeps * n;
     for (i64 end = n, begin = n; end > 0; end = begin) {
         while (begin > 0 && block[order[begin - 1]] == block[order[end - 1]]) --begin;
-        for (i64 i = begin; i < end; ++i) {
-            i64 s = order[backwards ? begin + end - 1 - i : i];
-            double best = -INFINITE;
-            for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row) {
-                if (r[row] == -INFINITE) continue;
-                double worth = r[row], leaving = 1.0;
-                for (i64 k = p.first(row); k < p.last(row); ++k) {
-                    i64 j = p.indices[k];
-                    if (j == s)
-                        leaving -= p.data[k];
-                    else
-                        worth += p.data[k] * v[j];
-                }
-                if (leaving > 0.0) best = std::max(best, worth / leaving);
-            }
-            if (group[s] >= 0)
-                top[group[s]] = std::max(top[group[s]], best);
-            else if (best > -INFINITE)
-                v[s] = best;
-        }
-        for (i64 i = begin; i < end; ++i) {
-            i64 s = order[i];
-            if (group[s] >= 0 && top[group[s]] > -INFINITE) v[s] = top[group[s]];
+        i64 size = end - begin, most = size == 1 ? 1 : std::clamp<i64>(room / size, 2, MAX_BLOCK_SWEEPS);
+        for (i64 sweep = 0; sweep < most; ++sweep) {
+            room -= size;
+            if (bellman_in_block(p, r, order.data + begin, size, group, sweep % 2 == 0, top.data, v) <= aim) break;
         }
     }
-    return {};
+    return static_cast<double>(sweeps) - static_cast<double>(room) / static_cast<double>(std::max<i64>(n, 1));
 }
 
 inline const Kernel kernels[] = {
@@ -202,8 +227,8 @@ inline const Kernel kernels[] = {
         "bellman_in_place", "base indptr indices data r gamma v backwards",
         "v <- T v in the states of a block, state by state."),
     kernel<bellman_in_order<i32>, bellman_in_order<i64>>(
-        "bellman_in_order", "indptr indices data r order block group backwards v",
-        "v <- T v without discount, block by block from the last one; states of a group get its best value."),
+        "bellman_in_order", "indptr indices data r order block group sweeps aim v",
+        "v <- T v without discount, block by block from the last one, each until it changes by less than aim."),
 };
 
 inline const Constant constants[] = {{"PIECE", PIECE}, {"SUMMARY", SUMMARY}, {"KEPT_ITERATES", KEPT_ITERATES}};

@@ -78,9 +78,10 @@ def bellman_in_order(
     order: Indices,
     block: Indices,
     group: Indices,
-    backwards: bool,
+    sweeps: int,
+    aim: float,
     v: Array,
     /,
-) -> None:
-    """v <- T v without discount, block by block from the last one; states of a group get its best value."""
+) -> float:
+    """v <- T v without discount, block by block from the last one, each until it changes by less than aim."""
 

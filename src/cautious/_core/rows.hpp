@@ -253,28 +253,56 @@ Buffer<i64> end_components(Pattern<I> p, In<bool> allowed, Out<bool> inside, i64
     return component;
 }
 
+// `order` (S,): the states by their numbers (S,), which are below S; equal ones as they are. `first` (S + 1,) is room.
+inline void sort_states(const i64* number, Buffer<i64>& first, Out<i64> order) {
+    i64 n_states = order.size;
+    std::fill(first.data, first.data + n_states + 1, 0);
+    for (i64 s = 0; s < n_states; ++s) ++first[number[s] + 1];
+    for (i64 k = 1; k <= n_states; ++k) first[k] += first[k - 1];
+    for (i64 s = 0; s < n_states; ++s) order[first[number[s]]++] = s;
+}
+
 // `order` (S,): the states, so that allowed pairs lead to later states, or back within a strongly connected component;
 // `block` (S,): the number of the component of each state, in this order; how many states the largest of these has.
+// Components go by the longest path that leads to them, and among equals by their first states: models whose states
+// are numbered as they were found are then gone through nearly in the order in which they lie in memory.
 template <class I>
 i64 forward_order(Pattern<I> p, In<bool> allowed, Out<i64> order, Out<i64> block) {
     i64 n_states = order.size, n_actions = evenly(allowed.size, n_states), largest = 0;
     REQUIRE(n_actions > 0 && allowed.size == p.count() && block.size == n_states);
     Buffer<i64> component(n_states, -1), seen(n_states, 0), low(n_states), row(n_states), entry(n_states);
-    Buffer<i64> path(n_states), open(n_states), first(n_states + 1, 0);
-    REQUIRE_MEMORY(component, seen, low, row, entry, path, open, first);
+    Buffer<i64> path(n_states), open(n_states), depth(n_states, 0), first(n_states + 1, 0);
+    REQUIRE_MEMORY(component, seen, low, row, entry, path, open, depth, first);
     StrongComponents<I> graph{p,        n_actions, allowed.data, component.data, seen.data,
                               low.data, row.data,  entry.data,   path.data,      open.data};
     for (i64 s = 0; s < n_states; ++s)
         if (seen[s] == 0) graph.from(s);
     // the algorithm numbers a component after those that it leads to
-    for (i64 s = 0; s < n_states; ++s) ++first[block[s] = graph.n_components - 1 - component[s]];
-    for (i64 k = 0, total = 0; k <= n_states; ++k) {
-        i64 count = first[k];
-        largest = std::max(largest, count);
-        first[k] = total;
-        total += count;
+    for (i64 s = 0; s < n_states; ++s) component[s] = graph.n_components - 1 - component[s];
+    sort_states(component.data, first, order);
+    for (i64 s : order) {
+        i64 after = depth[component[s]] + 1;
+        for (i64 pair = s * n_actions; pair < (s + 1) * n_actions; ++pair) {
+            for (i64 k = p.first(pair); allowed[pair] && k < p.last(pair); ++k) {
+                i64 other = component[p.indices[k]];
+                if (other != component[s] && depth[other] < after) depth[other] = after;
+            }
+        }
     }
-    for (i64 s = 0; s < n_states; ++s) order[first[block[s]]++] = s;
+    // components are numbered anew, by depth and then as their first states are
+    std::fill(first.data, first.data + n_states + 1, 0);
+    for (i64 c = 0; c < graph.n_components; ++c) ++first[depth[c] + 1];
+    for (i64 k = 1; k <= n_states; ++k) first[k] += first[k - 1];
+    i64* number = seen.data;
+    std::fill(number, number + n_states, -1);
+    for (i64 s = 0; s < n_states; ++s) {
+        i64 c = component[s];
+        if (number[c] < 0) number[c] = first[depth[c]]++;
+        block[s] = number[c];
+    }
+    std::fill(low.data, low.data + n_states, 0);
+    for (i64 c : block) largest = std::max(largest, ++low[c]);
+    sort_states(block.data, first, order);
     return largest;
 }
 

@@ -85,17 +85,23 @@ def evaluate_policy(
     allowance: Callable[[float], float] | None = None,
     hints: Mapping[int, Any] | None = None,
     over: Callable[[], bool] = never,
+    known: EvaluatedPolicy | None = None,
 ) -> EvaluatedPolicy:
     """The occupancy of a policy, and its objective with an error bound.
 
     ``states`` (S,) is a first guess of its state marginal; ``allowance`` says what gap an objective is allowed, a small
     part of which the occupancy's error may use up. Without it the occupancy is as exact as rounding permits. ``hints``,
     by the number of the term, and ``over`` are handed to the risks (``Risk.value_and_gradient``); when it is over, the
-    first occupancy will do.
+    first occupancy will do. ``known`` is what was found for the same policy and model with other terms: its occupancy
+    is taken, if that is exact enough.
     """
     worth = partial(_worth, problem, policy, hints or {}, over)
     if allowance is None:
         return worth(policy_occupancy(problem.mdp, policy, guess=states))
+    if known is not None:
+        found = worth(known.occupancy)
+        if found.error <= OCCUPANCY_ERROR_SHARE * allowance(found.objective):
+            return found
     accuracy = HURRIED_ACCURACY if over() else FIRST_ACCURACY
     while True:
         found = worth(policy_occupancy(problem.mdp, policy, accuracy, states))

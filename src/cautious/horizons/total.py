@@ -177,7 +177,8 @@ class _Raised:
     def __init__(self, mdp: MDP, reward: Array, allowed: Mask, raised: float) -> None:
         self.mdp, self.raised = mdp, raised
         self.end = mdp.ending(allowed)
-        table = np.where(self.end.pairs, reward + raised, -np.inf)
+        table = np.full(mdp.shape, -np.inf)
+        np.add(reward, raised, out=table, where=self.end.pairs)
         self.free: _Free | None = None
         # the components in which staying is free, by number (S,); -1 elsewhere
         self.group = np.full(mdp.n_states, -1, np.int64)
@@ -199,17 +200,14 @@ class _Raised:
                 self.free, self.group = _Free(found.number, found.inside, table), found.number
         return table
 
-    def sweep_in_place(self, values: Array) -> int:
-        """values <- T values, state by state, as often as pays; how often.
+    def sweep_in_place(self, values: Array, aim: float) -> float:
+        """values <- T values, state by state, until they change by at most ``aim``, or ``IN_PLACE_SWEEPS`` of them.
 
-        Where cycles are short, the order of the states makes values propagate all the way in one sweep.
+        States that lead to each other are gone through again and again before those that lead to them.
         """
         order = self.end.order
-        count = 1 if order.has_short_cycles else IN_PLACE_SWEEPS
-        for number in range(count):
-            places = order.states, order.block, self.group
-            kernels.bellman_in_order(*self.mdp.csr, self.table, *places, number % 2 == 0, values)
-        return count
+        places = order.states, order.block, self.group
+        return kernels.bellman_in_order(*self.mdp.csr, self.table, *places, IN_PLACE_SWEEPS, aim, values)
 
     def policy(self, actions: Indices, values: Array) -> Indices:
         """The actions (S,), heading for the exits where staying is free; ``values`` before they are level."""
@@ -235,6 +233,8 @@ class _TotalIteration(PolicyIteration):
     def run(self, warm: Plan | None) -> Plan:
         """Values of the problem as it is, then of raised problems until the bounds are close enough."""
         values, actions = np.zeros(self.mdp.n_states), self.end.actions
+        if self.largest_reward == 0:
+            return Plan(actions, values, 0.0, 0.0)
         if warm is not None:
             values = np.where(self.end.open, warm.values, 0.0)
             usable = self.end.pairs[np.arange(actions.size), warm.actions]
@@ -262,9 +262,11 @@ class _TotalIteration(PolicyIteration):
             start = values if self.steps is None else values + raise_by * self.steps
             found, actions = self._solve(raised, start, actions, RESIDUAL_SHARE * raise_by)
             self._prove(raised, found)
+            # the policy before the raise is mostly good enough
+            if self._is_close(worth):
+                return
             longer = self._evaluate(actions, found)
-            width = self.best.upper - self.best.lower
-            if width <= self._wanted(worth) or self.stopping.ends(self.best.upper, worth):
+            if self._is_close(worth):
                 return
             values = found
             # a policy that takes longer is worth as much where rewards are raised: they were raised too much
@@ -279,6 +281,11 @@ class _TotalIteration(PolicyIteration):
         taken &= self.end.open[:, None]
         leading = ending_actions(*self.mdp.csr[:2], read_only_view(taken).ravel(), self.mdp.ended)
         return bool(np.all(leading[self.end.open] >= 0))
+
+    def _is_close(self, worth: float) -> bool:
+        """Whether the bounds are close enough together, or nothing more is asked for."""
+        width = self.best.upper - self.best.lower
+        return width <= self._wanted(worth) or self.stopping.ends(self.best.upper, worth)
 
     def _wanted(self, worth: float) -> float:
         """The width of bounds that is small enough."""
@@ -307,7 +314,7 @@ class _TotalIteration(PolicyIteration):
             values = np.where(np.isfinite(values), values, 0.0)
         last, swept = np.inf, values
         for number in range(MAX_ROUNDS):
-            self.spent += raised.sweep_in_place(values)
+            self.spent += raised.sweep_in_place(values, max(aim, self._noise(values)))
             swept, actions, change = self._improve(raised, values, actions)
             aim = max(aim, 2 * self._noise(swept)) if number > 2 else aim
             if change <= aim or self.stopping.out_of_time:

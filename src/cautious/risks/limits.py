@@ -9,7 +9,7 @@ below, the limit holds where no pair is used whose entry is above the bound, exa
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -116,17 +116,20 @@ class Limit(Risk):
     def cut(self, witness: Any, active: Mask) -> Cut:
         """price * ( <u, d> + b - bound ), by the lines of the measure."""
         price = max(float(witness.price), 0.0)
-        slope, intercept, size = np.zeros(active.shape), -self.bound, np.zeros(active.shape)
-        uncertain = abs(self.bound)
+        slopes: list[Array] = []
+        sizes: list[Array] = []
+        intercept, uncertain = -self.bound, abs(self.bound)
         for (weight, risk), given in zip(terms_of(self.measure), witness.lines, strict=True):
-            line = risk.cut(given, active)
-            slope = slope + weight * line.slope
-            size = size + weight * (np.abs(line.slope) if line.slope_size is None else line.slope_size)
+            line, share = risk.cut(given, active), price * weight
+            slopes.append(share * line.slope)
+            sizes.append(share * (np.abs(line.slope) if line.slope_size is None else line.slope_size))
             intercept += weight * line.intercept
-            steepest = float(np.abs(line.slope[active]).max(initial=0.0))
-            known = abs(line.intercept) + steepest if line.intercept_size is None else line.intercept_size
-            uncertain += weight * known
-        return Cut(price * slope, price * intercept, price * size, price * uncertain)
+            if line.intercept_size is None:
+                steepest = float(np.abs(line.slope[active]).max(initial=0.0))
+                uncertain += weight * (abs(line.intercept) + steepest)
+            else:
+                uncertain += weight * line.intercept_size
+        return Cut(reduce(np.add, slopes), price * intercept, reduce(np.add, sizes), price * uncertain)
 
     def witness_at(self, d: Array, active: Mask) -> LimitWitness:
         """No price."""

@@ -63,7 +63,8 @@ class Candidate:
     ``states`` (S,) may say what the policy's state marginal is about: the certificate then starts from there. Without
     a risk, ``values`` (S,) may say what the policy is worth in each state: the certificate may need nothing else.
     ``hints`` may save time when the risks of these terms are evaluated. Of a policy that remembers what was earned the
-    solver gives what it is worth, ``evaluated``, and the ``bound`` of all such policies.
+    solver gives what it is worth, ``evaluated``, and the ``bound`` of all such policies. ``known`` is what the
+    certificate found for the policy in a problem with other terms.
     """
 
     policy: Array | None = None
@@ -74,6 +75,7 @@ class Candidate:
     hints: Mapping[int, Any] = field(default_factory=dict)
     evaluated: EvaluatedPolicy | None = None
     bound: float = np.inf
+    known: EvaluatedPolicy | None = None
 
 
 class Workspace:
@@ -268,6 +270,7 @@ class Outcome:
                     target.allowance,
                     candidate.hints,
                     lambda: target.clock.limit_reached,
+                    candidate.known,
                 )
         if found is not None:
             # by what is known for certain: near a floor, the objective of one policy may be much less exact

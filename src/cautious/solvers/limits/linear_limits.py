@@ -141,4 +141,5 @@ def _lifted(problem: Problem, weight: float, outcome: Outcome) -> Candidate:
         witness=witness,
         conflict=outcome.conflict,
         states=None if best is None else state_sums_of(best.occupancy.occupancy),
+        known=best,
     )
