@@ -31,7 +31,7 @@ from cautious.risks.matrix_transport import MatrixTransport, matrix_transport
 from cautious.risks.separable import EntropicRisk, HalfL1, HalfSquares, SeparableRisk
 from cautious.risks.transport import TransportRisk
 from cautious.solvers.candidates import adjusted_reward, proposals, prove
-from cautious.solvers.conic.flow_rows import flow_rows
+from cautious.solvers.conic.cone_program import flow_rows
 
 PROOF_TOLERANCE = 1e-9
 ONE_THREAD = {"threads": 1, "parallel": "off"}

@@ -34,14 +34,14 @@ LARGEST_EXPONENT = 300.0
 TARGET_ROUNDING = 1e-13
 
 
-class TargetGrid:
+class Grid:
     """Targets ``nodes`` (n,) that ascend; ``step`` is the distance between neighbours where all are alike, else 0."""
 
     def __init__(self, nodes: Array) -> None:
         self.nodes, self.step, self.low, self.count = nodes, 0.0, float(nodes[0]), int(nodes.size)
 
     @classmethod
-    def even(cls, low: float, step: float, count: int) -> "TargetGrid":
+    def even(cls, low: float, step: float, count: int) -> "Grid":
         """``low``, ``low + step``, ...: ``count`` of them, which are made when they are asked for."""
         grid = object.__new__(cls)
         grid.step, grid.low, grid.count = step, low, count
@@ -138,7 +138,7 @@ class Utility:
             return -(scale**2) * earnings.square.ravel(), 2 * mean
         return mean, np.zeros_like(mean)
 
-    def outside(self, earnings: Earnings, t: int, grid: TargetGrid, values: Array) -> tuple[Array, Array, Array]:
+    def outside(self, earnings: Earnings, t: int, grid: Grid, values: Array) -> tuple[Array, Array, Array]:
         """What bounds the values beyond the grid of step t: slopes (S,) left and right, and a cap (S,) for all."""
         most, n_states = earnings.at(earnings.mean_most, t), len(values)
         zero, infinite = np.zeros(n_states), np.full(n_states, np.inf)
@@ -162,7 +162,7 @@ class Utility:
 class Planned:
     """Values (S, n) at the nodes of the first grid, how far they can be off by rounding, and the best actions."""
 
-    grids: list[TargetGrid]
+    grids: list[Grid]
     values: Array
     error: Array
     actions: list[Array]
@@ -171,7 +171,7 @@ class Planned:
 def plan_targets(
     earnings: Earnings,
     utility: Utility,
-    grids: list[TargetGrid],
+    grids: list[Grid],
     over: Callable[[], bool] | None = None,
     snap: float = 0.0,
 ) -> Planned | None:

@@ -22,7 +22,7 @@ MOST_TRIES = 3
 # cells with less mass, at the ends of a row, are left out: together they are part of the stated error
 LEAST_MASS = 1e-17
 # numbers that a cell keeps, as in the compiled loop
-NUMBERS_PER_CELL = 5
+KEPT = 5
 
 
 def follow_finely(earnings: Earnings, policy: MemoryPolicy, deviation: float) -> ReturnDistribution | None:
@@ -85,8 +85,8 @@ def _followed(earnings: Earnings, policy: MemoryPolicy, width: float) -> ReturnD
 
 
 def _empty(n_cells: int) -> Array:
-    """Cells (NUMBERS_PER_CELL, n) without mass: mass, sums of deviations and of squares, least and most."""
-    cells = np.zeros((NUMBERS_PER_CELL, n_cells))
+    """Cells (KEPT, n) without mass: mass, sums of deviations and of squares, least and most."""
+    cells = np.zeros((KEPT, n_cells))
     cells[3], cells[4] = np.inf, -np.inf
     return cells
 

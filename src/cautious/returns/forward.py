@@ -29,7 +29,7 @@ from cautious.returns.moments import log_exponentials
 # of a mean of exponentials, what may have been lost by numbers that are too small for doubles
 SMALLEST_POWER = 1e-290
 # numbers that a cell keeps beside its mass, as in the compiled loop
-NUMBERS_PER_CELL = 5
+KEPT = 5
 # for quantiles, cells that differ by less than this share of the standard deviation are joined, where they are many
 JOINED_SHARE, FEW_CELLS = 1e-3, 2000
 # of the standard deviation: what bisection for a quantile leaves open
@@ -236,7 +236,7 @@ def follow(
     mdp, n_states = earnings.mdp, earnings.mdp.n_states
     grid, node = policy.grids[0], policy.first()
     off = policy.target - float(grid.nodes[node])
-    mass, cells = np.zeros((n_states, grid.count)), np.empty((n_states, grid.count, NUMBERS_PER_CELL))
+    mass, cells = np.zeros((n_states, grid.count)), np.empty((n_states, grid.count, KEPT))
     mass[:, node] = mdp.start
     cells[:, node] = np.outer(mdp.start, [off, off**2, np.exp(rate * off), 0.0, 0.0])
     cells[:, node, 3:] = off
@@ -251,7 +251,7 @@ def follow(
         chances = np.empty(0)
         if instead is not None:
             chances = np.ascontiguousarray(instead[t] if instead.ndim == 3 else instead, dtype=np.float64).ravel()
-        arrived, moved = np.zeros((n_states, behind.count)), np.empty((n_states, behind.count, NUMBERS_PER_CELL))
+        arrived, moved = np.zeros((n_states, behind.count)), np.empty((n_states, behind.count, KEPT))
         spent = np.zeros(n_states * mdp.n_actions)
         with np.errstate(all="ignore"):
             kernels.follow_step(
@@ -263,14 +263,14 @@ def follow(
                 own.nodes,
                 own.step,
                 mass.ravel(),
-                cells.reshape(-1, NUMBERS_PER_CELL),
+                cells.reshape(-1, KEPT),
                 float(rate),
                 behind.nodes,
                 behind.step,
                 policy.to_upper,
                 float(policy.snap),
                 arrived.ravel(),
-                moved.reshape(-1, NUMBERS_PER_CELL),
+                moved.reshape(-1, KEPT),
                 spent,
             )
         if finite:

@@ -16,7 +16,7 @@ import numpy as np
 
 from cautious.arrays import Array
 from cautious.models.encodings import EPS
-from cautious.returns.backward import TargetGrid
+from cautious.returns.backward import Grid
 from cautious.returns.earnings import Earnings
 
 # steps grow like gamma^(-t / 3), or fall like gamma^(t / 2)
@@ -36,7 +36,7 @@ def target_grids(
     reach: float = math.inf,
     told_apart: bool = False,
     centre: Array | None = None,
-) -> list[TargetGrid]:
+) -> list[Grid]:
     """Grids for first targets from ``low`` to ``high``; the first step has this size.
 
     What is more than ``reach`` away from all first targets, less the ``centre`` (n_steps + 1,) of what is earned before
@@ -64,7 +64,7 @@ def target_grids(
             first, last = min(max(first, least), most), max(min(last, most), least)
         begin = math.floor((first - low) / own * (1 + 4 * EPS)) - (t > 0)
         end = max(begin + (t > 0), math.ceil((last - low) / own * (1 - 4 * EPS)) + (t > 0))
-        grids.append(TargetGrid.even(low + begin * own, own, end - begin + 1))
+        grids.append(Grid.even(low + begin * own, own, end - begin + 1))
     return grids
 
 
@@ -88,9 +88,9 @@ def distinct(values: Array, least: float) -> Array:
     return np.asarray(ordered[np.concatenate([[True], np.diff(ordered) > least])])
 
 
-def exact_grids(earnings: Earnings, sums: list[Array], targets: Array) -> list[TargetGrid]:
+def exact_grids(earnings: Earnings, sums: list[Array], targets: Array) -> list[Grid]:
     """Grids of all targets that can be left of the first ``targets``, which ascend."""
-    return [TargetGrid(distinct(np.subtract.outer(targets, before), SAME_SUM * earnings.size)) for before in sums]
+    return [Grid(distinct(np.subtract.outer(targets, before), SAME_SUM * earnings.size)) for before in sums]
 
 
 def range_of_return(earnings: Earnings) -> tuple[float, float]:
@@ -100,6 +100,6 @@ def range_of_return(earnings: Earnings) -> tuple[float, float]:
     return float(least), float(most)
 
 
-def nodes_in_all(grids: list[TargetGrid]) -> int:
+def nodes_in_all(grids: list[Grid]) -> int:
     """The number of targets of all steps together."""
     return sum(grid.count for grid in grids)

@@ -9,7 +9,7 @@ import numpy as np
 from cautious.arrays import Array, Codes, Indices
 from cautious.errors import InputError
 from cautious.models.horizons import Horizon
-from cautious.returns.backward import TargetGrid
+from cautious.returns.backward import Grid
 
 # of a grid in a file
 MOST_NODES = 1e8
@@ -64,7 +64,7 @@ class MemoryPolicy:
     """
 
     target: float
-    grids: tuple[TargetGrid, ...]
+    grids: tuple[Grid, ...]
     tables: tuple[ActionTable, ...]
     scales: Array
     middle: float
@@ -144,20 +144,20 @@ class MemoryPolicy:
         return cls(target, grids, tables, scales, middle, bool(header["to_upper"]), snap, after)
 
 
-def _grids(numbers: Array, nodes: Array) -> tuple[TargetGrid, ...]:
+def _grids(numbers: Array, nodes: Array) -> tuple[Grid, ...]:
     """From low, step and count of every grid (T + 1, 3), and the nodes of those without a step."""
     if (numbers[:, 1] < 0).any() or (numbers[:, 2] < 1).any() or (numbers[:, 2] > MOST_NODES).any():
         raise InputError("a grid of the memory has no nodes, or too many, or a negative step")
     grids, end = [], 0
     for low, step, count in numbers:
         if step > 0:
-            grids.append(TargetGrid.even(float(low), float(step), int(count)))
+            grids.append(Grid.even(float(low), float(step), int(count)))
             continue
         first, end = end, end + int(count)
         own = nodes[first:end]
         if own.size != int(count) or not np.isfinite(own).all() or (np.diff(own) <= 0).any():
             raise InputError("the nodes of the memory do not ascend, or are not as many as its grids say")
-        grids.append(TargetGrid(own))
+        grids.append(Grid(own))
     return tuple(grids)
 
 

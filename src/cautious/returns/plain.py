@@ -16,7 +16,7 @@ from cautious.errors import IncompatibleError
 from cautious.models.encodings import EPS, row_of_entries
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.tabular import MDP
-from cautious.returns.backward import TargetGrid
+from cautious.returns.backward import Grid
 from cautious.returns.earnings import Earnings, earnings_of
 from cautious.returns.finely import follow_finely
 from cautious.returns.forward import Followed, ReturnDistribution, follow
@@ -151,7 +151,7 @@ class PlainPolicy:
             policy_after=None if isinstance(mdp.horizon, int) else self.policy,
         )
 
-    def _shrinking_grids(self, earnings: Earnings, expected: Array, target: float) -> list[TargetGrid]:
+    def _shrinking_grids(self, earnings: Earnings, expected: Array, target: float) -> list[Grid]:
         """Of targets that are certain, or cannot be earned, nothing else matters: what is in between shrinks."""
         gamma, reach = earnings.mdp.discount, max(RANGE_DEVIATIONS * self.deviation, EPS * earnings.size, 1e-300)
         nodes = self.most_moves * (1 - math.sqrt(gamma)) / self._moves
@@ -161,7 +161,7 @@ class PlainPolicy:
         step = max(step, EPS * max(abs(target), earnings.size) / LEAST_STEP)
         return target_grids(earnings, True, target, target, step, reach, told_apart=True, centre=expected)
 
-    def _grids(self, earnings: Earnings, expected: Array, mean: float) -> list[TargetGrid]:
+    def _grids(self, earnings: Earnings, expected: Array, mean: float) -> list[Grid]:
         """Around what is left of the mean on average; rewards of zero lead from node to node."""
         least, most = earnings.earned
         reach = max(RANGE_DEVIATIONS * self.deviation, EPS * max(abs(mean), earnings.size), 1e-300)
@@ -171,6 +171,4 @@ class PlainPolicy:
         step = max(step, EPS * earnings.size, 1e-300)
         begin = np.floor((low - mean) / step).astype(np.int64)
         end = np.maximum(np.ceil((high - mean) / step).astype(np.int64), begin)
-        return [
-            TargetGrid.even(mean + a * step, step, b - a + 1) for a, b in zip(begin.tolist(), end.tolist(), strict=True)
-        ]
+        return [Grid.even(mean + a * step, step, b - a + 1) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]

@@ -69,10 +69,10 @@ def largest_return(
     """Search until the gap is within the target's, the prices are as close as can be, or time is over."""
     # targets of hard numbers may overflow on the way; a bound that is not a number lowers nothing
     with np.errstate(all="ignore"):
-        return _PriceSearch(problem, target, callback).run()
+        return _ReturnPrices(problem, target, callback).run()
 
 
-class _PriceSearch:
+class _ReturnPrices:
     """The prices that were tried."""
 
     def __init__(self, problem: Problem, target: Target, callback: Callable[[Progress], object] | None) -> None:

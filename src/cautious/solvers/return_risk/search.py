@@ -15,7 +15,7 @@ from cautious.arrays import Array
 from cautious.models.encodings import EPS
 from cautious.models.horizons import TOTAL
 from cautious.planning import plan
-from cautious.returns.backward import Planned, TargetGrid, plan_targets
+from cautious.returns.backward import Grid, Planned, plan_targets
 from cautious.returns.earnings import Earnings
 from cautious.returns.forward import Followed, TimeOverError, follow
 from cautious.returns.grids import SAME_SUM, exact_grids, nodes_in_all, possible_sums, range_of_return, target_grids
@@ -38,9 +38,9 @@ MOST_STEPS = 20_000
 # first targets that are tried between the nodes of an exact grid
 MOST_OFFSETS = 60
 # a plan that others may use is made for cautions up to so many times its own, and so many times finer for that
-CAUTIONS_OF_PLAN, SHARED_PLAN_REFINEMENT = 3.0, 1.25
+CAUTIONS_OF_PLAN, FINER = 3.0, 1.25
 # so many standard deviations stand for the range of a return that is not bounded
-RANGE_DEVIATIONS = 12.0
+DEVIATIONS = 12.0
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Search:
         if self.shared is not None and self.shared.planned is not None:
             step = self._use(self.shared, self.shared.planned, low, high, allowance)
             first, last = whole = self.objective.targets(self.mean, self.known, low, high)
-            nodes = SHARED_PLAN_REFINEMENT * width / step if step > 0 else nodes
+            nodes = FINER * width / step if step > 0 else nodes
             yield
         while not self.over() and self.gap > (allowed := allowance(self.best.objective)):
             if sums is not None and (exact := self._exact_targets(sums, first, last)) is not None:
@@ -151,7 +151,7 @@ class Search:
             order = 1 if self.objective.sharp else 2
             wanted = 1.2 * (self.gap / allowed) ** (1 / order) if allowed > 0 else LARGEST_REFINEMENT
             if self.shared is not None and len(self.shared.cautions_with(self.objective.caution)) > 1:
-                wanted *= SHARED_PLAN_REFINEMENT
+                wanted *= FINER
             nodes = width / last_step * min(max(wanted, 2.0), LARGEST_REFINEMENT)
 
     def _use(
@@ -193,12 +193,12 @@ class Search:
             return max(high - low, 1e-300)
         assert self.best is not None
         returns = self.best.followed.returns
-        size = RANGE_DEVIATIONS * math.sqrt(returns.variance) + abs(returns.expectation)
+        size = DEVIATIONS * math.sqrt(returns.variance) + abs(returns.expectation)
         return max(size, float(np.abs(self.earnings.paid).max()), 1e-300)
 
     def _affordable_grids(
         self, first: float, last: float, step: float, width: float, last_step: float
-    ) -> list[TargetGrid] | None:
+    ) -> list[Grid] | None:
         """Grids of this first step, or the finest that can be afforded; None if they are hardly finer than the last."""
         reach = width if self.earnings.mdp.horizon == TOTAL else math.inf
         while last_step / step >= LEAST_REFINEMENT and not self.over():
@@ -208,7 +208,7 @@ class Search:
             step *= 1.25
         return None
 
-    def _round(self, grids: list[TargetGrid]) -> Bounds | None:
+    def _round(self, grids: list[Grid]) -> Bounds | None:
         """Plan for the bound, and for a policy; follow the policy from the target that promises most."""
         self.snap = 0.0
         self.products += nodes_in_all(grids) * self.earnings.mdp.transitions.nnz
@@ -273,7 +273,7 @@ class Search:
         self.products += nodes_in_all(grids) * self.earnings.mdp.transitions.nnz
         return plan_targets(self.earnings, self.objective.utility(), grids, self.over, self.snap)
 
-    def _affordable(self, grids: list[TargetGrid]) -> bool:
+    def _affordable(self, grids: list[Grid]) -> bool:
         nodes, mdp = nodes_in_all(grids), self.earnings.mdp
         itemsize = np.min_scalar_type(mdp.n_actions).itemsize
         return (
@@ -371,7 +371,7 @@ def _mean_policy(earnings: Earnings) -> MemoryPolicy:
         actions = plan(mdp, earnings.rewards, allowed=earnings.allowed).actions
     else:
         actions = np.argmax(earnings.policy_after, axis=1)[None, :].repeat(earnings.n_steps, axis=0)
-    nowhere = TargetGrid.even(0.0, 1.0, 1)
+    nowhere = Grid.even(0.0, 1.0, 1)
     return MemoryPolicy(
         target=0.0,
         grids=(nowhere,) * (earnings.n_steps + 1),
