@@ -13,7 +13,7 @@ import pytest
 from cautious.errors import WorkerError
 from cautious.runtime import executors
 from cautious.runtime.clock import Clock
-from cautious.runtime.executors import StopRequested, TaskTimeout, Workers, expect
+from cautious.runtime.executors import StopRequested, TaskTimeout, Together, Workers, expect
 from cautious.runtime.interruption import Interruption
 from cautious.runtime.processes import process_pool
 
@@ -127,6 +127,43 @@ def test_the_content_is_sent_once_to_each_worker(tmp_path):
     assert len(sent) <= 5
 
 
+def adds_both(contents, task):
+    one, other = contents
+    return one.value + other.value + task
+
+
+def test_of_several_contents_only_the_new_one_is_sent(tmp_path):
+    kept, first, second = Base(tmp_path / "kept"), Base(tmp_path / "first", 5), Base(tmp_path / "second", 7)
+    with processes(1) as pool:
+        workers = Workers(pool)
+        assert values(workers, add, kept, range(20)) == [10 + task for task in range(20)]
+        assert values(workers, adds_both, Together((kept, first)), range(20)) == [15 + task for task in range(20)]
+        assert values(workers, adds_both, Together((second, kept)), range(20)) == [17 + task for task in range(20)]
+        assert values(workers, add, kept, range(20)) == [10 + task for task in range(20)]
+    assert [len(one.path.read_text().split()) for one in (kept, first, second)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["alone", "threads", "processes"])
+def test_tasks_that_depend_on_answers(kind):
+    """Chains of tasks: each begins with the answer of the one before."""
+    pool = {"alone": lambda: None, "threads": lambda: ThreadPoolExecutor(4), "processes": processes}[kind]()
+    ready, ended, begun = [0, 100, 200], [], {}
+
+    def tasks():
+        while len(ended) < 3:
+            if not ready:
+                yield None
+                continue
+            begun[len(begun)] = ready.pop(0)
+            yield begun[len(begun) - 1]
+
+    for number, value in Workers(pool).run(add, Base(value=1), tasks(), ordered=False):
+        assert value == begun[number] + 1
+        (ended if value % 100 == 7 else ready).append(value)
+    assert sorted(ended) == [7, 107, 207]
+    assert len(begun) == 21
+
+
 def test_threads_share_the_content_itself():
     content = Base()
     content.lock = threading.Lock()
@@ -137,10 +174,10 @@ def test_threads_share_the_content_itself():
 def test_a_worker_forgets_old_contents():
     for value in range(2 * executors.KEPT_CONTENTS):
         with ThreadPoolExecutor(1):
-            executors._received(f"key {value}", (value,))
+            executors._received({f"key {value}": (value,)}, False)
     assert len(executors._kept) == executors.KEPT_CONTENTS
     # one that was forgotten is asked for again
-    assert executors._received("key 0", ()).content == ()
+    assert executors._received({"key 0": ()}, False).missing == ("key 0",)
 
 
 def test_tasks_are_taken_when_there_is_room():

@@ -24,6 +24,8 @@ from cautious.risks.features import PlannedFeatures
 
 # of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
 OCCUPANCY_ERROR_SHARE, RETURN_ERROR_SHARE = 0.02, 0.002
+# the same for an error that a more exact occupancy hardly lessens: values in twice the precision take many times as long
+SETTLED_ERROR_SHARE = 0.05
 # of an occupancy in the 1-norm, before it is known what its error does to the objective: usually, and if time is over
 FIRST_ACCURACY, HURRIED_ACCURACY = 1e-9, 1e-6
 # of values; each gains about as many digits as a linear solve has right
@@ -102,12 +104,16 @@ def evaluate_policy(
         found = worth(known.occupancy)
         if found.error <= OCCUPANCY_ERROR_SHARE * allowance(found.objective):
             return found
-    accuracy = HURRIED_ACCURACY if over() else FIRST_ACCURACY
+    accuracy, last_error = HURRIED_ACCURACY if over() else FIRST_ACCURACY, np.inf
     while True:
         found = worth(policy_occupancy(problem.mdp, policy, accuracy, states))
         room = OCCUPANCY_ERROR_SHARE * allowance(found.objective)
         if found.error <= room or over():
             return found
+        if 0.5 * last_error < found.error <= SETTLED_ERROR_SHARE * allowance(found.objective):
+            # the occupancy became more exact, and what is left is rounding in the numbers of a risk
+            return found
+        last_error = found.error
         if found.occupancy.error > accuracy or accuracy <= 4 * EPS:
             return worth(found.occupancy, by_values=True)
         # the occupancy may be more exact than was asked for

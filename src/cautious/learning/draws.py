@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ PROBE_SAMPLES = 32
 REMOTE_TIMEOUT_SECONDS = 600.0
 # a task of a worker: about so much work, and not less than the second number for the sake of a short wait at the end
 TASK_SECONDS, SHORTEST_SECONDS = 0.5, 0.005
+# what the learner needs to hand out a task and take its answer, as measured with Dask
+HANDOUT_SECONDS = 0.004
 # the time that a draw takes is known from the tasks before; the first may have been a bad example
 LARGEST_GROWTH = 8
 MOST_DRAWS_PER_TASK = 65_536
@@ -39,6 +41,7 @@ SPEED_RESERVE = 10.0
 
 # next states and rewards; of first states the states only
 Part = tuple[Any, ...]
+Task = TypeVar("Task")
 
 
 def generator(seed: int, call: int) -> np.random.Generator:
@@ -75,49 +78,63 @@ class Order:
 def draw(source: DrawSource, order: Order) -> tuple[Part, float]:
     """The checked draws of an order, and the seconds they took; wherever it runs."""
     began = time.monotonic()
-    parts = [
-        _one_call(source, order, call, first, min(first + order.per_call, order.count))
-        for call, first in enumerate(range(0, order.count, order.per_call), order.call)
-    ]
-    for name, now in promised_by(source.simulator).items():
-        if now != source.promised[name]:
-            raise SimulatorError(
-                f"simulator.{name} was {source.promised[name]} when the run began and is {now} now "
-                f"(call {order.call + len(parts) - 1}, seed {source.seed})"
-            )
+    parts = []
+    for call, first in enumerate(range(0, order.count, order.per_call), order.call):
+        last = min(first + order.per_call, order.count)
+        states, actions = (None if asked is None else asked[first:last] for asked in (order.states, order.actions))
+        parts.append(one_call(source, call, last - first, states, actions, order.seconds_per_draw))
+    check_promises(source, order.call + len(parts) - 1)
     whole = parts[0] if len(parts) == 1 else tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return whole, time.monotonic() - began
 
 
-def _one_call(source: DrawSource, order: Order, call: int, first: int, last: int) -> Part:
-    """What a simulator does wrongly is its fault, not that of the caller's data."""
-    simulator, count, when = source.simulator, last - first, f" (call {call}, seed {source.seed})"
-    rng = generator(source.seed, call)
+def check_promises(source: DrawSource, call: int) -> None:
+    """Refuse a simulator that has changed its sizes, discount or range of rewards by this call."""
+    for name, now in promised_by(source.simulator).items():
+        if now != source.promised[name]:
+            raise SimulatorError(
+                f"simulator.{name} was {source.promised[name]} when the run began and is {now} now "
+                f"(call {call}, seed {source.seed})"
+            )
+
+
+def one_call(
+    source: DrawSource,
+    call: int,
+    count: int,
+    states: Indices | None,
+    actions: Indices | None,
+    seconds_per_draw: float,
+    rng: np.random.Generator | None = None,
+) -> Part:
+    """The checked draws of one call; what a simulator does wrongly is its fault, not that of the caller's data."""
+    simulator, when = source.simulator, f" (call {call}, seed {source.seed})"
+    rng = generator(source.seed, call) if rng is None else rng
     limit = count * source.timeout_seconds
-    if order.seconds_per_draw > 0:
-        limit = min(limit, source.timeout_seconds + SPEED_RESERVE * count * order.seconds_per_draw)
+    if seconds_per_draw > 0:
+        limit = min(limit, source.timeout_seconds + SPEED_RESERVE * count * seconds_per_draw)
 
     def waiting() -> str:
         asked = f"{count} draws" if count > 1 else "1 draw"
-        if order.states is None or order.actions is None:
+        if states is None or actions is None:
             asked = "first states"
         elif count == 1:
-            asked += f" of state {order.states[first]}, action {order.actions[first]}"
+            asked += f" of state {states[0]}, action {actions[0]}"
         return f"the simulator did not return within {limit:.2g} seconds when asked for {asked}{when}"
 
     expect(limit, waiting)
     try:
-        if order.states is None or order.actions is None:
+        if states is None or actions is None:
             found: Any = simulator.start_states(count, rng)
         else:
             # copies: a simulator that works in place must not reach the learner's own arrays
-            found = simulator.sample(order.states[first:last].copy(), order.actions[first:last].copy(), rng)
+            found = simulator.sample(states.copy(), actions.copy(), rng)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         raise SimulatorError(f"the simulator raised {type(error).__name__}: {error}{when}") from error
     try:
-        if order.states is None:
+        if states is None:
             return (checked_states(simulator, "start_states", found, count, when),)
         return checked_sample(simulator, found, count, when)
     except InputError as error:
@@ -177,7 +194,7 @@ class Draws:
         return self.simulator if isinstance(self.simulator, TableSimulator) else None
 
     def count(self, samples: int) -> None:
-        """Transitions that a kernel is about to draw by itself."""
+        """Transitions that were drawn apart from ``sample`` and ``stream``, or that a kernel is about to draw."""
         self._check_budget(samples)
         self.used += samples
 
@@ -229,7 +246,7 @@ class Draws:
                     yield order
                 call += -(-states.size // self.per_call)
 
-        for next_states, rewards in self._drawn(orders()):
+        for _, (next_states, rewards) in self.answers(draw, self.source, orders()):
             states, actions = asked.pop(self.calls)
             self._check_budget(states.size)
             self.used, self.calls = self.used + states.size, self.calls + -(-states.size // self.per_call)
@@ -313,7 +330,8 @@ class Draws:
             done += part[0].size
         states_left, actions_left = (None if asked is None else asked[done:] for asked in (states, actions))
         first = self.calls + done // per_call
-        for part in self._drawn(self._orders(first, count - done, states_left, actions_left, per_call)):
+        orders = self._orders(first, count - done, states_left, actions_left, per_call)
+        for _, part in self.answers(draw, self.source, orders):
             if self.table is None:
                 self.kept[self.calls + done // per_call] = part
                 self.pending += 0 if states is None else part[0].size
@@ -322,20 +340,32 @@ class Draws:
             self.after_part()
         return parts[0] if len(parts) == 1 else tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
-    def _drawn(self, orders: Iterator[Order]) -> Iterator[Part]:
-        """The parts in their order. The tables are trusted and called directly."""
+    def answers(
+        self,
+        function: Callable[[Any, Task], tuple[Part, float]],
+        content: Any,
+        tasks: Iterable[Task | None],
+        ordered: bool = True,
+    ) -> Iterator[tuple[int, Part]]:
+        """As ``Workers.run``, of tasks that draw and say how long that took; tables are trusted and called directly."""
         if self.table is not None:
-            for order in orders:
-                yield draw(self.source, order)[0]
+            for number, task in enumerate(tasks):
+                assert task is not None
+                yield number, function(content, task)[0]
             return
         try:
-            for _, (part, seconds) in self.workers.run(draw, self.source, orders):
+            for number, (part, seconds) in self.workers.run(function, content, tasks, ordered):
                 self._learn_speed(len(part) == 1, seconds / part[0].size)
-                yield part
+                yield number, part
         except TaskTimeout as error:
             raise SimulatorError(str(error)) from None
 
+    def seconds_per_draw(self, first_states: bool = False) -> float:
+        """What a draw took so far where it was made; NaN when that is not known."""
+        return self._seconds_per_draw[first_states]
+
     def _learn_speed(self, first_states: bool, seconds_per_draw: float) -> None:
+        """What the draws of one task took."""
         known = self._seconds_per_draw[first_states]
         mean = seconds_per_draw if np.isnan(known) else (known + seconds_per_draw) / 2
         self._seconds_per_draw[first_states] = mean
@@ -346,7 +376,7 @@ class Draws:
         """The tasks of one request, cut when they are wanted: by then more is known about the speed."""
         done = 0
         while done < count:
-            calls = self._calls_per_task(states is None, count - done, per_call)
+            calls = self.calls_per_task(states is None, count - done, per_call)
             part = slice(done, min(count, done + calls * per_call))
             yield Order(
                 call + done // per_call,
@@ -354,19 +384,26 @@ class Draws:
                 part.stop - done,
                 None if states is None else states[part],
                 None if actions is None else actions[part],
-                self._seconds_per_draw[states is None],
+                self.seconds_per_draw(states is None),
             )
             done = part.stop
 
-    def _calls_per_task(self, first_states: bool, left: int, per_call: int) -> int:
-        """About half a second of work; less towards the end, so that all workers end at the same time."""
-        known = self._seconds_per_draw[first_states]
-        if self.table is not None or np.isnan(known):
+    def calls_per_task(self, first_states: bool, left: int, per_call: int) -> int:
+        """About half a second of work, more for very many workers, which must not wait for the learner to hand it out.
+
+        Less towards the end, so that all workers end at the same time.
+        """
+        known = self.seconds_per_draw(first_states)
+        if self.table is not None:
+            return 1
+        if np.isnan(known):
+            self._latest[first_states] = per_call
             return 1
         seconds = max(known * per_call, 1e-9)
-        wanted = TASK_SECONDS / seconds
+        wanted = max(TASK_SECONDS, HANDOUT_SECONDS * self.workers.count) / seconds
         if self.workers.apart:
             wanted = min(wanted, max(SHORTEST_SECONDS / seconds, left / (2 * per_call * self.workers.count)))
-        most = min(max(1, MOST_DRAWS_PER_TASK // per_call), LARGEST_GROWTH * self._latest[first_states])
-        self._latest[first_states] = int(np.clip(wanted, 1, most))
-        return self._latest[first_states]
+        most = max(1, min(MOST_DRAWS_PER_TASK, LARGEST_GROWTH * self._latest[first_states]) // per_call)
+        calls = int(np.clip(wanted, 1, most))
+        self._latest[first_states] = calls * per_call
+        return calls

@@ -81,7 +81,8 @@ class Workers:
         self._count, self._counted = 1, -np.inf
         # Dask would give a task that was seen before its earlier answer
         self.options: dict[str, Any] = {} if _dask_client(self.executor) is None else {"pure": False}
-        self._shared: _Shared | None = None
+        # contents of this object's runs, and their keys
+        self._known: list[tuple[Any, str]] = []
 
     @property
     def apart(self) -> bool:
@@ -101,22 +102,37 @@ class Workers:
         self,
         function: Callable[[Content, Task], Value],
         content: Content,
-        tasks: Iterable[Task],
+        tasks: Iterable[Task | None],
         ordered: bool = True,
     ) -> Iterator[tuple[int, Value]]:
         """(number, value) of every task, in the order of the tasks or as they come.
 
-        Tasks are taken from the iterable when there is room for them. What the function raises twice is raised here,
-        with a note that names the task; ``WorkerError`` says that the executor failed. What waits when the iterator is
-        closed is cancelled.
+        Tasks are taken from the iterable when there is room for them; None says that the next one depends on answers
+        that are still to come. What the function raises twice is raised here, with a note that names the task;
+        ``WorkerError`` says that the executor failed. What waits when the iterator is closed is cancelled.
         """
-        if self._shared is None or self._shared.content[0] is not content:
-            self._shared = _Shared(uuid.uuid4().hex, (content,), self.stopping)
-        run = _TaskRun(self, function, self._shared, tasks)
+        run = _TaskRun(self, function, self._share(content), tasks)
         try:
             yield from run.values(ordered)
         finally:
             run.cancel()
+
+    def _share(self, content: Any) -> "_Shared":
+        several = isinstance(content, Together)
+        contents = {self._key(one): (one,) for one in (content if several else (content,))}
+        return _Shared(contents, several, self.stopping)
+
+    def _key(self, content: Any) -> str:
+        """The same one for the same object, so that workers keep it from one run to the next."""
+        for known, key in self._known:
+            if known is content:
+                return key
+        self._known = [*self._known[1 - KEPT_CONTENTS :], (content, uuid.uuid4().hex)]
+        return self._known[-1][1]
+
+
+class Together(tuple[Any, ...]):
+    """Several objects as the content of tasks; a worker that knows one of them is sent the others only."""
 
 
 def checked_executor(executor: Any) -> None:
@@ -150,13 +166,14 @@ def is_closed(executor: Executor) -> bool:
 
 @dataclass
 class _Job:
-    """A task without an answer. ``supplies``: the worker for which this job carries the content;
-    ``failures``: how often it raised or hung.
+    """A task without an answer. ``supplies``: the worker for which this job carries contents, those with the keys
+    ``sends``; ``failures``: how often it raised or hung.
     """
 
     number: int
     task: Any
     supplies: str = ""
+    sends: frozenset[str] = frozenset()
     failures: int = 0
     future: "Future[Any] | None" = None
 
@@ -172,7 +189,7 @@ class _TaskRun:
         self, workers: Workers, function: Callable[[Any, Any], Any], shared: "_Shared", tasks: Iterable[Any]
     ) -> None:
         self.workers, self.function, self.shared = workers, function, shared
-        self.tasks = enumerate(tasks)
+        self.tasks, self.taken = iter(tasks), 0
         self.open: dict[int, _Job] = {}
         self.lost: list[_Job] = []
         self.waiting: list[_Job] = []
@@ -208,7 +225,10 @@ class _TaskRun:
             room = most = 1
         else:
             room, most = TASKS_PER_WORKER * self.workers.count, ANSWERS_PER_WORKER * self.workers.count
-        for number, task in islice(self.tasks, max(0, min(room, most - len(self.ready)) - len(self.open))):
+        for task in islice(self.tasks, max(0, min(room, most - len(self.ready)) - len(self.open))):
+            if task is None:
+                return
+            number, self.taken = self.taken, self.taken + 1
             self.open[number] = _Job(number, task)
             self._submit(self.open[number])
 
@@ -227,7 +247,7 @@ class _TaskRun:
         self._submit(self.lost.pop(0))
 
     def _submit(self, job: _Job) -> None:
-        shared = replace(self.shared, sends=bool(job.supplies))
+        shared = replace(self.shared, sends=job.sends)
         arguments = shared, self.function, job.task, self.workers.timeout_seconds
         work = _work if self.workers.apart or np.isfinite(self.workers.timeout_seconds) else _work_here
         try:
@@ -254,7 +274,7 @@ class _TaskRun:
         self._check_stop()
         if job.supplies:
             self.supplied.discard(job.supplies)
-            job.supplies, waiting, self.waiting = "", self.waiting, []
+            job.supplies, job.sends, waiting, self.waiting = "", frozenset(), self.waiting, []
             for one in waiting:
                 self._submit(one)
         problem = CancelledError() if future.cancelled() else future.exception()
@@ -281,7 +301,7 @@ class _TaskRun:
             self.waiting.append(job)
         elif answer.kind == "missing":
             # the caller cannot choose the worker: it may supply another one, and this one will ask again
-            job.supplies = answer.worker
+            job.supplies, job.sends = answer.worker, frozenset(answer.value)
             self.supplied.add(answer.worker)
             self._submit(job)
         elif answer.kind == "hung":
@@ -328,36 +348,53 @@ class _TaskRun:
 
 @dataclass(frozen=True)
 class _Shared:
-    """The content of a run: as it is within one process, otherwise by its key, and only with ``sends`` itself."""
+    """The contents of a run by their keys: as they are within one process, otherwise only those that it ``sends``.
 
-    key: str
-    content: tuple[Any, ...]
+    Each is a tuple, which is empty where a worker does not know its content.
+    """
+
+    contents: dict[str, tuple[Any, ...]]
+    several: bool
     stopping: Callable[[], bool]
-    sends: bool = False
+    sends: frozenset[str] = frozenset()
+
+    @property
+    def content(self) -> Any:
+        """What the function of the tasks is given."""
+        found = Together(one for (one,) in self.contents.values())
+        return found if self.several else found[0]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The keys of what is not known here."""
+        return tuple(key for key, content in self.contents.items() if not content)
 
     def __reduce__(self) -> Any:
-        return _received, (self.key, self.content if self.sends else ())
+        sent = {key: content if key in self.sends else () for key, content in self.contents.items()}
+        return _received, (sent, self.several)
 
 
 _kept: OrderedDict[str, tuple[Any, ...]] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _received(key: str, content: tuple[Any, ...]) -> _Shared:
+def _received(sent: dict[str, tuple[Any, ...]], several: bool) -> _Shared:
+    found = {}
     with _lock:
-        found = content or _kept.get(key, ())
-        if found:
-            _kept[key] = found
-            _kept.move_to_end(key)
+        for key, content in sent.items():
+            found[key] = content or _kept.get(key, ())
+            if found[key]:
+                _kept[key] = found[key]
+                _kept.move_to_end(key)
         while len(_kept) > KEPT_CONTENTS:
             _kept.popitem(last=False)
     # a scheduler between here and the worker passes on what it was given
-    return _Shared(key, found, lambda: False, sends=bool(content))
+    return _Shared(found, several, lambda: False, frozenset(key for key, content in sent.items() if content))
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """``kind``: done (value), raised (an exception), hung (what was waited for, a text), missing or stopped."""
+    """``kind``: done (value), raised (an exception), hung (what was waited for, a text), missing (keys) or stopped."""
 
     kind: str
     value: Any = None
@@ -425,14 +462,14 @@ def _serve(requests: "queue.SimpleQueue[Any]", answers: "queue.SimpleQueue[_Answ
 
 def _work(shared: _Shared, function: Callable[[Any, Any], Any], task: Any, seconds: float) -> _Answer:
     """One task, wherever it runs."""
-    if not shared.content:
-        return _Answer("missing", worker=f"{platform.node()} {os.getpid()}")
+    if shared.missing:
+        return _Answer("missing", shared.missing, worker=f"{platform.node()} {os.getpid()}")
     caller: _Caller | None = getattr(_current, "caller", None)
     if caller is None or caller.process != os.getpid():
         # threads do not survive a fork
         caller = _current.caller = _Caller()
     watch, began = _Watch(time.monotonic() + seconds), time.monotonic()
-    caller.requests.put((function, shared.content[0], task, watch))
+    caller.requests.put((function, shared.content, task, watch))
     while True:
         try:
             return caller.answers.get(timeout=POLL_SECONDS)
@@ -443,7 +480,8 @@ def _work(shared: _Shared, function: Callable[[Any, Any], Any], task: Any, secon
         _current.caller = None
         # a lock that the hanging call holds must not stop the next one
         with _lock:
-            _kept.pop(shared.key, None)
+            for key in shared.contents:
+                _kept.pop(key, None)
         return _Answer("stopped" if stopped else "hung", watch.what(), time.monotonic() - began)
 
 
@@ -452,7 +490,7 @@ def _work_here(shared: _Shared, function: Callable[[Any, Any], Any], task: Any, 
     began = time.monotonic()
     try:
         with leaving_at_once():
-            value = function(shared.content[0], task)
+            value = function(shared.content, task)
     except BaseException as error:
         return _Answer("raised", error, time.monotonic() - began)
     return _Answer("done", value, time.monotonic() - began)

@@ -1,5 +1,7 @@
 """The trial's paths follow the true occupancy, cost what was promised, and resume bit for bit."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy.stats import nbinom
@@ -84,3 +86,73 @@ def test_resume_is_bit_identical(stop):
     assert again.total_reward == whole.total_reward
     for name in ("visits", "lengths", "end_states", "end_rewards"):
         assert np.array_equal(getattr(again, name), getattr(whole, name))
+
+
+class Steps:
+    """The simulator of a model without its tables, with calls of three draws; it notes the sizes of its calls."""
+
+    draws_per_seed = 3
+
+    def __init__(self, mdp):
+        self.inner, self.sizes = mdp.simulator(), []
+        self.n_states, self.n_actions, self.discount = mdp.n_states, mdp.n_actions, mdp.discount
+        self.reward_range = self.inner.reward_range
+
+    def start_states(self, n, rng):
+        return self.inner.start_states(n, rng)
+
+    def sample(self, states, actions, rng):
+        self.sizes.append(len(states))
+        return self.inner.sample(states, actions, rng)
+
+
+ESTIMATES = ("visits", "lengths", "end_states", "end_rewards", "starts", "first_call", "total_reward")
+
+
+def walked(executor, stop=None, task_seconds=None, monkeypatch=None):
+    """A trial by calls; with ``stop`` it is stored after so many advances and continued by another one."""
+    mdp = random_mdp(1)
+    if task_seconds is not None:
+        monkeypatch.setattr("cautious.learning.draws.TASK_SECONDS", task_seconds)
+    simulator, policy = Steps(mdp), uniform_policy(mdp.allowed)
+    task = make_task(simulator, None, 0.0, 1000, 7)
+    draws = Draws(simulator, 1000, 7, executor=executor)
+    trial = Trial(task, draws, policy, 600)
+    for _ in range(stop or 0):
+        trial.advance()
+    if stop is not None:
+        again = Draws(simulator, 1000, 7, executor=executor)
+        again.used, again.calls = draws.used, draws.calls
+        header, arrays = trial.storage()
+        trial = Trial(task, again, policy, 600)
+        trial.restore(header, arrays)
+        draws = again
+    while not trial.done:
+        trial.advance()
+    assert draws.used == trial.visits.sum() == (trial.lengths + 1).sum()
+    return trial, draws, simulator
+
+
+def test_paths_do_not_depend_on_workers_or_on_the_length_of_tasks(monkeypatch):
+    whole, draws, simulator = walked(None)
+    # every step of a block is a call of its own: as many as the longest path of the block has steps
+    assert draws.calls == whole.first_call + (whole.lengths[::3] + 1).sum() == whole.first_call + len(simulator.sizes)
+    assert max(simulator.sizes) == 3
+    for workers in (1, 4):
+        with ThreadPoolExecutor(workers) as pool:
+            for task_seconds in (1e-6, 0.5):
+                trial, other, _ = walked(pool, task_seconds=task_seconds, monkeypatch=monkeypatch)
+                assert other.calls == draws.calls
+                for name in ESTIMATES:
+                    np.testing.assert_array_equal(getattr(trial, name), getattr(whole, name))
+                np.testing.assert_array_equal(trial.rewards.bins, whole.rewards.bins)
+
+
+@pytest.mark.parametrize("stop", [0, 1, 2, 5, 30, 100])
+def test_paths_under_way_are_kept(stop, monkeypatch):
+    whole, _, _ = walked(None)
+    with ThreadPoolExecutor(3) as pool:
+        trial, _, _ = walked(pool, stop, 1e-6, monkeypatch)
+    for name in ESTIMATES:
+        np.testing.assert_array_equal(getattr(trial, name), getattr(whole, name))
+    np.testing.assert_array_equal(trial.rewards.bins, whole.rewards.bins)

@@ -132,7 +132,9 @@ class _ColumnGenerationRun:
         known = best.value + self.rows.intercept(prices)
 
         def rough(found: Plan) -> float:
-            return EARLY_ERROR_SHARE * min(gap, found.upper - known, MAX_OCCUPANCY_ERROR * sensitivity) / sensitivity
+            # a plan that gains nothing closes the gap, and its column is not needed
+            gain = max(found.upper - known, goal)
+            return EARLY_ERROR_SHARE * min(gap, gain, MAX_OCCUPANCY_ERROR * sensitivity) / sensitivity
 
         found = self.pool.price_out(self.problem.reward, self.rows.sign * prices, goal, rough, known, self.target.over)
         self._prove(found, prices)
