@@ -24,7 +24,7 @@ from cautious.risks.features import PlannedFeatures
 
 # of the allowed gap, what an occupancy's error may use up, and the error of a return that is known by values alone
 OCCUPANCY_ERROR_SHARE, RETURN_ERROR_SHARE = 0.02, 0.002
-# the same for an error that a more exact occupancy hardly lessens: values in twice the precision take much longer
+# the same for an error that a more exact occupancy hardly lessens: values in twice the precision take far longer
 SETTLED_ERROR_SHARE = 0.05
 # of an occupancy in the 1-norm, before it is known what its error does to the objective: usually, and if time is over
 FIRST_ACCURACY, HURRIED_ACCURACY = 1e-9, 1e-6
