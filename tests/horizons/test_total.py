@@ -4,10 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from total_by_hand import TinyModel
 from total_lp import best_by_lp, flow_equations, random_total_model
 
 import cautious as ca
+from cautious.models.chains import Chain
 from cautious.planning import plan
 
 
@@ -26,7 +28,7 @@ def test_all_deterministic_policies(block):
                 ca.Problem(mdp, horizon="total")
             seen["refused"] += 1
             continue
-        solution = ca.solve(ca.Problem(mdp, horizon="total"), tolerance=1e-8)
+        solution = ca.solve(ca.Problem(mdp, horizon="total"))
         assert solution.status is ca.Status.SOLVED, (seed, solution.status)
         assert solution.objective == pytest.approx(float(best), rel=1e-8, abs=1e-8), seed
         assert Fraction(solution.upper_bound) >= best, seed
@@ -143,3 +145,39 @@ def test_a_table_that_pays_nothing_is_worth_nothing_at_once():
     solution = ca.solve(ca.Problem(free, horizon="total"))
     assert solution.require().objective == 0
     assert ca.verify(solution).proved
+
+
+def ring(n, leaving):
+    """A ring of n states with two lanes; every step may lead to the end with a chance of ``leaving``."""
+    rows, columns, chances = [], [], []
+    for s in range(2 * n):
+        lane, place = divmod(s, n)
+        for action, to in enumerate((lane * n + (place + 1) % n, (1 - lane) * n + (place + 2) % n)):
+            rows += [2 * s + action] * 2
+            columns += [to, 2 * n]
+            chances += [1 - leaving, leaving]
+    rows += [4 * n, 4 * n + 1]
+    columns += [2 * n, 2 * n]
+    transitions = sp.csr_array(([*chances, 1.0, 1.0], (rows, columns)), shape=(4 * n + 2, 2 * n + 1))
+    rewards = -np.random.default_rng(0).uniform(0.5, 1.5, size=(2 * n + 1, 2))
+    rewards[-1] = 0.0
+    start = np.zeros(2 * n + 1)
+    start[0] = 1.0
+    return ca.MDP(transitions, rewards, 1.0, start)
+
+
+def test_long_cycles_that_hardly_end_are_solved_by_factors(monkeypatch):
+    def refused(*arguments, **named):
+        raise AssertionError("no Krylov steps are needed where factors are cheap")
+
+    monkeypatch.setattr(Chain, "krylov", refused)
+    mdp = ring(200, 1e-4)
+    solution = ca.solve(ca.Problem(mdp, horizon="total"))
+    assert solution.require().objective == pytest.approx(best_by_lp(mdp, [400])[0], rel=1e-6)
+
+
+def test_factors_that_do_not_exist_in_floating_point_are_not_used():
+    # rounding leaves the ring without a way out
+    solution = ca.solve(ca.Problem(ring(1_000, 1e-18), horizon="total"))
+    assert solution.status is ca.Status.UNDECIDED
+    assert not solution.gap < np.inf

@@ -39,7 +39,7 @@ def expected_visits(mdp: MDP, policy: Array, accuracy: float = 0.0, guess: Array
         return PolicyOccupancy(np.zeros(mdp.shape), reached, 0.0)
     end = mdp.ending(mdp.allowed)
     known = end.order if not ((policy > 0) & counted[:, None] & ~end.pairs).any() else None
-    chain = ordered(_until_end(chain_of(mdp, policy), counted), known)
+    chain = ordered(mdp, _until_end(chain_of(mdp, policy), counted), known)
     # chances of the model and of a policy that was divided by its sums are known to that many operations each
     unsure = EPS * (mdp.widest_row + 3 * mdp.n_actions + 8) + 2 * mdp.row_sum_error
     steps = _steps(chain, counted, unsure) if _ends(mdp, policy, counted) else None

@@ -140,7 +140,7 @@ class _OpenChains(DeterministicChains):
         lengths = np.asarray(chain.pointer, np.int64)[self.closed + 1] - first
         ends = np.cumsum(lengths)
         self.room[2][np.repeat(first - ends + lengths, lengths) + np.arange(int(lengths.sum()))] = 0.0
-        return ordered(chain, self.order), gain
+        return ordered(self.mdp, chain, self.order), gain
 
 
 class _Free:

@@ -3,11 +3,12 @@
     values      x = b + gamma P_pi x          occupancy      x = b + gamma P_pi' x
 
 Solved by BiCGStab with a symmetric Gauss-Seidel sweep as preconditioner; a factorisation takes over where that fails.
-Without discount, chains whose states are hardly ever entered again are solved by substitution.
+Without discount, chains whose states are hardly ever entered again are solved by substitution, and those with cheap
+factors by these.
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -178,30 +179,46 @@ class Chain:
 class OrderedChain:
     """A chain without discount, and an ``order`` in which its states come before those that they lead to.
 
-    Where only few states are on a cycle together, linear systems are solved by substitution. The Krylov method, which
-    cycles without discount slow down, is then not needed.
+    Where only few states are on a cycle together, linear systems are solved by substitution, and by factors where these
+    have few entries (``thin``). The Krylov method, which cycles without discount slow down, is then not needed.
     """
 
     chain: Chain
     order: ForwardOrder
+    thin: bool = False
 
-    def _substituted(self, right: Array, transposed: bool) -> Array:
-        """(I - P)^-1 right, or with P'."""
-        x = np.empty(right.size)
+    @cached_property
+    def _factors(self) -> Factors | None:
+        """Of I - P; None where they are not cheap, or where rounding leaves no inverse."""
+        if not self.thin:
+            return None
+        found = factors_of(sp.csc_array(sp.eye_array(self.chain.n_states) - self.chain.matrix))
+        return None if isinstance(found, SingularFactors) else found
+
+    @property
+    def _is_direct(self) -> bool:
+        return self.order.has_short_cycles or self._factors is not None
+
+    def _solved(self, right: Array, transposed: bool) -> Array:
+        """(I - P)^-1 right, or with P', by substitution or by factors."""
         order = self.order
+        if not order.has_short_cycles:
+            assert self._factors is not None
+            return np.asarray(self._factors.solve(right, trans="T" if transposed else "N"))
+        x = np.empty(right.size)
         chains.substitute(*self.chain.arrays, order.states, order.block, order.largest, transposed, right, x)
         return x
 
     def values(self, right: Array, guess: Array | None, aim: float) -> tuple[Array, int]:
         """As ``Chain.values``."""
-        if not self.order.has_short_cycles:
+        if not self._is_direct:
             return self.chain.values(1.0, right, guess, aim)
-        x = self._substituted(right, False) if guess is None else guess
+        x = self._solved(right, False) if guess is None else guess
         residual = self.chain.missing(1.0, right, x)
         for _ in range(MAX_REFINEMENTS):
             if _largest(residual) <= max(aim, EPS * (_largest(right) + _largest(x))):
                 break
-            better = x + self._substituted(residual, False)
+            better = x + self._solved(residual, False)
             left = self.chain.missing(1.0, right, better)
             if not _largest(left) < 0.5 * _largest(residual):
                 break
@@ -218,19 +235,20 @@ class OrderedChain:
 
     def inflow_step(self, right: Array, aim: float, by_factors: bool) -> Array:
         """About the x with x = right + P_pi' x, (S,): by the Krylov method to this residual, or by factors."""
-        if self.order.has_short_cycles:
-            return self._substituted(right, True)
+        if self._is_direct:
+            return self._solved(right, True)
         if by_factors:
             return self.chain.direct(1.0, right, transposed=True)
         return self.chain.krylov(1.0, right, aim, transposed=True)[0]
 
 
-def ordered(chain: Chain, known: ForwardOrder | None) -> OrderedChain:
-    """The chain with an order of its states: the ``known`` one of more pairs, if that leaves short cycles only."""
+def ordered(mdp: MDP, chain: Chain, known: ForwardOrder | None) -> OrderedChain:
+    """The chain of a policy with an order of its states: the ``known`` one of more pairs, if that has short cycles."""
     if known is not None and known.has_short_cycles:
         return OrderedChain(chain, known)
     every = np.ones(chain.n_states, np.bool_)
-    return OrderedChain(chain, forward_order_of((chain.pointer, chain.successor), every))
+    order = forward_order_of((chain.pointer, chain.successor), every)
+    return OrderedChain(chain, order, not order.has_short_cycles and factors_are_cheap(mdp))
 
 
 def chain_of(mdp: MDP, policy: Array) -> Chain:

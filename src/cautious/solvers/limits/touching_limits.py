@@ -20,7 +20,7 @@ from cautious.errors import IncompatibleError
 from cautious.horizons.average import relative_values
 from cautious.horizons.plan import Plan
 from cautious.horizons.recurrence import closed_classes
-from cautious.models.chains import Chain, chain_of, factors_are_cheap
+from cautious.models.chains import Chain, chain_of, factors_are_cheap, ordered
 from cautious.models.encodings import read_only_view
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.occupancy import policy_occupancy
@@ -161,7 +161,7 @@ def _own_values(problem: Problem, table: Array, best: Plan) -> tuple[Array, floa
     staying = chain.chance * (inside[tail] & inside[chain.successor])
     chain = Chain(chain.pointer, chain.successor, read_only_view(staying))
     if mdp.horizon == TOTAL:
-        return chain.values(1.0, gain)[0], 0.0
+        return ordered(mdp, chain, None).values(gain, None, 0.0)[0], 0.0
     label = np.where(inside, closed_classes(chain.matrix), -1)
     mean, values = relative_values(chain, gain, label, best.values, factors_are_cheap(mdp))
     return np.where(inside, values, 0.0), mean
