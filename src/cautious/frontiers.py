@@ -189,7 +189,6 @@ def frontier(
         wanted = _default_cautions(problem, request) if chosen is None else chosen
         if executor is not None:
             return _side_by_side(executor, problem.with_caution, wanted, request, points, clock)
-        workspace.of("cautions", lambda: tuple(wanted))
         for caution in wanted:
             problem = problem.with_caution(caution)
             before = answer_ready(problem, request, before, workspace)

@@ -28,6 +28,8 @@ struct Grid {
     const double* nodes;
     i64 count;
     double step, snap;
+    // one over the distances of uneven nodes, for planning
+    const double* inverse_widths = nullptr;
 
     // The node at or below a target, -1 where there is none, and which share of the way it is to the next one. The
     // search begins at the node `from`.
@@ -99,6 +101,19 @@ inline void add_entry(const Rule& rule, const Grid& own, In<double> v, double ch
         double w = rule.weight(share, width);
         return (1 - w) * v[i] + w * v[i + 1];
     };
+    if (next.step == 0 && rule.kind == CHORD && next.snap == 0) {
+        // uneven nodes: those of both grids are passed once
+        i64 j = 0;
+        for (; j < own.count && own.nodes[j] - rho < next.nodes[0]; ++j) total[j] += chance * scalar(j);
+        for (i64 i = 0; j < own.count; ++j) {
+            double x = own.nodes[j] - rho;
+            while (i < last && next.nodes[i + 1] <= x) ++i;
+            if (i == last) break;
+            total[j] += chance * (v[i] + (x - next.nodes[i]) * next.inverse_widths[i] * (v[i + 1] - v[i]));
+        }
+        for (; j < own.count; ++j) total[j] += chance * scalar(j);
+        return;
+    }
     double place = (own.nodes[0] - rho - next.nodes[0]) / next.step;
     if (own.step != next.step || own.step == 0 || !std::isfinite(place)) {
         for (i64 j = 0; j < own.count; ++j) total[j] += chance * scalar(j);
@@ -153,6 +168,12 @@ Done plan_step(Rows<I> p, In<double> paid, In<bool> allowed, In<double> constant
     Grid own{nodes.data, n, step, snap};
     Rule rule{kind, parameter, {next_nodes.data, v.columns, next_step, snap}};
     REQUIRE(is_grid(own) && is_grid(rule.grid));
+    Buffer<double> inverse_widths(next_step > 0 ? 0 : v.columns);
+    if (next_step == 0) {
+        REQUIRE_MEMORY(inverse_widths);
+        for (i64 i = 0; i + 1 < v.columns; ++i) inverse_widths[i] = 1 / (next_nodes[i + 1] - next_nodes[i]);
+        rule.grid.inverse_widths = inverse_widths.data;
+    }
     // a piece of the grid at a time, so that its sums stay in the cache
     constexpr i64 PIECE = 2048;
     Buffer<double> total(std::min(n, PIECE));
@@ -202,31 +223,38 @@ inline i64 nearest(const Grid& grid, double x, bool to_upper) {
 enum Kept : i64 { DEVIATION, SQUARE, POWER, LEAST, MOST, KEPT };
 
 // Where a policy with memory goes in one step. Row s n + j of the cells is that of state s and node j; most have no mass,
-// and what they keep is never read nor written. All memory moves
-// to the nearest node, or to the one above. The action of a cell is the one in `actions` (S, n), or drawn by the
-// `chances` (S*A,) of its state where there are some. Exponentials are kept with a `rate`. The next cells begin with
-// zeros; `occupancy` (S*A,) gets the mass of the pairs.
+// and what they keep is never read nor written. All memory moves to the nearest node, or to the one above. The action of
+// a cell is the one in `actions` (S, n), or drawn by the `chances` (S*A,) of its state where there are some. Exponentials
+// are kept with a `rate`. The next cells begin with zeros; `occupancy` (S*A,) gets the mass of the pairs.
+//
+// Where the least and the most are given that can still be earned from each next state (S,), three blocks of cells follow
+// each other: those whose targets may or may not be reached, those that are surely reached, and those that cannot be. The
+// last nodes of a grid stand for all targets beyond them, and one interval around both kinds would say little.
 template <class I>
 Done follow_step(Rows<I> p, In<double> paid, double scale, Matrix<const i32> actions, In<double> chances,
                  In<double> nodes, double step, In<double> mass, Matrix<const double> cells, double rate,
-                 In<double> next_nodes, double next_step, bool to_upper, double snap, Out<double> next_mass,
-                 Matrix<double> next_cells, Out<double> occupancy) {
+                 In<double> next_nodes, double next_step, bool to_upper, double snap, In<double> least, In<double> most,
+                 Out<double> next_mass, Matrix<double> next_cells, Out<double> occupancy) {
     i64 n_states = actions.rows, n = nodes.size, n_actions = evenly(occupancy.size, n_states);
+    i64 blocks = least.size == 0 ? 1 : 3, block = n_states * n, next_block = n_states * next_nodes.size;
     REQUIRE(n_actions > 0 && occupancy.size == p.count() && paid.size == p.data.size && rate >= 0);
-    REQUIRE(cells.rows == n_states * n && cells.columns == KEPT && next_cells.columns == KEPT);
+    REQUIRE(most.size == least.size && (least.size == 0 || least.size == n_states));
+    REQUIRE(cells.rows == blocks * block && cells.columns == KEPT && next_cells.columns == KEPT);
     REQUIRE(mass.size == cells.rows && next_mass.size == next_cells.rows);
-    REQUIRE(next_cells.rows == n_states * next_nodes.size && (chances.size == 0 || chances.size == occupancy.size));
+    REQUIRE(next_cells.rows == blocks * next_block && (chances.size == 0 || chances.size == occupancy.size));
     REQUIRE(chances.size > 0 || (actions.columns == n && std::all_of(actions.data, actions.data + n_states * n,
                                                                    [=](i32 a) { return a >= 0 && a < n_actions; })));
     Grid own{nodes.data, n, step, snap}, next{next_nodes.data, next_nodes.size, next_step, snap};
     REQUIRE(is_grid(own) && is_grid(next));
-    auto move = [&](i64 row, double m, const double* from, double node, double share) {
+    auto move = [&](i64 row, i64 from_block, double m, const double* from, double node, double share) {
         occupancy[row] += share * m;
         for (i64 k = p.first(row); k < p.last(row); ++k) {
             double x = node - scale * paid[k], chance = share * p.data[k];
             if (!(chance > 0)) continue;
-            i64 i = nearest(next, x, to_upper);
-            i64 cell = p.indices[k] * next.count + i;
+            i64 s = p.indices[k], i = nearest(next, x, to_upper), to_block = from_block;
+            if (blocks > 1 && from_block == 0)
+                to_block = x + from[MOST] <= least[s] ? 1 : x + from[LEAST] >= most[s] ? 2 : 0;
+            i64 cell = to_block * next_block + s * next.count + i;
             double* to = next_cells.data + cell * KEPT;
             double off = x - next.nodes[i];
             bool first = !(next_mass[cell] > 0);
@@ -239,17 +267,54 @@ Done follow_step(Rows<I> p, In<double> paid, double scale, Matrix<const i32> act
             to[MOST] = first ? from[MOST] + off : std::max(to[MOST], from[MOST] + off);
         }
     };
+    for (i64 b = 0; b < blocks; ++b) {
+        for (i64 s = 0; s < n_states; ++s) {
+            for (i64 j = 0; j < n; ++j) {
+                double m = mass[b * block + s * n + j];
+                if (!(m > 0)) continue;
+                const double* from = cells.data + (b * block + s * n + j) * KEPT;
+                if (chances.size == 0) {
+                    move(s * n_actions + actions(s, j), b, m, from, own.nodes[j], 1.0);
+                    continue;
+                }
+                for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row)
+                    if (chances[row] > 0) move(row, b, m, from, own.nodes[j], chances[row]);
+            }
+        }
+    }
+    return {};
+}
+
+// One step of mass (S, n) that is shared by the two nodes next to a target, as chords share their values: what a value
+// between two nodes is off by counts as much as this mass. Masses below `least` are left out.
+template <class I>
+Done split_step(Rows<I> p, In<double> paid, double scale, Matrix<const i32> actions, In<double> nodes, double step,
+                Matrix<const double> mass, double least, In<double> next_nodes, double next_step,
+                Matrix<double> next_mass) {
+    i64 n_states = mass.rows, n = mass.columns, n_actions = evenly(p.count(), n_states);
+    REQUIRE(n_actions > 0 && paid.size == p.data.size && nodes.size == n && next_mass.rows == n_states);
+    REQUIRE(actions.rows == n_states && actions.columns == n && next_mass.columns == next_nodes.size && least >= 0);
+    Grid own{nodes.data, n, step, 0.0}, next{next_nodes.data, next_nodes.size, next_step, 0.0};
+    REQUIRE(is_grid(own) && is_grid(next));
     for (i64 s = 0; s < n_states; ++s) {
         for (i64 j = 0; j < n; ++j) {
-            double m = mass[s * n + j];
-            if (!(m > 0)) continue;
-            const double* from = cells.data + (s * n + j) * KEPT;
-            if (chances.size == 0) {
-                move(s * n_actions + actions(s, j), m, from, own.nodes[j], 1.0);
-                continue;
+            double m = mass(s, j);
+            if (!(m > least)) continue;
+            REQUIRE(actions(s, j) >= 0 && actions(s, j) < n_actions);
+            i64 row = s * n_actions + actions(s, j);
+            for (i64 k = p.first(row); k < p.last(row); ++k) {
+                double x = own.nodes[j] - scale * paid[k];
+                i64 from = -1;
+                if (next.step == 0) from = std::upper_bound(next.nodes, next.nodes + next.count, x) - next.nodes - 1;
+                auto [i, share] = next.place(x, from);
+                auto to = next_mass.row(p.indices[k]);
+                if (i < 0 || i + 1 >= next.count) {
+                    to[i < 0 ? 0 : next.count - 1] += m * p.data[k];
+                    continue;
+                }
+                to[i] += m * p.data[k] * (1 - share);
+                to[i + 1] += m * p.data[k] * share;
             }
-            for (i64 row = s * n_actions; row < (s + 1) * n_actions; ++row)
-                if (chances[row] > 0) move(row, m, from, own.nodes[j], chances[row]);
         }
     }
     return {};
@@ -270,8 +335,11 @@ inline const Kernel kernels[] = {
     kernel<follow_step<i32>, follow_step<i64>>(
         "follow_step",
         "indptr indices data paid scale actions chances nodes step mass cells rate next_nodes next_step to_upper "
-        "snap next_mass next_cells occupancy",
+        "snap least most next_mass next_cells occupancy",
         "Where a policy with memory goes in one step, and the moments of the targets."),
+    kernel<split_step<i32>, split_step<i64>>(
+        "split_step", "indptr indices data paid scale actions nodes step mass least next_nodes next_step next_mass",
+        "One step of mass (S, n) that is shared by the nodes next to a target."),
 };
 
 inline const Subject listed = subject("targets", "Planning on pairs of a state and a target.", kernels, constants);

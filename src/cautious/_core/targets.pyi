@@ -53,10 +53,30 @@ def follow_step(
     next_step: float,
     to_upper: bool,
     snap: float,
+    least: Array,
+    most: Array,
     next_mass: Array,
     next_cells: Array,
     occupancy: Array,
     /,
 ) -> None:
     """Where a policy with memory goes in one step, and the moments of the targets."""
+
+def split_step(
+    indptr: Codes | Indices,
+    indices: Codes | Indices,
+    data: Array,
+    paid: Array,
+    scale: float,
+    actions: Codes,
+    nodes: Array,
+    step: float,
+    mass: Array,
+    least: float,
+    next_nodes: Array,
+    next_step: float,
+    next_mass: Array,
+    /,
+) -> None:
+    """One step of mass (S, n) that is shared by the nodes next to a target."""
 

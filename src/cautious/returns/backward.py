@@ -30,6 +30,8 @@ from cautious.runtime.threads import over_pieces, threads_for
 
 # a loss with an exponent beyond this is larger than any that can be chosen
 LARGEST_EXPONENT = 300.0
+# of a chord; what is larger, or not known, is as large
+LARGEST_ERROR = 1e30
 # rounding moves a target by at most this share of the largest number that enters
 TARGET_ROUNDING = 1e-13
 
@@ -157,15 +159,39 @@ class Utility:
         none = grid.high >= earnings.at(earnings.most, t)
         return zero - self.weight, np.where(none, -self.weight, 0.0), most
 
+    def chord_errors(self, grid: Grid, values: Array) -> Array:
+        """About what chords can be off by between the nodes of a grid, from the slopes on both sides; (S, n - 1).
+
+        For convex values only: variance, and entropic in exp(rate x).
+        """
+        width = np.diff(grid.nodes)
+        growth = np.ones(width.size)
+        if self.kind == "entropic":
+            exponent = np.minimum(self.rate * width, LARGEST_EXPONENT)
+            width, growth = np.expm1(exponent), np.exp(exponent)
+        slopes = np.diff(values, axis=1) / np.maximum(width, 1e-300)
+        # how much the slope changes at every inner node, by the scale of the interval on the right
+        with np.errstate(over="ignore", invalid="ignore"):
+            bends = np.maximum(slopes[:, 1:] - slopes[:, :-1] * growth[:-1], 0.0)
+        left, right = np.zeros_like(slopes), np.zeros_like(slopes)
+        left[:, 1:], right[:, :-1] = bends, bends / growth[:-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = 0.25 * width * (left + right)
+        return np.asarray(np.fmin(found, LARGEST_ERROR), dtype=np.float32)
+
 
 @dataclass(frozen=True)
 class Planned:
-    """Values (S, n) at the nodes of the first grid, how far they can be off by rounding, and the best actions."""
+    """Values (S, n) at the nodes of the first grid, how far they can be off by rounding, and the best actions.
+
+    ``chord_errors`` are those of every later grid, if they were asked for.
+    """
 
     grids: list[Grid]
     values: Array
     error: Array
     actions: list[Array]
+    chord_errors: list[Array]
 
 
 def plan_targets(
@@ -174,6 +200,7 @@ def plan_targets(
     grids: list[Grid],
     over: Callable[[], bool] | None = None,
     snap: float = 0.0,
+    with_errors: bool = False,
 ) -> Planned | None:
     """Values and actions for every step from the last to the first; None if time is ``over`` before that.
 
@@ -181,7 +208,7 @@ def plan_targets(
     """
     mdp, last = earnings.mdp, len(grids) - 1
     values = utility.at_end(grids[last].nodes[None, :], earnings)
-    actions: list[Array] = []
+    actions, errors = list[Array](), list[Array]()
     relative, largest = 4 * EPS, float(np.abs(values).max(initial=0.0))
     dtype = np.min_scalar_type(mdp.n_actions)
     allowed = np.ascontiguousarray(earnings.allowed).ravel()
@@ -189,6 +216,8 @@ def plan_targets(
         if over is not None and over():
             return None
         grid, behind = grids[t], grids[t + 1]
+        if with_errors:
+            errors.append(utility.chord_errors(behind, values))
         left, right, cap = utility.outside(earnings, t + 1, behind, values)
         constant, slope = utility.step_terms(earnings, t)
         found = np.empty((mdp.n_states, grid.count))
@@ -222,4 +251,4 @@ def plan_targets(
         values = found
         largest = max(largest, float(np.abs(values).max(initial=0.0)))
         actions.append(chosen.astype(dtype))
-    return Planned(grids, values, relative * utility.magnitude(earnings, values, largest), actions[::-1])
+    return Planned(grids, values, relative * utility.magnitude(earnings, values, largest), actions[::-1], errors[::-1])

@@ -235,23 +235,24 @@ def follow(
     """
     mdp, n_states = earnings.mdp, earnings.mdp.n_states
     grid, node = policy.grids[0], policy.first()
-    off = policy.target - float(grid.nodes[node])
-    mass, cells = np.zeros((n_states, grid.count)), np.empty((n_states, grid.count, KEPT))
-    mass[:, node] = mdp.start
-    cells[:, node] = np.outer(mdp.start, [off, off**2, np.exp(rate * off), 0.0, 0.0])
-    cells[:, node, 3:] = off
-    finite = isinstance(mdp.horizon, int)
+    off, blocks = policy.target - float(grid.nodes[node]), 3 if policy.clips else 1
+    mass, cells = np.zeros((blocks * n_states, grid.count)), np.empty((blocks * n_states, grid.count, KEPT))
+    mass[:n_states, node] = mdp.start
+    cells[:n_states, node] = np.outer(mdp.start, [off, off**2, np.exp(rate * off), 0.0, 0.0])
+    cells[:n_states, node, 3:] = off
+    finite, nothing = isinstance(mdp.horizon, int), np.empty(0)
     occupancy = np.zeros((policy.n_steps, *mdp.shape) if finite else mdp.shape)
     for t in range(policy.n_steps):
         if over():
             raise TimeOverError
         if masses is not None:
-            masses.append(mass.astype(np.float32))
+            masses.append(mass.reshape(blocks, n_states, -1).sum(axis=0).astype(np.float32))
         own, behind = policy.grids[t], policy.grids[t + 1]
-        chances = np.empty(0)
+        chances = nothing
         if instead is not None:
             chances = np.ascontiguousarray(instead[t] if instead.ndim == 3 else instead, dtype=np.float64).ravel()
-        arrived, moved = np.zeros((n_states, behind.count)), np.empty((n_states, behind.count, KEPT))
+        shape = blocks * n_states, behind.count
+        arrived, moved = np.zeros(shape), np.empty((*shape, KEPT))
         spent = np.zeros(n_states * mdp.n_actions)
         with np.errstate(all="ignore"):
             kernels.follow_step(
@@ -269,6 +270,8 @@ def follow(
                 behind.step,
                 policy.to_upper,
                 float(policy.snap),
+                earnings.at(earnings.least, t + 1) if policy.clips else nothing,
+                earnings.at(earnings.most, t + 1) if policy.clips else nothing,
                 arrived.ravel(),
                 moved.reshape(-1, KEPT),
                 spent,
@@ -278,7 +281,7 @@ def follow(
         else:
             occupancy += policy.scales[t] * spent.reshape(mdp.shape)
         mass, cells = arrived, moved
-    left, rounding = mass.sum(axis=1), 4 * EPS * policy.n_steps * (mdp.widest_row + 2)
+    left, rounding = mass.sum(axis=1).reshape(blocks, -1).sum(axis=0), 4 * EPS * policy.n_steps * (mdp.widest_row + 2)
     error = rounding * (float(policy.scales.sum()) if mdp.horizon == TOTAL else 1.0)
     if not finite:
         later, unsure = _afterwards(earnings, policy, left)
@@ -317,6 +320,7 @@ def _distribution(
     reached = policy.target + earnings.offset - nodes
     mean = reached - first / mass
     spread = np.maximum(second / mass - (first / mass) ** 2, 0.0)
+    state = state % earnings.mdp.n_states
     later = later_returns(earnings, policy, state)
     log_power = None
     if rate > 0:

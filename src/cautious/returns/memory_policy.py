@@ -78,6 +78,11 @@ class MemoryPolicy:
         return len(self.grids) - 1
 
     @property
+    def clips(self) -> bool:
+        """Whether the ends of its grids may stand for targets that are certain, or cannot be reached."""
+        return self.snap > 0
+
+    @property
     def n_memories(self) -> int:
         """How many pairs of a step and a target there are."""
         return sum(grid.count for grid in self.grids[: self.n_steps])

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 import cautious as ca
 from cautious.cli import app
+from cautious.returns.earnings import earnings_of
+from cautious.returns.forward import follow
 from cautious.solvers.return_risk import search
 
 RISKS = [
@@ -306,20 +308,26 @@ def test_the_command_line_solves_and_plays(tmp_path):
     assert "another policy" in said.output
 
 
-def test_cautions_of_the_variance_share_their_plans(swim, monkeypatch):
-    """Fewer plans than one by one, with the same answers: every bound holds for the other policy."""
-    made = []
-    plan = search.plan_targets
-    monkeypatch.setattr(search, "plan_targets", lambda *given: made.append(1) or plan(*given))
-    cautions = np.geomspace(0.3, 3.0, 8)
-    points = ca.frontier(swim, ca.ReturnVariance(), cautions, tolerance=1e-4)
-    together, alone = len(made), []
-    for caution, point in zip(cautions, points, strict=True):
-        made.clear()
-        one = ca.solve(ca.Problem(swim, ca.ReturnVariance(), caution), tolerance=1e-4)
-        alone.append(len(made))
-        assert point.status is ca.Status.SOLVED
-        assert point.objective <= one.upper_bound
-        assert one.objective <= point.upper_bound
-        assert point.objective == pytest.approx(point.expected_return - caution * point.risk, abs=1e-12)
-    assert together < 0.6 * sum(alone)
+@pytest.mark.parametrize("risk", [ca.ReturnVariance(), ca.ReturnEntropic(2.0)], ids=lambda risk: risk.label)
+def test_targets_are_refined_where_it_matters(swim, monkeypatch, risk):
+    """Far fewer memories than on even grids, with the same answer."""
+    refined = ca.solve(ca.Problem(swim, risk, 2.0), tolerance=1e-5)
+    monkeypatch.setattr(search.Search, "_adaptive", False)
+    even = ca.solve(ca.Problem(swim, risk, 2.0), tolerance=1e-5)
+    assert refined.status is even.status is ca.Status.SOLVED
+    assert refined.objective <= even.upper_bound
+    assert even.objective <= refined.upper_bound
+    assert refined.memory_policy.n_memories < 0.3 * even.memory_policy.n_memories
+
+
+def test_returns_that_are_certain_to_reach_the_target_are_told_apart(swim):
+    """The last node of a grid stands for all of them and some more, which leaves the risk nearly as well known."""
+    solution = ca.solve(ca.Problem(swim, ca.ReturnCVaR(0.9)), tolerance=1e-2)
+    memory = solution.memory_policy
+    assert memory.clips
+    returns = follow(earnings_of(swim, memory.middle).with_steps(memory.n_steps), memory).returns
+    low, high = returns.cvar(0.9)
+    assert high == pytest.approx(solution.risk, abs=1e-12)
+    assert high - low < 5e-3 * abs(solution.objective)
+    assert returns.mass.sum() == pytest.approx(1, abs=1e-12)
+    assert returns.expectation == pytest.approx(solution.expected_return, abs=1e-12)

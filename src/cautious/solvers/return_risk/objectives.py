@@ -51,8 +51,6 @@ class ReturnObjective(ABC):
 
     # whether errors fall like the step, and not like its square; planning for a bound and for a policy then differ
     sharp = False
-    # whether planning is the same for all cautions
-    same_plans = False
     # whether the risk of a certain return is minus that return, and not zero
     monetary = True
 
@@ -73,8 +71,11 @@ class ReturnObjective(ABC):
         """For the targets of intervals from ``a`` to ``b``, with the values from the start at their ends; (n,)."""
 
     @abstractmethod
-    def left_open(self, width: float) -> float:
-        """About what may be lost by not knowing more of a return than its mean, if it lies in a range so wide."""
+    def left_open(self, width: float, means: float = 0.0, deviation: float = 0.0) -> float:
+        """About what may be lost by not knowing more of a return than its mean, if it lies in a range so wide.
+
+        Means of what is earned later differ by ``means``, and what was earned before has this standard ``deviation``.
+        """
 
     def bounds(self, nodes: Array, values: Array) -> Bounds:
         """For values (n,) from the start at these targets, which ascend."""
@@ -90,6 +91,11 @@ class ReturnObjective(ABC):
         """What no objective exceeds, by Jensen's inequality: that of a certain return of the largest mean."""
         whole = mean + self.offset
         return whole + self.caution * whole if self.monetary else whole
+
+    @property
+    def value_weight(self) -> float:
+        """How much a unit of the values counts."""
+        return 1.0
 
     @property
     def rate(self) -> float:
@@ -113,7 +119,6 @@ class ReturnObjective(ABC):
 class VarianceObjective(ReturnObjective):
     """The values are F = V + x^2."""
 
-    same_plans = True
     monetary = False
 
     def utility(self, pessimistic: bool = False) -> Utility:
@@ -148,9 +153,14 @@ class VarianceObjective(ReturnObjective):
         spread = 2 * float(np.sqrt(returns.variance)) * error + error**2 + returns.relative * returns.variance
         return error + self.caution * spread
 
-    def left_open(self, width: float) -> float:
-        """The largest variance."""
-        return self.caution * width**2 / 4
+    def left_open(self, width: float, means: float = 0.0, deviation: float = 0.0) -> float:
+        """The largest variance; and the least mean is best where more was earned than the target."""
+        return self.caution * (width**2 / 4 + deviation * means)
+
+    @property
+    def value_weight(self) -> float:
+        """The squares are weighed here."""
+        return self.caution
 
 
 class CVaRObjective(ReturnObjective):
@@ -181,7 +191,7 @@ class CVaRObjective(ReturnObjective):
         right = self.caution * last + mean - self.kappa * (last - mean) if self.risk.level > 0 else -np.inf
         return (1 + self.caution) * self.offset + max(self.caution * first + mean, right)
 
-    def left_open(self, width: float) -> float:
+    def left_open(self, width: float, means: float = 0.0, deviation: float = 0.0) -> float:
         """The largest shortfall of a return with a given mean."""
         return self.kappa * width / 4
 
@@ -219,7 +229,7 @@ class EntropicObjective(ReturnObjective):
         """A target is minus the risk of its policy."""
         return (1 + self.caution) * self.offset + self.caution * first + mean
 
-    def left_open(self, width: float) -> float:
+    def left_open(self, width: float, means: float = 0.0, deviation: float = 0.0) -> float:
         """Hoeffding's bound of the entropic risk, and that by the range."""
         return self.caution * min(self.rate * width**2 / 8, width)
 
@@ -254,7 +264,7 @@ class BelowObjective(ReturnObjective):
         """The threshold."""
         return self.risk.threshold - self.offset, self.risk.threshold - self.offset
 
-    def left_open(self, width: float) -> float:
+    def left_open(self, width: float, means: float = 0.0, deviation: float = 0.0) -> float:
         """A chance for every return within the range, which is not known: as if the density were one."""
         return self.caution * min(1.0, width)
 

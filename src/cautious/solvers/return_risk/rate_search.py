@@ -47,9 +47,12 @@ class Range:
 
 
 class RateSearch:
-    """As ``Search``, for the entropic value at risk."""
+    """As ``Search``, for the entropic value at risk; with ``patience`` so many times the work."""
 
-    def __init__(self, earnings: Earnings, risk: ReturnEVaR, caution: float, over: Callable[[], bool]) -> None:
+    def __init__(
+        self, earnings: Earnings, risk: ReturnEVaR, caution: float, over: Callable[[], bool], patience: float = 1.0
+    ) -> None:
+        self.patience = patience
         self.earnings, self.risk, self.caution, self.over = earnings, risk, caution, over
         self.best: Best | None = None
         self.ranges: list[Range] = []
@@ -89,7 +92,8 @@ class RateSearch:
             top = max(self.ranges, key=self._promise)
             self.upper = min(self.upper, max(below, self._promise(top)))
             yield
-            if self.gap <= allowed or self._products() > PRODUCTS_IN_ALL or len(self.ranges) > MOST_RANGES:
+            spent = self._products() > self.patience * PRODUCTS_IN_ALL or len(self.ranges) > self.patience * MOST_RANGES
+            if self.gap <= allowed or spent:
                 return
             left_open = self._promise(top) - self.known
             self._allowed = max(SHARE_OF_RATE * left_open, 0.1 * allowed)
@@ -108,7 +112,7 @@ class RateSearch:
 
     def _search(self, rate: float) -> Search:
         objective = EntropicObjective(ReturnEntropic(rate), self.caution, self.earnings.offset)
-        return Search(self.earnings, objective, self.over, PRODUCTS_OF_PLAN)
+        return Search(self.earnings, objective, self.over, self.patience * PRODUCTS_OF_PLAN)
 
     def _promise(self, one: Range) -> float:
         """What no policy exceeds with a rate of this range."""

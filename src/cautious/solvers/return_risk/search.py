@@ -7,7 +7,7 @@ it is too large, targets are cut off that cannot be best, and the grid is refine
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from cautious.returns.earnings import Earnings
 from cautious.returns.forward import Followed, TimeOverError, follow
 from cautious.returns.grids import SAME_SUM, exact_grids, nodes_in_all, possible_sums, range_of_return, target_grids
 from cautious.returns.memory_policy import ActionTable, MemoryPolicy
+from cautious.returns.refinement import chord_parts, refined
 from cautious.solvers.return_risk.objectives import Bounds, ReturnObjective
 
 # nodes of the first grid, over the range of the return; finer ones have so many times more, at most
@@ -37,8 +38,15 @@ SHARE_AFTERWARDS = 0.05
 MOST_STEPS = 20_000
 # first targets that are tried between the nodes of an exact grid
 MOST_OFFSETS = 60
-# a plan that others may use is made for cautions up to so many times its own, and so many times finer for that
-CAUTIONS_OF_PLAN, FINER = 3.0, 1.25
+# of the gap that is allowed, what chords may leave open; and of what they leave open, what one refinement may leave
+SHARE_OF_CHORDS, LEAST_SHARE_OF_CHORDS = 0.25, 30.0
+# grids that are refined where it matters: nodes that are uneven cost more, and every value keeps the error of its chord
+PRODUCTS_OF_NODE, BYTES_OF_ERROR = 6.0, 4
+# refinements that leave more than this share of the gap, one after the other, until the last; steps are added so often,
+# and so many times more
+LEAST_PROGRESS, MOST_IDLE, MOST_LONGER, LONGER = 0.97, 3, 3, 1.25
+# of a sharp loss, the first grid is so many times finer than the others
+FINER_AT_FIRST = 8
 # so many standard deviations stand for the range of a return that is not bounded
 DEVIATIONS = 12.0
 
@@ -55,27 +63,6 @@ class Best:
     error: float
 
 
-@dataclass
-class SharedPlan:
-    """What searches of the same model leave for each other along ascending ``cautions``, where plans are the same.
-
-    The last plan is also one for larger cautions if its targets reach as far as theirs; the gap that it left, for its
-    ``caution``, grows about like that. ``best`` is the last policy.
-    """
-
-    cautions: tuple[float, ...] = ()
-    planned: Planned | None = None
-    tables: tuple[ActionTable, ...] = ()
-    earnings: Earnings | None = None
-    best: Best | None = None
-    caution: float = 0.0
-    gap: float = math.inf
-
-    def cautions_with(self, caution: float) -> tuple[float, ...]:
-        """Those that a plan for this caution is made for."""
-        return tuple({caution, *(one for one in self.cautions if caution < one <= CAUTIONS_OF_PLAN * caution)})
-
-
 class Search:
     """One objective in one model; ``rounds`` refines until the gap is allowed, or nothing more can be done."""
 
@@ -85,14 +72,12 @@ class Search:
         objective: ReturnObjective,
         over: Callable[[], bool] = lambda: False,
         most_products: float = MOST_PRODUCTS,
-        shared: SharedPlan | None = None,
     ) -> None:
         self.earnings, self.objective, self.over, self.most_products = earnings, objective, over, most_products
-        self.shared = shared if shared is not None and objective.same_plans else None
         self.mean = float(earnings.mdp.start @ earnings.at(earnings.mean_most, 0))
         self.upper = objective.least_loss(self.mean) + 8 * EPS * objective.constant_size(self.mean)
         self.best: Best | None = None
-        self.snap, self.products, self.beyond = 0.0, 0.0, -np.inf
+        self.snap, self.products, self.beyond, self._longer = 0.0, 0.0, -np.inf, 0
         self._consider(_mean_policy(earnings))
 
     @property
@@ -113,17 +98,13 @@ class Search:
         sums = possible_sums(self.earnings) if isinstance(self.earnings.mdp.horizon, int) else None
         width = self._width(low, high)
         nodes, open_gap, last_step = float(FIRST_NODES), width * (1 + self.objective.caution), math.inf
-        whole = first, last
-        if self.shared is not None and self.shared.planned is not None:
-            step = self._use(self.shared, self.shared.planned, low, high, allowance)
-            first, last = whole = self.objective.targets(self.mean, self.known, low, high)
-            nodes = FINER * width / step if step > 0 else nodes
-            yield
+        whole, grids, idle = (first, last), list[Grid](), 0
         while not self.over() and self.gap > (allowed := allowance(self.best.objective)):
             if sums is not None and (exact := self._exact_targets(sums, first, last)) is not None:
                 yield from self._exactly(sums, exact, allowance)
                 return
-            self._remember_long_enough(SHARE_AFTERWARDS * max(allowed, 0.1 * open_gap), width)
+            if not grids:
+                self._remember_long_enough(SHARE_AFTERWARDS * max(allowed, 0.1 * open_gap), width)
             if not np.isfinite(whole).all():
                 # until a policy with a finite objective is known, so many targets as may be likely
                 whole = self.objective.targets(self.mean, self.known, low, high)
@@ -131,61 +112,68 @@ class Search:
                 last = whole[1] if np.isfinite(whole[1]) else max(first, self.mean + width)
                 certain = bool(np.isfinite(whole).all())
                 self.beyond = -np.inf if certain else self.objective.beyond(first, last, self.mean)
-            ends = first, last
-            if self.shared is not None:
-                ends = self._ends(self.shared, low, high, ends)
-            grids = self._affordable_grids(*ends, width / nodes, width, last_step)
-            if grids is None:
-                return
-            bounds = self._round(grids)
-            if bounds is None:
+                grids = []
+            if not grids:
+                grids, step = self._affordable_grids(first, last, width / nodes, width, last_step)
+                if not grids:
+                    return
+                last_step = step
+            found = self._round(grids)
+            if found is None:
                 return
             yield
-            last_step = grids[0].step
+            planned, bounds = found
             kept = np.flatnonzero(bounds.upper >= self.known)
             if kept.size:
                 own = grids[0].nodes
                 first = max(first, float(own[kept[0]]))
                 last = max(first, min(last, float(own[min(kept[-1] + 1, own.size - 1)])))
+            idle = idle + 1 if self.gap > LEAST_PROGRESS * open_gap else 0
             open_gap = self.gap
+            if self._adaptive:
+                grids = [] if idle > MOST_IDLE else self._refined(planned, first, last, allowed, width)
+                if not grids:
+                    return
+                continue
+            grids = []
             order = 1 if self.objective.sharp else 2
             wanted = 1.2 * (self.gap / allowed) ** (1 / order) if allowed > 0 else LARGEST_REFINEMENT
-            if self.shared is not None and len(self.shared.cautions_with(self.objective.caution)) > 1:
-                wanted *= FINER
             nodes = width / last_step * min(max(wanted, 2.0), LARGEST_REFINEMENT)
 
-    def _use(
-        self, shared: SharedPlan, planned: Planned, low: float, high: float, allowance: Callable[[float], float]
-    ) -> float:
-        """Take the policy of a smaller caution, and its plan if that has all targets; the first step of the plan."""
-        assert shared.best is not None
-        assert shared.earnings is not None
-        assert self.best is not None
-        self.earnings, grid, unsure = shared.earnings, planned.grids[0], SAME_SUM * self.earnings.size
-        self._keep(evaluated(self.objective, shared.best.policy, shared.best.followed))
-        ends = self.objective.targets(self.mean, self.known, low, high)
-        if grid.nodes[0] <= ends[0] + unsure and grid.nodes[-1] >= ends[1] - unsure:
-            self._bounded(planned, exact=False)
-            allowed, expected = allowance(self.best.objective), shared.gap * self.objective.caution / shared.caution
-            if self.gap > allowed and expected <= allowed:
-                self._consider(self._policy(planned, self._promising(planned), shared.tables))
-        self._leave(shared)
-        return grid.step
+    @property
+    def _adaptive(self) -> bool:
+        """Whether grids are refined where it matters, and not everywhere."""
+        return not self.objective.sharp and self.beyond == -np.inf
 
-    def _leave(self, shared: SharedPlan) -> None:
-        """The policy and the gap for the next caution."""
-        shared.best, shared.caution, shared.gap = self.best, self.objective.caution, self.gap
+    def _refined(self, planned: Planned, first: float, last: float, allowed: float, width: float) -> list[Grid]:
+        """Finer grids, for as many steps as are worth it; none if they cannot be afforded or are not finer."""
+        weight, before = self.objective.value_weight, self.earnings.n_steps
+        parts = chord_parts(self.earnings, planned, self._promising(planned))
+        total = weight * sum(float(part.sum()) for part in parts)
+        wanted = max(SHARE_OF_CHORDS * allowed, total / LEAST_SHARE_OF_CHORDS)
+        self._remember_long_enough(SHARE_AFTERWARDS * max(allowed, 0.1 * self.gap), width)
+        if total <= wanted:
+            # what is left open is not that of the chords alone
+            wanted = total / LEAST_SHARE_OF_CHORDS
+            if self.earnings.n_steps == before:
+                self._remember_longer()
+        while not self.over():
+            grids = refined(self.earnings, planned, parts, first, last, wanted / weight)
+            # what matters after more steps is about what matters after the last one
+            grids += [grids[-1]] * (self.earnings.n_steps - before)
+            if self._affordable(grids):
+                return grids
+            wanted *= 2
+            if wanted > total:
+                break
+        return []
 
-    def _ends(self, shared: SharedPlan, low: float, high: float, ends: tuple[float, float]) -> tuple[float, float]:
-        """The first targets of all cautions that a plan is made for."""
-        assert self.best is not None
-        first, last = ends
-        for caution in shared.cautions_with(self.objective.caution):
-            objective, found = replace(self.objective, caution=caution), self.best
-            known = found.expected_return - caution * found.risk - found.error * caution / self.objective.caution
-            own = objective.targets(self.mean, known, low, high)
-            first, last = min(first, own[0]), max(last, own[1])
-        return first, last
+    def _remember_longer(self) -> None:
+        """More steps, where the chords are not what is left open."""
+        steps = self.earnings.n_steps
+        if not isinstance(self.earnings.mdp.horizon, int) and steps < MOST_STEPS and self._longer < MOST_LONGER:
+            self._longer += 1
+            self.earnings = self.earnings.with_steps(min(MOST_STEPS, math.ceil(LONGER * steps)))
 
     def _width(self, low: float, high: float) -> float:
         """Of the return; of what is not bounded, that of most of it."""
@@ -198,21 +186,26 @@ class Search:
 
     def _affordable_grids(
         self, first: float, last: float, step: float, width: float, last_step: float
-    ) -> list[Grid] | None:
-        """Grids of this first step, or the finest that can be afforded; None if they are hardly finer than the last."""
-        reach = width if self.earnings.mdp.horizon == TOTAL else math.inf
+    ) -> tuple[list[Grid], float]:
+        """Grids of this step, or of the smallest that can be afforded; none if they are hardly finer than the last."""
         while last_step / step >= LEAST_REFINEMENT and not self.over():
-            grids = target_grids(self.earnings, self.objective.sharp, first, last, step, reach)
+            grids = target_grids(self.earnings, self.objective.sharp, first, last, step, self._reach(width))
+            if self.objective.sharp and last > first:
+                # of the first targets no value is added up, and more of them cost little
+                grids[0] = Grid.even(first, step / FINER_AT_FIRST, FINER_AT_FIRST * (grids[0].count - 1) + 1)
             if self._affordable(grids):
-                return grids
+                return grids, step
             step *= 1.25
-        return None
+        return [], step
 
-    def _round(self, grids: list[Grid]) -> Bounds | None:
+    def _reach(self, width: float) -> float:
+        return width if self.earnings.mdp.horizon == TOTAL else math.inf
+
+    def _round(self, grids: list[Grid]) -> tuple[Planned, Bounds] | None:
         """Plan for the bound, and for a policy; follow the policy from the target that promises most."""
         self.snap = 0.0
         self.products += nodes_in_all(grids) * self.earnings.mdp.transitions.nnz
-        planned = plan_targets(self.earnings, self.objective.utility(), grids, self.over)
+        planned = plan_targets(self.earnings, self.objective.utility(), grids, self.over, with_errors=self._adaptive)
         if planned is None:
             return None
         bounds = self._bounded(planned, exact=False)
@@ -223,12 +216,8 @@ class Search:
             utility = self.objective.utility(pessimistic=True)
             better = plan_targets(self.earnings, utility, grids, self.over, self.snap)
         if better is not None:
-            tables = tuple(ActionTable.of(table) for table in better.actions)
-            self._consider(self._policy(better, self._promising(better), tables))
-            if self.shared is not None:
-                self.shared.planned, self.shared.tables, self.shared.earnings = better, tables, self.earnings
-                self._leave(self.shared)
-        return bounds
+            self._consider(self._policy(better, self._promising(better)))
+        return planned, bounds
 
     def _exact_targets(self, sums: list[Array], first: float, last: float) -> Array | None:
         """Where all targets can be listed, the first ones to list them for: quantiles, or one at a time."""
@@ -240,7 +229,7 @@ class Search:
         else:
             targets = np.array([first, last])
         work = targets.size * sum(before.size for before in sums)
-        affordable = work * self.earnings.mdp.transitions.nnz <= SHARE_OF_EXACT * self.most_products
+        affordable = work * self.earnings.mdp.transitions.nnz <= SHARE_OF_EXACT * MOST_PRODUCTS
         return targets if affordable and targets.size else None
 
     def _exactly(self, sums: list[Array], targets: Array, allowance: Callable[[float], float]) -> Iterator[None]:
@@ -275,9 +264,10 @@ class Search:
 
     def _affordable(self, grids: list[Grid]) -> bool:
         nodes, mdp = nodes_in_all(grids), self.earnings.mdp
-        itemsize = np.min_scalar_type(mdp.n_actions).itemsize
+        itemsize = np.min_scalar_type(mdp.n_actions).itemsize + (BYTES_OF_ERROR if self._adaptive else 0)
+        work = nodes * (PRODUCTS_OF_NODE if self._adaptive else 1.0)
         return (
-            nodes * (mdp.transitions.nnz + PRODUCTS_OF_STATE * mdp.n_states) <= self.most_products
+            work * (mdp.transitions.nnz + PRODUCTS_OF_STATE * mdp.n_states) <= self.most_products
             and nodes * mdp.n_states * itemsize <= MOST_ACTION_BYTES
             and max(grid.count for grid in grids) * mdp.n_states * BYTES_OF_CELL <= MOST_CELL_BYTES
         )
@@ -289,7 +279,13 @@ class Search:
             return
         steps = self.earnings.n_steps
         if mdp.horizon is None:
-            while steps < MOST_STEPS and self.objective.left_open(mdp.discount**steps * width) > left_open:
+            assert self.best is not None
+            deviation = math.sqrt(self.best.followed.returns.variance)
+            means = float(self.earnings.mean_most.max() - self.earnings.mean_least.min())
+            while steps < MOST_STEPS:
+                scale = mdp.discount**steps
+                if self.objective.left_open(scale * width, scale * means, deviation) <= left_open:
+                    break
                 steps += 1
         else:
             steps = self._steps_to_end(left_open)
@@ -329,12 +325,12 @@ class Search:
         values = np.asarray(self.earnings.mdp.start @ planned.values)
         return int(np.argmax(self.objective.at_nodes(planned.grids[0].nodes, values).upper))
 
-    def _policy(self, planned: Planned, node: int, tables: tuple[ActionTable, ...] = ()) -> MemoryPolicy:
+    def _policy(self, planned: Planned, node: int) -> MemoryPolicy:
         earnings = self.earnings
         return MemoryPolicy(
             target=float(planned.grids[0].nodes[node]),
             grids=tuple(planned.grids),
-            tables=tables or tuple(ActionTable.of(table) for table in planned.actions),
+            tables=tuple(ActionTable.of(table) for table in planned.actions),
             scales=earnings.scales,
             middle=earnings.middle,
             to_upper=self.objective.utility().kind == "threshold",

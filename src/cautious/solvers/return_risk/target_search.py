@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from cautious.certificate.policy_evaluation import EvaluatedPolicy
 from cautious.problem import Problem
 from cautious.returns.earnings import Earnings, earnings_of
@@ -10,7 +12,7 @@ from cautious.risks.returns import ReturnEVaR, ReturnRisk
 from cautious.solvers.base import Candidate, Solver, Target
 from cautious.solvers.return_risk.objectives import objective_of
 from cautious.solvers.return_risk.rate_search import RateSearch
-from cautious.solvers.return_risk.search import MOST_PRODUCTS, Search, SharedPlan
+from cautious.solvers.return_risk.search import MOST_PRODUCTS, Search
 from cautious.solvers.shape import Shape
 
 
@@ -29,11 +31,7 @@ class TargetSearch(Solver):
         """A candidate for every grid."""
         term = problem.parts.returns[0]
         earnings = target.workspace.of(self.name, lambda: earnings_of(problem.mdp))
-        # along a frontier the weights ascend with the cautions
-        ahead: tuple[float, ...] = target.workspace.of("cautions", tuple)
-        cautions = tuple(one * term.weight / problem.caution for one in ahead)
-        shared = target.workspace.of(f"{self.name}, plan", lambda: SharedPlan(cautions)) if cautions else None
-        search = search_for(earnings, term.risk.of, term.weight, target, shared=shared)
+        search = search_for(earnings, term.risk.of, term.weight, target)
         yield self._candidate(problem, search)
         for _ in search.rounds(target.allowance):
             yield self._candidate(problem, search)
@@ -61,10 +59,15 @@ def search_for(
     risk: ReturnRisk,
     caution: float,
     target: Target,
-    most_products: float = MOST_PRODUCTS,
-    shared: SharedPlan | None = None,
+    most_products: float | None = None,
 ) -> Search | RateSearch:
-    """The search that goes with a risk; ``most_products`` of a value and a probability may be taken by one plan."""
+    """The search that goes with a risk; ``most_products`` of a value and a probability may be taken by one plan.
+
+    By default that is a limit for those who give none: who gives a time limit has all of that time.
+    """
+    patient = most_products is None and np.isfinite(target.clock.limit)
     if isinstance(risk, ReturnEVaR):
-        return RateSearch(earnings, risk, caution, target.over)
-    return Search(earnings, objective_of(risk, caution, earnings.offset), target.over, most_products, shared)
+        return RateSearch(earnings, risk, caution, target.over, np.inf if patient else 1.0)
+    if most_products is None:
+        most_products = np.inf if patient else MOST_PRODUCTS
+    return Search(earnings, objective_of(risk, caution, earnings.offset), target.over, most_products)
