@@ -6,6 +6,7 @@ fastest of three counts, because other work on the machine delays the messages b
 """
 
 import os
+import platform
 import tempfile
 import time
 from concurrent.futures import Executor
@@ -46,16 +47,28 @@ def pause(content: Any, task: float) -> None:
     time.sleep(task)
 
 
+def process_of(content: Any, task: int) -> str:
+    time.sleep(DRAW_SECONDS)
+    return f"{platform.node()} {os.getpid()}"
+
+
 def size_of(content: Any, task: int) -> int:
     return int(content.size)
 
 
+def wait_until_used(executor: Executor) -> None:
+    """Until every worker has done a task: its first one imports the package."""
+    workers = Workers(executor)
+    used: set[str] = set()
+    while len(used) < workers.count:
+        used |= {value for _, value in workers.run(process_of, None, range(4 * workers.count))}
+
+
 def seconds_of(executor: Executor, function: Any, content: Any, tasks: list[Any]) -> float:
     """Of all tasks, on workers that have been used before."""
-    workers = Workers(executor)
-    list(workers.run(nothing, None, range(2 * workers.count)))
+    wait_until_used(executor)
     started = time.perf_counter()
-    list(workers.run(function, content, tasks))
+    list(Workers(executor).run(function, content, tasks))
     return time.perf_counter() - started
 
 
@@ -78,18 +91,20 @@ def learning(samples: int, executor: Executor | None) -> dict[str, Any]:
     """One run; the longest time between two checkpoints."""
     workers = 0 if executor is None else worker_count(executor)
     if executor is not None:
-        # the first task of a worker imports the package
-        list(Workers(executor).run(nothing, None, range(8 * workers)))
+        wait_until_used(executor)
     seen: list[ca.LearningProgress] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.npz"
-        written, latest = [time.monotonic()], 0
+        # from the first draws on
+        written: list[float] = []
+        latest = (0, 0)
 
         def tell(progress: ca.LearningProgress) -> None:
             nonlocal latest
             seen.append(progress)
-            now = os.stat(path).st_ino if path.exists() else 0
-            if now != latest:
+            found = os.stat(path) if path.exists() else None
+            now = (0, 0) if found is None else (found.st_ino, found.st_mtime_ns)
+            if now != latest or not written:
                 # another file under the same name
                 written.append(time.monotonic())
                 latest = now
