@@ -32,8 +32,8 @@ def plan(
     what the policy is worth. ``allowed`` must be closed, as ``problem.kept`` is: from an allowed pair every successor
     has an allowed pair. With the value ``known`` of some policy, it stops when ``upper - known <= tolerance``, or when
     the bounds are close together compared with that difference. It is asked after every sweep whether time is ``over``;
-    the bounds hold for the plan that is returned then too. With a finite horizon a plan is exact, and none is needed.
-    For long-run averages, ``allowed`` are pairs of one end component, and values are relative ones.
+    the bounds hold for the plan that is returned then too. With a finite horizon a plan is exact, and no tolerance
+    is needed. For long-run averages, ``allowed`` are pairs of one end component, and values are relative ones.
     Until the end ("total"), the upper bound is infinite if the table pays for never ending.
     """
     if mdp.horizon == AVERAGE and allowed is None:

@@ -167,7 +167,7 @@ class Problem:
 
     @property
     def only_stationary(self) -> bool:
-        """Whether no bound over all policies is known for some risk: it is not convex, and says no more of itself."""
+        """Whether some risk is not convex and no solver searches it globally, so that no bound is known."""
         return not all(term.risk.convex for term in self.parts.without_scalars) and not (
             self.parts.returns or self.parts.return_limits
         )

@@ -88,7 +88,7 @@ class Solution:
     constraints
         A ``ConstraintValue`` for every constraint, in the order given: name, value, bound, slack and price.
     method, steps, seconds, memory_bytes
-        Which solver delivered, after how much; the most memory it added to the process, where the system says.
+        Which solver ran last, after how much; the most memory it added to the process, where the system says.
     history
         The course of a learning run, else None.
     proof

@@ -24,7 +24,7 @@ class Support:
     """What follows from a model and the risks that count in it, whatever their weights and the rewards are.
 
     With a finite horizon, ``kept``, ``active`` and ``default_rows`` are (T, S, A), and ``active_states`` is (T, S). For
-    long-run averages, the pairs that count are those of the one end component, whatever leads there.
+    long-run averages, the pairs that count are those of the single end component, without those that lead to it.
 
     ``pairs`` are the only ones that may be used, if they are given: (S, A), or (T, S, A) with a finite horizon.
     """
@@ -109,7 +109,7 @@ class Support:
         return connecting_occupancy(self.mdp, self.active) if self.mdp.horizon == AVERAGE else None
 
     def connected(self, occupancy: Array, share: float = CONNECTING_SHARE) -> Array:
-        """An occupancy of which a policy can be read off that has it.
+        """An occupancy that the policy which is read off it has.
 
         The best occupancy for a long-run average may live on several closed classes, each with its share, and no policy
         that is read off it goes from one to another. A small share of an occupancy with mass everywhere joins them.

@@ -169,11 +169,11 @@ def test_a_neighbour_is_a_start_and_its_failure_a_warning():
     # along a frontier, a caution that was too heavy is remembered: heavier ones are not tried
     assert solve(problem.with_caution(1e5), target).steps == 0
     walks = []
-    original, light._Walk = light._Walk, lambda *given: walks.append(given)
+    original, light._ConditionalGradientRun = light._ConditionalGradientRun, lambda *given: walks.append(given)
     try:
         assert solve(problem.with_caution(2e5), target).steps == 0
     finally:
-        light._Walk = original
+        light._ConditionalGradientRun = original
     assert not walks
 
 
@@ -202,5 +202,5 @@ def test_rewards_of_zero_leave_the_slopes_to_be_precise_for():
     """An occupancy must be as exact as the distance asks for, where the reward asks for nothing."""
     mdp = ca.worlds.garnet(500, 4, 5, discount=0.95, seed=3)
     problem = ca.Problem(mdp, ca.Quadratic(prior_of(mdp, "pairs")), 10.0)
-    walk = light._Walk(problem.part(np.zeros(mdp.shape), problem.terms), Target(1e-6, Clock(None)))
+    walk = light._ConditionalGradientRun(problem.part(np.zeros(mdp.shape), problem.terms), Target(1e-6, Clock(None)))
     assert walk._accuracy <= 1e-6

@@ -56,12 +56,12 @@ class WorkCounter:
     def __init__(self, monkeypatch):
         self.total, self.patch, self.flops = 0.0, monkeypatch, {}
         self._wrap(
-            discounted._DiscountedSearch, "run", lambda made, search, *_: PASS * (made.sweeps + 1) * search.n_entries
+            discounted._DiscountedIteration, "run", lambda made, search, *_: PASS * (made.sweeps + 1) * search.n_entries
         )
         self._wrap(Chain, "krylov", lambda made, chain, *_: KRYLOV_STEP * made[1] * chain.chance.size)
         self._wrap(Factor, "update", lambda _, factor, *__: self.flops[id(factor)] / FACTOR_SPEED)
         self._wrap(System, "refactor", self._assembly)
-        self._wrap(dense_transport._Newton, "__init__", lambda _, newton, program: 0.5 * program.size**3)
+        self._wrap(dense_transport._NewtonMatrix, "__init__", lambda _, newton, program: 0.5 * program.size**3)
         self._kernel(flow_system, lambda made, rows: PROXIMAL_STEP * made[1] * (rows[3].size + 4 * rows[5].size))
         self._kernel(entropic_dual, lambda made, rows: DUAL_STEP * abs(made) * rows[2].size)
         self._count_clarabel()

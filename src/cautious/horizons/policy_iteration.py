@@ -35,7 +35,7 @@ class Stopping:
         return self.gap(worth) if np.isinf(left) else MAX_WIDTH_SHARE * left
 
     def ends(self, upper: float, worth: float) -> bool:
-        """Whether nothing more is asked for, however far apart the bounds are."""
+        """Whether to stop even if the bounds still differ."""
         return upper - self.known <= self.gap(worth) or self.out_of_time
 
     @property

@@ -26,7 +26,7 @@ from cautious.runtime.executors import checked_executor
 from cautious.solution import Solution
 
 DEFAULT_SAMPLES = 1_000_000
-# by name, in the order in which they are asked; if none takes the task, the refusal of the last one is reported
+# by name: the first one that takes the task, and if none does, the refusal of the last one is reported
 METHODS: Mapping[str, tuple[Method, ...]] = {
     "auto": (PlugIn(), PrimalDual()),
     "plug-in": (PlugIn(),),

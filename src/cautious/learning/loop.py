@@ -29,7 +29,7 @@ from cautious.runtime.interruption import Interruption
 
 # the history grows with the logarithm of the samples: about nine rows per tenfold
 HISTORY_GROWTH = 1.3
-# of the time of a run that is watched, for glimpses between the rows of the history; and more samples before the next
+# of the time of a run with a callback, for estimates between the rows of the history; growth of the samples between two
 GLIMPSE_SHARE, GLIMPSE_GROWTH = 0.1, 1.1
 COLUMNS = tuple(field.name for field in fields(Point))
 

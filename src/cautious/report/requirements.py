@@ -41,8 +41,8 @@ def requirements_table(asked: Iterable[Requirement], mdp: MDP) -> Table:
 def constraints_table(solution: Solution) -> Table:
     """Each limit, what the policy reaches, the slack, and what more room is worth.
 
-    A slack below a millionth of the bound is shown as 0, and so is the price of a larger one if both together are
-    within the gap.
+    A slack below a ten-thousandth of the bound is shown as 0, and so is the price of a larger one if both together
+    are within the gap.
     """
     rows = []
     for one in shown_constraints(solution):

@@ -45,7 +45,7 @@ class Clock:
 
     @property
     def limit_reached(self) -> bool:
-        """Whether everything that can be left out must be left out."""
+        """Whether the limit itself is reached, without the time that is reserved for the evaluation."""
         return self.stop_requested or self.left <= 0 or self.memory.exceeded
 
     @property

@@ -38,8 +38,9 @@ KEPT_CONTENTS = 4
 # tasks under way, so that no worker waits while the caller computes; and with answers that wait for an earlier one
 TASKS_PER_WORKER, ANSWERS_PER_WORKER = 4, 16
 COUNT_EVERY_SECONDS = 5.0
+# of a task: how often it is tried if it raises or hangs, and how often its worker may be lost
 ATTEMPTS, MOST_LOSSES = 2, 3
-# a task that never lets its interpreter go cannot be watched where it runs: then nothing arrives for longer than this
+# a task that holds the interpreter's lock stops the thread that watches it; the caller gives up after this long silence
 STALL_FACTOR, STALL_SECONDS = 2.0, 30.0
 
 
@@ -166,8 +167,8 @@ def is_closed(executor: Executor) -> bool:
 
 @dataclass
 class _Job:
-    """A task without an answer. ``supplies``: the worker for which this job carries contents, those with the keys
-    ``sends``; ``failures``: how often it raised or hung.
+    """A task without an answer. ``supplies``: the worker that had no contents yet; ``sends``: the keys of the contents
+    that are sent to it with the task; ``failures``: how often it raised or hung.
     """
 
     number: int

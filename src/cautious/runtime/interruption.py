@@ -30,7 +30,7 @@ class Interruption:
     """While inside, the first Ctrl-C asks the clock to stop; the second one leaves at once.
 
     A nested one only replaces the clock that the outer handler asks, because setting a handler for each point of a
-    frontier takes time. A Ctrl-C asks every clock that is or comes inside to stop, so that all of a run ends.
+    frontier takes time. A Ctrl-C stops the present clock and all that are nested in it, so that a run ends.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -111,7 +111,7 @@ class Start:
 class Target:
     """What a run is asked for: the relative tolerance, or an ``absolute`` one, and the clock it runs by.
 
-    ``watched``: there is a callback, to which candidates that cannot end the run are reported as well.
+    ``watched``: there is a callback, so that a solver also yields candidates that cannot end the run.
     """
 
     tolerance: float
@@ -141,8 +141,8 @@ class Solver(ABC):
 
     ``accepts``: the structures that the terms of the risk may have. ``every_horizon``: takes other problems than those
     that are discounted for ever. ``every_model``: takes models whose transitions are not written down. ``margin``: a
-    run ends when the gap is this share of the allowed one. Solvers with cheap steps go below it, so that two answers to
-    the same question agree within the tolerance.
+    run ends when the gap is at most this share of the allowed one. Solvers with cheap steps go below it, so that two
+    answers to the same question agree within the tolerance.
     """
 
     name: str
@@ -164,9 +164,9 @@ class Solver(ABC):
             return f"cannot take {other.label} ({other.structure.value})"
         if not (problem.mdp.written_down or self.every_model):
             return "needs the transitions written down"
-        return self.limits(problem)
+        return self.further_refusal(problem)
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Why it cannot take a problem whose structures it accepts; None when it can."""
         return None
 
@@ -230,7 +230,7 @@ class Outcome:
         return self.bound - self.objective if np.isfinite(self.objective) else np.inf
 
     def decide(self, problem: Problem, target: Target) -> None:
-        """Set the status of a run that has come to its end: the only place that does so."""
+        """Set the status of an exact solve that has come to its end: the only place that does so."""
         if self.conflict is not None or self.excluded:
             self.status = Status.INFEASIBLE
         elif self.gap <= target.allowance(self.objective):

@@ -38,7 +38,7 @@ def prove(
 ) -> tuple[Witness, Plan]:
     """The tightest multipliers for given lines: those of the best plan for the adjusted reward.
 
-    Until an end, the best visits make going round and round worth exactly nothing, which no bound follows from. Lines
+    Until an end, cycles of the best policy have the reduced cost 0, so that no finite bound follows. Lines
     that touch at slightly more visits than those of the ``occupancy``, and slightly smaller prices of limits, make it
     cost something.
     """

@@ -1,7 +1,7 @@
 """Which solvers take a problem, and in which order they are tried: the one with the least estimated work first.
 
-The list is data: every solver says which structures of risk it ``accepts``, what else it needs (``limits``), and how
-much ``work`` a model of a given ``Shape`` is.
+The list is data: every solver says which structures of risk it ``accepts``, what else it refuses
+(``further_refusal``), and how much ``work`` a model of a given ``Shape`` is.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from cautious.solvers.return_risk.target_search import TargetSearch
 from cautious.solvers.risk_neutral import RiskNeutral
 from cautious.solvers.scalar_search.scalar_search import ScalarSearch
 
-# advantages below minus so many times the slope of the risk are cut off: for most risks, and for barriers
+# advantages are clipped at minus so many times the slope of the risk; first the one number is tried, then the other
 ADVANTAGE_SLOPES = 1e2, 1e5
 # about how long it takes to evaluate a policy and to prove a bound, for every transition of the model
 EVALUATION_SECONDS = 6e-8
@@ -68,7 +68,7 @@ def dispatch(
     solvers: Sequence[Solver] | None = None,
     outcome: Outcome | None = None,
 ) -> Outcome:
-    """Run one solver after the other until one does not stall; each continues from the best policy so far.
+    """Run one solver after the other until one does not stall; the best policy and bound of all are kept.
 
     ``solvers`` are tried instead of those that ``choose`` gives. None is run where a forbidden pair cannot be avoided.
     All exact solves go through here: ``ca.solve``, the inner problems of a scalar search, and the counted models of a

@@ -47,7 +47,7 @@ class DenseTransport(Solver):
 
     accepts = frozenset({Structure.TRANSPORT})
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Needs one Wasserstein risk with a matrix of distances."""
         if len(problem.terms) != 1 or problem.parts.transports[0].risk.on_graph:
             return "needs a Wasserstein risk with a matrix of distances, alone"

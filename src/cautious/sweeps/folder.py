@@ -1,8 +1,8 @@
 """A folder of results: one file for each job, written whole or not at all, and the question that they answer.
 
 ``question.json`` says what the jobs are about, by name: digests of models, settings of methods. Names may be
-added; one that has another value now is refused. A result has a checksum; one that is damaged
-counts as missing, with a warning.
+added; a name whose value has changed is refused. A result has a checksum; one that is damaged counts as missing, with a
+warning.
 """
 
 import hashlib

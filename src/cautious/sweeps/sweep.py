@@ -28,7 +28,7 @@ from cautious.sweeps.runs import EXACT, KNOWN_METHODS, Content, Learner, Subject
 Number = TypeVar("Number", int, float)
 
 MOST_RUNS = 10_000_000
-# an exact solve begins before runs of fewer samples than this
+# in the order of work, an exact solve counts as a run of this many samples
 EXACT_WEIGHT = 100_000
 
 

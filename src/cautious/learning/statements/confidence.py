@@ -26,9 +26,9 @@ from cautious.risks.epigraph import state_sums
 from cautious.risks.features import PlannedFeatures
 from cautious.risks.separable import EntropicRisk
 
-CONFIDENCE = 0.95
-LOWER_DELTA = 0.025
-UPPER_DELTA = 0.025
+# of being wrong, for what a policy is worth at least, and for what no policy exceeds
+LOWER_DELTA, UPPER_DELTA = 0.025, 0.025
+CONFIDENCE = 1 - (LOWER_DELTA + UPPER_DELTA)
 # sums in double precision: a mean of numbers in [low, high] is known up to this share of their size
 MAX_RELATIVE_ROUNDING = 1e-12
 FLOOR_SHARE = 0.02
@@ -42,7 +42,7 @@ BISECTIONS = 60
 
 
 def mean_above(mean: Array, variance: Array | None, count: Array, low: float, high: float, delta: float) -> Array:
-    """A number that the expectation exceeds with probability at most ``delta``, for each mean of ``count`` iid values.
+    """An upper confidence bound of level 1 - ``delta`` for the expectation, for each mean of ``count`` iid values.
 
     The values lie in [low, high]; ``variance`` is their sample variance (divisor n - 1), None where unknown. Two
     bounds, the better one counts, delta is shared: Chernoff's, n kl(mean, p) <= log 1/delta, which holds for any values

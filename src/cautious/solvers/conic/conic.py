@@ -42,7 +42,7 @@ class ConicProgram(Solver):
 
     accepts = frozenset(Structure) - {Structure.SCALAR, Structure.GENERAL, Structure.RETURN, Structure.RETURN_LIMIT}
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Limits must have conic forms, all arcs of a transport included."""
         for limit in problem.limits:
             for _, risk in terms_of(limit.measure):

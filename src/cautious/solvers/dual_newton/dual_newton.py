@@ -46,7 +46,7 @@ class DualNewton(Solver):
 
     accepts = frozenset({Structure.ENTROPY, Structure.FEATURES})
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Needs an entropy of pairs; takes features beside it; discounted for ever, or long-run averages."""
         if problem.mdp.horizon not in (None, AVERAGE):
             return "needs a problem that goes on for ever"

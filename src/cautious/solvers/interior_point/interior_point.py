@@ -66,7 +66,7 @@ class InteriorPoint(Solver):
 
     accepts = frozenset({Structure.FEATURES, Structure.ENTROPY, Structure.L1, Structure.SQUARE, Structure.TRANSPORT})
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Takes at most one transport, on a graph, and few features; discounted for ever, or long-run averages."""
         if problem.mdp.horizon not in (None, AVERAGE):
             return "needs a problem that goes on for ever"

@@ -41,7 +41,7 @@ class LinearLimits(Solver):
 
     accepts = frozenset(Structure) - {Structure.SCALAR, Structure.RETURN, Structure.RETURN_LIMIT}
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Needs limits, all of them linear."""
         if not problem.parts.limits:
             return "has no limits"

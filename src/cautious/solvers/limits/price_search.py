@@ -49,7 +49,7 @@ class PriceSearch(Solver):
 
     accepts = frozenset(Structure) - {Structure.SCALAR, Structure.RETURN, Structure.RETURN_LIMIT}
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Needs a limit that is not linear."""
         if all(limit.linear for limit in problem.limits):
             return "has no limits beyond linear ones"

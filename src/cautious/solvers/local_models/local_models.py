@@ -40,7 +40,7 @@ class LocalModels(Solver):
 
     accepts = frozenset(Structure) - {Structure.LIMIT, Structure.RETURN, Structure.RETURN_LIMIT}
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Needs a term that is known by value and gradient only."""
         if not problem.parts.without_cones:
             return "has no unknown part"

@@ -61,7 +61,7 @@ class Proximal(Solver):
 
     accepts = frozenset({Structure.FEATURES, Structure.ENTROPY, Structure.L1, Structure.SQUARE, Structure.TRANSPORT})
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Takes at most one transport, of which all arcs must be known, and few features; a fixed amount of mass."""
         if problem.mdp.horizon == TOTAL:
             return "needs occupancies with a fixed sum"

@@ -50,7 +50,7 @@ class ScalarSearch(Solver):
 
     accepts = frozenset(Structure) - {Structure.RETURN, Structure.RETURN_LIMIT}
 
-    def limits(self, problem: Problem) -> str | None:
+    def further_refusal(self, problem: Problem) -> str | None:
         """Needs a risk over a scalar; every other term must be convex for the bound to hold."""
         if not problem.parts.scalars:
             return "has no scalar to search"
