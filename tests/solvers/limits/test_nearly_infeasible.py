@@ -179,3 +179,15 @@ def test_equalities_are_named_and_need_little_room(horizon):
     narrow = ca.solve(ca.Problem(mdp, constraints=[share <= 0.2, share >= 0.2 * (1 - 1e-9)], horizon=horizon)).require()
     assert min(row.slack for row in narrow.constraints) >= 0
     assert wide.upper_bound >= narrow.objective
+
+
+@pytest.mark.parametrize("seed", [1, 4, 5, 6])
+def test_a_divergence_with_room_for_rounding_only(seed):
+    """Without a future the least divergence is that of the start: its pairs can follow the prior exactly."""
+    rng = np.random.default_rng([43, seed])
+    start, prior = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(15)).reshape(5, 3)
+    least = float(np.sum(start * np.log(start / prior.sum(axis=1))))
+    mdp = ca.MDP(np.full((5, 3, 5), 0.2), 100 * rng.normal(size=(5, 3)), 0.0, start)
+    found = ca.solve(ca.Problem(mdp, constraints=[ca.KL(prior) <= least + 1e-9])).require()
+    assert found.constraints[0].slack >= 0
+    assert ca.solve(ca.Problem(mdp, constraints=[ca.KL(prior) <= least - 1e-9])).status is ca.Status.INFEASIBLE

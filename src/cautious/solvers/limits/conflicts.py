@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cautious.certificate.bounds import Conflict, requirement_rows
+from cautious.certificate.bounds import Conflict, conflict_bound, requirement_rows
 from cautious.models.horizons import TOTAL
 from cautious.problem import Problem
 from cautious.risks.base import terms_of
@@ -33,7 +33,13 @@ class SmallestConflict:
 
 def smallest_conflict(problem: Problem, conflict: Conflict, target: Target) -> SmallestConflict:
     """The conflict of as few requirements as a deletion filter finds."""
-    numbers = _involved(problem, conflict)
+    numbers = _involved(problem, conflict, MIN_RELATIVE_WEIGHT)
+    small = _without_others(problem, conflict, numbers)
+    if conflict_bound(problem, small) < 0:
+        conflict = small
+    else:
+        # a small weight may be all that a requirement needs: beside one that is met to the last digit, say
+        numbers = _involved(problem, conflict, 0.0)
     for number in numbers:
         rest = tuple(other for other in numbers if other != number)
         if not rest or target.clock.over:
@@ -70,11 +76,22 @@ def _own(target: Target) -> Target:
     return replace(target, absolute=None, start=None, workspace=Workspace())
 
 
-def _involved(problem: Problem, conflict: Conflict) -> tuple[int, ...]:
+def _involved(problem: Problem, conflict: Conflict, least: float) -> tuple[int, ...]:
+    """The numbers of the terms with more than this share of the largest weight, in units of their size."""
     scales = np.concatenate([np.zeros(0), *(risk.scales for risk in problem.parts.requirements)])
     scaled = np.asarray(conflict.weights) * scales
     weight = {number: float(scaled[rows].max(initial=0.0)) for number, rows in requirement_rows(problem).items()}
     for number, witness in conflict.limits.items():
         weight[number] = witness.price * max(abs(problem.parts.limit_by_number[number].bound), MIN_RELATIVE_WEIGHT)
     most = max(weight.values(), default=0.0)
-    return tuple(sorted(number for number, w in weight.items() if w > MIN_RELATIVE_WEIGHT * most))
+    return tuple(sorted(number for number, w in weight.items() if w > least * most))
+
+
+def _without_others(problem: Problem, conflict: Conflict, numbers: tuple[int, ...]) -> Conflict:
+    """The same weights for the terms with these numbers, and none for the others."""
+    weights = np.array(conflict.weights, dtype=np.float64)
+    for number, rows in requirement_rows(problem).items():
+        if number not in numbers:
+            weights[rows] = 0.0
+    limits = {number: witness for number, witness in conflict.limits.items() if number in numbers}
+    return replace(conflict, weights=weights, limits=limits)

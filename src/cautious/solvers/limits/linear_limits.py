@@ -18,6 +18,7 @@ from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Dispatch, Outcome, Solver, Target, Workspace
+from cautious.solvers.column_generation.phase_one import PhaseOne
 from cautious.solvers.limits.touching_limits import touching_limits
 from cautious.solvers.shape import Shape
 
@@ -52,7 +53,7 @@ class LinearLimits(Solver):
         return 0.0
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
-        """The answer of the problem with barriers; that where limits touch; with smaller weights."""
+        """The answer of the problem with barriers; phase I; that where limits touch; with smaller weights."""
         impossible = _never_kept(problem)
         if impossible is not None:
             yield impossible
@@ -68,22 +69,26 @@ class LinearLimits(Solver):
         if gaps[0] > MAX_REPEATED * target.allowance(0.0):
             gaps.append(target.allowance(0.0))
         rooms = [factor * gap for gap in gaps for factor in WEIGHT_FACTORS]
-        yield self._with_barriers(problem, rooms[0], target)[0]
+        first, inner = self._with_barriers(problem, rooms[0], target)
+        yield first
+        if not np.isfinite(inner.objective) and inner.conflict is None:
+            # solvers that only follow a policy within all limits found none: is there one?
+            yield from PhaseOne().steps(problem, target)
         touching = touching_limits(problem, target) if problem.mdp.written_down else None
         if touching is not None and touching.possible:
             # on fewer pairs nothing fits that solvers keep for each other
             own = replace(target, start=None, workspace=Workspace())
-            found, upper = self._with_barriers(touching.rest, gaps[0], own)
+            found, inner = self._with_barriers(touching.rest, gaps[0], own)
             if isinstance(found.witness, Witness):
-                found = replace(found, witness=touching.lift(found.witness, upper, target))
+                found = replace(found, witness=touching.lift(found.witness, inner.upper, target))
             yield replace(found, conflict=None)
         if touching is not None:
             yield from touching.conflicts
         for room in rooms[1:]:
             yield self._with_barriers(problem, room, target)[0]
 
-    def _with_barriers(self, problem: Problem, room: float, target: Target) -> tuple[Candidate, float]:
-        """The answer with barriers, as a proposal for the problem with limits, and the upper bound of the former.
+    def _with_barriers(self, problem: Problem, room: float, target: Target) -> tuple[Candidate, Outcome]:
+        """The answer with barriers, as a proposal for the problem with limits, and as it is.
 
         The barriers lose a share of ``room``.
         """
@@ -92,7 +97,7 @@ class LinearLimits(Solver):
         absolute = None if target.absolute is None else INNER_GAP_SHARE * target.absolute
         inner = replace(target, tolerance=INNER_GAP_SHARE * target.tolerance, absolute=absolute)
         outcome = self.dispatch(_with_barriers(problem, weight), inner)
-        return _lifted(problem, weight, outcome), outcome.upper
+        return _lifted(problem, weight, outcome), outcome
 
 
 def _never_kept(problem: Problem) -> Candidate | None:

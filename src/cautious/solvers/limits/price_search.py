@@ -90,7 +90,7 @@ class _PriceSearchRun:
         self.workspace = Workspace()
 
     def run(self) -> Iterator[Candidate]:
-        free = self._solve(self.problem.reward, np.zeros(self.bounds.size), INNER_GAP_SHARE)
+        free = self._solve(self.problem.reward, np.zeros(self.bounds.size))
         if free.conflict is not None:
             yield self._candidate(None, np.zeros(self.bounds.size), free, conflict=True)
             return
@@ -117,7 +117,7 @@ class _PriceSearchRun:
                 return
             prices = rows.normalised(mixture.prices) / self.scales
             prices = np.where(prices > MIN_RELATIVE_PRICE * prices.max(), prices, 0.0)
-            found = self._solve(nothing, prices, gap, absolute=True)
+            found = self._solve(nothing, prices, gap, rewarded=False)
             bound = found.upper + float(prices @ self.bounds)
             if bound < 0 or found.conflict is not None:
                 yield self._candidate(self.columns.mixture(mixture.weights), prices, found, conflict=True)
@@ -136,8 +136,9 @@ class _PriceSearchRun:
                 return
             gap, allowance = upper - best.value, self.target.allowance(best.value)
             prices = np.where(best.prices > MIN_RELATIVE_PRICE * best.prices.max(), best.prices, 0.0)
-            share = max(INNER_GAP_SHARE, PRESENT_GAP_SHARE * gap / allowance if np.isfinite(gap) else 1.0)
-            found = self._solve(self.problem.reward, prices, share)
+            # of this objective: that of the priced problem is larger by all that the measures cost
+            inner = max(INNER_GAP_SHARE * allowance, PRESENT_GAP_SHARE * gap if np.isfinite(gap) else allowance)
+            found = self._solve(self.problem.reward, prices, inner)
             upper = min(upper, found.upper + float(prices @ self.bounds))
             yield self._candidate(self.columns.mixture(best.weights), prices, found)
             if not self._keep(found, prices):
@@ -153,8 +154,10 @@ class _PriceSearchRun:
         m, usable = self.bounds.size, np.isfinite(objectives)
         known = float(objectives[usable].max()) if self.value is None else self.value
         weight = MASTER_SHARE * self.target.allowance(known) / m
-        rows = Rows(np.full(m, weight), -self.bounds, np.full(m, -1, dtype=np.int64), np.zeros(0))
-        best = RestrictedMaster(objectives[usable], -measures[:, usable], rows).best()
+        # weights sum to one, so slacks mix as measures do, and small ones are known better
+        slacks = self.bounds[:, None] - measures[:, usable]
+        rows = Rows(np.full(m, weight), np.zeros(m), np.full(m, -1, dtype=np.int64), np.zeros(0))
+        best = RestrictedMaster(objectives[usable], slacks, rows).best()
         if best is None or not np.isfinite(best.value):
             return None
         self.value = best.value
@@ -165,19 +168,19 @@ class _PriceSearchRun:
     def _within(self, measures: Array) -> Array:
         return np.asarray(measures <= self.bounds)
 
-    def _solve(self, reward: Array, prices: Array, share: float, absolute: bool = False) -> Outcome:
-        """The problem at these prices (m,), to a share of the allowed gap or to an absolute gap."""
-        allowed, target = (share, self.target) if absolute else (None, self.target)
-        if not absolute and target.absolute is not None:
-            allowed = share * target.absolute
+    def _solve(self, reward: Array, prices: Array, allowed: float | None = None, rewarded: bool = True) -> Outcome:
+        """The problem at these prices (m,), to an absolute gap, or to a share of what is allowed of its own."""
+        target = self.target
+        if allowed is None and target.absolute is not None:
+            allowed = INNER_GAP_SHARE * target.absolute
         inner = replace(
             target,
-            tolerance=target.tolerance if absolute else share * target.tolerance,
+            tolerance=INNER_GAP_SHARE * target.tolerance,
             absolute=allowed,
             start=self.start,
-            workspace=self.workspace if prices.any() and not absolute else Workspace(),
+            workspace=self.workspace if prices.any() and rewarded else Workspace(),
         )
-        outcome = self.dispatch(self.problem.part(reward, self._terms(prices, rewarded=not absolute)), inner)
+        outcome = self.dispatch(self.problem.part(reward, self._terms(prices, rewarded)), inner)
         if outcome.evaluated is not None and isinstance(outcome.witness, Witness):
             self.start = Start(outcome.evaluated.policy, outcome.witness.multipliers)
         return outcome
