@@ -71,8 +71,11 @@ def findings(problem: Problem, target: Target, outcome: Outcome) -> Findings:
         smallest = smallest_conflict(problem, outcome.conflict, target)
         outcome = replace(outcome, conflict=smallest.conflict)
         by_number = problem.parts.limit_by_number
-        limits = [by_number[number] for number in smallest.numbers if number in by_number]
-        return _without_value(problem, target, outcome, best, _alone(problem, target, limits))
+        limits = {number: by_number[number] for number in smallest.numbers if number in by_number}
+        known = smallest.alone
+        values = [known[n] if n in known else best_alone(problem, limit, target) for n, limit in limits.items()]
+        conflicting = Conflicting(tuple(limits.values()), tuple(values))
+        return _without_value(problem, target, outcome, best, conflicting)
     if outcome.conflict is not None or not np.isfinite(outcome.objective):
         return _without_value(problem, target, outcome, best, Conflicting())
     # a search over deterministic policies has no witness: the multipliers are those of the policy that mixes actions

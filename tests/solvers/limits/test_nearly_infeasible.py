@@ -13,6 +13,7 @@ import scipy.optimize
 import scipy.sparse as sp
 
 import cautious as ca
+from cautious.solvers.limits import conflicts
 from random_models import random_model
 
 HORIZONS = (None, 1, 4, "average", "total")
@@ -191,3 +192,17 @@ def test_a_divergence_with_room_for_rounding_only(seed):
     found = ca.solve(ca.Problem(mdp, constraints=[ca.KL(prior) <= least + 1e-9])).require()
     assert found.constraints[0].slack >= 0
     assert ca.solve(ca.Problem(mdp, constraints=[ca.KL(prior) <= least - 1e-9])).status is ca.Status.INFEASIBLE
+
+
+def test_two_limits_that_can_be_kept_alone_need_no_other_proof_that_both_matter(monkeypatch):
+    def refused(*arguments, **named):
+        raise AssertionError("the best value of each limit alone says it")
+
+    monkeypatch.setattr(conflicts, "run", refused)
+    either = [[[0, 1, 0], [0, 0, 1]], [[0, 1, 0], [0, 1, 0]], [[0, 0, 1], [0, 0, 1]]]
+    mdp = ca.MDP(np.array(either, dtype=float), np.zeros((3, 2)), 1.0, start=[1, 0, 0])
+    limits = [ca.Reach([1]) >= 0.6, ca.Reach([2]) >= 0.6]
+    solution = ca.solve(ca.Problem(mdp, constraints=limits, horizon="total"))
+    assert solution.status is ca.Status.INFEASIBLE
+    assert solution.certificate.facts["best_alone"] == pytest.approx((1.0, 1.0), abs=1e-9)
+    assert ca.verify(solution).proved

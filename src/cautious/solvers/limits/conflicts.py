@@ -21,14 +21,20 @@ from cautious.solvers.column_generation.phase_one import PhaseOne
 MIN_RELATIVE_WEIGHT = 1e-6
 # to which the best value of a limit alone is found, relative to its size
 ALONE_TOLERANCE = 1e-9
+# a limit that is kept with this room by its best value alone, relative to its bound, is no conflict
+CLEAR_ROOM = 1e-6
 
 
 @dataclass(frozen=True)
 class SmallestConflict:
-    """A conflict of the terms with these ``numbers``, none of which can be left out."""
+    """A conflict of the terms with these ``numbers``, none of which can be left out.
+
+    ``alone`` has the best values of limits alone, as far as they were looked at.
+    """
 
     conflict: Conflict
     numbers: tuple[int, ...]
+    alone: dict[int, float]
 
 
 def smallest_conflict(problem: Problem, conflict: Conflict, target: Target) -> SmallestConflict:
@@ -40,17 +46,24 @@ def smallest_conflict(problem: Problem, conflict: Conflict, target: Target) -> S
     else:
         # a small weight may be all that a requirement needs: beside one that is met to the last digit, say
         numbers = _involved(problem, conflict, 0.0)
+    alone: dict[int, float] = {}
+    every_pair = np.array_equal(problem.permitted, problem.mdp.allowed)
     for number in numbers:
         rest = tuple(other for other in numbers if other != number)
         if not rest or target.clock.over:
             break
+        if every_pair and len(rest) == 1 and rest[0] in problem.parts.limit_by_number:
+            limit = problem.parts.limit_by_number[rest[0]]
+            alone[rest[0]] = best_alone(problem, limit, target)
+            if limit.sign * alone[rest[0]] < limit.bound - CLEAR_ROOM * max(1.0, abs(limit.bound)):
+                continue
         inner = problem.part(np.zeros(problem.mdp.shape), [problem.terms[other] for other in rest])
         # with nothing to gain, requirements that are all linear need no more than phase I
         linear = all(limit.linear for limit in inner.limits)
         outcome = run(PhaseOne(), inner, _own(target)) if linear else dispatch(inner, _own(target))
         if outcome.conflict is not None:
             numbers, conflict = rest, outcome.conflict.in_whole(problem, rest)
-    return SmallestConflict(conflict, numbers)
+    return SmallestConflict(conflict, numbers, alone)
 
 
 def best_alone(problem: Problem, limit: Limit, target: Target) -> float:
