@@ -112,7 +112,7 @@ class RateSearch:
 
     def _search(self, rate: float) -> Search:
         objective = EntropicObjective(ReturnEntropic(rate), self.caution, self.earnings.offset)
-        return Search(self.earnings, objective, self.over, self.patience * PRODUCTS_OF_PLAN)
+        return Search(self.earnings, objective, self.over, self.patience * PRODUCTS_OF_PLAN, even=True)
 
     def _promise(self, one: Range) -> float:
         """What no policy exceeds with a rate of this range."""

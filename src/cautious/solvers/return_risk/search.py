@@ -64,7 +64,10 @@ class Best:
 
 
 class Search:
-    """One objective in one model; ``rounds`` refines until the gap is allowed, or nothing more can be done."""
+    """One objective in one model; ``rounds`` refines until the gap is allowed, or nothing more can be done.
+
+    With ``even`` the targets of a step are always equally far apart.
+    """
 
     def __init__(
         self,
@@ -72,8 +75,10 @@ class Search:
         objective: ReturnObjective,
         over: Callable[[], bool] = lambda: False,
         most_products: float = MOST_PRODUCTS,
+        even: bool = False,
     ) -> None:
         self.earnings, self.objective, self.over, self.most_products = earnings, objective, over, most_products
+        self.even = even
         self.mean = float(earnings.mdp.start @ earnings.at(earnings.mean_most, 0))
         self.upper = objective.least_loss(self.mean) + 8 * EPS * objective.constant_size(self.mean)
         self.best: Best | None = None
@@ -142,8 +147,8 @@ class Search:
 
     @property
     def _adaptive(self) -> bool:
-        """Whether grids are refined where it matters, and not everywhere."""
-        return not self.objective.sharp and self.beyond == -np.inf
+        """Whether grids are refined where it matters; everywhere takes fewer rounds to a rough answer."""
+        return not self.even and not self.objective.sharp and self.beyond == -np.inf
 
     def _refined(self, planned: Planned, first: float, last: float, allowed: float, width: float) -> list[Grid]:
         """Finer grids, for as many steps as are worth it; none if they cannot be afforded or are not finer."""
