@@ -17,7 +17,9 @@ from cautious.occupancy import policy_occupancy
 from cautious.solvers.base import Solver, Target, run
 from cautious.solvers.choose import SOLVERS, choose, dispatch
 from cautious.solvers.conic.conic import ConicProgram
+from cautious.solvers.interior_point.interior_point import InteriorPoint
 from cautious.solvers.reachable import reachable_part
+from cautious.solvers.shape import Shape
 from cautious.solvers.solve import one_blas_thread
 
 MOST_TIMES = 3.0
@@ -135,6 +137,16 @@ def test_solvers_that_can_be_compared_estimate_their_work():
             fitting = [solver for solver in SOLVERS if solver.refusal(problem) is None]
             assert fitting, label
             assert len(fitting) == 1 or all(type(solver).work is not Solver.work for solver in fitting), label
+
+
+def test_a_factor_that_a_transport_makes_too_large_is_not_tried():
+    # beside a transport the largest separator is twice as large; its analysis alone takes seconds before it is given up
+    mdp = random_model(5000, 2, 5)
+    prior, ring = np.full(5000, 1 / 5000), sp.csr_array(sp.diags_array(np.ones(4999), offsets=1, shape=(5000, 5000)))
+    for risk, fits in ((ca.TotalVariation(prior), True), (ca.Wasserstein(prior, ring), False)):
+        problem = ca.Problem(mdp, risk)
+        assert np.isfinite(InteriorPoint().work(problem, Shape(problem))) == fits
+        assert any(isinstance(solver, InteriorPoint) for solver in choose(problem)) == fits
 
 
 def test_a_barrier_does_not_shorten_the_steps_of_the_cone_program_to_nothing():

@@ -35,6 +35,17 @@ struct Relaxation {
 };
 inline constexpr Relaxation RELAXATIONS[] = {{16, 0.8}, {32, 0.3}, {64, 0.1}, {MAX_UNKNOWNS, 0.03}};
 
+// Where the cliques of each of n unknowns are in `start` (n + 2,), which is zero before: those of unknown i are
+// start[i] to start[i + 1]. `add(at, c, e)` is told each of them, clique c, whose member e is the unknown.
+template <class I>
+void by_unknown(Pattern<I> cliques, Out<i64> start, auto add) {
+    for (i64 e = 0; e < cliques.first(cliques.count()); ++e) ++start[cliques.indices[e] + 2];
+    for (i64 i = 2; i + 1 < start.size; ++i) start[i + 1] += start[i];
+    // filling moves each start to that of the next unknown
+    for (i64 c = 0; c < cliques.count(); ++c)
+        for (i64 e = cliques.first(c); e < cliques.last(c); ++e) add(start[cliques.indices[e] + 1]++, c, e);
+}
+
 // The pattern without its diagonal: pointers into `indptr` (n + 1,), the columns are returned.
 template <class I>
 Buffer<i32> neighbours(Pattern<I> cliques, Out<i32> indptr) {
@@ -42,33 +53,27 @@ Buffer<i32> neighbours(Pattern<I> cliques, Out<i32> indptr) {
     REQUIRE(0 <= n && n < MAX_UNKNOWNS);
     Buffer<i64> start(n + 2, 0), cliques_of(cliques.indices.size), mark(n, -1);
     REQUIRE_MEMORY(start, cliques_of, mark);
-    for (i64 e = 0; e < cliques.first(cliques.count()); ++e) ++start[cliques.indices[e] + 2];
-    for (i64 i = 0; i < n; ++i) start[i + 2] += start[i + 1];
-    // filling moves each start to that of the next unknown
-    for (i64 c = 0; c < cliques.count(); ++c)
-        for (i64 e = cliques.first(c); e < cliques.last(c); ++e) cliques_of[start[cliques.indices[e] + 1]++] = c;
-    auto for_neighbours = [&](i64 i, auto visit) {
+    by_unknown(cliques, start, [&](i64 at, i64 c, i64) { cliques_of[at] = c; });
+    double most = 0.0, all = static_cast<double>(n) * static_cast<double>(n);
+    for (i64 c = 0; c < cliques.count(); ++c) most += std::pow(static_cast<double>(cliques.length(c)), 2);
+    // room that is not filled takes no memory
+    Buffer<i32> indices(static_cast<i64>(std::min({most, all, double{std::numeric_limits<i32>::max()}})));
+    REQUIRE_MEMORY(indices);
+    i64 total = 0;
+    indptr[0] = 0;
+    for (i64 i = 0; i < n; ++i) {
         mark[i] = i;
         for (i64 k = start[i]; k < start[i + 1]; ++k)
             for (i64 e = cliques.first(cliques_of[k]); e < cliques.last(cliques_of[k]); ++e) {
                 i64 j = cliques.indices[e];
                 if (mark[j] == i) continue;
                 mark[j] = i;
-                visit(j);
+                REQUIRE(total < indices.size);
+                indices[total++] = static_cast<i32>(j);
             }
-    };
-    i64 total = 0;
-    indptr[0] = 0;
-    for (i64 i = 0; i < n; ++i) {
-        for_neighbours(i, [&](i64) { ++total; });
-        REQUIRE(total <= std::numeric_limits<i32>::max());
         indptr[i + 1] = static_cast<i32>(total);
     }
-    Buffer<i32> indices(total);
-    REQUIRE_MEMORY(indices);
-    mark.span().fill(-1);
-    i64 filled = 0;
-    for (i64 i = 0; i < n; ++i) for_neighbours(i, [&](i64 j) { indices[filled++] = static_cast<i32>(j); });
+    indices.shorten(total);
     return indices;
 }
 
@@ -526,37 +531,43 @@ std::tuple<Buffer<i64>, Buffer<i64>, Buffer<i64>> number_entries(Pattern<I> grap
 }
 
 // (start, entries): for every clique, row by row, the entries of the lower triangle of its block.
+//
+// Unknown by unknown: where its entries are, in its column and in its row, is written down once for all its cliques.
 template <class I>
 std::tuple<Buffer<i64>, Buffer<i32>> clique_entries(Pattern<I> cliques, In<i64> place, In<i64> column_start,
                                                     In<i64> entry_row) {
-    REQUIRE(ascends(column_start) && column_start.size == place.size + 1);
-    REQUIRE(column_start[place.size] == entry_row.size && entry_row.size <= std::numeric_limits<i32>::max());
-    Buffer<i64> start(cliques.count() + 1, 0);
-    REQUIRE_MEMORY(start);
+    i64 n = place.size;
+    REQUIRE(ascends(column_start) && column_start.size == n + 1);
+    REQUIRE(column_start[n] == entry_row.size && entry_row.size <= std::numeric_limits<i32>::max());
+    Buffer<i64> start(cliques.count() + 1, 0), unknown_start(n + 2, 0), row_start(n + 2, 0);
+    Buffer<i64> clique_of(cliques.indices.size), member(cliques.indices.size);
+    // the entries of each row, and their columns
+    Buffer<i32> in_row(entry_row.size), column_of(entry_row.size), entry_of(n, -1);
+    REQUIRE_MEMORY(start, unknown_start, row_start, clique_of, member, in_row, column_of, entry_of);
     for (i64 c = 0; c < cliques.count(); ++c) {
         i64 size = cliques.length(c);
         start[c + 1] = start[c] + size * (size + 1) / 2;
     }
     Buffer<i32> entries(start[cliques.count()]);
-    // where the rows of one column are among all entries
-    Buffer<i64> entry_of(place.size, 0);
     REQUIRE_MEMORY(entries);
-    REQUIRE_MEMORY(entry_of);
-    for (i64 c = 0; c < cliques.count(); ++c) {
-        i64 first = cliques.first(c), size = cliques.length(c);
-        for (i64 b = 0; b < size; ++b) {
-            i64 column = place[cliques.indices[first + b]];
-            i64 begin = column_start[column], end = column_start[column + 1];
-            for (i64 at = begin; at < end; ++at) entry_of[entry_row[at]] = at;
-            for (i64 a = 0; a < size; ++a) {
-                i64 row = place[cliques.indices[first + a]], at = entry_of[row];
-                if (row < column) continue;
-                bool entry_is_in_the_pattern = begin <= at && at < end && entry_row[at] == row;
-                REQUIRE(entry_is_in_the_pattern);
-                i64 low = std::min(a, b), high = std::max(a, b);
-                entries[start[c] + high * (high + 1) / 2 + low] = static_cast<i32>(at);
-            }
+    by_unknown(cliques, unknown_start, [&](i64 at, i64 c, i64 e) { clique_of[at] = c, member[at] = e; });
+    by_unknown(Pattern<i64>{column_start, entry_row}, row_start, [&](i64 at, i64 column, i64 e) {
+        in_row[at] = static_cast<i32>(e), column_of[at] = static_cast<i32>(column);
+    });
+    for (i64 i = 0; i < n; ++i) {
+        i64 p = place[i];
+        for (i64 at = row_start[p]; at < row_start[p + 1]; ++at) entry_of[column_of[at]] = in_row[at];
+        for (i64 at = column_start[p]; at < column_start[p + 1]; ++at) entry_of[entry_row[at]] = static_cast<i32>(at);
+        i32 least = 0;
+        for (i64 k = unknown_start[i]; k < unknown_start[i + 1]; ++k) {
+            i64 first = cliques.first(clique_of[k]), a = member[k] - first;
+            i32* row = entries.data + start[clique_of[k]] + a * (a + 1) / 2;
+            for (i64 b = 0; b <= a; ++b) least = std::min(least, row[b] = entry_of[place[cliques.indices[first + b]]]);
         }
+        bool entry_is_in_the_pattern = least == 0;
+        REQUIRE(entry_is_in_the_pattern);
+        for (i64 at = row_start[p]; at < row_start[p + 1]; ++at) entry_of[column_of[at]] = -1;
+        for (i64 at = column_start[p]; at < column_start[p + 1]; ++at) entry_of[entry_row[at]] = -1;
     }
     return {std::move(start), std::move(entries)};
 }

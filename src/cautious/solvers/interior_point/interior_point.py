@@ -79,11 +79,11 @@ class InteriorPoint(Solver):
 
     def work(self, problem: Problem, shape: Shape) -> float:
         """Assembly and a sparse factor in every iteration; potentials of a graph double the size of a separator."""
-        if shape.factor_flops > MOST_FLOPS:
+        flops = (TRANSPORT_FACTOR if problem.parts.transports else 1.0) * shape.factor_flops
+        if flops > MOST_FLOPS:
             return np.inf
-        cliques, larger = shape.clique_work, TRANSPORT_FACTOR if problem.parts.transports else 1.0
-        factor = larger * shape.factor_flops / FACTOR_SPEED
-        iteration = PAIR_WORK * shape.n_pairs + cliques.assembly / ASSEMBLY_SPEED + factor
+        cliques = shape.clique_work
+        iteration = PAIR_WORK * shape.n_pairs + cliques.assembly / ASSEMBLY_SPEED + flops / FACTOR_SPEED
         return USUAL_STEPS * iteration + ANALYSIS_WORK * cliques.entries
 
     def memory(self, problem: Problem) -> int:
