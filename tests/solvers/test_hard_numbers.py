@@ -107,6 +107,17 @@ def test_variance_beside_an_unused_penalty():
     assert solution.objective == pytest.approx(10.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("penalty", [-3e9, -3e10, -3e11])
+@pytest.mark.parametrize("risk", [ca.Variance(), ca.Variance() + ca.CVaR(0.9)])
+def test_a_penalty_far_away_from_the_best_mean_keeps_no_box_open(risk, penalty):
+    """Over the widest range of means rounding left 1e8 open, and narrower ranges were not tried."""
+    rows = np.array([[[0.5, 0.5, 0], [0, 1, 0]], [[0, 1, 0], [0, 1, 0]], [[0, 0.5, 0.5], [0, 0, 1]]])
+    mdp = ca.MDP(rows, [[0.35, 0.29], [penalty, 0.62], [1.0, 0.15]], 0.9999)
+    solution = ca.solve(ca.Problem(mdp, risk, 0.1))
+    assert solution.status is ca.Status.SOLVED
+    assert ca.verify(solution).proved
+
+
 TWO = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.3, 0.7]]])
 
 

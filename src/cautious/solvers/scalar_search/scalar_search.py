@@ -36,6 +36,8 @@ from cautious.solvers.scalar_search.search_history import Covered, Incumbent, Se
 # line of the box around the best policy may lose; and how many allowed gaps the first climb is solved to
 BOX_GAP_SHARE, INNER_GAP_SHARE, LINE_LOSS_SHARE, FIRST_CLIMB_GAPS = 0.7, 0.2, 0.2, 1e3
 MAX_CLIMBS, MAX_INNER_PROBLEMS = 30, 2000
+# of the largest return of a planned problem, a gap that rounding may leave
+ROUNDING_SHARE = 1e-9
 # a cover is reported when it has twice as many boxes as this, and then whenever their number has doubled
 FIRST_REPORT_BOXES = 32
 
@@ -255,8 +257,13 @@ class _ScalarSearchRun:
             if settled or beaten or apart <= finest or self._limit <= limit or self.target.clock.over:
                 break
         bound, box = answer.upper - offset, Box(piece.lows, piece.highs, at, answer.witness)
-        # an inner problem that does not close says nothing about smaller boxes
-        if settled or cut is None or not (beaten or apart <= 10 * finest):
+        # an inner problem that does not close says nothing about smaller boxes; but a plan leaves open no more than
+        # rounding, which is less there if rewards are far away from this box and enter with their distance
+        closed = 10 * finest
+        if not self.problem.parts.without_scalars:
+            largest = float(np.abs(reward[self.problem.active_pairs]).max())
+            closed = max(closed, ROUNDING_SHARE * largest / self.problem.mdp.normaliser)
+        if settled or cut is None or not (beaten or apart <= closed):
             self._keep(box)
             return
         k, t = cut
