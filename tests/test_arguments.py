@@ -111,6 +111,9 @@ UNIFORM = np.full(6, 1 / 6)
 PROBLEM = ca.Problem(MDP, ca.Entropy(), 0.1)
 SOLUTION = ca.solve(ca.Problem(MDP))
 AGENT = SOLUTION.agent()
+REMEMBERING = ca.solve(ca.Problem(MDP, ca.ReturnCVaR(0.5), horizon=3))
+FRONTIER = ca.frontier(MDP, ca.Entropy(), [0.1, 0.2])
+SWEEP = ca.sweep(PROBLEM, methods=["exact"], cautions=[0.1, 0.2], samples=100, seeds=1)
 RETURNS = ca.solve(PROBLEM).return_distribution()
 LINE = np.abs(np.arange(6.0)[:, None] - np.arange(6.0))
 LOG = {"state": [0, 0, 1], "action": [0, 1, 0], "reward": [0.0, 1.0, 0.5], "next_state": [1, 0, 0]}
@@ -149,7 +152,12 @@ def simulated(**given):
 
 
 def summarised(self=None, **given):
-    return ca.sweep(PROBLEM, methods=["exact"], cautions=[0.1], samples=100, seeds=1).summary(**given)
+    return SWEEP.summary(**given)
+
+
+def plotted(self=None, **given):
+    figure = SWEEP.plot(**given)
+    figure.clear()
 
 
 def weighted(weight):
@@ -294,6 +302,29 @@ FUNCTIONS = {
     "save": (MDP.save, MDP.save, lambda: {"path": "saved.npz"}),
     "save solution": (SOLUTION.save, SOLUTION.save, lambda: {"path": "saved.npz"}),
     "report": (SOLUTION.report, SOLUTION.report, lambda: {"path": "report.html"}),
+    "save as csv": (SOLUTION.to_csv, SOLUTION.to_csv, lambda: {"path": "policy.csv"}),
+    "save as a workbook": (SOLUTION.to_excel, SOLUTION.to_excel, lambda: {"path": "policy.xlsx"}),
+    "explore": (SOLUTION.explore, SOLUTION.explore, dict),
+    "report of a frontier": (FRONTIER.report, FRONTIER.report, lambda: {"path": "frontier.html"}),
+    "Sweep save": (SWEEP.save, SWEEP.save, lambda: {"path": "runs.csv"}),
+    "Sweep plot": (plotted, ca.Sweep.plot, lambda: {"self": None}),
+    "solve a return": (
+        ca.solve,
+        ca.solve,
+        lambda: {"problem": ca.Problem(MDP, ca.ReturnCVaR(0.5), horizon=3), "time_limit_seconds": 3.0},
+    ),
+    "frontier of limits": (
+        ca.frontier,
+        ca.frontier,
+        lambda: {"mdp": MDP, "constraints": [ca.Exposure([0]) <= 0.5], "limits": [0.4], "time_limit_seconds": 3.0},
+    ),
+    "evaluate an agent": (
+        ca.evaluate,
+        ca.evaluate,
+        lambda: {"mdp_or_simulator": MDP, "policy": REMEMBERING.agent(), "episodes": 3, "horizon": 3},
+    ),
+    "predict with memory": (REMEMBERING.predict, REMEMBERING.predict, lambda: {"observation": 0}),
+    "save with memory": (REMEMBERING.save, REMEMBERING.save, lambda: {"path": "saved.npz"}),
     "Scene": (scenes, ca.Scene, lambda: {"title": "x"}),
     "TensorBoard": (ca.TensorBoard, ca.TensorBoard, lambda: {"folder": "board"}),
     "KL": (used(ca.KL), ca.KL, lambda: {"prior": UNIFORM}),

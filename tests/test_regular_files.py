@@ -4,6 +4,7 @@ They are tried in a process of its own, with a limit of time and of memory: a re
 device without end fails the test instead of the machine.
 """
 
+import functools
 import io
 import os
 import resource
@@ -160,6 +161,7 @@ READERS = {
         for suffix in (".csv", ".parquet", ".arrow")
     },
     "load": (lambda path, folder: ca.load(path), ".npz"),
+    "verify": (lambda path, folder: ca.verify(path), ".npz"),
     "read_problem": (lambda path, folder: ca.read_problem(path), ".toml"),
     "prior .npy": in_problem("prior"),
     "prior .npz": in_problem("prior", ".npz"),
@@ -171,21 +173,43 @@ READERS = {
     "csv of a problem": modelled("file", ".csv"),
     "log of a problem": modelled("transitions", ".csv"),
 }
+# what makes a folder for its files
+FOLDERS = {
+    "TensorBoard": lambda path, folder: ca.TensorBoard(path),
+    "results of a sweep": lambda path, folder: swept(folder=path),
+}
 WRITERS = {
     **{
         f"save {suffix}": (lambda path, folder: ca.worlds.river_swim().save(path), suffix)
         for suffix in (".npz", ".umb", ".tra", ".csv", ".parquet", ".arrow", ".mat")
     },
     "save solution": (lambda path, folder: solved().save(path), ".npz"),
+    "save with its witness": (lambda path, folder: solved().save(path, witness=True), ".npz"),
     "report": (lambda path, folder: solved().report(path), ".html"),
-    "TensorBoard": (lambda path, folder: ca.TensorBoard(path), ""),
+    "policy as csv": (lambda path, folder: solved().to_csv(path), ".csv"),
+    "policy as a workbook": (lambda path, folder: solved().to_excel(path), ".xlsx"),
+    "page of a frontier": (lambda path, folder: followed().report(path), ".html"),
+    "runs of a sweep": (lambda path, folder: swept().save(path), ".csv"),
+    "runs of a sweep as Parquet": (lambda path, folder: swept().save(path), ".parquet"),
+    **{name: (make, "") for name, make in FOLDERS.items()},
 }
 # where nothing is yet, a file or folder may be made
 CREATED = ("missing", "dangling link")
 
 
+@functools.cache
 def solved():
     return ca.solve(ca.Problem(ca.worlds.river_swim()))
+
+
+@functools.cache
+def followed():
+    return ca.frontier(ca.worlds.river_swim(), ca.Entropy(), [0.1, 0.2])
+
+
+def swept(**given):
+    problem = ca.Problem(ca.worlds.river_swim())
+    return ca.sweep(problem, methods=["exact"], cautions=[0.0], samples=100, seeds=1, **given)
 
 
 def attempt(label, call, path, folder):
@@ -235,7 +259,7 @@ def attack(kind, folder):
         place.mkdir()
         attempt("checkpoint", learn, bad_path(kind, place, "x.npz"), place)
         for number, (label, (call, suffix)) in enumerate(WRITERS.items()):
-            if label == "TensorBoard" and kind in ("folder", "missing folder", "lone surrogate"):
+            if label in FOLDERS and kind in ("folder", "missing folder", "lone surrogate"):
                 continue
             # the permissions of a file do not matter where it is replaced
             if kind != "not permitted":

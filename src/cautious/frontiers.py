@@ -14,7 +14,7 @@ from cautious.errors import InputError, shown
 from cautious.horizons.visits import over_time
 from cautious.models.horizons import Horizon
 from cautious.models.tabular import MDP
-from cautious.problem import Problem
+from cautious.problem import Problem, listed_constraints
 from cautious.returns.moments import return_variance
 from cautious.risks.base import Constraint, Risk, terms_of
 from cautious.runtime.clock import Clock
@@ -164,6 +164,7 @@ def frontier(
     ([0.002, 0.004], True)
     """
     checked_executor(executor)
+    constraints = listed_constraints(constraints)
     if limits is not None or (risk is None and cautions is None and len(constraints) == 1):
         if cautions is not None:
             raise InputError("a frontier is along cautions or along limits; give one of them, and caution= with limits")

@@ -3,7 +3,7 @@
 With constraints, over those occupancies that keep all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -73,10 +73,7 @@ class Problem:
         if risk is not None and not isinstance(risk, Risk):
             raise IncompatibleError(f"risk must be a ca.Risk or None, found {type(risk).__name__}")
         caution = as_number("caution", caution, 0.0)
-        if isinstance(constraints, Constraint) or not is_listable(constraints):
-            raise IncompatibleError(
-                f"constraints must be a list like [ca.Exposure(states) <= 0.02], found {type(constraints).__name__}"
-            )
+        constraints = listed_constraints(constraints)
         measures = [constraint.measure for constraint in constraints if isinstance(constraint, Constraint)]
         mdp = with_needed_memory(mdp, measures if risk is None else [risk, *measures])
         if mdp.horizon == TOTAL:
@@ -293,6 +290,15 @@ def _refuse_shares(risks: Sequence[Risk | None], mdp: MDP) -> None:
 
 def _without_limits(terms: Sequence[tuple[float, Risk]]) -> list[tuple[float, Risk]]:
     return [(weight, term) for weight, term in terms if term.structure not in (Structure.LIMIT, Structure.RETURN_LIMIT)]
+
+
+def listed_constraints(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
+    """All that were given; ``Problem`` looks at each of them later."""
+    if isinstance(constraints, Constraint) or not is_listable(constraints):
+        raise IncompatibleError(
+            f"constraints must be a list like [ca.Exposure(states) <= 0.02], found {type(constraints).__name__}"
+        )
+    return tuple(constraints)
 
 
 def _weighted(risk: Risk | None, caution: float, limits: Sequence[Limit | ReturnLimit]) -> list[tuple[float, Risk]]:

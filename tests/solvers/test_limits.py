@@ -172,3 +172,12 @@ def test_a_time_limit_may_come_at_any_time(kind, asked, monkeypatch):
     assert solution.status in (ca.Status.TIME_LIMIT, ca.Status.SOLVED)
     assert solution.objective <= best.upper_bound
     assert solution.upper_bound >= best.objective
+
+
+def test_constraints_that_can_be_gone_through_once_count():
+    """They were looked at twice: a generator was empty the second time, and its limits were left out in silence."""
+    mdp, limit = ca.worlds.river_swim(), ca.Exposure([0]) >= 0.9
+    found = ca.solve(ca.Problem(mdp, constraints=(one for one in [limit])))
+    assert found.constraints[0].value >= 0.9
+    along = ca.frontier(mdp, constraints=(one for one in [limit]), limits=[0.9])
+    assert along[0].objective == pytest.approx(found.objective, abs=1e-5)
