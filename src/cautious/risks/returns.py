@@ -64,13 +64,15 @@ class ReturnRisk(UnboundRisk):
 
     def bind(self, mdp: MDP) -> Risk:
         """The same, if the model has a return, and says how its rewards are drawn."""
+        # its label may be written only of numbers that make sense
+        checked = self.checked()
         if mdp.horizon == AVERAGE:
             raise IncompatibleError(
-                f'{self.label} is a risk of what an episode earns, and with horizon="average" no episode ends; give a '
-                'number of steps, horizon="total", or a discount below 1'
+                f'{checked.label} is a risk of what an episode earns, and with horizon="average" no episode ends; give '
+                'a number of steps, horizon="total", or a discount below 1'
             )
-        mdp.require_outcome_rewards(self.label)
-        return BoundReturnRisk(self.checked())
+        mdp.require_outcome_rewards(checked.label)
+        return BoundReturnRisk(checked)
 
     def checked(self) -> "ReturnRisk":
         """The same with numbers that make sense; raises ``InputError`` otherwise."""
