@@ -1,6 +1,9 @@
 """What tests in a browser share: which one, and what a page should read."""
 
+import os
 import shutil
+
+import pytest
 
 import cautious as ca
 
@@ -13,6 +16,37 @@ FLAGS = [
     "--disable-sync",
 ]
 LONGEST = 30_000
+
+
+def driver():
+    """What starts a Chromium. Without one tests are skipped, but not where the tests of a change are run."""
+    found = pytest.importorskip("playwright.sync_api", reason="needs playwright").sync_playwright
+    if BROWSER is None:
+        missing = "needs a Chromium, such as Debian's package chromium"
+        pytest.fail(missing) if os.environ.get("CI") == "true" else pytest.skip(missing)
+    return found()
+
+
+def serious(axe, page):
+    """What axe-core finds serious on a page, by its name: the beginnings of the elements."""
+    found = axe.run(page).response["violations"]
+    grave = [one for one in found if one["impact"] in ("serious", "critical")]
+    return {one["id"]: [node["html"][:160] for node in one["nodes"]] for one in grave}
+
+
+def serious_of_files(paths):
+    """The same of pages in files, light and dark."""
+    axe, findings = pytest.importorskip("axe_playwright_python.sync_playwright").Axe(), {}
+    with driver() as started:
+        browser = started.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        for scheme in ("light", "dark"):
+            page = browser.new_page(color_scheme=scheme)
+            for path in paths:
+                page.goto(path.as_uri())
+                for name, elements in serious(axe, page).items():
+                    findings[path.name, scheme, name] = elements
+        browser.close()
+    return findings
 
 
 def reads(page, selector, text):

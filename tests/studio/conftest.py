@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import json
-import os
 import socket
 import threading
 import time
@@ -15,7 +14,7 @@ import cautious as ca
 from cautious.studio.guard import folder_of
 from cautious.studio.scenario import EXAMPLES, Limits, RiskChoice, Statement
 from cautious.studio.server import Studio, application, configuration, listen
-from studio.browser import BROWSER, FLAGS, LONGEST
+from studio.browser import BROWSER, FLAGS, LONGEST, driver
 
 NO_LIMITS = Limits()
 
@@ -132,14 +131,10 @@ def site():
 
 @pytest.fixture(scope="package")
 def browser():
-    """A Chromium. Where there is none the tests are skipped, but not where the tests of a change are run."""
-    driver_of = pytest.importorskip("playwright.sync_api", reason="needs playwright").sync_playwright
+    """A Chromium."""
     pytest.importorskip("starlette", reason="extra studio")
-    if BROWSER is None:
-        missing = "needs a Chromium, such as Debian's package chromium"
-        pytest.fail(missing) if os.environ.get("CI") == "true" else pytest.skip(missing)
-    with driver_of() as driver:
-        one = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+    with driver() as started:
+        one = started.chromium.launch(executable_path=BROWSER, args=FLAGS)
         yield one
         one.close()
 

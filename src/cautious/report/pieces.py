@@ -10,6 +10,8 @@ from cautious.report.canvas import DARK, LIGHT, Theme, png
 from cautious.report.text_tables import Table
 
 # light and dark, phone and paper; nothing is loaded from elsewhere
+# a table of more is a list on a narrow screen
+MOST_COLUMNS = 4
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1c2430; --soft: #56606e; --line: #d5dae1;
   --panel: #f4f6f8; --accent: #005a8f; --good: #00664a; --warn: #9a4200; }
@@ -41,7 +43,7 @@ th:first-child, td:first-child { padding-left: 0; }
 thead th { color: var(--soft); font-weight: 600; font-size: .88rem; }
 tbody th.words { font-weight: 400; min-width: 6.5rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.25rem; }
-.figures + .scroll, .figures + .figures, .scroll + figure { margin-top: 1.25rem; }
+.figures + .scroll, .figures + .figures, .scroll + figure, .scroll + .scroll { margin-top: 1.25rem; }
 figure { margin: 0; max-width: 42rem; break-inside: avoid; }
 figure img { width: 100%; height: auto; display: block; }
 .wide figure, figure.wide { max-width: none; margin: 1rem 0; }
@@ -54,7 +56,9 @@ pre { background: var(--panel); border-radius: .5rem; padding: .8rem 1rem; white
   overflow-wrap: anywhere; font-size: .88rem; }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 @media (max-width: 36rem) { .stacked thead { display: none; } .stacked tr { display: block; padding: .5rem 0;
-  border-bottom: 1px solid var(--line); } .stacked td { display: block; border: 0; padding: .1rem 0; }
+  border-bottom: 1px solid var(--line); } .stacked th, .stacked td { display: block; border: 0; padding: .1rem 0;
+  text-align: left; white-space: normal; } .stacked [data-label]::before { content: attr(data-label) ": ";
+  color: var(--soft); } th.words, td.words, tbody th.words { min-width: 4rem; }
   .wide figure { overflow-x: auto; } .wide img { width: 46rem; max-width: none; }
   dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .6rem; }
   th, td { padding: .35rem .35rem; font-size: .92rem; } h1 { font-size: 1.45rem; } }
@@ -104,8 +108,10 @@ def cards(figures: Iterable[tuple[str, str]]) -> str:
 
 
 def table(content: Table, strong: Set[tuple[int, int]] = frozenset()) -> str:
-    """A table that scrolls sideways on a narrow screen; cells (row, column) in ``strong`` stand out."""
+    """A table; cells (row, column) in ``strong`` stand out. On a narrow screen one of many columns becomes a list."""
     kinds = ["" if right else ' class="words"' for right in content.right]
+    is_wide = len(content.headers) > MOST_COLUMNS
+    labels = [f' data-label="{escape(text)}"' if is_wide else "" for text in content.headers]
     head = "".join(
         f'<th scope="col"{kind}>{escape(text)}</th>' for kind, text in zip(kinds, content.headers, strict=True)
     )
@@ -114,10 +120,12 @@ def table(content: Table, strong: Set[tuple[int, int]] = frozenset()) -> str:
         written = [
             f"<strong>{_cell(cell)}</strong>" if (place, j) in strong else _cell(cell) for j, cell in enumerate(row)
         ]
-        cells = "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds[1:], written[1:], strict=True))
-        lines.append(f'<tr><th scope="row" class="words">{_cell(row[0])}</th>{cells}</tr>')
-    body = "\n".join(lines)
-    return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+        rest = zip(kinds[1:], labels[1:], written[1:], strict=True)
+        cells = "".join(f"<td{kind}{label}>{cell}</td>" for kind, label, cell in rest)
+        lines.append(f'<tr><th scope="row" class="words"{labels[0]}>{_cell(row[0])}</th>{cells}</tr>')
+    body, stacked = "\n".join(lines), ' class="stacked"' if is_wide else ""
+    parts = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
+    return f'<div class="scroll"><table{stacked}>\n{parts}\n</table></div>'
 
 
 def _cell(text: str) -> str:

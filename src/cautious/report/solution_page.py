@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from cautious.errors import InputError
+from cautious.errors import CautiousError, InputError
 from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.models.scene import END
 from cautious.models.tabular import MDP
@@ -47,6 +47,7 @@ from cautious.report.text_tables import (
     changes_table,
     figures_table,
     steps_table,
+    without_mixing_table,
 )
 from cautious.report.trade_off import NeutralComparison, compare_with_neutral
 from cautious.report.words import (
@@ -55,6 +56,7 @@ from cautious.report.words import (
     has_only_barriers,
     is_counted,
     is_deterministic,
+    is_mixed,
     is_neutral,
     is_of_return,
     number,
@@ -74,6 +76,7 @@ from cautious.status import Status
 
 MAX_RELATIVE_ROUNDING = 1e-12
 MAX_CHANGES = 10
+WITHOUT_MIXING = "With one action in every state"
 LOW_QUANTILE = 5
 STEPS_NOT_EPISODES = (
     "The worst episodes are worse than those of the {}: risks and limits look at where time is spent and at single "
@@ -131,6 +134,7 @@ def write_report(
             _behaviour(known, comparison),
             _changes(comparison),
             _beside_mixing(every_step),
+            _without_mixing(every_step),
             _contributions(known),
             _price_of_caution(known, comparison),
             _history(known),
@@ -349,6 +353,32 @@ def _beside_mixing(solution: Solution) -> str:
     table = pieces.table(beside_table(as_one_table(solution), as_one_table(mixed), MAX_CHANGES))
     words = cost_of_one_action(solution)
     return pieces.section("Beside the policy that mixes actions", pieces.paragraphs([words]), table)
+
+
+def _without_mixing(solution: Solution) -> str:
+    """Of a policy that mixes actions to keep limits: the best one that takes one action in every state."""
+    problem = solution.problem
+    if problem is None or not solution.constraints or solution.status is not Status.SOLVED or not is_mixed(solution):
+        return ""
+    try:
+        one = answer(problem, Request(time_limit_seconds=trade_off.NEIGHBOUR_SECONDS, deterministic=True))
+    except CautiousError:
+        # not every risk and memory has an answer of this kind
+        return ""
+    if one.status is Status.INFEASIBLE:
+        words = "No policy that takes one action in every state keeps the limits."
+        return pieces.section(WITHOUT_MIXING, pieces.paragraphs([words]))
+    if not np.isfinite(one.objective):
+        return ""
+    words = "The best policy that keeps the limits and does not choose between actions at random."
+    if one.status is not Status.SOLVED:
+        words += f" It is the best one that was found in {trade_off.NEIGHBOUR_SECONDS:g} s."
+    both = as_one_table(solution), as_one_table(one)
+    tables = [
+        pieces.table(without_mixing_table(*both)),
+        pieces.table(beside_table(both[1], both[0], MAX_CHANGES, "one action")),
+    ]
+    return pieces.section(WITHOUT_MIXING, pieces.paragraphs([words]), *tables)
 
 
 def _contributions(solution: Solution) -> str:

@@ -16,12 +16,13 @@ from cautious.models.tabular import MDP
 from cautious.problem import Problem
 from cautious.report.accuracy import shares_of_time, shown_objective, shown_return, shown_risk
 from cautious.report.barriers import PLAIN_RISK, RiskFigure, requirements_of, risk_figure
-from cautious.report.limit_words import is_share, measure_words, shown_constraints
+from cautious.report.limit_words import bound_words, is_share, measure_words, shown_constraints, value_text
 from cautious.report.over_steps import as_one_table
 from cautious.report.return_drawing import is_drawable
 from cautious.report.trade_off import NeutralComparison, Step
 from cautious.report.words import (
     action_name,
+    amount,
     is_learned,
     is_neutral,
     number,
@@ -251,7 +252,7 @@ def changed_states(comparison: NeutralComparison) -> list[int]:
     return [state for state in candidates if not all(is_idle(solution.mdp, policy, state) for policy in both)]
 
 
-def beside_table(solution: Solution, mixed: Solution, count: int) -> Table:
+def beside_table(solution: Solution, mixed: Solution, count: int, name: str = "this policy") -> Table:
     """What a deterministic policy does where the best one that mixes does something else, most visited states first."""
     shares = shares_of_time(mixed)
     other = np.abs(solution.policy - mixed.policy).sum(axis=1) / 2 > MIN_POLICY_CHANGE
@@ -263,7 +264,16 @@ def beside_table(solution: Solution, mixed: Solution, count: int) -> Table:
         )
         for state in busiest_states(np.where(other, shares, 0.0), count)
     )
-    return Table("", ("state", "this policy", "policy that mixes"), rows)
+    return Table("", ("state", name, "policy that mixes"), rows)
+
+
+def without_mixing_table(mixed: Solution, one: Solution) -> Table:
+    """Return and limits of a policy that mixes actions and of one that does not."""
+    rows = [("expected return", *(amount(shown_return(each), each.mdp) for each in (mixed, one)))]
+    for a, b in zip(shown_constraints(mixed), shown_constraints(one), strict=True):
+        values = (value_text(a), value_text(b))
+        rows.append((bound_words(a), *values))
+    return Table("", ("figure", "policy that mixes", "one action"), tuple(rows))
 
 
 def changes_table(comparison: NeutralComparison, states: Sequence[int]) -> Table:

@@ -11,6 +11,8 @@ from cautious.solution import Solution
 
 # larger numbers are easier to read with a power of ten than with all their digits
 LARGEST_WITH_ALL_DIGITS = 1e8
+# a smaller share of time is rounding
+MIN_MIXED_SHARE = 1e-9
 
 
 def number(value: float | None, digits: int = 5) -> str:
@@ -176,6 +178,12 @@ def is_learned(solution: Solution) -> bool:
 def is_deterministic(solution: Solution) -> bool:
     """Whether the best policy with one action in every state was asked for."""
     return "mixed_bound" in solution.certificate.facts
+
+
+def is_mixed(solution: Solution) -> bool:
+    """Whether the policy takes several actions in a state where it spends time."""
+    pairs = solution.certificate.visits.pairs
+    return bool(((pairs > MIN_MIXED_SHARE).sum(axis=-1) > 1).any())
 
 
 def is_counted(solution: Solution) -> bool:
