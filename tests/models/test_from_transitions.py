@@ -150,12 +150,13 @@ def test_starts():
     rows = [*ROWS, ("c", "x", 0.0, "a"), ("c", "y", 0.0, "a"), ("a", "y", 0.0, "a")]
     assert ca.from_transitions(rows, 0.9).start == pytest.approx(np.full(3, 1 / 3))
     assert ca.from_transitions(rows, 0.9, start={"b": 1.0}).start.tolist() == [0, 1, 0]
+    assert ca.from_transitions(rows, 0.9, start="b").start.tolist() == [0, 1, 0]
     assert ca.from_transitions(rows, 0.9, start=[0.5, 0.25, 0.25]).start.tolist() == [0.5, 0.25, 0.25]
     assert ca.from_transitions(ended(), 0.9, at_end="absorb", start="uniform").start[:3] == pytest.approx([1 / 3] * 3)
     for start, message in (
         ({"z": 1.0}, "state 'z' is not in the log; it has 3, such as 'a'"),
         ({"a": 0.5}, "start sums to 0.5"),
-        ("b", 'expected "uniform", a mapping'),
+        ("z", "state 'z' is not in the log"),
         ([1.0], "start has shape"),
     ):
         with pytest.raises(ca.InputError, match=message):
@@ -276,7 +277,8 @@ def test_where_a_log_breaks_off_is_not_an_end():
 
 def test_a_start_may_be_written_as_text_where_that_means_one_label():
     rows = [(1, "go", 0.0, 2), (2, "go", 0.0, 1)]
-    assert ca.from_transitions(rows, 0.9, start={"2": 1.0}).start.tolist() == [0, 1]
+    for start in ({"2": 1.0}, "2", 2):
+        assert ca.from_transitions(rows, 0.9, start=start).start.tolist() == [0, 1]
     both = [(1, "go", 0.0, "1"), ("1", "go", 0.0, 1)]
     assert ca.from_transitions(both, 0.9, start={"1": 1.0}).start.tolist() == [0, 1]
     with pytest.raises(ca.InputError, match="start: state '3' is not in the log"):

@@ -172,8 +172,9 @@ def from_transitions(
         in the next state if every row that leads there ends, else in an added state ``end``. "restart": a new first
         state.
     start
-        (S,) probabilities in the order of the states' labels, a mapping from labels (or how one is written, "1" for 1)
-        to probabilities, or "uniform" over the states of the log (with "restart" without those that it only ends in).
+        The label of a state (or how it is written, "1" for 1), a mapping from labels to probabilities, (S,)
+        probabilities in the order of the labels, or "uniform" over the states of the log (with "restart" without those
+        that it only ends in).
         By default as often as in the first rows of episodes; uniform without episodes.
     reward_range
         (low, high): the rewards that can be paid at all, which ``ca.learn`` needs to know. By default those of the log.
@@ -276,17 +277,17 @@ def _start(log: Log, layout: Layout, start: Any) -> Array:
     # where episodes go on elsewhere, the model leaves out states that episodes only end in
     known: Mask = np.full(n_labels, not layout.restart)
     known[log.states] = known[log.next_states[~log.ended]] = True
+    if isinstance(start, str | int | np.integer) and start != "uniform":
+        start = {start: 1.0}
     if isinstance(start, Mapping):
         for label, chance in start.items():
             state = number_of("start: state", log.state_labels, as_written(log.state_labels, label))
             chances[state] = as_number(f"start[{shown(label)}]", chance, 0, 1)
         chances = as_distribution("start", chances, (n_states,), "(S,)")
-    elif (isinstance(start, str) and start == "uniform") or (start is None and log.first is None):
+    elif isinstance(start, str) or (start is None and log.first is None):
         chances[:n_labels] = known / known.sum()
     elif start is None and log.first is not None:
         chances[:n_labels] = np.bincount(log.states[log.first], minlength=n_labels) / log.first.size
-    elif isinstance(start, str):
-        raise InputError(f'start is {shown(start)}; expected "uniform", a mapping from labels, or probabilities (S,)')
     else:
         chances[:n_labels] = as_distribution("start", start, (n_labels,), "(S,), the states of the log")
     lost = np.flatnonzero(chances[:n_labels] * ~known)

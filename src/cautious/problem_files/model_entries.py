@@ -136,7 +136,7 @@ def _neither(path: Path, there: list[Any]) -> str:
 
 
 def logged_model(path: Path, given: Mapping[str, Any]) -> MDP:
-    """The counted model of a log; ``start`` may also be one state, by its label."""
+    """The counted model of a log."""
     options = dict(given)
     if "columns" in options:
         allow(options["columns"], "[model] columns", (*FAMILIES, "reward", *ENDS))
@@ -146,8 +146,6 @@ def logged_model(path: Path, given: Mapping[str, Any]) -> MDP:
         raise InputError(f"{path}: logged transitions need a discount, as in discount=0.95")
     if isinstance(options.get("reward_range"), list):
         options["reward_range"] = tuple(options["reward_range"])
-    if isinstance(options.get("start"), str | int) and options["start"] != "uniform":
-        options["start"] = {options["start"]: 1.0}
     return from_transitions(path, **options)
 
 
