@@ -265,3 +265,11 @@ def test_witnesses_without_lines_are_left_as_they_are():
     cover = Cover((Box((-1.0,), (2.0,), (0.0,), bare),))
     assert refined(mixed, cover) == cover
     assert upper_bound(mixed, cover) == np.inf
+
+
+def test_rates_of_returns_beyond_double_precision():
+    """Squares of returns overflowed, and a rate that vanished failed an assertion."""
+    mdp = ca.MDP(np.ones((1, 2, 1)), [[-1e155, 0.5]], 0.9)
+    assert ca.solve(ca.Problem(mdp, ca.ReturnEntropic(1e-308)), time_limit_seconds=5).gap >= 0
+    once = ca.Problem(ca.MDP(np.ones((1, 2, 1)), [[-1e155, 0.5]], 1.0), ca.ReturnEVaR(0.9), 1e-300, horizon=1)
+    assert ca.solve(once, time_limit_seconds=5).gap >= 0

@@ -84,7 +84,8 @@ class ReturnDistribution:
     def variance(self) -> float:
         """Var R."""
         centred = self.mean - self.expectation
-        return float(self.mass @ (centred**2 + self.spread))
+        with np.errstate(over="ignore"):
+            return float(self.mass @ (centred**2 + self.spread))
 
     def shortfall(self, x: float) -> tuple[float, float]:
         """Bounds of E max(x - R, 0)."""
@@ -307,6 +308,8 @@ def _afterwards(earnings: Earnings, policy: MemoryPolicy, arrived: Array) -> tup
     return np.asarray(factor * later.occupancy), float(factor * later.error * mdp.normaliser)
 
 
+# squares of returns may overflow: a spread that is not finite is not known
+@np.errstate(all="ignore")
 def _distribution(
     earnings: Earnings, policy: MemoryPolicy, masses: Array, cells: Array, rate: float
 ) -> ReturnDistribution:

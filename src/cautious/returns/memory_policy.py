@@ -106,7 +106,9 @@ class MemoryPolicy:
             below = np.clip(np.searchsorted(grid.nodes, x, side="right") - 1, 0, max(grid.count - 2, 0))
             above = np.minimum(below + 1, grid.count - 1)
             width = np.maximum(grid.nodes[above] - grid.nodes[below], 1e-300)
-            share, snap = (x - grid.nodes[below]) / width, self.snap / width
+            # all shares are alike where two nodes are nearer than doubles can divide by
+            with np.errstate(over="ignore"):
+                share, snap = (x - grid.nodes[below]) / width, self.snap / width
         up = (share > snap) if self.to_upper else (share > 0.5)
         return np.asarray(np.clip(below + up, 0, grid.count - 1), dtype=np.int64)
 

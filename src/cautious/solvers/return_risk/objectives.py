@@ -231,7 +231,7 @@ class EntropicObjective(ReturnObjective):
 
     def left_open(self, width: float, means: float = 0.0, deviation: float = 0.0) -> float:
         """Hoeffding's bound of the entropic risk, and that by the range."""
-        return self.caution * min(self.rate * width**2 / 8, width)
+        return self.caution * width * min(self.rate * width / 8, 1.0)
 
     def within(self, a: Array, b: Array, left: Array, right: Array) -> Bounds:
         """A line, less an exponential: concave, with its largest value where the slopes cancel."""

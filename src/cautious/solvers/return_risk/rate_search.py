@@ -10,6 +10,7 @@ mean. Ranges that can hold the best rate are cut in two, until what they promise
 """
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -84,7 +85,11 @@ class RateSearch:
         if not np.isfinite(self.known) or most - self.known <= allowed:
             return
         # at smaller rates not even a certain return of the largest mean is better than what is known
-        self._add(cost / (most - self.known), math.inf)
+        least = cost / (most - self.known)
+        if least < sys.float_info.min:
+            # doubles have no such rates
+            return
+        self._add(least, math.inf)
         below = self.known
         while not self.over():
             allowed = allowance(self.best.objective)
