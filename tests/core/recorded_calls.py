@@ -84,7 +84,9 @@ def _solve_and_learn() -> None:
         for risk in (ca.ReturnVariance(), ca.ReturnCVaR(0.9), ca.ReturnEntropic(1.0), ca.ReturnBelow(1.0)):
             for horizon in (None, 3):
                 ca.solve(ca.Problem(mdp, risk, horizon=horizon), tolerance=0.1)
-        # returns told apart more finely than a policy remembers, and steps until an end
+        # grids of targets that are refined where it matters
+        ca.solve(ca.Problem(mdp, ca.ReturnVariance()), tolerance=1e-6)
+        # returns told apart more finely than a policy remembers
         ca.solve(ca.Problem(mdp, ca.ReturnCVaR(0.9), horizon=3), tolerance=0.1).return_distribution()
         ca.inspect_model(mdp)
         ca.solve(ca.Problem(mdp))
@@ -92,6 +94,7 @@ def _solve_and_learn() -> None:
         ca.solve(ca.Problem(mdp, ca.PeakExposure([[0], [1]]), 1.0), tolerance=1e-15)
         for method in ("plug-in", "primal-dual", "paper"):
             ca.learn(mdp.simulator(), ca.KL(pairs), caution=1.0, samples=2000, method=method)
+    # steps until an end
     ca.solve(ca.Problem(_until_the_end(rng), horizon="total"))
     ca.from_kernel(9, 2, lambda states, action: (states[:, None], np.ones((states.size, 1)), np.ones((states.size, 1))))
     with tempfile.TemporaryDirectory() as folder:
