@@ -95,7 +95,8 @@ class ReturnDistribution:
             low_share = np.where(width > 0, (self.most - self.mean) / width, 1.0)
         ends = low_share * np.maximum(x - self.least, 0.0) + (1 - low_share) * np.maximum(x - self.most, 0.0)
         # with unbounded cells the variance bounds it (Scarf)
-        by_variance = 0.5 * (np.sqrt(self.spread + (x - self.mean) ** 2) + (x - self.mean))
+        with np.errstate(over="ignore"):
+            by_variance = 0.5 * (np.sqrt(self.spread + (x - self.mean) ** 2) + (x - self.mean))
         with np.errstate(invalid="ignore"):
             upper = np.where(np.isfinite(width), np.fmin(ends, by_variance), by_variance)
         return float(self.mass @ certain), float(self.mass @ np.maximum(upper, certain))

@@ -47,7 +47,7 @@ def return_distribution(mdp: MDP, policy: Array, memory: MemoryPolicy | None = N
         return PlainPolicy(mdp, policy).followed().returns
     earnings = earnings_of(mdp, memory.middle).with_steps(memory.n_steps)
     coarse = follow(earnings, memory).returns
-    if coarse.is_exact or coarse.resolution == 0:
+    if coarse.is_exact or coarse.resolution == 0 or not math.isfinite(coarse.variance):
         return coarse
     fine = follow_finely(earnings, memory, math.sqrt(coarse.variance))
     return fine if fine is not None and fine.resolution < coarse.resolution else coarse
