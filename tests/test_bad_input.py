@@ -119,7 +119,7 @@ MODELS = {
     "start NaN": ({"start": [NAN, 0.5, 0.5]}, ["start", "nan"]),
     "start shape": ({"start": [0.5, 0.5]}, ["start", "(2,)"]),
     "start text": ({"start": ["a", "b", "c"]}, ["start"]),
-    "start number": ({"start": 0}, ["start", "shape"]),
+    "start number": ({"start": 0}, ["start", "chance of each state"]),
     "allowed shape": ({"allowed": np.ones((2, 3), bool)}, ["allowed", "(2, 3)"]),
     "allowed nothing": ({"allowed": [[1, 1], [0, 0], [1, 0]]}, ["allowed", "1"]),
     "allowed numbers": ({"allowed": np.full((3, 2), 2)}, ["allowed", "2"]),

@@ -65,7 +65,9 @@ class Counting(PlugIn):
 
 def has_return_risk(risk: Any, caution: Any) -> bool:
     """Whether a risk of the return plays a part."""
-    return isinstance(risk, Risk) and caution != 0 and any(isinstance(one, ReturnRisk) for _, one in terms_of(risk))
+    # an odd caution is refused by who uses it
+    unused = isinstance(caution, int | float) and caution == 0
+    return isinstance(risk, Risk) and not unused and any(isinstance(one, ReturnRisk) for _, one in terms_of(risk))
 
 
 def learn_return_risk(

@@ -138,7 +138,7 @@ class MDP:
         if start is None:
             self.start: Array = np.full(self.n_states, 1 / self.n_states)
         else:
-            if np.ndim(start) == 0:
+            if np.isscalar(start):
                 raise InputError(
                     f"start is {shown(start)}; it must hold the chance of each state to be the first (S,), such as "
                     "[1, 0, 0] to begin in the first of three"

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from cautious.checks import as_count
 from cautious.errors import InputError, MissingExtraError
 from cautious.problem import Problem
 from cautious.solution import Solution
@@ -19,7 +20,7 @@ from cautious.studio.session import Session
 from cautious.studio.websocket import Conversation
 
 IMPORTED = re.compile(r'(from|import) "\./([a-z_]+\.js)"')
-LEAST_HEIGHT = 300
+LEAST_HEIGHT, MOST_HEIGHT = 300, 10_000
 LONGEST_CLOSE_SECONDS = 1.0
 # the widget's own part: it hands messages on between the kernel and the page in its frame
 HANDING_ON = """
@@ -131,8 +132,7 @@ def explorer(problem: Problem, name: str, height: int, time_limit_seconds: float
         raise MissingExtraError(
             'exploring in a notebook needs anywidget; install it with: pip install "cautious[notebook]"'
         ) from None
-    if isinstance(height, bool) or not isinstance(height, int) or height < LEAST_HEIGHT:
-        raise InputError(f"height is {height!r}; it must be a whole number of pixels, at least {LEAST_HEIGHT}")
+    height = as_count("height, in pixels,", height, LEAST_HEIGHT, MOST_HEIGHT)
     kernel = Kernel(Studio(problem, name, time_limit_seconds))
 
     class Explorer(AnyWidget):  # type: ignore[misc]
