@@ -53,7 +53,7 @@ def test_stopped_anywhere_and_resumed_is_the_undisturbed_run(method, case, kind,
     path, rng, stops = tmp_path / "run.npz", np.random.default_rng(0), 0
     for _ in range(200):
         # every run reports at least four times
-        after = int(rng.integers(1, 4))
+        after = int(rng.integers(1, 3))
         pieces = iter(range(10**9))
         part = learn(simulator(), case, method, samples, checkpoint=path, callback=lambda p, a=after: next(pieces) >= a)  # noqa: B023
         if part.status is not ca.Status.STOPPED:
