@@ -181,3 +181,32 @@ def test_factors_that_do_not_exist_in_floating_point_are_not_used():
     solution = ca.solve(ca.Problem(ring(1_000, 1e-18), horizon="total"))
     assert solution.status is ca.Status.UNDECIDED
     assert not solution.gap < np.inf
+
+
+def ring_of_gains(n, missing):
+    """A ring that pays 1 in one state and costs 1 + missing half way round; one may leave it at a cost of 1."""
+    there = np.append(np.arange(1, n + 1) % n, n)
+    columns = np.stack([there, np.full(n + 1, n)], axis=1).ravel()
+    transitions = sp.csr_array((np.ones(2 * n + 2), (np.arange(2 * n + 2), columns)), shape=(2 * n + 2, n + 1))
+    costs, table = np.full((n + 1, 2), -1.0), np.zeros((n + 1, 2))
+    costs[n] = 0.0
+    table[:n, 1] = -1.0
+    table[0, 0], table[n // 2, 0] = 1.0, -1 - missing
+    start = np.eye(n + 1)[n // 4]
+    return ca.Problem(ca.MDP(transitions, costs, 1.0, start), horizon="total").mdp, table
+
+
+@pytest.mark.parametrize("missing", [1e-6, -1e-6])
+def test_whether_going_round_gains_is_known_where_it_gains_next_to_nothing(missing):
+    mdp, table = ring_of_gains(600, missing)
+    found = plan(mdp, table, tolerance=1e-9)
+    assert found.lower == pytest.approx(-1)
+    assert found.upper == pytest.approx(-1 if missing > 0 else np.inf)
+
+
+def test_time_is_asked_for_while_it_is_found_out_whether_going_round_gains():
+    mdp, table = ring_of_gains(10_000, 1e-6)
+    asked = []
+    found = plan(mdp, table, over=lambda: bool(asked.append(0)) or len(asked) > 3)
+    assert found.lower == pytest.approx(-1)
+    assert len(asked) > 3

@@ -19,8 +19,11 @@ claimed for its table.
 The method: sweeps in place, and linear systems of whole policies where these converge slowly or never.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import splu
 
 from cautious._core import planning as kernels
 from cautious._core.rows import ending_actions
@@ -40,8 +43,12 @@ MAX_ROUNDS, MAX_POLICY_ROUNDS, MAX_RAISES = 60, 200, 8
 # of the allowed gap: what raised rewards may add, and what the values of the raised problem may be off, as a share of
 # the raise; the latter of what the first values may be off
 RAISE_SHARE, RESIDUAL_SHARE, FIRST_SHARE = 0.25, 0.25, 0.1
-# steps of value iteration until the sign of a component's gain is known
-MAX_GAIN_STEPS = 20_000
+# steps of value iteration until the sign of a component's gain is known; steps between two looks at the clock
+MAX_GAIN_STEPS, STEPS_BETWEEN_LOOKS = 20_000, 100
+# after so many, gains close to zero are found by policies instead, if the component has at most so many states: by the
+# best one of this discount, whose values also say what is best without it
+FIRST_GAIN_STEPS, MAX_POLICY_STATES, GAIN_DISCOUNT = 500, 2_000, 1 - 1e-10
+MAX_GAIN_POLICIES = 50
 # states of a component that an error names
 NAMED_STATES = 3
 # what a step of a linear solve costs, in passes
@@ -73,10 +80,11 @@ def refuse_endless(mdp: MDP) -> None:
     )
 
 
-def endless_gain(mdp: MDP, reward: Array, allowed: Mask) -> Indices | None:
+def endless_gain(mdp: MDP, reward: Array, allowed: Mask, over: Callable[[], bool] | None = None) -> Indices | None:
     """The states of an end component whose policies may gain for ever, or None if there is none.
 
-    That is so if the largest mean reward per step inside it is positive, or if it cannot be told from zero.
+    That is so if the largest mean reward per step inside it is positive, or if it cannot be told from zero before time
+    is ``over``.
     """
     end = mdp.ending(allowed)
     number, inside = end.components.number, end.components.inside
@@ -86,7 +94,7 @@ def endless_gain(mdp: MDP, reward: Array, allowed: Mask) -> Indices | None:
     costly = _numbers_with(number, inside & (reward < 0))
     for one in paying:
         states = np.flatnonzero(number == one)
-        if one not in costly or not _loses(mdp, reward, inside, states):
+        if one not in costly or not _loses(mdp, reward, inside, states, over):
             return states
     return None
 
@@ -96,7 +104,7 @@ def _numbers_with(number: Indices, pairs: Mask) -> Indices:
     return np.unique(number[pairs.any(axis=1)])
 
 
-def _loses(mdp: MDP, reward: Array, inside: Mask, states: Indices) -> bool:
+def _loses(mdp: MDP, reward: Array, inside: Mask, states: Indices, over: Callable[[], bool] | None) -> bool:
     """Whether the largest mean reward of these states, a component, is negative: lazy value iteration with bounds.
 
     Where steps that cost nothing lead round and round, the states on the way count as one.
@@ -114,7 +122,11 @@ def _loses(mdp: MDP, reward: Array, inside: Mask, states: Indices) -> bool:
     together = sp.csr_array((np.ones(states.size), (np.arange(states.size), group)))
     rows, paid = mdp.transitions[pairs][:, states] @ together, reward.ravel()[pairs]
     values, least = np.zeros(first.size), float(np.abs(paid[paid != 0]).min())
-    for _ in range(MAX_GAIN_STEPS):
+    for step in range(MAX_GAIN_STEPS):
+        if over is not None and step % STEPS_BETWEEN_LOOKS == 0 and over():
+            return False
+        if step == FIRST_GAIN_STEPS and first.size <= MAX_POLICY_STATES:
+            values = _values_of_policies(rows, paid, first, values, over)
         change = np.maximum.reduceat(paid + rows @ values, first) - values
         rounding = 8 * EPS * (mdp.widest_row + 4) * float(np.abs(values).max() + np.abs(paid).max())
         if change.max() + rounding < 0:
@@ -124,6 +136,34 @@ def _loses(mdp: MDP, reward: Array, inside: Mask, states: Indices) -> bool:
         values = values + 0.5 * change
         values -= values[0]
     return False
+
+
+def _values_of_policies(
+    rows: sp.csr_array, paid: Array, first: Indices, values: Array, over: Callable[[], bool] | None
+) -> Array:
+    """The values (S,) of the best policy with discount ``GAIN_DISCOUNT``, by policy iteration, about zero.
+
+    ``rows`` (pairs, S) and ``paid`` (pairs,) go through the pairs state by state, from ``first`` (S,) on.
+    """
+    lengths = np.diff(np.append(first, paid.size))
+    owner, chosen = np.repeat(np.arange(first.size), lengths), first
+    # in a unit in which values that are 1 / (1 - discount) times as large do not overflow
+    unit = float(np.abs(paid).max())
+    paid, values = paid / unit, values / unit
+    for number in range(MAX_GAIN_POLICIES):
+        worth = paid + GAIN_DISCOUNT * (rows @ values)
+        best = np.maximum.reduceat(worth, first)
+        hits = np.flatnonzero(worth == best[owner])
+        greedy = hits[np.flatnonzero(np.diff(owner[hits], prepend=-1))]
+        # a pair is changed only for one that is better by more than rounding
+        gained = best - worth[chosen]
+        better = np.where((number == 0) | (gained > 64 * EPS * (1 + np.abs(best))), greedy, chosen)
+        if (number > 0 and np.array_equal(better, chosen)) or (over is not None and over()):
+            break
+        chosen = better
+        system = sp.eye_array(first.size, format="csc") - GAIN_DISCOUNT * sp.csc_array(rows[chosen])
+        values = np.asarray(splu(sp.csc_array(system)).solve(paid[chosen]))
+    return np.asarray(unit * (values - values[0]))
 
 
 class _OpenChains(DeterministicChains):
@@ -239,11 +279,14 @@ class _TotalIteration(PolicyIteration):
             values = np.where(self.end.open, warm.values, 0.0)
             usable = self.end.pairs[np.arange(actions.size), warm.actions]
             actions = np.where(usable, warm.actions, actions)
-        if not self.end.components.any or endless_gain(self.mdp, self.reward, self.allowed) is None:
+        if not self.end.components.any or self._has_best():
             self._bound(values, actions)
         if self.best.lower == -np.inf:
             self._evaluate(self.end.actions, values)
         return self.found()
+
+    def _has_best(self) -> bool:
+        return endless_gain(self.mdp, self.reward, self.allowed, self.stopping.over) is None
 
     def _bound(self, values: Array, actions: Indices) -> None:
         raised = _Raised(self.mdp, self.reward, self.allowed, 0.0)

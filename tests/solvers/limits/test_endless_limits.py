@@ -5,6 +5,8 @@ import pytest
 import scipy.optimize
 
 import cautious as ca
+from cautious.planning import plan
+from cautious.solvers.column_generation import column_pool
 
 # states here, there, end: one can go from here to there and back as often as one likes
 ROWS = np.array(
@@ -40,3 +42,26 @@ def test_no_best_value_is_named_where_there_is_none():
     solution = ca.solve(ca.Problem(mdp, constraints=limits, horizon="total"))
     assert solution.status is ca.Status.INFEASIBLE
     assert solution.certificate.facts["best_alone"] == [np.inf, pytest.approx(1)]
+
+
+ROUNDS = np.array([[[0, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 0, 1]], [[0, 0, 1], [0, 0, 1]]], dtype=float)
+
+
+@pytest.mark.parametrize("paid", [0.0, -2.0])
+def test_a_limit_that_rounds_for_free_improve_without_end(monkeypatch, paid):
+    """No price of such a limit has a best policy: the search is given up after a few of them, not after hundreds."""
+    calls = []
+
+    def counted(*arguments, **named):
+        calls.append(0)
+        return plan(*arguments, **named)
+
+    monkeypatch.setattr(column_pool, "plan", counted)
+    rewards, table = np.array([[-1.0, 0], [0, -3], [0, 0]]), np.array([[paid, 1.0], [0, 0], [0, 0]])
+    mdp = ca.MDP(ROUNDS, rewards, 1, [1, 0, 0])
+    solution = ca.solve(ca.Problem(mdp, constraints=[ca.Return(table) >= 5], horizon="total")).require()
+    assert solution.objective == pytest.approx(-1, abs=2e-6)
+    assert solution.upper_bound >= -1
+    assert solution.constraints[0].value >= 5
+    # 3,003 before
+    assert len(calls) < 100

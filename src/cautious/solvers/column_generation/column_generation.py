@@ -97,7 +97,8 @@ class _ColumnGenerationRun:
             if self.pool.costs_much(best.prices, goal):
                 self.pool.separate()
                 continue
-            stalled = len(self.gaps) > STALL_CALLS and gap > 0.9 * self.gaps[-STALL_CALLS]
+            # a gap that is infinite still has not fallen either
+            stalled = len(self.gaps) > STALL_CALLS and not gap < 0.9 * self.gaps[-STALL_CALLS]
             ended = stalled or len(self.gaps) >= MAX_PLANNING_CALLS or self.target.clock.over
             if gap <= goal or ended:
                 weights = reduce_support(self.pool.returns, self.pool.numbers, best.weights)

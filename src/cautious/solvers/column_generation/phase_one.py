@@ -68,7 +68,7 @@ def meet_floors(
         gap = reach + worst
         # clear of the floors by a good part of what is possible is enough for the barrier to start from
         settled = worst < 0 and -worst > min(SUFFICIENT_SLACK, ERROR_SHARE * reach)
-        stuck = len(gaps) > STALL_CALLS and gap > 0.5 * gaps[-STALL_CALLS]
+        stuck = len(gaps) > STALL_CALLS and not gap < 0.5 * gaps[-STALL_CALLS]
         ended = (
             settled
             or (reach <= 0 and gap <= MAX_CONFLICT_GAP)

@@ -14,6 +14,7 @@ import numpy as np
 
 from cautious.certificate.bounds import Conflict, Witness, weights_of_term
 from cautious.checks import state_sums_of
+from cautious.models.horizons import TOTAL
 from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
@@ -71,6 +72,8 @@ class LinearLimits(Solver):
         rooms = [factor * gap for gap in gaps for factor in WEIGHT_FACTORS]
         first, inner = self._with_barriers(problem, rooms[0], target)
         yield first
+        # steps that cost nothing may lead ever farther from a limit: then barriers of any weight have no best policy
+        unbounded = problem.mdp.horizon == TOTAL and np.isfinite(inner.objective) and inner.upper == np.inf
         if not np.isfinite(inner.objective) and inner.conflict is None:
             # solvers that only follow a policy within all limits found none: is there one?
             yield from PhaseOne().steps(problem, target)
@@ -84,6 +87,8 @@ class LinearLimits(Solver):
             yield replace(found, conflict=None)
         if touching is not None:
             yield from touching.conflicts
+        if unbounded:
+            return
         for room in rooms[1:]:
             yield self._with_barriers(problem, room, target)[0]
 
