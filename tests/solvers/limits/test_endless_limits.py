@@ -65,3 +65,22 @@ def test_a_limit_that_rounds_for_free_improve_without_end(monkeypatch, paid):
     assert solution.constraints[0].value >= 5
     # 3,003 before
     assert len(calls) < 100
+
+
+@pytest.mark.parametrize("missing", [1e-6, 1e-2])
+def test_a_conflict_beside_a_limit_that_rounds_for_free_improve_without_end(missing):
+    """From the start, half of the mass at most gets to the goal; the rest may go round and round and be paid."""
+    transitions, rewards, paid = np.zeros((5, 2, 5)), np.zeros((5, 2)), np.zeros((5, 2))
+    transitions[0, 0, [1, 2]], transitions[0, 1, [1, 2]] = 0.5, [0.25, 0.75]
+    transitions[2, 0, 3] = transitions[3, 0, 2] = 1
+    transitions[[1, 2, 3], 1, 4] = transitions[1, 0, 4] = 1
+    transitions[4, :, 4] = 1
+    rewards[[2, 3], 1] = -1
+    paid[2, 0], paid[1] = 1, -1
+    mdp = ca.MDP(transitions, rewards, 1, [1, 0, 0, 0, 0])
+    limits = [ca.Reach([1]) >= 0.5 + missing, ca.Return(paid) >= 5]
+    solution = ca.solve(ca.Problem(mdp, constraints=limits, horizon="total"))
+    assert solution.status is ca.Status.INFEASIBLE
+    assert ca.verify(solution).proved
+    # the other limit can be kept
+    assert ca.solve(ca.Problem(mdp, constraints=limits[1:], horizon="total")).status is ca.Status.SOLVED

@@ -14,6 +14,7 @@ from cautious.arrays import Array, Mask
 from cautious.certificate.bounds import Conflict, requirements
 from cautious.checks import state_sums_of
 from cautious.occupancy import occupancy_policy
+from cautious.planning import plan
 from cautious.problem import Problem
 from cautious.risks.base import Structure
 from cautious.solvers.base import Candidate, Solver, Target
@@ -58,6 +59,7 @@ def meet_floors(
     rows = Rows(np.zeros(m), np.zeros(m), np.zeros(m, dtype=np.int64), np.ones(1))
     nothing, every = np.zeros(problem.mdp.shape), np.zeros(bar.size)
     reach, gaps, conflict = np.inf, [np.inf], None
+    endless: Mask | None = None
     while True:
         losses = (floors[bar, None] - pool.numbers[bar]) / scale[:, None]
         mixture = RestrictedMaster(np.zeros(pool.returns.size), losses, rows).best()
@@ -90,10 +92,26 @@ def meet_floors(
         every[bar] = weights
         rough = ERROR_SHARE * min(gap, ERROR_SHARE)
         found = pool.price_out(nothing, every, rough, rough)
+        if found.upper == np.inf:
+            endless = _endless(pool, bar, scale) if endless is None else endless
+            if endless.any() and not endless.all():
+                # such rows have no price in a conflict of the others; no column closes their gap, so that one plan of
+                # the others must do
+                weights = np.where(endless, 0.0, rows.normalised(np.where(endless, 0.0, weights * scale)) / scale)
+                every[bar] = weights
+                found = pool.price_out(nothing, every, ERROR_SHARE * MAX_CONFLICT_GAP, rough)
         bound = found.upper - float(weights @ floors[bar])
         if bound < reach:
             reach, conflict = bound, Conflict(weights, pool.horizon * found.values)
         gaps.append(gap)
+
+
+def _endless(pool: ColumnPool, bar: Mask, scale: Array) -> Mask:
+    """Which of the rows ``bar`` have no largest value, because going on for ever improves them."""
+    problem, tables = pool.problem, pool.features[np.flatnonzero(bar)].toarray() / scale[:, None]
+    shape, kept = problem.mdp.shape, problem.kept
+    uppers = [plan(problem.mdp, table.reshape(shape), tolerance=1.0, allowed=kept).upper for table in tables]
+    return np.isinf(uppers)
 
 
 def _closest(pool: ColumnPool, weights: Array, accuracy: float, conflict: Conflict | None) -> Candidate:
