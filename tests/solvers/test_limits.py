@@ -1,5 +1,6 @@
 """Threads, memory limits and what a solve reports about them."""
 
+import itertools
 import json
 import os
 import threading
@@ -12,6 +13,9 @@ import cautious as ca
 from cautious.planning import plan
 from cautious.runtime.clock import Clock
 from cautious.runtime.memory import MemoryWatch
+from cautious.solvers.interior_point.sparse_cholesky import OutOfTime
+from cautious.solvers.proximal import proximal_newton
+from cautious.solvers.proximal.proximal_newton import ProximalNewton
 
 MAZE = ca.worlds.maze()
 
@@ -152,7 +156,8 @@ def test_part_of_a_time_limit_is_reserved_for_the_evaluation(monkeypatch):
 
 @pytest.mark.parametrize("asked", [1, 2, 5, 20, 100])
 @pytest.mark.parametrize("kind", ["neutral", "KL", "TotalVariation", "SafeSet", "Quadratic", "Wasserstein", "Variance"])
-def test_a_time_limit_may_come_at_any_time(kind, asked, monkeypatch):
+@pytest.mark.parametrize("horizon", [None, 6])
+def test_a_time_limit_may_come_at_any_time(kind, asked, horizon, monkeypatch):
     """The clock jumps to the limit after it was asked so many times; policy and bound are valid whenever that is."""
     prior, calls = np.full(MAZE.shape, 1 / np.prod(MAZE.shape)), iter(range(10**9))
     steps = np.abs(np.subtract.outer(np.arange(MAZE.n_states), np.arange(MAZE.n_states))).astype(float)
@@ -165,13 +170,43 @@ def test_a_time_limit_may_come_at_any_time(kind, asked, monkeypatch):
         "Wasserstein": ca.Wasserstein(prior.sum(axis=1), steps),
         "Variance": ca.Variance(),
     }[kind]
-    problem = ca.Problem(MAZE, risk)
+    problem = ca.Problem(MAZE, risk, horizon=horizon)
     best = ca.solve(problem)
     monkeypatch.setattr("cautious.runtime.clock.time.perf_counter", lambda: 0.0 if next(calls) < asked else 10.0)
     solution = ca.solve(problem, time_limit_seconds=5.0)
     assert solution.status in (ca.Status.TIME_LIMIT, ca.Status.SOLVED)
     assert solution.objective <= best.upper_bound
     assert solution.upper_bound >= best.objective
+
+
+def before_the_first_step(monkeypatch, memory_limit=None):
+    """How often the clock is asked before the first Newton step with a risk over several steps, and the search then."""
+    searches, asked = [], itertools.count()
+    monkeypatch.setattr("cautious.runtime.clock.time.perf_counter", lambda: 1e-9 * next(asked))
+
+    def first(search, clock):
+        if not searches:
+            searches.append((next(asked), search))
+        clock.stop_requested = True
+        raise OutOfTime
+
+    monkeypatch.setattr(ProximalNewton, "step", first)
+    prior = np.full(MAZE.shape, 1 / np.prod(MAZE.shape))
+    problem = ca.Problem(MAZE, ca.KL(prior), horizon=6)
+    ca.solve(problem, time_limit_seconds=1.0, memory_limit=memory_limit)
+    return searches[0]
+
+
+def test_the_factors_of_many_steps_ask_for_the_time(monkeypatch):
+    """They were analysed in one go: 17 s of a limit of 2, on a grid of 40,000 states over 60 steps."""
+    asked, search = before_the_first_step(monkeypatch)
+    assert search.factors is not None
+    assert asked > 15
+
+
+def test_the_factors_of_many_steps_keep_a_limit_on_memory(monkeypatch):
+    monkeypatch.setattr(proximal_newton, "ANALYSIS_BYTES", 1e9)
+    assert before_the_first_step(monkeypatch, 1e9)[1].factors is None
 
 
 def test_constraints_that_can_be_gone_through_once_count():

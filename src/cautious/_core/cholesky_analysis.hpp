@@ -86,11 +86,13 @@ struct Dissection {
     i64 n = graph.count();
     // `nodes` becomes the order; `queue` has the nodes that a search found, `level` their levels; nodes of the piece
     // that were not found yet have level -pieces, and no other nodes have
-    Buffer<i32> nodes{n}, level{n}, queue{n}, copied{n}, widths{n};
-    // the pieces that wait
-    Buffer<i64> low{n + 2}, high{n + 2};
-    i64 waiting = 0;
+    Buffer<i32> nodes{n}, level{n, PLACED_LEVEL}, queue{n}, copied{n}, widths{n};
+    // the pieces that wait, one after the other
+    Out<i64> low, high;
+    i64 waiting;
     i32 pieces = 0;
+    // entries of the graph that searches looked at
+    i64 looked_at = 0;
 
     void push(i64 begin, i64 end) {
         low[waiting] = begin;
@@ -102,7 +104,7 @@ struct Dissection {
     void number_queue(i64 begin, i64 size) const { std::copy_n(queue.data, size, nodes.data + begin); }
 
     // Nodes of the root's component within the piece; their number.
-    i64 search(i32 root) const {
+    i64 search(i32 root) {
         const i32 unknown = -pieces;
         i32* const found = level.data;
         i32* const to = queue.data;
@@ -111,6 +113,7 @@ struct Dissection {
         i64 tail = 1;
         for (i64 head = 0; head < tail; ++head) {
             i32 following = found[to[head]] + 1;
+            looked_at += graph.length(to[head]);
             for (i64 k = graph.first(to[head]), last = graph.last(to[head]); k < last; ++k) {
                 i32 other = static_cast<i32>(graph.indices[k]);
                 if (found[other] != unknown) continue;
@@ -179,16 +182,21 @@ struct Dissection {
     }
 };
 
-// The order (n,): position -> node.
+// `order` (n,), position -> node, is divided further until about `most` entries were looked at; how many pieces wait then.
+// The pieces low[k] to high[k] of it wait, ascending: at first one, with everything.
 template <class I>
-Buffer<i64> nested_dissection(Pattern<I> graph) {
-    REQUIRE(graph.count() < MAX_UNKNOWNS);
-    Dissection<I> work{graph};
-    Buffer<i64> order(work.n);
-    REQUIRE_MEMORY(work.nodes, work.level, work.queue, work.copied, work.widths, work.low, work.high, order);
-    for (i64 i = 0; i < work.n; ++i) work.nodes[i] = static_cast<i32>(i);
-    if (work.n > 0) work.push(0, work.n);
-    while (work.waiting > 0) {
+i64 nested_dissection(Pattern<I> graph, Out<i64> order, Out<i64> low, Out<i64> high, i64 waiting, i64 most) {
+    const i64 n = graph.count();
+    REQUIRE(n < MAX_UNKNOWNS && order.size == n && low.size == n + 1 && high.size == n + 1);
+    REQUIRE(0 <= waiting && waiting <= n && most > 0);
+    for (i64 k = 0, last = 0; k < waiting; last = high[k++]) {
+        bool a_piece = last <= low[k] && low[k] < high[k] && high[k] <= n;
+        REQUIRE(a_piece);
+    }
+    Dissection<I> work{.graph = graph, .low = low, .high = high, .waiting = waiting};
+    REQUIRE_MEMORY(work.nodes, work.level, work.queue, work.copied, work.widths);
+    for (i64 i = 0; i < n; ++i) work.nodes[i] = static_cast<i32>(order[i]);
+    while (work.waiting > 0 && work.looked_at < most) {
         --work.waiting;
         i64 begin = work.low[work.waiting], end = work.high[work.waiting];
         ++work.pieces;
@@ -212,8 +220,8 @@ Buffer<i64> nested_dissection(Pattern<I> graph) {
         else
             work.separate(begin, size, at);
     }
-    for (i64 i = 0; i < work.n; ++i) order[i] = work.nodes[i];
-    return order;
+    for (i64 i = 0; i < n; ++i) order[i] = work.nodes[i];
+    return work.waiting;
 }
 
 // The most states at the same number of steps from one state, over all actions; parts are searched one by one. Where it
@@ -577,8 +585,9 @@ inline const Constant constants[] = {{"PADDING", PADDING}};
 inline const Kernel kernels[] = {
     kernel<neighbours<i32>, neighbours<i64>>("neighbours", "clique_start members indptr",
                                              "The pattern of cliques without its diagonal: pointers into ``indptr``."),
-    kernel<nested_dissection<i32>, nested_dissection<i64>>("nested_dissection", "indptr indices",
-                                                           "An order of elimination: position -> unknown."),
+    kernel<nested_dissection<i32>, nested_dissection<i64>>(
+        "nested_dissection", "indptr indices order low high waiting most",
+        "Divide the pieces of ``order`` that wait; how many wait after ``most`` entries."),
     kernel<widest_level<i32>, widest_level<i64>>("widest_level", "indptr indices n_states",
                                                  "The most states at the same number of steps from one state."),
     kernel<elimination_tree<i32>, elimination_tree<i64>>("elimination_tree", "indptr indices order place",

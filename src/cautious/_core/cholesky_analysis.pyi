@@ -14,9 +14,14 @@ def neighbours(
 def nested_dissection(
     indptr: Codes | Indices,
     indices: Codes | Indices,
+    order: Indices,
+    low: Indices,
+    high: Indices,
+    waiting: int,
+    most: int,
     /,
-) -> Indices:
-    """An order of elimination: position -> unknown."""
+) -> int:
+    """Divide the pieces of ``order`` that wait; how many wait after ``most`` entries."""
 
 def widest_level(
     indptr: Codes | Indices,

@@ -9,6 +9,7 @@ import time
 from functools import lru_cache
 from types import TracebackType
 
+import numpy as np
 import psutil
 
 LOOK_EVERY_SECONDS = 0.02
@@ -39,6 +40,11 @@ class MemoryWatch:
     def exceeded(self) -> bool:
         """Whether more than the limit was ever seen to be added."""
         return self.limit is not None and self._largest - self.before > self.limit
+
+    @property
+    def left(self) -> float:
+        """How many bytes may still be added to the most that was held."""
+        return np.inf if self.limit is None else self.limit - self.most
 
     @property
     def most(self) -> int:

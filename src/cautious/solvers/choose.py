@@ -31,7 +31,9 @@ from cautious.solvers.scalar_search.scalar_search import ScalarSearch
 # advantages are clipped at minus so many times the slope of the risk; first the one number is tried, then the other
 ADVANTAGE_SLOPES = 1e2, 1e5
 # about how long it takes to evaluate a policy and to prove a bound, for every transition of the model
-EVALUATION_SECONDS = 6e-8
+EVALUATION_SECONDS = 1e-7
+# the same with a finite horizon, for every transition of every step: each is gone through a few times
+STEP_EVALUATION_SECONDS = 1.5e-8
 
 
 def choose(problem: Problem, memory_limit: float | None = None, workspace: Workspace | None = None) -> list[Solver]:
@@ -79,7 +81,9 @@ def dispatch(
         best.excluded = True
         best.decide(problem, target)
         return best
-    target.clock.reserve(EVALUATION_SECONDS * problem.mdp.n_entries)
+    horizon = problem.mdp.horizon
+    seconds = horizon * STEP_EVALUATION_SECONDS if isinstance(horizon, int) else EVALUATION_SECONDS
+    target.clock.reserve(seconds * problem.mdp.n_entries)
     part = reachable_part(problem)
     if solvers is None:
         solvers = choose(problem if part is None else part.problem, target.clock.memory.limit, target.workspace)

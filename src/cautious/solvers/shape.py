@@ -70,10 +70,10 @@ class Shape:
     def factor_flops(self) -> float:
         """Of a sparse Cholesky factor on the states: about that of its largest separator, which is dense.
 
-        With a finite horizon a set of states separates at all steps together.
+        With a finite horizon a set of states separates at all steps together: as many as can be reached by then.
         """
-        steps = self.problem.mdp.horizon if isinstance(self.problem.mdp.horizon, int) else 1
-        return float(self.widest * steps) ** 3
+        reached = np.atleast_1d(np.count_nonzero(self.problem.active_states, axis=-1))
+        return float(np.minimum(self.widest, reached).sum()) ** 3
 
     @cached_property
     def clique_work(self) -> CliqueWork:

@@ -18,7 +18,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.checks import state_sums_of
 from cautious.risks.base import never
 from cautious.solvers.balance import Balance
-from cautious.solvers.interior_point.sparse_cholesky import Factor, OutOfTime, Pattern, ordered
+from cautious.solvers.interior_point.sparse_cholesky import Factor, Pattern, ordered, require_time
 
 # a factor of this many entries takes about 1.5 gigabytes, and one of this many operations some seconds: a grid of a
 # million states takes three quarters of the first and half of the second
@@ -104,7 +104,7 @@ class System:
     @cached_property
     def factor(self) -> Factor:
         """The reusable factorisation."""
-        return Factor(self.pattern, *self.cliques)
+        return Factor(self.pattern, *self.cliques, self.over)
 
     def forward(self, push: Array, lift: Array, x: Array) -> Array:
         """push + lift + B x on the active pairs; ``lift`` (S,) is the same for all pairs of a state."""
@@ -144,9 +144,9 @@ class System:
 
         ``conductance`` are the weights of the edges; the ``diagonal`` is added.
         """
-        self._require_time()
+        require_time(self.over)
         factor = self.factor
-        self._require_time()
+        require_time(self.over)
         values = self.room("matrix", factor.n_entries)
         values.fill(0.0)
         kernels.assemble(*self._blocks, *hessian, factor.clique_place, factor.clique_entries, values)
@@ -157,12 +157,8 @@ class System:
             values[pinned] *= 2
         if diagonal is not None:
             values[factor.diagonal_entries[factor.place]] += diagonal
-        self._require_time()
+        require_time(self.over)
         return factor.update(values, right)
-
-    def _require_time(self) -> None:
-        if self.over():
-            raise OutOfTime
 
 
 def small_solution(matrix: Array, right: Array) -> Array:

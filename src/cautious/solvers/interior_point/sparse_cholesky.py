@@ -15,10 +15,20 @@ from cautious.risks.base import never
 
 # share of a diagonal entry below which a pivot is only rounding
 TINY_PIVOT = 1e-15
+# a factor of 150 million entries takes about 1.5 gigabytes
+BYTES_PER_NONZERO = 10
+# entries of the pattern that dissection looks at between two questions whether time is over: a fraction of a second
+CLOCK_CHECK_ENTRIES = 10_000_000
 
 
 class OutOfTime(Exception):
     """The clock says that the run is over, before the matrix was factored."""
+
+
+def require_time(over: Callable[[], bool]) -> None:
+    """Raise ``OutOfTime`` where time is over."""
+    if over():
+        raise OutOfTime
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,11 @@ class Pattern:
         return int(self.counts.sum())
 
     @property
+    def bytes(self) -> int:
+        """Of the factor, and of what is left of it on the way."""
+        return BYTES_PER_NONZERO * self.nonzeros
+
+    @property
     def flops(self) -> float:
         """Multiplications and additions of one factorisation."""
         return float(np.sum(self.counts.astype(np.float64) ** 2))
@@ -50,23 +65,33 @@ def ordered(
     An unknown that meets all others, the ``hub``, comes last: beside it nothing could be divided.
     """
     indptr = np.empty(n + 1, np.int32)
+    require_time(over)
     indices = cholesky_analysis.neighbours(clique_start, members, indptr)
-    if over():
-        raise OutOfTime
-    order = cholesky_analysis.nested_dissection(
-        *(_without(indptr, indices, hub) if hub is not None else (indptr, indices))
-    )
+    order = dissected(*(_without(indptr, indices, hub) if hub is not None else (indptr, indices)), over)
     if hub is not None:
         order = np.append(order[order != hub], hub)
-    if over():
-        raise OutOfTime
     where = (indptr, indices, order, _inverse(order))
+    require_time(over)
     parent = cholesky_analysis.elimination_tree(*where)
+    require_time(over)
     children_first = cholesky_analysis.postorder(parent, np.zeros_like(parent))
+    require_time(over)
     counts = cholesky_analysis.column_counts(*where, parent, children_first)
+    require_time(over)
     last = cholesky_analysis.postorder(parent, counts)
     moved = np.append(_inverse(last), -1)
     return Pattern(indptr, indices, order[last], moved[parent[last]], counts[last])
+
+
+def dissected(indptr: Codes, indices: Codes, over: Callable[[], bool] = never) -> Indices:
+    """An order of elimination by nested dissection, position -> unknown; ``over`` is asked between its parts."""
+    n = indptr.size - 1
+    order, low, high = np.arange(n), np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    high[0], waiting = n, min(n, 1)
+    while waiting:
+        require_time(over)
+        waiting = cholesky_analysis.nested_dissection(indptr, indices, order, low, high, waiting, CLOCK_CHECK_ENTRIES)
+    return order
 
 
 def _without(indptr: Codes, indices: Codes, node: int) -> tuple[Codes, Codes]:
@@ -84,24 +109,30 @@ def _inverse(order: Indices) -> Indices:
 
 
 class Factor:
-    """L of one matrix after another; buffers are kept. ``clique_start``, ``members`` as given to ``ordered``.
+    """L of one matrix after another; buffers are kept. ``clique_start``, ``members``, ``over`` as given to ``ordered``.
 
     ``vanished`` is how many pivots of the last matrix did.
     """
 
     vanished = 0
 
-    def __init__(self, pattern: Pattern, clique_start: Indices, members: Indices) -> None:
+    def __init__(
+        self, pattern: Pattern, clique_start: Indices, members: Indices, over: Callable[[], bool] = never
+    ) -> None:
         order, counts = pattern.order, pattern.counts
         self.order, self.place, self.n = order, _inverse(order), order.size
         where = (pattern.indptr, pattern.indices, order, self.place)
         first = cholesky_analysis.supernodes(pattern.parent, counts)
         tree = cholesky_analysis.supernode_tree(first, pattern.parent)
+        require_time(over)
         row_start, rows = cholesky_analysis.supernode_rows(*where, first, tree, counts)
+        require_time(over)
         column_start, entry_row, entry_place = cholesky_analysis.number_entries(*where, first, row_start, rows)
+        require_time(over)
         self.clique_place, self.clique_entries = cholesky_analysis.clique_entries(
             clique_start, members, self.place, column_start, entry_row
         )
+        require_time(over)
         positions = cholesky_analysis.positions_in_parent(first, row_start, rows, tree)
         panel_start, panel_room = cholesky_analysis.panel_places(first, row_start)
         update_start, update_room = cholesky_analysis.update_places(first, row_start, tree)

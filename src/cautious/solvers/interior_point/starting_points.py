@@ -22,6 +22,7 @@ from cautious.problem import Problem
 from cautious.solvers.interior_point.barrier_program import FeatureRows, Form
 from cautious.solvers.interior_point.newton_directions import BarrierIterate, Newton, near_barriers, step_lengths
 from cautious.solvers.interior_point.newton_matrix import System
+from cautious.solvers.interior_point.sparse_cholesky import require_time
 
 # the least entry and the least reduced cost, in units of the form
 MIN_ENTRY, MIN_REDUCED_COST = 1e-3, 0.03
@@ -142,6 +143,8 @@ def _overpaying(problem: Problem, form: Form, system: System, reward: Array) -> 
     """(v, z): the values of a good plan, raised until every active pair is overpaid, and by how much each one is."""
     paid = spread_to(problem.active, reward)
     values = plan(problem.mdp, paid, tolerance=PLAN_TOLERANCE, allowed=problem.kept, over=system.over).values
+    # a start that is found too late is not used
+    require_time(system.over)
     v = np.zeros(system.size)
     v[form.states] = values[form.states]
     z = -system.forward(reward, np.zeros(system.n_states), v)

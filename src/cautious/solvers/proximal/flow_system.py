@@ -3,6 +3,7 @@
 Pairs and states that no occupancy can use are left out; where everything is active nothing is copied.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -15,9 +16,11 @@ from cautious._core.flow import flow_columns, flow_rows
 from cautious.arrays import Array, Indices
 from cautious.models.encodings import read_only_view
 from cautious.problem import Problem
+from cautious.risks.base import never
 from cautious.risks.separable import SeparableRisk
 from cautious.runtime.clock import Clock
 from cautious.solvers.balance import balance_of
+from cautious.solvers.interior_point.sparse_cholesky import require_time
 
 # added to the diagonal, as a share of it
 RELATIVE_RIDGE = 1e-12
@@ -37,6 +40,13 @@ WeightedRows: TypeAlias = tuple[Indices, Any, Any, Array, float, Array]
 def net_flow(tail: Indices, head: Indices, flow: Array, n: int) -> Array:
     """What leaves each of n nodes over the arcs, minus what arrives."""
     return np.asarray(np.bincount(tail, flow, n) - np.bincount(head, flow, n), dtype=np.float64)
+
+
+def numbered(places: Indices, n: int) -> tuple[Indices, Indices]:
+    """Which of n places there are, ascending, and the number of each given place among these."""
+    there = np.zeros(n, np.bool_)
+    there[places] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[places]
 
 
 @dataclass(frozen=True)
@@ -64,12 +74,14 @@ class ActivePart:
 
     ``pairs`` and ``states`` are their places in an occupancy and in its marginal; with a finite horizon these are of
     every step. Risks see sums over the steps: of ``risk_pairs`` (m,) and ``risk_states`` (M,), places in (S, A), (S,).
+    Raises ``OutOfTime`` where time is ``over`` before they are found.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, over: Callable[[], bool] = never) -> None:
         balance, self.normaliser = balance_of(problem.mdp, problem.active), problem.mdp.normaliser
         self.pairs: Indices = np.flatnonzero(problem.active)
         self.states: Indices = np.flatnonzero(problem.active_states)
+        require_time(over)
         counts = problem.active.sum(axis=-1).ravel()[self.states]
         self.counts: Indices = counts
         self.first: Indices = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -85,8 +97,10 @@ class ActivePart:
         self.layered = problem.active.ndim == 3
         self.risk_pairs, self.risk_states = self.pairs, self.states
         if self.layered:
-            self.risk_pairs, self._pair_at = np.unique(self.pairs % problem.reward.size, return_inverse=True)
-            self.risk_states, self._state_at = np.unique(self.risk_pairs // problem.mdp.n_actions, return_inverse=True)
+            require_time(over)
+            self.risk_pairs, self._pair_at = numbered(self.pairs % problem.reward.size, problem.reward.size)
+            of_pairs = self.risk_pairs // problem.mdp.n_actions
+            self.risk_states, self._state_at = numbered(of_pairs, problem.mdp.n_states)
 
     def spread(self, x: Array) -> Array:
         """The number of its state for every pair."""

@@ -17,14 +17,14 @@ import scipy.sparse as sp
 
 from cautious._core import proximal as kernels
 from cautious.arrays import Array
+from cautious.risks.base import never
 from cautious.runtime.clock import Clock
 from cautious.solvers.balance import Balance
 from cautious.solvers.interior_point.newton_matrix import System
-from cautious.solvers.proximal.flow_system import RELATIVE_RIDGE, ActivePart, Links
+from cautious.solvers.interior_point.sparse_cholesky import require_time
+from cautious.solvers.proximal.flow_system import CLOCK_CHECK_ENTRIES, RELATIVE_RIDGE, ActivePart, Links
 from cautious.solvers.proximal.response import Response
 
-# steps of conjugate gradients between two looks at the clock
-CLOCK_CHECK_STEPS = 16
 # a factorisation may take so many operations for each pair: it spares hundreds of multiplications, and Newton steps
 MAX_FLOPS_PER_PAIR = 4e5
 # no 1 / curvature is larger: what does not bend holds nothing back
@@ -34,22 +34,28 @@ LARGEST_COMPLIANCE = 1e30
 class LayeredFactors:
     """Factors of the unknowns' matrix, for one response after the other.
 
-    ``bends``: whether pairs, and whether states, pay for their sums.
+    ``bends``: whether pairs, and whether states, pay for their sums. ``over`` is asked before every long computation.
     """
 
-    def __init__(self, part: ActivePart, bends: tuple[bool, bool]) -> None:
+    def __init__(self, part: ActivePart, bends: tuple[bool, bool], over: Callable[[], bool] = never) -> None:
         self.bends, self.n_states = bends, part.states.size
         sums = [matrix for matrix, used in zip(part.sums(), bends, strict=True) if used]
         self.n = self.n_states + sum(matrix.shape[1] for matrix in sums)
         # a table with a row of pairs for every unknown: those of the sums have none
         counts = np.append(part.counts, np.zeros(self.n - self.n_states, np.int64))
         table = np.arange(int(counts.max())) < counts[:, None]
+        require_time(over)
         place = sp.csr_array(
             (np.ones(part.pairs.size), (np.flatnonzero(table), np.arange(part.pairs.size))),
             (table.size, part.pairs.size),
         )
-        rows, nothing = sp.csr_array(place @ sp.hstack([part.rows, *sums], format="csr")), np.zeros(self.n)
+        require_time(over)
+        beside = sp.hstack([part.rows, *sums], format="csr")
+        require_time(over)
+        rows, nothing = sp.csr_array(place @ beside), np.zeros(self.n)
+        require_time(over)
         self.system = System(Balance(rows, 1.0, nothing, nothing), table, None)
+        self.system.over = over
 
     @property
     def affordable(self) -> bool:
@@ -106,9 +112,9 @@ class LayeredSystem:
         """Prices (N,) and (nodes,) whose residual has a 1-norm of at most ``stop``, if ``limit`` steps get there."""
         residual = np.concatenate([right, right_nodes])
         x, direction, inner = np.zeros_like(residual), np.zeros_like(residual), 0.0
-        last = self.steps + limit
+        last, chunk = self.steps + limit, max(1, CLOCK_CHECK_ENTRIES // (self.part.n_entries + 1))
         while self.steps < last and float(np.abs(residual).sum()) > stop:
-            if self.steps % CLOCK_CHECK_STEPS == 0 and clock.over:
+            if self.steps % chunk == 0 and clock.over:
                 break
             fresh = self.precondition(residual)
             before, inner = inner, float(residual @ fresh)

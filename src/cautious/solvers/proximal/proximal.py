@@ -7,6 +7,7 @@ conjugate gradients on the transitions themselves, so memory stays a few tables,
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from cautious.models.horizons import AVERAGE, TOTAL
 from cautious.occupancy import occupancy_policy, policy_occupancy, uniform_policy
 from cautious.planning import plan
 from cautious.problem import Problem
-from cautious.risks.base import Structure
+from cautious.risks.base import Structure, never
 from cautious.risks.transport import TransportHint
-from cautious.solvers.base import Candidate, Solver, Target
+from cautious.solvers.base import Candidate, Solver, Target, shape_of
 from cautious.solvers.candidates import adjusted_reward, joined
+from cautious.solvers.interior_point.newton_matrix import MOST_FLOPS
+from cautious.solvers.interior_point.sparse_cholesky import OutOfTime, require_time
 from cautious.solvers.proximal.flow_system import ActivePart
 from cautious.solvers.proximal.proximal_newton import ProximalNewton
 from cautious.solvers.shape import Shape
@@ -114,8 +117,13 @@ class Proximal(Solver):
 
     def steps(self, problem: Problem, target: Target) -> Iterator[Candidate]:
         """Candidates when the estimated gap is done, or (without transport) has fallen a hundred times."""
-        part = ActivePart(problem)
-        newton = _begin(problem, part, target)
+        try:
+            newton = _begin(problem, target)
+        except OutOfTime:
+            return
+        # the analysis of a factor that would be too large takes longer than the solve
+        if shape_of(problem, target.workspace).factor_flops <= MOST_FLOPS:
+            newton.find_factors(target.clock)
         late, stalled, least = 0, 0, np.inf
         # pricing a marginal that is not yet optimal is a transport problem of its own
         shown = 0.0 if newton.arcs else np.inf
@@ -135,18 +143,28 @@ class Proximal(Solver):
                 newton.solve_further()
             if target.clock.over or late > most_late or stalled > MAX_STEPS_WITHOUT_PROGRESS:
                 return
-            newton.step(target.clock)
+            with suppress(OutOfTime):
+                newton.step(target.clock)
         yield candidate(newton, target)
 
 
-def _begin(problem: Problem, part: ActivePart, target: Target) -> ProximalNewton:
-    """From a neighbour's policy, blurred so that every pair carries mass; else from the uniform one."""
+def _begin(problem: Problem, target: Target) -> ProximalNewton:
+    """From a neighbour's policy, blurred so that every pair carries mass; else from the uniform one.
+
+    Raises ``OutOfTime`` where time is over before the tables of many steps are made; those of one are soon made, and
+    give a candidate in any case.
+    """
+    over = target.over if isinstance(problem.mdp.horizon, int) else never
+    part = ActivePart(problem, over)
+    require_time(over)
     policy, multipliers = uniform_policy(problem.active | ~problem.active_states[..., None]), None
     if target.start is not None and problem.usable(target.start.policy):
         policy = UNIFORM_SHARE * policy + (1 - UNIFORM_SHARE) * target.start.policy
         multipliers = target.start.multipliers
     policy = np.where(problem.active_states[..., None], policy, problem.default_rows)
-    return ProximalNewton(problem, part, policy_occupancy(problem.mdp, policy, 1e-6).occupancy, multipliers)
+    occupancy = policy_occupancy(problem.mdp, policy, 1e-6).occupancy
+    require_time(over)
+    return ProximalNewton(problem, part, occupancy, multipliers)
 
 
 def _objective(newton: ProximalNewton) -> float:

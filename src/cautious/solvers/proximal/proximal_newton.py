@@ -18,6 +18,7 @@ from cautious.arrays import Array
 from cautious.problem import Problem
 from cautious.risks.parts import Parts
 from cautious.runtime.clock import Clock
+from cautious.solvers.interior_point.sparse_cholesky import OutOfTime, require_time
 from cautious.solvers.proximal.flow_system import EMPTY, NO_INDICES, ActivePart, Links, NewtonSystem
 from cautious.solvers.proximal.layered_system import LayeredFactors, LayeredSystem
 from cautious.solvers.proximal.proximal_terms import Arcs, Kink, Slacks, room, slacks_of
@@ -31,6 +32,8 @@ KINKED_RESIDUAL_SHARE, CURVED_RESIDUAL_SHARE = 0.5, 0.1
 FIRST_CG_STEPS, FIRST_TRANSPORT_CG_STEPS, MAX_CG_STEPS = 1000, 400, 4000
 # of the way to where a variable is zero, how much is gone at most
 BOUNDARY_FRACTION = 0.99
+# for every transition of all steps, what the analysis of factors holds at its peak
+ANALYSIS_BYTES = 250
 # of pairs, at the start from a neighbour's multipliers
 MIN_WARM_PRICE = 0.01
 # products aim at a share of their mean between these
@@ -64,19 +67,23 @@ class ProximalNewton:
         self.kinks: dict[int, Kink] = {}
         self._take(problem.parts, share / self.unit)
         self.limit = FIRST_TRANSPORT_CG_STEPS if self.arcs else FIRST_CG_STEPS
-        self.factors = self._factors()
+        self.factors: LayeredFactors | None = None
         if multipliers is not None:
             # a neighbour's multipliers say what each pair loses
             lost = self.z - self.dual_residual(part.on_states(self.d))
             self.z = np.maximum(lost, MIN_WARM_PRICE)
 
-    def _factors(self) -> LayeredFactors | None:
-        """Factors for the layers of a finite horizon, where they are small."""
-        if not self.part.layered or self.arcs:
-            return None
+    def find_factors(self, clock: Clock) -> None:
+        """Factors for the layers of a finite horizon, where they are small, and time and memory allow them."""
+        if not self.part.layered or self.arcs or ANALYSIS_BYTES * self.part.n_entries > clock.memory.left:
+            return
         bent = bool(self.on_pairs.any() or self.pair_kinks), bool(self.on_states.any() or self.state_kinks)
-        factors = LayeredFactors(self.part, bent)
-        return factors if factors.affordable else None
+        try:
+            factors = LayeredFactors(self.part, bent, lambda: clock.over)
+            if factors.affordable and factors.system.pattern.bytes <= clock.memory.left:
+                self.factors = factors
+        except OutOfTime:
+            return
 
     def _take(self, parts: Parts, unit: float) -> None:
         """Every term in the search's units: ``unit`` times its weight."""
@@ -157,8 +164,11 @@ class ProximalNewton:
         return abs(float(relative @ imbalance))
 
     def step(self, clock: Clock) -> None:
-        """One Newton step; the target of the products follows from how far the last step could go."""
-        part, total_products = self.part, self.complementarity()
+        """One Newton step; the target of the products follows from how far the last step could go.
+
+        Raises ``OutOfTime`` where time is over before the linear system is solved: the point is then as it was.
+        """
+        part, total_products, over = self.part, self.complementarity(), lambda: clock.over
         mu = self.centring * total_products[0] / total_products[1]
         mass, x = part.gather(self.d), part.on_states(self.d)
         sigma = self._reach(total_products[0])
@@ -166,6 +176,7 @@ class ProximalNewton:
         push = self.dual_residual(x) + miss / self.d
         stiffness = self.z / self.d + part.spread(1 / (sigma * np.maximum(mass, 1e-2 / mass.size)))
         pairs = part.on_pairs(self.d)
+        require_time(over)
         states = Response(
             part,
             stiffness,
@@ -174,6 +185,7 @@ class ProximalNewton:
         )
         missing = self.arcs[0].prepare(x, mu, sigma) if self.arcs else EMPTY
         links = self._links()
+        require_time(over)
         system = (
             LayeredSystem(part, states, links, self.factors)
             if part.layered
