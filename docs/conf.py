@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
+    "access",
     "mathml",
     "site_pages",
 ]
@@ -34,12 +35,14 @@ html_theme = "furo"
 html_title = "cautious"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
-pygments_style = "friendly"
+# of the package accessible-pygments, which the theme brings: 4.5 to 1 and more on their backgrounds
+pygments_style = "a11y-light"
+pygments_dark_style = "a11y-dark"
 highlight_language = "text"
-pygments_dark_style = "monokai"
 
 # formulas are written $...$, as GitHub reads them, and translated while the site is built
 myst_enable_extensions = ["dollarmath"]

@@ -11,9 +11,20 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 import cautious as ca
+from studio.browser import serious_of_files
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ("_build", "auto_gallery", "auto_root", "__pycache__", "jupyter_execute")
+# a page of every kind: code, formulas, signatures, figures, thumbnails
+READABLE = (
+    "index",
+    "cookbook",
+    "tutorial",
+    "mathematics",
+    "reference/solving",
+    "auto_gallery/plot_cvar",
+    "auto_gallery/index",
+)
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
 
 
@@ -24,6 +35,15 @@ def pages(monkeypatch):
     import site_pages
 
     return site_pages
+
+
+@pytest.fixture
+def access(monkeypatch):
+    """The module that mends what Sphinx and its theme leave out."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_site"))
+    import access
+
+    return access
 
 
 @pytest.fixture
@@ -71,6 +91,8 @@ def test_site_builds_without_a_warning(tmp_path):
         check_formulas((site / f"{page}.html").read_text())
     for page in site.rglob("*.html"):
         check_self_contained(page)
+    # last, because it is skipped where there is no browser
+    assert serious_of_files([site / f"{page}.html" for page in READABLE]) == {}
 
 
 def check_executed(notebook, page):
@@ -142,6 +164,13 @@ def test_docstrings_are_read_as_people_write_them(pages):
     lines = [*heading, *free, *rest]
     pages.plain_docstring(None, "function", "solve", None, None, lines)
     assert lines == [*heading, "Notes", "-----", *free, *rest]
+
+
+def test_parameters_of_long_signatures_are_items(access):
+    parameter, terms = '<em class="sig-param">mdp</em>', "<dl>\n<dt>Term</dt>\n<dd>Words.</dd>\n</dl>"
+    listed = f'<ul class="sig-parameters">\n<li>{parameter},</li>\n<li>{parameter}</li>\n</ul>'
+    signature = f"<dl>\n<dd>{parameter},</dd>\n<dd>{parameter}</dd>\n</dl>"
+    assert access.signatures_as_lists(f"{terms}\n{signature}\n{terms}") == f"{terms}\n{listed}\n{terms}"
 
 
 def test_formulas_that_cannot_be_translated_are_reported(formulas, monkeypatch):
