@@ -103,6 +103,11 @@ class PrimalDualRun(Run):
         self.sweeps = Sweeps(self.task, self.draws, self.start, payoff, whole - self.trial_samples)
         self.trial: Trial | None = None
 
+    @property
+    def midway(self) -> bool:
+        """Within the trial of a stage."""
+        return self.trial is not None and not self.trial.done
+
     def advance(self) -> None:
         """Some sweeps, a step of a trial, or the beginning of the next stage."""
         if not self.sweeps.done:
