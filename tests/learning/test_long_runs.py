@@ -61,7 +61,9 @@ def test_stopped_anywhere_and_resumed_is_the_undisturbed_run(method, case, kind,
         stops += 1
     assert stops >= 1
     same(part, whole)
-    same(learn(simulator(), case, method, samples, checkpoint=path), whole)
+    # a run that has ended is not changed by being continued, however often
+    for _ in range(2):
+        same(learn(simulator(), case, method, samples, checkpoint=path), whole)
 
 
 @pytest.mark.parametrize("method", METHODS)

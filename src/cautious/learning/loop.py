@@ -162,6 +162,8 @@ class Loop:
     def _work(self) -> None:
         self.started = self.saved = time.monotonic()
         self.began, self.draws.after_part = self.draws.used, self._between
+        # a run that has ended already is saved as it is
+        self.before = self.draws.used, self.draws.calls
         while not self._over:
             self.before = self.draws.used, self.draws.calls
             try:
