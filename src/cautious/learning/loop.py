@@ -165,7 +165,6 @@ class Loop:
         # a run that has ended already is saved as it is
         self.before = self.draws.used, self.draws.calls
         while not self._over:
-            self.before = self.draws.used, self.draws.calls
             try:
                 self._advance()
             except (StopRequested, SimulatorError, WorkerError):
