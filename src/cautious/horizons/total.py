@@ -23,7 +23,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
 from cautious._core import planning as kernels
 from cautious._core.rows import ending_actions
@@ -31,7 +30,7 @@ from cautious.arrays import Array, Indices, Mask
 from cautious.errors import InputError
 from cautious.horizons.plan import Plan
 from cautious.horizons.policy_iteration import PolicyIteration, Stopping
-from cautious.models.chains import DeterministicChains, OrderedChain, ordered
+from cautious.models.chains import DeterministicChains, OrderedChain, factors_of, ordered
 from cautious.models.encodings import EPS, read_only_view
 from cautious.models.ends import Ending, components_of
 from cautious.models.tabular import MDP
@@ -162,7 +161,7 @@ def _values_of_policies(
             break
         chosen = better
         system = sp.eye_array(first.size, format="csc") - GAIN_DISCOUNT * sp.csc_array(rows[chosen])
-        values = np.asarray(splu(sp.csc_array(system)).solve(paid[chosen]))
+        values = factors_of(sp.csc_array(system)).solve(paid[chosen])
     return np.asarray(unit * (values - values[0]))
 
 

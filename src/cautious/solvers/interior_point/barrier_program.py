@@ -5,7 +5,7 @@ objective times normaliser n / scale. ``weight`` of a term is caution * normalis
 
     Smooth    Entropy, KL:  u = weight (1 + log(x / n p)),   Quadratic:  u = weight/n (x - n p)
     Kinks     TotalVariation:  weight sum t  with  t - s = x - n p,  t, s >= 0;  multipliers weight - u of t and u of s
-    TransportBlock on a graph:  length . flow in both directions, multipliers length -+ (f_tail - f_head)
+    Transport on a graph:  length . flow in both directions, multipliers length -+ (f_tail - f_head)
     FeatureRows  barriers: slack = G y - floor,  slack * w = weight n;  worst: slack = top - G y,  sum w = weight
 """
 
